@@ -1,0 +1,96 @@
+import keras
+from keras import ops
+
+from dann.adaptation.adversarial_model import AdversarialModel
+from dann.networks import domain_head as build_domain_head
+
+
+@keras.saving.register_keras_serializable("dann")
+class DANN(AdversarialModel):
+    """Domain-adversarial neural network.
+
+    A discriminator learns to tell the domains apart by the features; through a gradient reversal
+    the backbone learns features by which they cannot be told apart.
+
+    With features `f`, label head `c`, discriminator `d`, domain label 0 for source and 1 for target
+    and `CE`, `BCE` the cross-entropies from logits, one step descends
+
+    - for `c`: `mean_s CE(c(f(x_s)), y_s)`
+    - for `d`: `D = mean over both domains of BCE(d(f(x)), domain)`
+    - for `f`: `mean_s CE(c(f(x_s)), y_s) - strength * D`
+
+    The paper adds the two domains' means (equation 9); here, as in its released code, `D` is the
+    mean over all examples, half of that sum where the batches are equal. The strength acts on the
+    features' gradient alone: the discriminator always learns at full rate.
+
+    In training the logs also hold `domain/loss` and `domain/accuracy`.
+
+    Args:
+        backbone: Functional model from inputs to features `(batch, num_features)`.
+        num_classes: Number of classes. Needed where `label_head` is not given.
+        label_head: Functional model from features to logits. Defaults to
+            `dann.networks.label_head`.
+        domain_head: Functional model from features to one logit, above 0 for the target. Defaults
+            to `dann.networks.domain_head`.
+        strength: Strength of the reversal: a number of at least 0, or a schedule of
+            `dann.schedules`. Defaults to `1.0`.
+        way: How the reversal is built; see `dann.layers.GradientReversal`.
+        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+
+    Raises:
+        ValueError: If the parts do not fit each other, or `passes` is unknown.
+
+    Example:
+
+    >>> import dann
+    >>> model = dann.DANN(dann.networks.mlp_backbone((2,)), num_classes=3)
+    >>> model.compile("sgd", metrics=["accuracy"])
+    >>> model.classifier.output_shape
+    (None, 3)
+
+    Reference:
+        - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 9 to 18.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        num_classes=None,
+        label_head=None,
+        domain_head=None,
+        strength=1.0,
+        way="override",
+        passes="joint",
+        **kwargs,
+    ):
+        super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
+        self.domain_head = domain_head or build_domain_head(self.num_features)
+        wanted = (None, self.num_features), (None, 1)
+        if (self.domain_head.input_shape, self.domain_head.output_shape) != wanted:
+            raise ValueError(
+                f"The domain head must take the backbone's {self.num_features} features and give "
+                f"one logit. Received: input shape {self.domain_head.input_shape}, output shape "
+                f"{self.domain_head.output_shape}"
+            )
+        self._domain_loss = keras.losses.BinaryCrossentropy(from_logits=True)
+        accuracy = keras.metrics.BinaryAccuracy(name="domain/accuracy", threshold=0.0)
+        self.trackers["domain/loss"] = keras.metrics.Mean(name="domain/loss")
+        self.trackers["domain/accuracy"] = accuracy
+
+    def adversary(self, source, target, label, training):
+        features = self.reversal(ops.concatenate([source, target]), training=training)
+        domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
+        return {"domain": domain, "logits": self.domain_head(features, training=training)}
+
+    def adversarial_losses(self, y, outputs):
+        domain, logits = outputs["domain"], outputs["logits"]
+        loss = self._domain_loss(domain, logits)
+        self.trackers["domain/loss"].update_state(loss)
+        self.trackers["domain/accuracy"].update_state(domain, logits)
+        return {"domain/loss": loss}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "domain_head": keras.saving.serialize_keras_object(self.domain_head),
+        }

@@ -1,0 +1,31 @@
+import keras
+
+from dann.adaptation.adversarial_model import AdversarialModel, is_pair
+
+
+@keras.saving.register_keras_serializable("dann")
+class SourceOnly(AdversarialModel):
+    """The baseline: trains on the source alone.
+
+    `fit` takes the same pairs as every method, of which it never looks at the target, or plain
+    images with labels.
+
+    Loss: cross-entropy of the source labels.
+
+    Args:
+        backbone: Functional model from inputs to features `(batch, num_features)`.
+        num_classes: Number of classes. Needed where `label_head` is not given.
+        label_head: Functional model from features to logits. Defaults to
+            `dann.networks.label_head`.
+    """
+
+    def __init__(self, backbone, num_classes=None, label_head=None, **kwargs):
+        super().__init__(backbone, num_classes, label_head, strength=None, **kwargs)
+
+    def call(self, inputs, training=False):
+        if not is_pair(inputs):
+            return self.classifier(inputs, training=training)
+        return {"label": self.classifier(inputs["source"], training=training)}
+
+    def _accept_plain_training(self):
+        pass

@@ -1,0 +1,15 @@
+"""Backward passes that are not the derivative, as plain functions on tensors."""
+
+import keras
+
+from dann.gradients.override import override_gradient
+from dann.gradients.reversal import reverse_gradient
+from dann.gradients.sign import binary_sign
+from dann.gradients.stop_gradient import surrogate_gradient
+
+__all__ = ["binary_sign", "override_gradient", "reverse_gradient", "surrogate_gradient"]
+
+if keras.backend.backend() == "tensorflow":
+    from dann.gradients.op_override import override_op_gradients, register_gradient
+
+    __all__ += ["override_op_gradients", "register_gradient"]

@@ -1,0 +1,108 @@
+"""Way 1: a backward pass given by the caller in place of the derivative."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def override_gradient(forward: Callable, backward: Callable) -> Callable:
+    """Makes a function that computes `forward` and differentiates as `backward` says.
+
+    - forward: `y = forward(*inputs)`
+    - backward: `dL/dinputs = backward(dL/dy, *inputs)`
+
+    Whatever changes from call to call, such as a strength, is given as an input of its own: it is
+    then read anew at each call and nothing is traced again.
+
+    On TensorFlow the function runs as a `tf.function`. That makes it right under
+    `tf.autodiff.ForwardAccumulator` too, where a bare `tf.custom_gradient` silently gives the
+    derivative of `forward`, and lets go of the graphs of earlier traces. TensorFlow loses every
+    overridden gradient when a tape outside of `tf.vectorized_map` watches what is mapped; this
+    function then raises an error instead of giving a wrong gradient.
+
+    Args:
+        forward: Function of one or more tensors that returns one tensor. It must not read
+            variables; pass their values as inputs.
+        backward: Function `(upstream, *inputs)` that returns one gradient tensor an input (alone,
+            or in a tuple), each in the shape of its input. `upstream` has the shape of the output.
+
+    Returns:
+        A function of the same tensors.
+
+    Raises:
+        TypeError: When differentiated, if `backward` returns a Python number or `None`.
+        ValueError: When differentiated, if `backward` returns the wrong count of gradients.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.gradients import override_gradient
+    >>> clip_backward = override_gradient(
+    ...     lambda inputs: inputs,
+    ...     lambda upstream, inputs: keras.ops.clip(upstream, -1.0, 1.0),
+    ... )
+    >>> [float(value) for value in clip_backward(keras.ops.array([3.0, -4.0]))]
+    [3.0, -4.0]
+
+    Reference:
+        - [Ganin and Lempitsky, 2015](https://arxiv.org/abs/1409.7495), equations 8 and 9, for a
+          backward pass that is chosen freely.
+    """
+    guard, wrap = _backend_parts()
+
+    @ops.custom_gradient
+    def overridden(*inputs):
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            gradients = backward(upstream, *inputs)
+            if not isinstance(gradients, tuple | list):
+                gradients = (gradients,)
+            check_gradients(gradients, len(inputs), backward)
+            return tuple(gradients) if len(gradients) > 1 else gradients[0]
+
+        return guard(forward(*inputs)), gradient
+
+    overridden = wrap(overridden)
+
+    def call(*inputs):
+        return overridden(*(ops.convert_to_tensor(value) for value in inputs))
+
+    return call
+
+
+def check_gradients(gradients: Any, count: int, function: Callable) -> None:
+    """Raises a clear error unless `gradients` holds `count` tensors.
+
+    Args:
+        gradients: Sequence that `function` returned.
+        count: How many were due.
+        function: The gradient function, for the message.
+
+    Raises:
+        TypeError: If one of them is not a tensor.
+        ValueError: If the count differs.
+    """
+    name = getattr(function, "__name__", repr(function))
+    if len(gradients) != count:
+        raise ValueError(
+            f"Gradient function `{name}` must return one gradient for each of the {count} inputs. "
+            f"Received: {len(gradients)} gradients"
+        )
+    for gradient in gradients:
+        if not hasattr(gradient, "dtype"):
+            raise TypeError(
+                f"Gradient function `{name}` must return a tensor for each input; for no gradient "
+                "return `keras.ops.zeros_like(input)`, not a Python number. "
+                f"Received: {gradient!r} of type {type(gradient).__name__}"
+            )
+
+
+def _backend_parts() -> tuple[Callable, Callable]:
+    """What the running backend adds: to the output, and around the whole function."""
+    if keras.backend.backend() != "tensorflow":
+        return lambda output: output, lambda function: function
+    from dann.gradients.tensorflow_graph import as_graph_function, refuse_lost_gradient
+
+    return refuse_lost_gradient, lambda function: as_graph_function(function, autograph=False)

@@ -1,0 +1,99 @@
+"""Gradient reversal: the identity whose gradient is negated and scaled."""
+
+import math
+import numbers
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.gradients.override import override_gradient
+from dann.gradients.stop_gradient import surrogate_gradient
+from dann.gradients.ways import check_way, floating_tensor
+
+
+def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") -> Any:
+    """Returns `inputs` unchanged and reverses the gradient that flows back through them.
+
+    - forward: `y = x`
+    - backward: `dL/dx = -strength * dL/dy`
+
+    `strength` gets no gradient. A tensor or variable is read anew at each call, so that it may
+    change without another trace.
+
+    A second derivative taken through a reversal is `strength**2` times the Hessian, not the
+    Jacobian of the game that the two players are in; build that field explicitly.
+
+    Args:
+        inputs: Floating-point tensor of any shape.
+        strength: Scale of the reversed gradient, the paper's lambda: a number, a tensor or a
+            variable, at least 0. Defaults to `1.0`.
+        way: `"override"` gives the backward pass directly. `"stop_gradient"` composes it; it works
+            under every transformation of every backend, but turns `-0.0` into `+0.0` and an
+            infinite input into NaN. `"op_override"` overrides a TensorFlow operation.
+
+    Returns:
+        A tensor of the shape and type of `inputs`.
+
+    Raises:
+        TypeError: If `inputs` are not floating, or `strength` is none of these.
+        ValueError: If `way` is unknown, or `strength` is a number below 0 or not finite.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.gradients import reverse_gradient
+    >>> float(reverse_gradient(keras.ops.array(2.0), strength=0.5))
+    2.0
+
+    Reference:
+        - [Ganin and Lempitsky, 2015](https://arxiv.org/abs/1409.7495), equations 8 and 9.
+    """
+    inputs = floating_tensor(inputs)
+    if not (ops.is_tensor(strength) or isinstance(strength, keras.Variable)):
+        check_strength(strength)
+    strength = ops.cast(ops.stop_gradient(ops.convert_to_tensor(strength)), inputs.dtype)
+    return WAYS[check_way(way, WAYS)](inputs, strength)
+
+
+def check_strength(strength: float) -> float:
+    """Returns `strength` if it is a finite number of at least 0.
+
+    Raises:
+        TypeError: If it is not a number.
+        ValueError: If it is negative, infinite or NaN.
+    """
+    if isinstance(strength, bool) or not isinstance(strength, numbers.Real):
+        raise TypeError(
+            "Argument `strength` must be a number, or a schedule of `dann.schedules` for a layer, "
+            f"or a tensor or variable for a function. Received: strength={strength!r}"
+        )
+    if not math.isfinite(strength) or strength < 0:
+        raise ValueError(
+            "Argument `strength` must be finite and at least 0, because the reversal itself "
+            f"negates the gradient. Received: strength={strength}"
+        )
+    return float(strength)
+
+
+def _scaled_difference(inputs, strength):
+    """A zero whose derivative is `-strength`, free of overflow for every finite input."""
+    return -strength * (inputs - ops.stop_gradient(inputs))
+
+
+def _by_op_override(inputs, strength):
+    from dann.gradients.op_override import reverse_op_gradient
+
+    return reverse_op_gradient(inputs, strength)
+
+
+WAYS = {
+    "override": override_gradient(
+        forward=lambda inputs, strength: inputs,
+        backward=lambda upstream, inputs, strength: (-strength * upstream, ops.zeros_like(strength)),
+    ),
+    "stop_gradient": surrogate_gradient(
+        forward=lambda inputs, strength: inputs, surrogate=_scaled_difference
+    ),
+    "op_override": _by_op_override,
+}

@@ -1,0 +1,60 @@
+"""The TensorFlow side of an overridden gradient: a graph of its own, and a guard for its loss."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+LOST_GRADIENT = "dann.LostGradient"
+
+
+def as_graph_function(function: Callable, autograph: bool = True) -> Callable:
+    """Runs `function` as a TensorFlow graph of its own, whatever the caller does.
+
+    `tf.config.run_functions_eagerly(True)` takes every `tf.function` apart, and with it the graph
+    in which a gradient is overridden; a concrete function stays whole.
+
+    Args:
+        function: Function of tensors.
+        autograph: Whether Python control flow in it is converted. Defaults to `True`.
+
+    Returns:
+        A function of the same tensors.
+    """
+    graph_function = tf.function(function, reduce_retracing=True, autograph=autograph)
+
+    @functools.wraps(function)
+    def call(*inputs):
+        if tf.config.functions_run_eagerly():
+            return graph_function.get_concrete_function(*inputs)(*inputs)
+        return graph_function(*inputs)
+
+    return call
+
+
+def refuse_lost_gradient(output: Any) -> Any:
+    """Returns `output` unchanged, through operations that no gradient should ever reach.
+
+    `tf.vectorized_map` rebuilds `IdentityN`, which carries an overridden gradient, without its
+    override, but keeps that of `Neg`. So a gradient arrives at the first of the two negations only
+    where the override was lost, and an error is raised there. Negating twice is exact.
+    """
+    with tf.compat.v1.get_default_graph().gradient_override_map({"Neg": LOST_GRADIENT}):
+        negative = tf.negative(output)
+    return tf.negative(negative)
+
+
+def _lost_gradient(op, upstream):
+    if op is None:  # a SavedModel that is being traced
+        return upstream
+    raise LookupError(
+        "TensorFlow lost an overridden gradient: a tape outside of `tf.vectorized_map` watches "
+        "what is mapped. Open the tape inside the mapped function, or use `way='stop_gradient'`."
+    )
+
+
+try:
+    tf.RegisterGradient(LOST_GRADIENT)(_lost_gradient)
+except KeyError:  # this module is being reloaded
+    pass

@@ -1,0 +1,42 @@
+"""What the functions with a gradient of their own accept: floating inputs and a way by name."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+
+
+def floating_tensor(inputs: Any) -> Any:
+    """Returns `inputs` as a tensor, provided that a gradient can flow through it.
+
+    Args:
+        inputs: Tensor, variable or array of any shape.
+
+    Returns:
+        The same values as a tensor of the running backend.
+
+    Raises:
+        TypeError: If the data type is not a floating one; integer tensors have no gradient and
+            would silently get none.
+    """
+    if isinstance(inputs, keras.KerasTensor):
+        raise TypeError(
+            "Expected a tensor with values. A symbolic `KerasTensor` needs a layer: use "
+            "`dann.layers.GradientReversal` or `dann.layers.BinarySign`, or call the function "
+            f"inside a layer of yours. Received: {inputs}"
+        )
+    tensor = keras.ops.convert_to_tensor(inputs)
+    dtype = keras.backend.standardize_dtype(tensor.dtype)
+    if "float" not in dtype:
+        raise TypeError(
+            "Expected a floating-point tensor, because no gradient flows through other types. "
+            f"Cast it first. Received: dtype={dtype}"
+        )
+    return tensor
+
+
+def check_way(way: str, ways: Mapping[str, Callable]) -> str:
+    """Returns `way` if it is among `ways`, and raises a `ValueError` that lists them if not."""
+    if way not in ways:
+        raise ValueError(f"Argument `way` must be one of {sorted(ways)}. Received: way={way!r}")
+    return way

@@ -1,0 +1,6 @@
+"""Keras layers around the functions of `dann.gradients`."""
+
+from dann.layers.binary_sign import BinarySign
+from dann.layers.gradient_reversal import GradientReversal
+
+__all__ = ["BinarySign", "GradientReversal"]

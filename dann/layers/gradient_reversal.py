@@ -1,0 +1,106 @@
+import keras
+from keras import ops
+
+from dann.gradients import reverse_gradient
+from dann.gradients.reversal import WAYS, check_strength
+from dann.gradients.ways import check_way
+from dann.schedules import StrengthSchedule
+
+
+@keras.saving.register_keras_serializable("dann")
+class GradientReversal(keras.layers.Layer):
+    """Passes its input on unchanged and reverses the gradient that flows back.
+
+    - forward: `y = x`
+    - backward: `dL/dx = -strength * dL/dy`
+
+    Put between a feature extractor and a discriminator, it lets one loss train both against each
+    other: the discriminator falls in its loss, the extractor climbs.
+
+    The layer counts training steps (calls with `training=True`) in the non-trainable weight `step`
+    and holds the strength of the latest call in the non-trainable weight `strength`. A schedule
+    therefore needs no callback, advances under `steps_per_execution` and XLA without retracing, is
+    saved with the model and goes on where it stopped. Without a schedule the strength can be set at
+    any time by `layer.strength.assign(value)`.
+
+    Args:
+        strength: A number of at least 0, or a schedule of `dann.schedules`. Defaults to `1.0`.
+        way: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
+            TensorFlow, `"op_override"`; see `dann.gradients.reverse_gradient`.
+
+    Call arguments:
+        inputs: Floating-point tensor.
+        training: Whether the call is a training step. Defaults to `False`; `fit` sets it.
+
+    Input shape:
+        Any.
+
+    Output shape:
+        The same as the input.
+
+    Raises:
+        TypeError: If `strength` is neither a number nor a schedule.
+        ValueError: If `strength` is negative or not finite, or `way` is unknown.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import GradientReversal
+    >>> from dann.schedules import GaninSchedule
+    >>> reversal = GradientReversal(GaninSchedule(total_steps=1000))
+    >>> for _ in range(101):
+    ...     features = reversal(keras.ops.ones((2, 3)), training=True)
+    >>> int(reversal.step), round(float(reversal.strength), 3)
+    (101, 0.462)
+
+    Reference:
+        - [Ganin and Lempitsky, 2015](https://arxiv.org/abs/1409.7495), section 3.2.
+    """
+
+    def __init__(
+        self, strength: float | StrengthSchedule = 1.0, way: str = "override", **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.schedule = strength if isinstance(strength, StrengthSchedule) else None
+        self.initial_strength = None if self.schedule else check_strength(strength)
+        self.way = check_way(way, WAYS)
+        self.supports_masking = True
+        # Made here, not in `build`: callbacks may set the strength before the first batch.
+        self.step = self._counter("step", "int", 0)
+        start = self.schedule(0) if self.schedule else self.initial_strength
+        self.strength = self._counter("strength", "float32", float(start))
+        self.built = True
+
+    def _counter(self, name, dtype, value):
+        return self.add_weight(
+            name=name,
+            shape=(),
+            dtype=dtype,
+            initializer=keras.initializers.Constant(value),
+            trainable=False,
+            autocast=False,
+            aggregation="only_first_replica",
+        )
+
+    def call(self, inputs, training=False):
+        if training:
+            if self.schedule:
+                self.strength.assign(self.schedule(self.step.value))
+            self.step.assign_add(1)
+        return reverse_gradient(inputs, ops.convert_to_tensor(self.strength), way=self.way)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        strength = self.initial_strength
+        if self.schedule:
+            strength = keras.saving.serialize_keras_object(self.schedule)
+        return {**super().get_config(), "strength": strength, "way": self.way}
+
+    @classmethod
+    def from_config(cls, config):
+        if isinstance(config["strength"], dict):
+            strength = keras.saving.deserialize_keras_object(config["strength"])
+            config = {**config, "strength": strength}
+        return cls(**config)

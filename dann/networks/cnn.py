@@ -1,0 +1,49 @@
+"""A small batch-normalised convolutional network."""
+
+from collections.abc import Sequence
+
+import keras
+from keras import layers
+
+from dann.networks.mnist import rescale
+
+
+def cnn_backbone(
+    input_shape: Sequence[int] = (28, 28, 3),
+    filters: Sequence[int] = (32, 64, 128),
+    units: int = 128,
+    dropout: float = 0.0,
+    input_range: Sequence[float] = (0, 255),
+    name: str = "backbone",
+) -> keras.Model:
+    """Builds a small batch-normalised convolutional backbone.
+
+    A stage is a 3x3 convolution, batch normalization, ReLU and 2x2 max pooling. A dense layer with
+    batch normalization and ReLU follows the last stage.
+
+    Args:
+        input_shape: Height, width (at least `2 ** len(filters)` each) and channels of the images.
+        filters: Channels of each stage.
+        units: Number of features.
+        dropout: Share of features dropped in training, in [0, 1). Defaults to `0.0`.
+        input_range: Smallest and largest pixel value; mapped to [-1, 1]. Defaults to `(0, 255)`.
+        name: Name of the model.
+
+    Returns:
+        A functional model from images `(batch, height, width, channels)`, integer or float, to
+        features `(batch, units)`.
+    """
+    inputs = keras.Input(tuple(input_shape), name="images")
+    x = rescale(input_range)(inputs)
+    for channels in filters:
+        x = layers.Conv2D(channels, 3, padding="same", use_bias=False)(x)
+        x = layers.BatchNormalization(momentum=0.9)(x)
+        x = layers.ReLU()(x)
+        x = layers.MaxPooling2D()(x)
+    x = layers.Flatten()(x)
+    x = layers.Dense(units, use_bias=False)(x)
+    x = layers.BatchNormalization(momentum=0.9)(x)
+    x = layers.ReLU()(x)
+    if dropout:
+        x = layers.Dropout(dropout)(x)
+    return keras.Model(inputs, x, name=name)

@@ -1,0 +1,38 @@
+"""A multilayer perceptron for flat inputs."""
+
+from collections.abc import Sequence
+
+import keras
+from keras import layers
+
+
+def mlp_backbone(
+    input_shape: Sequence[int],
+    hidden_units: Sequence[int] = (128, 128),
+    dropout: float = 0.0,
+    name: str = "backbone",
+) -> keras.Model:
+    """Builds a multilayer perceptron.
+
+    Args:
+        input_shape: Shape of one example; flattened if it has more than one axis.
+        hidden_units: Widths of the layers, each followed by a ReLU; the last is the number of
+            features.
+        dropout: Share of units dropped in training, in [0, 1). Defaults to `0.0`.
+        name: Name of the model.
+
+    Returns:
+        A functional model from `(batch, *input_shape)` to features `(batch, hidden_units[-1])`.
+
+    Raises:
+        ValueError: If `hidden_units` is empty.
+    """
+    if not hidden_units:
+        raise ValueError("Argument `hidden_units` must name at least one layer. Received: none")
+    inputs = keras.Input(tuple(input_shape), name="inputs")
+    x = layers.Flatten()(inputs) if len(input_shape) > 1 else inputs
+    for units in hidden_units:
+        x = layers.Dense(units, activation="relu")(x)
+        if dropout:
+            x = layers.Dropout(dropout)(x)
+    return keras.Model(inputs, x, name=name)

@@ -1,0 +1,203 @@
+"""Strengths as serializable functions of the step, and the learning-rate decay that goes with them."""
+
+import abc
+import numbers
+from typing import Any
+
+import keras
+from keras import ops
+
+
+class StrengthSchedule(abc.ABC):
+    """A strength as a function of the count of training steps taken.
+
+    Subclasses compute with `keras.ops`, so that the step may be a tensor in a compiled graph, and
+    return their constructor's arguments from `get_config`.
+    """
+
+    @abc.abstractmethod
+    def __call__(self, step: Any) -> Any:
+        """Returns the strength at `step`: a float32 scalar of at least 0."""
+
+    @abc.abstractmethod
+    def get_config(self) -> dict:
+        """Returns the constructor's arguments."""
+
+    @classmethod
+    def from_config(cls, config: dict) -> "StrengthSchedule":
+        return cls(**config)
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{key}={value}" for key, value in self.get_config().items())
+        return f"{type(self).__name__}({arguments})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.get_config() == other.get_config()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+@keras.saving.register_keras_serializable("dann")
+class Constant(StrengthSchedule):
+    """The same strength at every step.
+
+    Args:
+        value: The strength, at least 0. Defaults to `1.0`.
+    """
+
+    def __init__(self, value: float = 1.0):
+        self.value = _at_least("value", value, 0)
+
+    def __call__(self, step: Any) -> Any:
+        return ops.convert_to_tensor(self.value, "float32")
+
+    def get_config(self) -> dict:
+        return {"value": self.value}
+
+
+@keras.saving.register_keras_serializable("dann")
+class GaninSchedule(StrengthSchedule):
+    """Rises from 0 to `high` over the whole run.
+
+    `strength = high * (2 / (1 + exp(-gamma * p)) - 1)`, with `p = min(step / total_steps, 1)`.
+
+    Args:
+        total_steps: Length of the run in training steps, above 0.
+        gamma: Steepness, above 0. Defaults to `10.0`, the paper's.
+        high: Strength that the curve approaches, at least 0. Defaults to `1.0`, the paper's.
+
+    Example:
+
+    >>> from dann.schedules import GaninSchedule
+    >>> schedule = GaninSchedule(total_steps=1000)
+    >>> [round(float(schedule(step)), 3) for step in (0, 100, 500, 1000)]
+    [0.0, 0.462, 0.987, 1.0]
+
+    Reference:
+        - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.2.
+    """
+
+    def __init__(self, total_steps: int, gamma: float = 10.0, high: float = 1.0):
+        self.total_steps = _above_zero("total_steps", total_steps)
+        self.gamma = _above_zero("gamma", gamma)
+        self.high = _at_least("high", high, 0)
+
+    def __call__(self, step: Any) -> Any:
+        progress = ops.minimum(ops.cast(step, "float32") / self.total_steps, 1.0)
+        return self.high * _rise(self.gamma * progress)
+
+    def get_config(self) -> dict:
+        return {"total_steps": self.total_steps, "gamma": self.gamma, "high": self.high}
+
+
+@keras.saving.register_keras_serializable("dann")
+class WarmStart(StrengthSchedule):
+    """Rises from `low` to `high` in a fixed number of steps, however long the run.
+
+    `strength = low + (high - low) * (2 / (1 + exp(-alpha * step / steps)) - 1)`
+
+    Args:
+        low: Strength at step 0. Defaults to `0.0`.
+        high: Strength that the curve approaches, at least `low`. Defaults to `1.0`.
+        alpha: Steepness, above 0. Defaults to `1.0`.
+        steps: Unit of time in training steps, above 0. Defaults to `1000`: 46% of the way at step
+            1,000 and 99% at 5,000.
+
+    Example:
+
+    >>> from dann.schedules import WarmStart
+    >>> schedule = WarmStart(high=0.1)
+    >>> [round(float(schedule(step)), 4) for step in (0, 1000, 5000)]
+    [0.0, 0.0462, 0.0987]
+
+    Reference:
+        - [Long et al., 2018](https://arxiv.org/abs/1705.10667), section 5.1, whose released code
+          counts steps this way.
+    """
+
+    def __init__(
+        self, low: float = 0.0, high: float = 1.0, alpha: float = 1.0, steps: int = 1000
+    ):
+        self.low = _at_least("low", low, 0)
+        self.high = _at_least("high", high, low)
+        self.alpha = _above_zero("alpha", alpha)
+        self.steps = _above_zero("steps", steps)
+
+    def __call__(self, step: Any) -> Any:
+        rise = _rise(self.alpha * ops.cast(step, "float32") / self.steps)
+        return self.low + (self.high - self.low) * rise
+
+    def get_config(self) -> dict:
+        return {"low": self.low, "high": self.high, "alpha": self.alpha, "steps": self.steps}
+
+
+@keras.saving.register_keras_serializable("dann")
+class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """The learning rate that goes with `GaninSchedule`.
+
+    `learning_rate = initial_learning_rate / (1 + alpha * step / total_steps) ** beta`
+
+    With `total_steps=10_000` and `alpha=10` it is `(1 + 0.001 * step) ** -0.75`, the decay of
+    CDAN and of the Transfer-Learning-Library, which is not stretched over the run.
+
+    Args:
+        initial_learning_rate: Learning rate at step 0, above 0. Defaults to `0.01`.
+        total_steps: Length of the run in training steps, above 0.
+        alpha: How far it falls, at least 0. Defaults to `10.0`.
+        beta: Exponent, at least 0. Defaults to `0.75`.
+
+    Example:
+
+    >>> from dann.schedules import GaninDecay
+    >>> round(float(GaninDecay(0.01, total_steps=1000)(1000)), 6)
+    0.001656
+
+    Reference:
+        - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.2.
+    """
+
+    def __init__(
+        self,
+        initial_learning_rate: float = 0.01,
+        total_steps: int = 10_000,
+        alpha: float = 10.0,
+        beta: float = 0.75,
+    ):
+        self.initial_learning_rate = _above_zero("initial_learning_rate", initial_learning_rate)
+        self.total_steps = _above_zero("total_steps", total_steps)
+        self.alpha = _at_least("alpha", alpha, 0)
+        self.beta = _at_least("beta", beta, 0)
+
+    def __call__(self, step: Any) -> Any:
+        progress = ops.cast(step, "float32") / self.total_steps
+        return self.initial_learning_rate * (1.0 + self.alpha * progress) ** -self.beta
+
+    def get_config(self) -> dict:
+        return {
+            "initial_learning_rate": self.initial_learning_rate,
+            "total_steps": self.total_steps,
+            "alpha": self.alpha,
+            "beta": self.beta,
+        }
+
+
+def _rise(x: Any) -> Any:
+    """`2 / (1 + exp(-x)) - 1`, from 0 at 0 towards 1."""
+    return 2.0 * ops.sigmoid(x) - 1.0
+
+
+def _at_least(name: str, value: float, least: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"Argument `{name}` must be a number. Received: {name}={value!r}")
+    if not least <= value < float("inf"):
+        raise ValueError(
+            f"Argument `{name}` must be finite and at least {least}. Received: {name}={value}"
+        )
+    return value
+
+
+def _above_zero(name: str, value: float) -> float:
+    if _at_least(name, value, 0) == 0:
+        raise ValueError(f"Argument `{name}` must be above 0. Received: {name}={value}")
+    return value

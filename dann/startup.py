@@ -1,0 +1,44 @@
+"""Starts Keras' backend without the noise of its libraries."""
+
+import contextlib
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+
+def start_backend() -> None:
+    """Imports Keras and finds the devices, silently unless that fails.
+
+    TensorFlow's C++ libraries write to the file descriptor of standard error before any level of
+    logging applies to them. Later messages are kept to errors, unless `TF_CPP_MIN_LOG_LEVEL` is
+    set.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with _standard_error_held():
+        import keras
+
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            tf.config.list_logical_devices()
+    logging.getLogger("absl").setLevel(logging.WARNING)
+
+
+@contextlib.contextmanager
+def _standard_error_held() -> Iterator[None]:
+    """Holds back what is written to standard error; writes it after all if an error is raised."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(kept, held.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

@@ -1,0 +1,145 @@
+"""DANN's loss and gradients, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+
+from dann.adaptation import DANN, SourceOnly
+from dann.networks import mlp_backbone
+
+RNG = np.random.default_rng(1)
+SOURCE = RNG.normal(size=(5, 3))
+TARGET = RNG.normal(size=(5, 3)) + 0.5
+LABELS = np.array([0, 1, 2, 1, 0])
+STRENGTH = 0.7
+
+
+def linear_dann(way="override", passes="joint", strength=STRENGTH):
+    """f = x A, c = f B, d = f w, without biases."""
+
+    def linear(inputs, outputs, name):
+        entry = keras.Input((inputs,))
+        return keras.Model(entry, keras.layers.Dense(outputs, use_bias=False)(entry), name=name)
+
+    model = DANN(
+        linear(3, 4, "backbone"),
+        label_head=linear(4, 3, "label_head"),
+        domain_head=linear(4, 1, "domain_head"),
+        strength=strength,
+        way=way,
+        passes=passes,
+    )
+    rng = np.random.default_rng(2)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    return model
+
+
+def expected(weights):
+    """Loss and gradients by hand: dCE/dlogits = softmax - one-hot, dBCE/dlogit = sigmoid - domain."""
+    a, b, w = weights
+    inputs = np.concatenate([SOURCE, TARGET])
+    features = inputs @ a
+    logits = features[:5] @ b
+    softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    label_loss = -np.log(softmax[np.arange(5), LABELS]).mean()
+    label_slope = (softmax - np.eye(3)[LABELS]) / 5
+    domain = np.repeat([[0.0], [1.0]], 5, axis=0)
+    score = features @ w
+    sigmoid = 1 / (1 + np.exp(-score))
+    domain_loss = -(domain * np.log(sigmoid) + (1 - domain) * np.log(1 - sigmoid)).mean()
+    domain_slope = (sigmoid - domain) / 10
+    feature_slope = -STRENGTH * domain_slope @ w.T
+    feature_slope[:5] += label_slope @ b.T
+    gradients = [inputs.T @ feature_slope, features[:5].T @ label_slope, features.T @ domain_slope]
+    return label_loss, domain_loss, gradients
+
+
+WAYS = ["override", "stop_gradient"]
+if keras.backend.backend() == "tensorflow":
+    WAYS.append("op_override")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("passes", ["joint", "separate"])
+@pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
+def test_loss_and_every_gradient_match_the_formula(way, passes, mode):
+    model = linear_dann(way, passes)
+    before = [np.array(weight) for weight in model.trainable_weights]
+    model.compile(
+        keras.optimizers.SGD(1.0), jit_compile=mode == "xla", run_eagerly=mode == "eager"
+    )
+    logs = model.fit(
+        {"source": SOURCE, "target": TARGET}, LABELS, batch_size=5, shuffle=False, verbose=0
+    ).history
+    label_loss, domain_loss, gradients = expected(before)
+    assert logs["label/loss"][0] == pytest.approx(label_loss, rel=1e-5)
+    assert logs["domain/loss"][0] == pytest.approx(domain_loss, rel=1e-5)
+    assert logs["loss"][0] == pytest.approx(label_loss + domain_loss, rel=1e-5)
+    assert logs["strength"][0] == pytest.approx(STRENGTH)
+    for weight, old, gradient in zip(model.trainable_weights, before, gradients, strict=True):
+        step = old - keras.ops.convert_to_numpy(weight)  # at learning rate 1
+        np.testing.assert_allclose(step, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_a_small_step_of_the_features_raises_the_domain_loss_and_one_of_the_head_lowers_it():
+    """Finite differences along the step that training takes."""
+
+    def domain_loss(model):
+        model.compile(keras.optimizers.SGD(0.0))
+        pair = {"source": SOURCE, "target": TARGET}
+        return model.evaluate(pair, LABELS, batch_size=5, verbose=0, return_dict=True)[
+            "domain/loss"
+        ]
+
+    # Source labels weigh nothing, so that the features' step is the reversed one alone.
+    moved = linear_dann()
+    moved.compile(keras.optimizers.SGD(1e-2))
+    pair = {"source": SOURCE, "target": TARGET}
+    moved.fit(pair, LABELS, sample_weight=np.zeros(5), batch_size=5, shuffle=False, verbose=0)
+    before = domain_loss(linear_dann())
+    features_only, head_only = linear_dann(), linear_dann()
+    features_only.trainable_weights[0].assign(np.array(moved.trainable_weights[0]))
+    head_only.trainable_weights[2].assign(np.array(moved.trainable_weights[2]))
+    *_, slopes = expected([np.array(w) for w in linear_dann().trainable_weights])
+    head_change = -1e-2 * (slopes[2] ** 2).sum()
+    assert domain_loss(features_only) - before > 1e-6
+    assert domain_loss(head_only) - before == pytest.approx(head_change, rel=0.1)
+
+
+def test_strength_zero_trains_the_features_as_source_only_does():
+    dann = linear_dann(strength=0.0)
+    source_only = SourceOnly(
+        keras.models.clone_model(dann.backbone), label_head=keras.models.clone_model(dann.label_head)
+    )
+    for mine, other in zip(source_only.trainable_weights, dann.trainable_weights, strict=False):
+        mine.assign(np.array(other))
+    for model in (dann, source_only):
+        model.compile(keras.optimizers.SGD(0.1))
+        pair = {"source": SOURCE, "target": TARGET}
+        model.fit(pair, LABELS, batch_size=5, epochs=3, shuffle=False, verbose=0)
+    for mine, other in zip(source_only.trainable_weights, dann.trainable_weights, strict=False):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("passes", "mean"), [("joint", 0.95), ("separate", 1.9)])
+def test_passes_decide_what_batch_normalization_sees(passes, mean):
+    """Source all 0, target all 2: 95% of the way to mean 1 in one pass; to 0, then to 2 in two."""
+    entry = keras.Input((1,))
+    normalization = keras.layers.BatchNormalization(momentum=0.05, scale=False, center=False)
+    backbone = keras.Model(entry, normalization(entry))
+    model = DANN(backbone, num_classes=2, passes=passes)
+    model({"source": np.zeros((4, 1)), "target": 2 * np.ones((4, 1))}, training=True)
+    assert float(normalization.moving_mean[0]) == pytest.approx(mean, rel=1e-5)
+
+
+def test_the_discriminator_learns_which_domain_is_which():
+    model = DANN(mlp_backbone((3,), hidden_units=(8,)), num_classes=3, strength=0.0)
+    model.compile(keras.optimizers.Adam(0.05))
+    pair = {"source": SOURCE - 2, "target": TARGET + 2}
+    model.fit(pair, LABELS, epochs=40, verbose=0)
+    logs = model.evaluate(pair, LABELS, verbose=0, return_dict=True)
+    assert logs["domain/accuracy"] == 1.0
+    features = [keras.ops.convert_to_numpy(part) for part in model.extract(pair, training=False)]
+    assert keras.ops.convert_to_numpy(model.domain_head(features[1])).min() > 0
+    assert keras.ops.convert_to_numpy(model.domain_head(features[0])).max() < 0

@@ -1,0 +1,182 @@
+"""What every method keeps of the contract of `AdversarialModel`."""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+
+import dann
+import dann.adaptation
+from dann.adaptation import DANN, AdversarialModel, SourceOnly
+from dann.networks import label_head, mlp_backbone
+from dann.schedules import GaninSchedule
+
+RNG = np.random.default_rng(0)
+INPUTS = {name: RNG.normal(size=(12, 4)).astype("float32") for name in ("source", "target")}
+LABELS = np.arange(12) % 3
+
+
+def backbone():
+    return mlp_backbone((4,), hidden_units=(6,))
+
+
+METHODS = {
+    "source_only": lambda **kwargs: SourceOnly(backbone(), num_classes=3, **kwargs),
+    "dann": lambda **kwargs: DANN(backbone(), num_classes=3, **kwargs),
+    "dann_schedule": lambda **kwargs: DANN(
+        backbone(), num_classes=3, strength=GaninSchedule(100), passes="separate", **kwargs
+    ),
+}
+each_method = pytest.mark.parametrize("name", METHODS)
+
+
+def compiled(name, **kwargs):
+    model = METHODS[name]()
+    model.compile(keras.optimizers.Adam(0.01), metrics=["accuracy"], **kwargs)
+    return model
+
+
+def test_no_method_is_forgotten():
+    public = {value for value in vars(dann.adaptation).values() if inspect.isclass(value)}
+    assert {type(make()) for make in METHODS.values()} == public - {AdversarialModel}
+
+
+@each_method
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_it_fits_pairs_and_evaluates_plain_inputs(name, jit_compile):
+    model = compiled(name, jit_compile=jit_compile)
+    history = model.fit(
+        INPUTS,
+        LABELS,
+        batch_size=4,
+        epochs=2,
+        validation_data=(INPUTS["source"], LABELS),
+        verbose=0,
+    ).history
+    assert {"loss", "label/loss", "accuracy", "val_loss", "val_accuracy"} <= set(history)
+    assert not {key for key in history if key.startswith("val_") and "/" in key}
+    assert set(model.evaluate(INPUTS["target"], LABELS, verbose=0, return_dict=True)) == {
+        "loss",
+        "accuracy",
+    }
+    assert model.predict(INPUTS["target"], verbose=0).shape == (12, 3)
+
+
+@each_method
+def test_its_classifier_shares_the_weights_and_gives_the_same_logits(name):
+    model = compiled(name)
+    model.fit(INPUTS, LABELS, batch_size=4, verbose=0)
+    logits = keras.ops.convert_to_numpy(model(INPUTS["target"]))
+    np.testing.assert_array_equal(model.classifier(INPUTS["target"]), logits)
+    kinds = {type(layer).__name__ for layer in model.classifier._flatten_layers()}
+    assert "GradientReversal" not in kinds
+
+
+@each_method
+def test_it_comes_back_from_a_file_and_goes_on_alike(name, tmp_path):
+    model = compiled(name)
+    model.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    for one in (model, again):
+        one.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
+    for mine, other in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-7)
+
+
+@each_method
+def test_its_classifier_comes_back_alone(name, tmp_path):
+    model = compiled(name)
+    model.classifier.save(tmp_path / "classifier.keras")
+    again = keras.models.load_model(tmp_path / "classifier.keras")
+    np.testing.assert_array_equal(
+        again.predict(INPUTS["source"], verbose=0), model.predict(INPUTS["source"], verbose=0)
+    )
+
+
+@each_method
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_it_trains_in_mixed_precision(name, policy):
+    keras.config.set_dtype_policy(policy)
+    model = compiled(name)
+    before = [np.array(weight) for weight in model.trainable_weights]
+    history = model.fit(INPUTS, LABELS, batch_size=4, epochs=2, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    moved = [np.abs(w - b).max() for w, b in zip(model.trainable_weights, before, strict=True)]
+    assert min(moved) > 0
+
+
+@each_method
+def test_it_trains_eagerly_as_compiled(name):
+    runs = []
+    for run_eagerly in (True, False):
+        keras.utils.set_random_seed(3)
+        model = compiled(name, run_eagerly=run_eagerly)
+        model.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
+        runs.append(model.get_weights())
+    for eager, graph in zip(*runs, strict=True):
+        np.testing.assert_allclose(eager, graph, rtol=1e-4, atol=1e-6)
+
+
+@each_method
+def test_sample_weights_of_zero_silence_the_labels(name):
+    model = compiled(name)
+    logs = model.fit(INPUTS, LABELS, sample_weight=np.zeros(12), verbose=0).history
+    assert logs["label/loss"] == [0.0]
+
+
+def test_a_head_of_ones_own_sets_the_number_of_classes():
+    model = SourceOnly(backbone(), label_head=label_head(6, 5))
+    assert model.num_classes == 5
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SourceOnly(backbone()), "Give `num_classes` or a `label_head`"),
+        (
+            lambda: SourceOnly(backbone(), label_head=label_head(7, 3)),
+            "must take the backbone's 6 features. Received: a head for 7",
+        ),
+        (
+            lambda: SourceOnly(backbone(), num_classes=4, label_head=label_head(6, 3)),
+            "`num_classes=4` and the label head must agree. Received: a head with 3 outputs",
+        ),
+        (
+            lambda: DANN(backbone(), num_classes=3, domain_head=label_head(6, 2)),
+            "give one logit. Received: .* output shape .None, 2.",
+        ),
+        (
+            lambda: DANN(backbone(), num_classes=3, passes="both"),
+            "`passes` must be one of .*Received: 'both'",
+        ),
+        (lambda: DANN(backbone(), num_classes=3, strength=-1), "finite and at least 0"),
+        (lambda: DANN(backbone(), num_classes=3, way="none"), "`way` must be one of"),
+        (
+            lambda: DANN(
+                keras.Sequential([keras.Input((4, 4)), keras.layers.ReLU()]), num_classes=3
+            ),
+            r"end in flat features.*Received: output shape \(None, 4, 4\)",
+        ),
+        (
+            lambda: DANN(keras.Sequential([keras.layers.Flatten()]), num_classes=3),
+            "must be built.*Received: output shape None",
+        ),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_source_only_also_fits_plain_arrays():
+    model = compiled("source_only")
+    before = np.array(model.trainable_weights[0])
+    model.fit(INPUTS["source"], LABELS, verbose=0)
+    assert np.abs(model.trainable_weights[0] - before).max() > 0
+
+
+def test_an_adversarial_method_refuses_to_train_on_one_domain():
+    with pytest.raises(ValueError, match="trains on pairs.*`dann.data.pair` makes them"):
+        compiled("dann").fit(INPUTS["source"], LABELS, verbose=0)

@@ -1,0 +1,15 @@
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """Every test begins with the same seeds and the same precision."""
+    keras.utils.set_random_seed(0)
+    keras.config.set_dtype_policy("float32")
+    yield
+    keras.config.set_dtype_policy("float32")

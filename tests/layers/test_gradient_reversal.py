@@ -1,0 +1,121 @@
+import keras
+import numpy as np
+import pytest
+
+from dann.layers import GradientReversal
+from dann.schedules import Constant, GaninSchedule
+
+
+def trained_weight(reversal, epochs=1, steps=1, learning_rate=1.0, **compiled):
+    """A weight w, from 0, under the loss w * x with x = 1, so that each step adds the strength."""
+    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
+    model = keras.Sequential([keras.Input((1,)), dense, reversal])
+    model.compile(
+        keras.optimizers.SGD(learning_rate), lambda y, outputs: keras.ops.mean(outputs), **compiled
+    )
+    model.fit(np.ones((steps, 1)), np.ones((steps, 1)), batch_size=1, epochs=epochs, verbose=0)
+    return model
+
+
+def weight(model):
+    return float(model.layers[0].kernel[0, 0])
+
+
+def test_it_reverses_and_scales_what_flows_back():
+    assert weight(trained_weight(GradientReversal(0.25))) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("steps_per_execution", [1, 20])
+def test_a_schedule_advances_inside_the_compiled_step(jit_compile, steps_per_execution):
+    schedule = GaninSchedule(total_steps=40)
+    reversal = GradientReversal(schedule)
+    model = trained_weight(
+        reversal, steps=40, jit_compile=jit_compile, steps_per_execution=steps_per_execution
+    )
+    assert int(reversal.step) == 40
+    assert float(reversal.strength) == pytest.approx(float(schedule(39)))
+    assert weight(model) == pytest.approx(sum(float(schedule(step)) for step in range(40)), rel=1e-5)
+
+
+class CountingSchedule(GaninSchedule):
+    calls = 0
+
+    def __call__(self, step):
+        type(self).calls += 1
+        return super().__call__(step)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="runs the schedule at each step")
+def test_a_schedule_takes_one_trace():
+    CountingSchedule.calls = 0
+    reversal = GradientReversal(CountingSchedule(total_steps=100))
+    at_construction = CountingSchedule.calls
+    trained_weight(reversal, steps=40, epochs=2, steps_per_execution=20, jit_compile=True)
+    # Keras traces a symbolic call to build the model, and one step inside its loop.
+    assert CountingSchedule.calls - at_construction <= 3
+    assert int(reversal.step) == 80
+
+
+def test_assigning_strength_changes_the_compiled_gradient():
+    reversal = GradientReversal(1.0)
+    model = trained_weight(reversal)
+    assert weight(model) == pytest.approx(1.0)
+    reversal.strength.assign(0.5)
+    model.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0)
+    assert weight(model) == pytest.approx(1.5)
+
+
+def test_a_reloaded_model_goes_on_at_the_same_step_and_strength(tmp_path):
+    schedule = GaninSchedule(total_steps=10)
+    reversal = GradientReversal(schedule)
+    model = trained_weight(reversal, steps=3)
+    keras.Sequential([keras.Input((1,)), *model.layers]).save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert int(again.layers[-1].step) == 3
+    assert float(again.layers[-1].strength) == pytest.approx(float(schedule(2)))
+    again.compile(keras.optimizers.SGD(1.0), lambda y, outputs: keras.ops.mean(outputs))
+    again.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0)
+    assert weight(again) - weight(model) == pytest.approx(float(schedule(3)), rel=1e-5)
+    assert int(again.layers[-1].step) == 4
+
+
+def test_inference_neither_counts_nor_changes_the_strength():
+    reversal = GradientReversal(GaninSchedule(total_steps=10))
+    reversal(np.ones((1, 1), "float32"), training=False)
+    assert int(reversal.step) == 0
+    assert float(reversal.strength) == 0.0
+
+
+def test_its_state_does_not_train():
+    reversal = GradientReversal(0.5)
+    assert reversal.trainable_weights == []
+    assert [variable.name for variable in reversal.non_trainable_weights] == ["step", "strength"]
+
+
+@pytest.mark.parametrize("strength", [-0.1, float("nan"), float("inf")])
+def test_a_strength_that_is_negative_or_not_finite_is_refused(strength):
+    with pytest.raises(ValueError, match=f"finite and at least 0.*Received: strength={strength}"):
+        GradientReversal(strength)
+
+
+@pytest.mark.parametrize("strength", ["1.0", None, True, [0.5]])
+def test_a_strength_that_is_no_number_is_refused(strength):
+    with pytest.raises(TypeError, match="a number or a schedule of `dann.schedules`. Received"):
+        GradientReversal(strength)
+
+
+def test_an_unknown_way_is_refused():
+    with pytest.raises(ValueError, match=r"`way` must be one of \['op_override', 'override'"):
+        GradientReversal(way="reverse")
+
+
+def test_integers_are_refused():
+    with pytest.raises(TypeError, match="floating-point tensor.*Received: dtype=int32"):
+        GradientReversal()(np.array([1, 2], "int32"))
+
+
+def test_a_schedule_and_a_number_are_both_kept_in_the_config():
+    assert GradientReversal(0.5).get_config()["strength"] == 0.5
+    again = GradientReversal.from_config(GradientReversal(Constant(0.2)).get_config())
+    assert again.schedule == Constant(0.2)

@@ -1,0 +1,91 @@
+import json
+import math
+
+import keras
+import numpy as np
+import pytest
+
+from dann.schedules import Constant, GaninDecay, GaninSchedule, StrengthSchedule, WarmStart
+
+SCHEDULES = [
+    Constant(0.3),
+    GaninSchedule(total_steps=100, gamma=5.0, high=0.2),
+    WarmStart(low=0.1, high=0.5, alpha=2.0, steps=50),
+]
+
+
+def test_every_schedule_is_tested():
+    assert {type(schedule) for schedule in SCHEDULES} == set(StrengthSchedule.__subclasses__())
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+def test_a_schedule_comes_back_from_json(schedule):
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(schedule)))
+    assert keras.saving.deserialize_keras_object(config) == schedule
+
+
+def test_schedules_with_other_arguments_differ():
+    assert GaninSchedule(100) != GaninSchedule(101)
+    assert GaninSchedule(100) != Constant(1.0)
+
+
+@pytest.mark.parametrize("step", [0, 1, 250, 999, 1000, 5000])
+def test_ganin_schedule_follows_its_formula(step):
+    progress = min(step / 1000, 1.0)
+    expected = 0.4 * (2 / (1 + math.exp(-7 * progress)) - 1)
+    schedule = GaninSchedule(total_steps=1000, gamma=7.0, high=0.4)
+    assert float(schedule(step)) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("step", [0, 1, 1000, 5000, 20_000])
+def test_warm_start_follows_its_formula(step):
+    expected = 2 * (0.9 - 0.2) / (1 + math.exp(-1.5 * step / 1000)) - (0.9 - 0.2) + 0.2
+    schedule = WarmStart(low=0.2, high=0.9, alpha=1.5, steps=1000)
+    assert float(schedule(step)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_constant_never_changes():
+    assert [float(Constant(0.25)(step)) for step in (0, 7, 10**9)] == [0.25] * 3
+
+
+@pytest.mark.parametrize("step", [0, 10, 1000])
+def test_ganin_decay_follows_its_formula(step):
+    expected = 0.01 / (1 + 10 * step / 1000) ** 0.75
+    assert float(GaninDecay(0.01, total_steps=1000)(step)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_ganin_decay_is_cdans_for_ten_thousand_steps():
+    decay = GaninDecay(0.02, total_steps=10_000, alpha=10.0)
+    assert float(decay(2345)) == pytest.approx(0.02 * (1 + 0.001 * 2345) ** -0.75, rel=1e-6)
+
+
+def test_ganin_decay_drives_an_optimizer_and_comes_back():
+    optimizer = keras.optimizers.SGD(GaninDecay(0.5, total_steps=1, alpha=1.0, beta=1.0))
+    weight = keras.Variable(np.zeros(()))
+    for _ in range(2):  # learning rates .5 and .25
+        optimizer.apply([keras.ops.ones(())], [weight])
+    assert float(weight) == pytest.approx(-0.75)
+    again = keras.optimizers.SGD.from_config(optimizer.get_config())
+    assert float(again.learning_rate) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GaninSchedule(0), "`total_steps` must be above 0. Received: total_steps=0"),
+        (lambda: GaninSchedule(10, gamma=-1), "`gamma` must be finite and at least 0"),
+        (lambda: GaninSchedule(10, high=float("nan")), "`high` must be finite and at least 0"),
+        (lambda: WarmStart(low=0.5, high=0.1), "`high` must be finite and at least 0.5"),
+        (lambda: Constant(float("inf")), "Received: value=inf"),
+        (lambda: GaninDecay(0.0), "`initial_learning_rate` must be above 0"),
+    ],
+)
+def test_bad_values_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("value", ["1", None, True])
+def test_what_is_not_a_number_is_refused(value):
+    with pytest.raises(TypeError, match=f"must be a number. Received: value={value!r}"):
+        Constant(value)
