@@ -116,9 +116,7 @@ class WarmStart(StrengthSchedule):
           counts steps this way.
     """
 
-    def __init__(
-        self, low: float = 0.0, high: float = 1.0, alpha: float = 1.0, steps: int = 1000
-    ):
+    def __init__(self, low: float = 0.0, high: float = 1.0, alpha: float = 1.0, steps: int = 1000):
         self.low = _at_least("low", low, 0)
         self.high = _at_least("high", high, low)
         self.alpha = _above_zero("alpha", alpha)

@@ -63,9 +63,7 @@ def register_gradient(name: str) -> Callable:
     return decorate
 
 
-def override_op_gradients(
-    function: Callable, overrides: Mapping[str, str | Callable]
-) -> Callable:
+def override_op_gradients(function: Callable, overrides: Mapping[str, str | Callable]) -> Callable:
     """Overrides the gradients of all operations of given types inside a function.
 
     TensorFlow 1 spelled it `with graph.gradient_override_map({"Sign": "QuantizeGrad"}):`. In
@@ -78,8 +76,9 @@ def override_op_gradients(
     nothing but `upstream`: TensorFlow traces it with `op=None`.
 
     Args:
-        function: Function of tensors. Functions that it calls and that are `tf.function`s
-            themselves are graphs of their own; what they hold is not overridden.
+        function: Function of tensors. A `tf.function` that it calls is a graph of its own, and so
+            is a branch of `tf.cond` or the body of `tf.while_loop`; what these hold is not
+            overridden.
         overrides: Operation type (`"Sign"`, `"Identity"`, see `tf.Operation.type`) to the name of
             a registered gradient, or to a function `(op, *upstream)` that returns a gradient
             tensor or `None` for each input of the operation.
@@ -181,9 +180,10 @@ def _fingerprint(code: Any) -> tuple:
 
 
 def _bound_values(function: Callable) -> list:
-    """Defaults and closure; what is no plain value is told apart by identity."""
+    """Instance, defaults and closure; what is no plain value is told apart by identity."""
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    values = [*(function.__defaults__ or ()), *cells]
+    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    values = [getattr(function, "__self__", None), *defaults, *cells]
     return [v if isinstance(v, bool | int | float | str | None) else id(v) for v in values]
 
 

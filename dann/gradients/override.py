@@ -22,6 +22,8 @@ def override_gradient(forward: Callable, backward: Callable) -> Callable:
     overridden gradient when a tape outside of `tf.vectorized_map` watches what is mapped; this
     function then raises an error instead of giving a wrong gradient.
 
+    On JAX the function has no forward mode (`jax.jvp`, `jax.jacfwd`): JAX raises an error there.
+
     Args:
         forward: Function of one or more tensors that returns one tensor. It must not read
             variables; pass their values as inputs.
@@ -50,21 +52,15 @@ def override_gradient(forward: Callable, backward: Callable) -> Callable:
         - [Ganin and Lempitsky, 2015](https://arxiv.org/abs/1409.7495), equations 8 and 9, for a
           backward pass that is chosen freely.
     """
-    guard, wrap = _backend_parts()
 
-    @ops.custom_gradient
-    def overridden(*inputs):
-        def gradient(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
-            gradients = backward(upstream, *inputs)
-            if not isinstance(gradients, tuple | list):
-                gradients = (gradients,)
-            check_gradients(gradients, len(inputs), backward)
-            return tuple(gradients) if len(gradients) > 1 else gradients[0]
+    def gradient(upstream, *inputs):
+        gradients = backward(upstream, *inputs)
+        if not isinstance(gradients, tuple | list):
+            gradients = (gradients,)
+        check_gradients(gradients, len(inputs), backward)
+        return tuple(gradients)
 
-        return guard(forward(*inputs)), gradient
-
-    overridden = wrap(overridden)
+    overridden = _backend_function()(forward, gradient)
 
     def call(*inputs):
         return overridden(*(ops.convert_to_tensor(value) for value in inputs))
@@ -99,10 +95,32 @@ def check_gradients(gradients: Any, count: int, function: Callable) -> None:
             )
 
 
-def _backend_parts() -> tuple[Callable, Callable]:
-    """What the running backend adds: to the output, and around the whole function."""
-    if keras.backend.backend() != "tensorflow":
-        return lambda output: output, lambda function: function
+def _backend_function() -> Callable:
+    """How the running backend joins a `forward` and a `gradient`."""
+    backend = keras.backend.backend()
+    if backend == "jax":
+        from dann.gradients.jax_function import as_jax_function
+
+        return as_jax_function
+    return _as_tensorflow_function if backend == "tensorflow" else _as_keras_function
+
+
+def _as_tensorflow_function(forward: Callable, gradient: Callable) -> Callable:
     from dann.gradients.tensorflow_graph import as_graph_function, refuse_lost_gradient
 
-    return refuse_lost_gradient, lambda function: as_graph_function(function, autograph=False)
+    def guarded(*inputs):
+        return refuse_lost_gradient(forward(*inputs))
+
+    return as_graph_function(_as_keras_function(guarded, gradient), autograph=False)
+
+
+def _as_keras_function(forward: Callable, gradient: Callable) -> Callable:
+    @ops.custom_gradient
+    def overridden(*inputs):
+        def pull_back(*args, upstream=None):
+            gradients = gradient(args[0] if upstream is None else upstream, *inputs)
+            return gradients if len(gradients) > 1 else gradients[0]
+
+        return forward(*inputs), pull_back
+
+    return overridden

@@ -65,8 +65,8 @@ def check_strength(strength: float) -> float:
     """
     if isinstance(strength, bool) or not isinstance(strength, numbers.Real):
         raise TypeError(
-            "Argument `strength` must be a number, or a schedule of `dann.schedules` for a layer, "
-            f"or a tensor or variable for a function. Received: strength={strength!r}"
+            "Argument `strength` of a function must be a number, a tensor or a variable; of a "
+            f"layer, a number or a schedule of `dann.schedules`. Received: strength={strength!r}"
         )
     if not math.isfinite(strength) or strength < 0:
         raise ValueError(
@@ -90,7 +90,10 @@ def _by_op_override(inputs, strength):
 WAYS = {
     "override": override_gradient(
         forward=lambda inputs, strength: inputs,
-        backward=lambda upstream, inputs, strength: (-strength * upstream, ops.zeros_like(strength)),
+        backward=lambda upstream, inputs, strength: (
+            -strength * upstream,
+            ops.zeros_like(strength),
+        ),
     ),
     "stop_gradient": surrogate_gradient(
         forward=lambda inputs, strength: inputs, surrogate=_scaled_difference

@@ -1,5 +1,6 @@
 """The TensorFlow side of an overridden gradient: a graph of its own, and a guard for its loss."""
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -54,7 +55,5 @@ def _lost_gradient(op, upstream):
     )
 
 
-try:
+with contextlib.suppress(KeyError):  # this module is being reloaded
     tf.RegisterGradient(LOST_GRADIENT)(_lost_gradient)
-except KeyError:  # this module is being reloaded
-    pass

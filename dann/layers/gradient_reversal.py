@@ -57,9 +57,7 @@ class GradientReversal(keras.layers.Layer):
         - [Ganin and Lempitsky, 2015](https://arxiv.org/abs/1409.7495), section 3.2.
     """
 
-    def __init__(
-        self, strength: float | StrengthSchedule = 1.0, way: str = "override", **kwargs
-    ):
+    def __init__(self, strength: float | StrengthSchedule = 1.0, way: str = "override", **kwargs):
         super().__init__(**kwargs)
         self.schedule = strength if isinstance(strength, StrengthSchedule) else None
         self.initial_strength = None if self.schedule else check_strength(strength)

@@ -1,0 +1,215 @@
+"""The only module that knows Hydra: the schema, the command line and the one door to objects."""
+
+import dataclasses
+import inspect
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.utils import instantiate as hydra_instantiate
+from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from dann.startup import start_backend
+
+TRUSTED = ("dann.", "keras.")
+
+
+@dataclasses.dataclass
+class TrainerConfig:
+    """How long and how to train."""
+
+    steps: int = MISSING
+    steps_per_epoch: int = 100
+    batch_size: int = 64
+    steps_per_execution: int = 1
+    jit_compile: bool = False
+    run_eagerly: bool = False
+    precision: str = "float32"
+
+
+@dataclasses.dataclass
+class PathsConfig:
+    """Where things are read and written."""
+
+    data_dir: str | None = None
+    cache_dir: str = MISSING
+    run_dir: str = MISSING
+
+
+@dataclasses.dataclass
+class TrainConfig:
+    """Everything that `scripts/train.py` takes."""
+
+    seed: int = 0
+    compare: bool = True
+    data: dict[str, Any] = MISSING
+    network: dict[str, Any] = MISSING
+    method: dict[str, Any] = MISSING
+    schedule: dict[str, Any] = MISSING
+    optimizer: dict[str, Any] = MISSING
+    trainer: TrainerConfig = MISSING
+    callbacks: dict[str, Any] = MISSING
+    paths: PathsConfig = MISSING
+    experiment: Any = None
+    debug: Any = None
+
+
+ConfigStore.instance().store(name="train_schema", node=TrainConfig)
+
+
+class ConfigError(Exception):
+    """What the user can mend in the command or the files it names."""
+
+
+def instantiate(node: Any, **kwargs: Any) -> Any:
+    """Builds the object that a config node describes.
+
+    Args:
+        node: Node with `_target_`, a class or function of a trusted package.
+        **kwargs: Arguments that are known at run time only.
+
+    Returns:
+        The object; nested nodes are built first and containers are plain `dict` and `list`.
+
+    Raises:
+        ConfigError: If a target is not in a trusted package, cannot be found, or refuses its
+            arguments.
+    """
+    container = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+    _check_targets(container)
+    try:
+        return hydra_instantiate(container, _convert_="all", **kwargs)
+    except HydraException as error:
+        cause = error.__cause__ or error
+        raise ConfigError(f"{_target_names(container)}: {cause}") from error
+
+
+def build_model(cfg: DictConfig, method: Any, input_shape: tuple, num_classes: int) -> Any:
+    """Builds the network of `cfg` and the method around it.
+
+    Args:
+        cfg: The composed config.
+        method: Node of the method.
+        input_shape: Shape of one input.
+        num_classes: Number of classes.
+
+    Returns:
+        A model. The method gets those parts of the network that its constructor names.
+    """
+    network = {name: instantiate(part) for name, part in cfg.network.items()}
+    backbone = network.pop("backbone")(input_shape=input_shape)
+    features = backbone.output_shape[-1]
+    parts = {
+        "label_head": network.pop("label_head")(features, num_classes),
+        **{name: head(features) for name, head in network.items()},
+    }
+    method = instantiate(method)
+    named = inspect.signature(method.func).parameters
+    return method(backbone, **{name: part for name, part in parts.items() if name in named})
+
+
+def command(config_name: str) -> Callable:
+    """Turns a function of a composed config into a command-line program.
+
+    The function is a generator in two parts: it prepares, yields once, and does the work. An error
+    in the first part is the user's to mend: it is told in one line on standard error, the exit
+    status is 1, and the run directory that Hydra made is removed. An error in the second part is
+    shown in full, and the directory stays. With `HYDRA_FULL_ERROR=1` both are shown in full.
+
+    Args:
+        config_name: Primary config in `conf/`.
+
+    Returns:
+        A decorator that gives a function without arguments.
+    """
+
+    full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
+
+    def decorate(work: Callable) -> Callable:
+        failed = []
+
+        def job(cfg: DictConfig) -> Any:
+            steps = work(cfg)
+            try:
+                _check_targets(OmegaConf.to_container(cfg, resolve=True))
+                _check_paths(cfg)
+                start_backend()
+                next(steps)
+            except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
+                if full_errors:
+                    raise
+                _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
+                failed.append(error)
+                return _report(error)
+            return next(steps, None)
+
+        def program() -> None:
+            conf = pathlib.Path(inspect.getfile(work)).resolve().parent.parent / "conf"
+            main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
+            os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
+            try:
+                main(job)()
+            except (HydraException, OmegaConfBaseException) as error:
+                if full_errors:
+                    raise
+                failed.append(error)
+                _report(error)
+            if failed:
+                sys.exit(1)
+
+        return program
+
+    return decorate
+
+
+def _check_targets(node):
+    if isinstance(node, dict):
+        target = node.get("_target_")
+        if target is not None and not str(target).startswith(TRUSTED):
+            raise ConfigError(
+                f"`_target_` must be in one of {[prefix[:-1] for prefix in TRUSTED]}, because what "
+                f"it names is run. Received: {target}"
+            )
+        for value in node.values():
+            _check_targets(value)
+    elif isinstance(node, list):
+        for value in node:
+            _check_targets(value)
+
+
+def _target_names(node):
+    return node.get("_target_", "config") if isinstance(node, dict) else "config"
+
+
+def _check_paths(cfg):
+    data_dir = cfg.paths.data_dir
+    if data_dir is not None and not pathlib.Path(data_dir).is_dir():
+        raise ConfigError(f"paths.data_dir must be a directory that is there. Received: {data_dir}")
+
+
+def _report(error):
+    """Tells an error, and the first line of its cause, in one line."""
+    message = str(error)
+    cause = str(error.__cause__ or "").partition("\n")[0]
+    if cause not in message:
+        message = f"{message}: {cause}"
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _remove_unused(run_dir):
+    """Removes a run directory that holds nothing but what Hydra put there."""
+    if not run_dir.is_dir():
+        return
+    others = [path for path in run_dir.iterdir() if path.name != ".hydra" and path.suffix != ".log"]
+    if not others:
+        shutil.rmtree(run_dir)
+        if run_dir.parent.name in ("runs", "multirun") and not any(run_dir.parent.iterdir()):
+            run_dir.parent.rmdir()

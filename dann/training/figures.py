@@ -1,0 +1,109 @@
+"""The figures of a run. Every one can be read in grey."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import keras
+import numpy as np
+from matplotlib.figure import Figure
+from sklearn.manifold import TSNE
+from threadpoolctl import threadpool_limits
+
+from dann.data import DomainPair
+
+_POINTS = 300  # of each domain in the view of the features
+_SOURCE = {"color": "#1b4f8f", "marker": "o", "facecolors": "none"}
+_TARGET = {"color": "#e0701b", "marker": "x"}
+
+
+def save_samples(domains: DomainPair, path: str | pathlib.Path, columns: int = 10) -> None:
+    """Shows training images of both domains, two rows each.
+
+    Inputs that are not images, `(height, width, 1 or 3)`, get no figure.
+    """
+    if len(domains.input_shape) != 3 or domains.input_shape[-1] not in (1, 3):
+        return
+    rows = [(domains.source, domains.source_train[0]), (domains.target, domains.target_train)]
+    figure = Figure(figsize=(columns * 0.8, 3.9), layout="constrained")
+    halves = figure.subfigures(2, 1)
+    for half, (name, images) in zip(halves, rows, strict=True):
+        half.suptitle(name, fontsize=10)
+        chosen = np.linspace(0, len(images) - 1, 2 * columns).astype(int)
+        for axes, index in zip(half.subplots(2, columns).flat, chosen, strict=True):
+            axes.imshow(images[index].squeeze(), cmap="gray", vmin=0, vmax=255)
+            axes.axis("off")
+    figure.savefig(path, dpi=120)
+
+
+def save_curves(
+    history: Mapping[str, Sequence[float]], steps_per_epoch: int, path: str | pathlib.Path
+) -> None:
+    """Shows the losses, the discriminator's accuracy and the strength over the steps.
+
+    Args:
+        history: Values an epoch by name, as Keras' `History.history` has them.
+        steps_per_epoch: Training steps in an epoch.
+        path: Where to write the PNG.
+    """
+    panels = [
+        ("loss (nats)", {"label/loss": "-", "domain/loss": "--"}, None),
+        ("accuracy in training", {"accuracy": "-", "domain/accuracy": "--"}, (0, 1.02)),
+        ("strength of the reversal", {"strength": "-"}, None),
+    ]
+    panels = [panel for panel in panels if any(name in history for name in panel[1])]
+    figure = Figure(figsize=(4 * len(panels), 3), layout="constrained")
+    for axes, (label, lines, limits) in zip(
+        figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+    ):
+        for name, style in lines.items():
+            if name in history:
+                steps = steps_per_epoch * np.arange(1, len(history[name]) + 1)
+                axes.plot(steps, history[name], style, label=name)
+        if "domain/loss" in lines and "domain/loss" in history:
+            axes.axhline(np.log(2), color="0.6", linewidth=0.8, label="chance, log 2")
+        axes.set(xlabel="training step", ylabel=label, ylim=limits)
+        axes.legend(fontsize=8)
+    figure.savefig(path, dpi=120)
+
+
+def features_of(backbone: keras.Model, domains: DomainPair) -> np.ndarray:
+    """Computes the features of up to 300 test inputs of each domain, the source's first.
+
+    Returns:
+        Array `(n + m, num_features)`.
+    """
+    parts = [domains.source_test[0][:_POINTS], domains.target_test[0][:_POINTS]]
+    return backbone.predict(np.concatenate(parts), batch_size=256, verbose=0)
+
+
+def save_features(
+    views: Sequence[tuple[str, np.ndarray]],
+    domains: DomainPair,
+    seed: int,
+    path: str | pathlib.Path,
+) -> None:
+    """Shows features of both domains in two dimensions, by t-SNE, one panel a view.
+
+    Args:
+        views: Title and features, as `features_of` returns them.
+        domains: The data, for the names and the count of source examples.
+        seed: Seed of the t-SNE.
+        path: Where to write the PNG.
+
+    Reference:
+        - [van der Maaten and Hinton, 2008](https://jmlr.org/papers/v9/vandermaaten08a.html)
+    """
+    size = len(domains.source_test[0][:_POINTS])
+    figure = Figure(figsize=(5 * len(views), 4.8), layout="constrained")
+    panels = figure.subplots(1, len(views), squeeze=False)[0]
+    for axes, (title, features) in zip(panels, views, strict=True):
+        perplexity = min(30.0, (len(features) - 1) / 3)
+        tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed)
+        # Its threads wait for each other in a busy loop: 10 times slower where cores are shared.
+        with threadpool_limits(1):
+            points = tsne.fit_transform(features)
+        axes.scatter(*points[:size].T, s=14, linewidths=0.7, label=domains.source, **_SOURCE)
+        axes.scatter(*points[size:].T, s=14, linewidths=0.7, label=domains.target, **_TARGET)
+        axes.set(title=title, xticks=[], yticks=[], xlabel="t-SNE 1", ylabel="t-SNE 2")
+        axes.legend(fontsize=8)
+    figure.savefig(path, dpi=120)

@@ -1,0 +1,159 @@
+"""`scripts/train.py` as a user runs it."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+
+from dann.data import digits_to_photos
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+SCRIPT = ROOT / "scripts" / "train.py"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def run(arguments, folder, cache):
+    """Runs the script in a process of its own."""
+    environment = {**os.environ, "DANN_CACHE_DIR": str(cache)}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, cache):
+    """A run of the default, cut short: its output and its directory."""
+    folder = tmp_path_factory.mktemp("finished")
+    result = run(["debug=fast", "hydra.run.dir=run"], folder, cache)
+    assert result.returncode == 0, result.stderr
+    return result, folder / "run"
+
+
+def test_a_run_leaves_what_it_promises(finished):
+    folder = finished[1]
+    written = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert {
+        ".hydra/config.yaml",
+        "classifier.keras",
+        "figures/curves.png",
+        "figures/features.png",
+        "figures/samples.png",
+        "metrics.csv",
+        "summary.json",
+    } <= written
+    assert any("tfevents" in name for name in written)
+    header = (folder / "metrics.csv").read_text().splitlines()[0].split(",")
+    assert {"epoch", "label/loss", "domain/loss", "domain/accuracy", "strength"} <= set(header)
+
+
+def test_the_libraries_noise_does_not_reach_the_user(finished):
+    assert finished[0].stderr == ""
+
+
+def test_summary_and_table_tell_the_accuracies_of_the_saved_classifier(finished, cache):
+    result, folder = finished
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["method"] == "DANN"
+    assert (summary["seed"], summary["steps"]) == (0, 4)
+    assert summary["seconds"] > 0
+    assert summary["source_only/seconds"] > 0
+    domains = digits_to_photos(str(cache))
+    classifier = keras.models.load_model(folder / "classifier.keras")
+    tests = {"source": domains.source_test, "target": domains.target_test}
+    for domain, (images, labels) in tests.items():
+        right = classifier.predict(images, verbose=0).argmax(axis=1) == labels
+        assert summary[f"{domain}/accuracy"] == pytest.approx(np.mean(right), abs=1e-6)
+    assert "target (oracle)" in result.stdout
+    assert f"{summary['source_only/target/accuracy']:.1%}" in result.stdout
+    assert f"{summary['target/accuracy']:.1%}" in result.stdout
+
+
+def test_the_method_learns_the_same_without_a_comparison(finished, tmp_path, cache):
+    arguments = ["debug=fast", "compare=false", "hydra.run.dir=alone"]
+    assert run(arguments, tmp_path, cache).returncode == 0
+    alone = json.loads((tmp_path / "alone/summary.json").read_text())
+    beside = json.loads((finished[1] / "summary.json").read_text())
+    assert alone["target/accuracy"] == pytest.approx(beside["target/accuracy"])
+    assert "source_only/target/accuracy" not in alone
+
+
+def test_a_sweep_runs_its_jobs_apart_and_survives_one_that_fails(tmp_path, cache):
+    arguments = ["-m", "debug=fast", "compare=false", "callbacks=none", "schedule.high=0.1,-1,0.2"]
+    result = run(arguments, tmp_path, cache)
+    assert result.returncode == 1
+    summaries = sorted(tmp_path.glob("multirun/*/*/summary.json"))
+    assert [path.parent.name for path in summaries] == ["0", "2"]
+    assert "`high` must be finite and at least 0" in result.stderr
+
+
+WRONG = {
+    "seed=abc": "Value 'abc' of type 'str' could not be converted to Integer",
+    "trainer.stepz=3": "Could not override 'trainer.stepz'",
+    "method=foo": "Could not find 'method/foo' Available options in 'method': dann source_only",
+    "optimizer._target_=os.system": "`_target_` must be in one of ['dann', 'keras']",
+    "paths.data_dir=nowhere": "paths.data_dir must be a directory that is there. Received: nowhere",
+    "seed": "missing EQUAL",
+}
+
+
+@pytest.mark.parametrize("argument", WRONG)
+def test_a_wrong_command_is_told_in_one_line_within_two_seconds(argument, tmp_path, cache):
+    started = time.perf_counter()
+    result = run([argument], tmp_path, cache)
+    assert time.perf_counter() - started < 2
+    _check_refused(result, WRONG[argument], tmp_path)
+
+
+def test_help_answers_within_two_seconds_and_shows_every_group(tmp_path, cache):
+    started = time.perf_counter()
+    result = run(["--help"], tmp_path, cache)
+    assert time.perf_counter() - started < 2
+    assert result.returncode == 0
+    for group in sorted(path.name for path in (ROOT / "conf").iterdir() if path.is_dir()):
+        assert f"{group}: " in result.stdout
+
+
+IMPOSSIBLE = {
+    "schedule.high=-1": "`high` must be finite and at least 0. Received: high=-1",
+    "method.way=other": "`way` must be one of ['op_override', 'override', 'stop_gradient']",
+    "trainer.steps=150": "trainer.steps must be a multiple of trainer.steps_per_epoch",
+    "trainer.batch_size=9000": "must fill a batch of 9000",
+    "data=mnist_to_mnist_m paths.data_dir=.": "Expected the MNIST files",
+}
+
+
+@pytest.mark.parametrize("command", IMPOSSIBLE)
+def test_a_setting_that_cannot_be_is_told_in_one_line_and_leaves_nothing(command, tmp_path, cache):
+    _check_refused(run(command.split(), tmp_path, cache), IMPOSSIBLE[command], tmp_path)
+
+
+def _check_refused(result, message, folder):
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_an_error_removes_nothing_from_a_directory_that_was_there(tmp_path, cache):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/notes.txt").write_text("mine")
+    result = run(["schedule.high=-1", "hydra.run.dir=run"], tmp_path, cache)
+    assert result.returncode == 1
+    assert (tmp_path / "run/notes.txt").read_text() == "mine"
