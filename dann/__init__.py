@@ -2,21 +2,34 @@
 
 import importlib
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dann import adaptation, data, gradients, layers, networks, schedules, training
+    from dann.adaptation import DANN, AdversarialModel, SourceOnly
 
 __version__ = "0.1.0"
 
-_ROOMS = ("adaptation", "data", "gradients", "layers", "networks", "schedules", "training")
-_CLASSES = ("DANN", "AdversarialModel", "SourceOnly")
-
-__all__ = [*_CLASSES, *_ROOMS]
+__all__ = [
+    "DANN",
+    "AdversarialModel",
+    "SourceOnly",
+    "adaptation",
+    "data",
+    "gradients",
+    "layers",
+    "networks",
+    "schedules",
+    "training",
+]
 
 
 def __getattr__(name):
-    if name in _ROOMS:
+    if name not in __all__:
+        raise AttributeError(f"module 'dann' has no attribute {name!r}")
+    if name.islower():
         return importlib.import_module(f"dann.{name}")
-    if name in _CLASSES:
-        return getattr(importlib.import_module("dann.adaptation"), name)
-    raise AttributeError(f"module 'dann' has no attribute {name!r}")
+    return getattr(importlib.import_module("dann.adaptation"), name)
 
 
 def __dir__():

@@ -116,7 +116,7 @@ def build_model(cfg: DictConfig, method: Any, input_shape: tuple, num_classes: i
     return method(backbone, **{name: part for name, part in parts.items() if name in named})
 
 
-def command(config_name: str) -> Callable:
+def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:
     """Turns a function of a composed config into a command-line program.
 
     The function is a generator in two parts: it prepares, yields once, and does the work. An error
@@ -133,7 +133,7 @@ def command(config_name: str) -> Callable:
 
     full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
-    def decorate(work: Callable) -> Callable:
+    def decorate(work: Callable) -> Callable[[], None]:
         failed = []
 
         def job(cfg: DictConfig) -> Any:

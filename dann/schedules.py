@@ -1,4 +1,4 @@
-"""Strengths as serializable functions of the step, and the learning-rate decay that goes with them."""
+"""Strengths as serializable functions of the step, and the learning rate that goes with them."""
 
 import abc
 import numbers
@@ -32,7 +32,7 @@ class StrengthSchedule(abc.ABC):
         return f"{type(self).__name__}({arguments})"
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.get_config() == other.get_config()
+        return isinstance(other, type(self)) and self.get_config() == other.get_config()
 
     def __hash__(self) -> int:
         return hash(repr(self))

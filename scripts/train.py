@@ -12,6 +12,8 @@ os.environ.setdefault("DANN_LAZY_IMPORT", "1")  # errors in the command come bef
 
 from dann import config  # noqa: E402
 
+SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
+
 
 @config.command("train")
 def main(cfg):
@@ -25,7 +27,8 @@ def main(cfg):
         model = config.build_model(cfg, method, domains.input_shape, domains.num_classes)
         return training.compile_model(model, config.instantiate(cfg.optimizer), cfg.trainer)
 
-    baseline = build({"_target_": "dann.SourceOnly", "_partial_": True}) if cfg.compare else None
+    compare = cfg.compare and cfg.method["_target_"] != SOURCE_ONLY["_target_"]
+    baseline = build(SOURCE_ONLY) if compare else None
     model = build(cfg.method)
     callbacks = list(config.instantiate(cfg.callbacks).values())
     run = training.Run(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed)

@@ -151,7 +151,7 @@ class AdversarialModel(keras.Model):
 
     def _accept_plain_training(self):
         raise ValueError(
-            f"`{type(self).__name__}` trains on pairs `({{'source': ..., 'target': ...}}, labels)`; "
+            f"`{type(self).__name__}` trains on pairs ({{'source': ..., 'target': ...}}, labels); "
             "`dann.data.pair` makes them. Received: inputs of one domain"
         )
 

@@ -1,6 +1,7 @@
 """Handwritten digits on black, and the same hand over photos: all from what scikit-learn ships."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -8,6 +9,7 @@ from scipy import ndimage
 from sklearn.datasets import load_digits, load_sample_images
 
 _SIZE = 16
+_BRIGHTNESS = 0.6
 _PARTS = {"black": 0, "photo": 1, "test": 2}
 _CITATION = """
 @misc{alpaydin1998optical,
@@ -72,12 +74,9 @@ class ChalkDigits(tfds.core.GeneratorBasedBuilder):
             yield key, {"image": np.rint(image).astype(np.uint8), "label": labels[index]}
 
 
-_BRIGHTNESS = 0.6
-
-
 def _digits(part: str) -> tuple[np.ndarray, np.ndarray]:
     """One of three disjoint parts of scikit-learn's digits, as ink in [0, 1] `(n, 8, 8)`."""
-    data = load_digits()
+    data: Any = load_digits()
     order = np.random.default_rng(0).permutation(len(data.images))
     chosen = np.array_split(order, len(_PARTS))[_PARTS[part]]
     return data.images[chosen] / 16, data.target[chosen]
@@ -94,7 +93,7 @@ def _drawn(digit: np.ndarray, rng: np.random.Generator, jitter: bool) -> np.ndar
     rotation = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     matrix = rotation @ np.array([[1.0, 0.0], [shear, 1.0]]) / scale * len(digit) / _SIZE
     middle = np.full(2, (len(digit) - 1) / 2)
-    offset = middle + shift - matrix @ np.full(2, (_SIZE - 1) / 2)
+    offset: Any = middle + shift - matrix @ np.full(2, (_SIZE - 1) / 2)
     return ndimage.affine_transform(
         digit, matrix, offset, output_shape=(_SIZE, _SIZE), order=1, mode="grid-constant"
     )

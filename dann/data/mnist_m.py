@@ -70,10 +70,11 @@ class MnistM(tfds.core.GeneratorBasedBuilder):
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         mnist, photo_paths = _files(dl_manager)
         photos = [_decode(path) for path in photo_paths]
-        return {
-            split: self._generate_examples(*read_mnist(mnist, split), photos, seed)
-            for seed, split in enumerate(("train", "test"))
-        }
+        splits = {}
+        for seed, split in enumerate(("train", "test")):
+            images, labels = read_mnist(mnist, split)
+            splits[split] = self._generate_examples(images, labels, photos, seed)
+        return splits
 
     def _generate_examples(self, images, labels, photos, seed):
         for index, image in enumerate(blend(images, photos, seed)):
@@ -103,7 +104,7 @@ def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterat
         )
     rng = np.random.default_rng(seed)
     for digit in digits:
-        photo = photos[rng.integers(len(photos))]
+        photo = photos[int(rng.integers(len(photos)))]
         row = rng.integers(photo.shape[0] - height + 1)
         column = rng.integers(photo.shape[1] - width + 1)
         crop = photo[row : row + height, column : column + width].astype(np.int16)

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+_BUFFER = 10_000
+
 
 def pair(
     source: Any,
@@ -87,7 +89,7 @@ def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
         )
 
 
-def _labelled(source, num_classes):
+def _labelled(source, num_classes) -> Any:
     if isinstance(source, tf.data.Dataset):
         if not isinstance(source.element_spec, tuple) or len(source.element_spec) != 2:
             raise ValueError(
@@ -111,7 +113,7 @@ def _labelled(source, num_classes):
     return inputs, labels
 
 
-def _without_labels(target):
+def _without_labels(target) -> Any:
     if isinstance(target, tf.data.Dataset):
         if isinstance(target.element_spec, tuple):
             return target.map(lambda inputs, *labels: inputs)
@@ -119,7 +121,7 @@ def _without_labels(target):
     return np.asarray(target[0] if isinstance(target, tuple | list) else target)
 
 
-def _spec(examples):
+def _spec(examples) -> Any:
     """Shape and type of one example."""
     if isinstance(examples, tf.data.Dataset):
         return examples.element_spec
@@ -145,17 +147,20 @@ def _batches(examples, domain, batch_size, shuffle, repeat, seed):
     if _count(examples) == 0:
         raise ValueError(f"The {domain} holds no examples. Received: an empty domain")
     if isinstance(examples, tf.data.Dataset):
-        single = examples.shuffle(10_000, seed=seed) if shuffle else examples
-        single = single.repeat() if repeat else single
-        return single.batch(batch_size, drop_remainder=True)
+        return _ordered(examples, _BUFFER, batch_size, shuffle, repeat, seed)
     # Indices are shuffled, not images: cheap, and over the whole domain.
-    indices = tf.data.Dataset.range(_count(examples))
-    indices = indices.shuffle(_count(examples), seed=seed) if shuffle else indices
-    indices = indices.repeat() if repeat else indices
+    count = len(tf.nest.flatten(examples)[0])
+    indices = tf.data.Dataset.range(count)
     with tf.device("CPU"):
         tensors = tf.nest.map_structure(tf.convert_to_tensor, examples)
 
     def gather(chosen):
         return tf.nest.map_structure(lambda part: tf.gather(part, chosen), tensors)
 
-    return indices.batch(batch_size, drop_remainder=True).map(gather)
+    return _ordered(indices, count, batch_size, shuffle, repeat, seed).map(gather)
+
+
+def _ordered(single, buffer, batch_size, shuffle, repeat, seed):
+    single = single.shuffle(buffer, seed=seed) if shuffle else single
+    single = single.repeat() if repeat else single
+    return single.batch(batch_size, drop_remainder=True)

@@ -25,7 +25,7 @@ def floating_tensor(inputs: Any) -> Any:
             "`dann.layers.GradientReversal` or `dann.layers.BinarySign`, or call the function "
             f"inside a layer of yours. Received: {inputs}"
         )
-    tensor = keras.ops.convert_to_tensor(inputs)
+    tensor: Any = keras.ops.convert_to_tensor(inputs)
     dtype = keras.backend.standardize_dtype(tensor.dtype)
     if "float" not in dtype:
         raise TypeError(

@@ -1,8 +1,8 @@
 import keras
 
 from dann.gradients import binary_sign
-from dann.gradients.ways import check_way
 from dann.gradients.sign import WAYS
+from dann.gradients.ways import check_way
 
 
 @keras.saving.register_keras_serializable("dann")

@@ -59,14 +59,16 @@ class GradientReversal(keras.layers.Layer):
 
     def __init__(self, strength: float | StrengthSchedule = 1.0, way: str = "override", **kwargs):
         super().__init__(**kwargs)
-        self.schedule = strength if isinstance(strength, StrengthSchedule) else None
-        self.initial_strength = None if self.schedule else check_strength(strength)
+        if isinstance(strength, StrengthSchedule):
+            self.schedule, start = strength, float(strength(0))
+        else:
+            self.schedule, start = None, check_strength(strength)
+        self.initial_strength = start
         self.way = check_way(way, WAYS)
         self.supports_masking = True
         # Made here, not in `build`: callbacks may set the strength before the first batch.
         self.step = self._counter("step", "int", 0)
-        start = self.schedule(0) if self.schedule else self.initial_strength
-        self.strength = self._counter("strength", "float32", float(start))
+        self.strength = self._counter("strength", "float32", start)
         self.built = True
 
     def _counter(self, name, dtype, value):

@@ -25,8 +25,8 @@ def save_samples(domains: DomainPair, path: str | pathlib.Path, columns: int = 1
         return
     rows = [(domains.source, domains.source_train[0]), (domains.target, domains.target_train)]
     figure = Figure(figsize=(columns * 0.8, 3.9), layout="constrained")
-    halves = figure.subfigures(2, 1)
-    for half, (name, images) in zip(halves, rows, strict=True):
+    upper, lower = (figure.add_subfigure(part) for part in figure.add_gridspec(2, 1))
+    for half, (name, images) in zip((upper, lower), rows, strict=True):
         half.suptitle(name, fontsize=10)
         chosen = np.linspace(0, len(images) - 1, 2 * columns).astype(int)
         for axes, index in zip(half.subplots(2, columns).flat, chosen, strict=True):
@@ -73,7 +73,7 @@ def features_of(backbone: keras.Model, domains: DomainPair) -> np.ndarray:
         Array `(n + m, num_features)`.
     """
     parts = [domains.source_test[0][:_POINTS], domains.target_test[0][:_POINTS]]
-    return backbone.predict(np.concatenate(parts), batch_size=256, verbose=0)
+    return backbone.predict(np.concatenate(parts), batch_size=256, verbose=0)  # pyright: ignore
 
 
 def save_features(

@@ -36,7 +36,7 @@ def linear_dann(way="override", passes="joint", strength=STRENGTH):
 
 
 def expected(weights):
-    """Loss and gradients by hand: dCE/dlogits = softmax - one-hot, dBCE/dlogit = sigmoid - domain."""
+    """Loss and gradients by hand; dCE/dc = softmax - one-hot, dBCE/dd = sigmoid - domain."""
     a, b, w = weights
     inputs = np.concatenate([SOURCE, TARGET])
     features = inputs @ a
@@ -66,9 +66,7 @@ if keras.backend.backend() == "tensorflow":
 def test_loss_and_every_gradient_match_the_formula(way, passes, mode):
     model = linear_dann(way, passes)
     before = [np.array(weight) for weight in model.trainable_weights]
-    model.compile(
-        keras.optimizers.SGD(1.0), jit_compile=mode == "xla", run_eagerly=mode == "eager"
-    )
+    model.compile(keras.optimizers.SGD(1.0), jit_compile=mode == "xla", run_eagerly=mode == "eager")
     logs = model.fit(
         {"source": SOURCE, "target": TARGET}, LABELS, batch_size=5, shuffle=False, verbose=0
     ).history
@@ -110,7 +108,8 @@ def test_a_small_step_of_the_features_raises_the_domain_loss_and_one_of_the_head
 def test_strength_zero_trains_the_features_as_source_only_does():
     dann = linear_dann(strength=0.0)
     source_only = SourceOnly(
-        keras.models.clone_model(dann.backbone), label_head=keras.models.clone_model(dann.label_head)
+        keras.models.clone_model(dann.backbone),
+        label_head=keras.models.clone_model(dann.label_head),
     )
     for mine, other in zip(source_only.trainable_weights, dann.trainable_weights, strict=False):
         mine.assign(np.array(other))

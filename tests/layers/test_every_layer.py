@@ -86,4 +86,6 @@ def test_it_trains_in_a_compiled_fit_and_comes_back_from_a_file(make, jit_compil
     again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
     for one, other in zip(model.get_weights(), again.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(again.predict(INPUTS, verbose=0), model.predict(INPUTS, verbose=0))
+    np.testing.assert_array_equal(
+        again.predict(INPUTS, verbose=0), model.predict(INPUTS, verbose=0)
+    )

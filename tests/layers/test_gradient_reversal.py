@@ -35,7 +35,9 @@ def test_a_schedule_advances_inside_the_compiled_step(jit_compile, steps_per_exe
     )
     assert int(reversal.step) == 40
     assert float(reversal.strength) == pytest.approx(float(schedule(39)))
-    assert weight(model) == pytest.approx(sum(float(schedule(step)) for step in range(40)), rel=1e-5)
+    assert weight(model) == pytest.approx(
+        sum(float(schedule(step)) for step in range(40)), rel=1e-5
+    )
 
 
 class CountingSchedule(GaninSchedule):

@@ -6,7 +6,11 @@ from dann.networks import cnn_backbone, domain_head, label_head, mlp_backbone, m
 
 NETWORKS = {
     "mnist": (lambda: mnist_backbone((28, 28, 3)), (28, 28, 3), 768),
-    "cnn": (lambda: cnn_backbone((16, 16, 1), filters=(4, 8), units=6, dropout=0.5), (16, 16, 1), 6),
+    "cnn": (
+        lambda: cnn_backbone((16, 16, 1), filters=(4, 8), units=6, dropout=0.5),
+        (16, 16, 1),
+        6,
+    ),
     "mlp": (lambda: mlp_backbone((5, 2), hidden_units=(4, 3), dropout=0.5), (5, 2), 3),
     "label_head": (lambda: label_head(6, 4, hidden_units=(5,), dropout=0.5), (6,), 4),
     "domain_head": (lambda: domain_head(6), (6,), 1),
@@ -29,7 +33,9 @@ def test_it_comes_back_from_a_file(name, tmp_path):
     inputs = np.random.default_rng(0).uniform(0, 255, (3, *shape))
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
-    np.testing.assert_array_equal(again.predict(inputs, verbose=0), model.predict(inputs, verbose=0))
+    np.testing.assert_array_equal(
+        again.predict(inputs, verbose=0), model.predict(inputs, verbose=0)
+    )
 
 
 def test_the_papers_mnist_architecture_has_the_papers_parameters():

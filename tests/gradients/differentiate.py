@@ -1,0 +1,84 @@
+"""Values and gradients as NumPy arrays, on whichever backend runs."""
+
+import keras
+import numpy as np
+
+BACKEND = keras.backend.backend()
+WAYS = ["override", "stop_gradient"] + ["op_override"] * (BACKEND == "tensorflow")
+DTYPES = ["float32", "float16", "bfloat16"] + ["float64"] * (BACKEND == "tensorflow")
+
+
+def value_and_gradients(function, *inputs, upstream=None, compiled=False):
+    """Returns `function(*inputs)` and the gradient of `sum(upstream * function)` for each input."""
+    tensors = [keras.ops.convert_to_tensor(value) for value in inputs]
+    if upstream is None:
+        upstream = np.ones(tensors[0].shape)
+    upstream = keras.ops.convert_to_tensor(upstream, tensors[0].dtype)
+    differentiated = _tensorflow if BACKEND == "tensorflow" else _jax
+    value, gradients = differentiated(function, upstream, compiled)(*tensors)
+    return as_array(value), [as_array(gradient) for gradient in gradients]
+
+
+def _tensorflow(function, upstream, compiled):
+    import tensorflow as tf
+
+    def differentiate(*inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            value = function(*inputs)
+        zero = tf.UnconnectedGradients.ZERO
+        return value, tape.gradient(value, inputs, upstream, unconnected_gradients=zero)
+
+    return tf.function(differentiate) if compiled else differentiate
+
+
+def _jax(function, upstream, compiled):
+    import jax
+
+    def differentiate(*inputs):
+        value, pull_back = jax.vjp(function, *inputs)
+        return value, pull_back(upstream)
+
+    return jax.jit(differentiate) if compiled else differentiate
+
+
+def derivative(function, inputs, order):
+    """Differentiates `order` times the sum of a function that works element by element."""
+    inputs = keras.ops.convert_to_tensor(inputs)
+    if BACKEND == "tensorflow":
+        return as_array(_tensorflow_derivative(function, inputs, order))
+    import jax
+
+    for _ in range(order):
+        function = _jax_derivative(jax, function)
+    return as_array(function(inputs))
+
+
+def _tensorflow_derivative(function, inputs, order):
+    import tensorflow as tf
+
+    if order == 0:
+        return function(inputs)
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        value = _tensorflow_derivative(function, inputs, order - 1)
+    return tape.gradient(value, inputs)
+
+
+def _jax_derivative(jax, function):
+    return jax.grad(lambda inputs: function(inputs).sum())
+
+
+def as_array(tensor):
+    """The same values in NumPy, in the same data type (bfloat16 by `ml_dtypes`)."""
+    return np.asarray(tensor)
+
+
+def tensor(values, dtype):
+    return keras.ops.convert_to_tensor(np.asarray(values, "float64"), dtype)
+
+
+def bits(tensor):
+    """The bits of a floating tensor, which tell -0.0 from +0.0 and one NaN from another."""
+    array = as_array(tensor)
+    return array.view(f"uint{8 * array.dtype.itemsize}")

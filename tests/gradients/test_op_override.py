@@ -1,0 +1,303 @@
+"""The classical examples of overridden operations, and the traps of TensorFlow around them."""
+
+import keras
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("overrides TensorFlow operations", allow_module_level=True)
+
+from dann.gradients import override_op_gradients, register_gradient  # noqa: E402
+
+EDGES = [-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0]
+SIGNS = [-1.0, -1.0, -1.0, 0.0, 1.0, 1.0, 1.0]
+HTANH = [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
+
+
+@register_gradient("QuantizeGrad")
+def quantize_gradient(op, upstream):
+    return tf.where(tf.abs(op.inputs[0]) <= 1.0, upstream, tf.zeros_like(upstream))
+
+
+@tf.RegisterGradient("PlainQuantizeGrad")
+def plain_quantize_gradient(op, upstream):
+    return tf.where(tf.abs(op.inputs[0]) <= 1.0, upstream, tf.zeros_like(upstream))
+
+
+def value_and_gradient(function, *inputs):
+    tensors = [tf.constant(value) for value in inputs]
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        value = function(*tensors)
+    return value.numpy().tolist(), [g.numpy().tolist() for g in tape.gradient(value, tensors)]
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    ["QuantizeGrad", "PlainQuantizeGrad", quantize_gradient, plain_quantize_gradient],
+    ids=["name", "plain name", "function", "plain function"],
+)
+def test_sign_gets_the_gradient_of_htanh(gradient):
+    sign = override_op_gradients(tf.sign, {"Sign": gradient})
+    assert value_and_gradient(sign, EDGES) == (SIGNS, [HTANH])
+
+
+def test_sign_alone_has_the_gradient_zero():
+    assert value_and_gradient(tf.sign, EDGES) == (SIGNS, [[0.0] * 7])
+
+
+def test_identity_with_minus_the_gradient_makes_that_of_a_sum_minus_one():
+    negated = override_op_gradients(tf.identity, {"Identity": lambda op, upstream: -upstream})
+
+    def reversed_sum(x1, x2):
+        return negated(x1 + x2)
+
+    assert value_and_gradient(reversed_sum, 3.0, 4.0) == (7.0, [-1.0, -1.0])
+    assert value_and_gradient(tf.add, 3.0, 4.0) == (7.0, [1.0, 1.0])
+
+
+def test_stop_gradient_makes_minus_one_beside_one():
+    def f(x1, x2, x3):
+        return x1 + x2 * x3
+
+    def surrogate(x1, x2, x3):
+        t = -f(x1, x2, x3)
+        return t + tf.stop_gradient(f(x1, x2, x3) - t)
+
+    assert value_and_gradient(f, 2.0, 3.0, 4.0) == (14.0, [1.0, 4.0, 3.0])
+    assert value_and_gradient(surrogate, 2.0, 3.0, 4.0) == (14.0, [-1.0, -4.0, -3.0])
+
+
+@pytest.mark.parametrize("as_name", [False, True])
+def test_a_gradient_function_that_returns_zero_is_told_to_return_a_tensor(as_name):
+    def nothing(op, upstream):
+        return 0
+
+    if as_name:
+        register_gradient("test.Nothing")(nothing)
+    function = override_op_gradients(tf.sign, {"Sign": "test.Nothing" if as_name else nothing})
+    message = (
+        r"Gradient function `nothing` must return a tensor for each input; for no gradient return "
+        r"`keras.ops.zeros_like\(input\)`, not a Python number. Received: 0 of type int"
+    )
+    with pytest.raises(TypeError, match=message):
+        value_and_gradient(function, EDGES)
+
+
+def test_tensorflow_alone_speaks_of_an_attribute():
+    """The error that a gradient function with a Python number gets without this package."""
+
+    @tf.RegisterGradient("test.IntegerZero")
+    def integer_zero(op, upstream):
+        return 0
+
+    @tf.function
+    def sign(inputs):
+        with tf.compat.v1.get_default_graph().gradient_override_map({"Sign": "test.IntegerZero"}):
+            return tf.sign(inputs)
+
+    with pytest.raises(AttributeError, match="'int' object has no attribute 'name'"):
+        value_and_gradient(sign, EDGES)
+
+
+def naive_sign(inputs):
+    with tf.compat.v1.get_default_graph().gradient_override_map({"Sign": "QuantizeGrad"}):
+        return tf.sign(inputs)
+
+
+def test_the_naive_map_is_silently_ignored_in_eager_mode():
+    """Why `override_op_gradients` exists: 0 everywhere is the gradient of `tf.sign` itself."""
+    assert value_and_gradient(naive_sign, EDGES) == (SIGNS, [[0.0] * 7])
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_the_naive_map_is_silently_ignored_by_a_tape_in_the_same_function(jit_compile):
+    assert gradient_with_tape_inside(naive_sign, jit_compile) == [0.0] * 7
+
+
+def test_the_naive_map_holds_only_for_a_tape_outside():
+    assert value_and_gradient(tf.function(naive_sign), EDGES) == (SIGNS, [HTANH])
+
+
+def gradient_with_tape_inside(function, jit_compile):
+    @tf.function(jit_compile=jit_compile, autograph=False)
+    def gradient(inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            value = function(inputs)
+        return tape.gradient(value, inputs)
+
+    return gradient(tf.constant(EDGES)).numpy().tolist()
+
+
+@pytest.fixture(scope="module")
+def sign():
+    return override_op_gradients(tf.sign, {"Sign": "QuantizeGrad"})
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_the_override_holds_with_the_tape_inside(sign, jit_compile):
+    assert gradient_with_tape_inside(sign, jit_compile) == HTANH
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_the_override_holds_with_the_tape_outside(sign, jit_compile):
+    compiled = tf.function(sign, jit_compile=jit_compile)
+    assert value_and_gradient(compiled, EDGES) == (SIGNS, [HTANH])
+
+
+def test_the_override_holds_when_functions_run_eagerly(sign):
+    tf.config.run_functions_eagerly(True)
+    try:
+        assert value_and_gradient(sign, EDGES) == (SIGNS, [HTANH])
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+@pytest.mark.parametrize(
+    "compiled", [{}, {"jit_compile": True}, {"run_eagerly": True}], ids=["graph", "XLA", "eager"]
+)
+def test_the_override_holds_in_fit(sign, compiled):
+    layer = keras.layers.Dense(7, use_bias=False, kernel_initializer="zeros")
+    model = keras.Sequential([keras.Input((1,)), layer, keras.layers.Activation(sign)])
+    layer.kernel.assign([EDGES])
+    model.compile(
+        keras.optimizers.SGD(1.0), lambda y, outputs: keras.ops.sum(outputs, axis=-1), **compiled
+    )
+    model.fit(np.ones((1, 1)), np.ones((1, 7)), verbose=0)
+    np.testing.assert_array_equal(np.asarray(layer.kernel)[0], np.subtract(EDGES, HTANH))
+
+
+def test_all_operations_of_a_type_are_overridden_and_no_other():
+    def function(inputs):
+        return tf.sign(inputs) + tf.sign(2.0 * inputs) + inputs * inputs
+
+    overridden = override_op_gradients(function, {"Sign": lambda op, upstream: 10.0 * upstream})
+    # 10 from the first sign, 20 from the second, 2 * 3 from the square.
+    assert value_and_gradient(overridden, [3.0]) == ([11.0], [[10.0 + 20.0 + 6.0]])
+
+
+def test_two_types_are_overridden_at_once():
+    overridden = override_op_gradients(
+        lambda inputs: tf.sign(inputs) + tf.round(inputs),
+        {"Sign": lambda op, upstream: 2.0 * upstream, "Round": lambda op, upstream: 5.0 * upstream},
+    )
+    assert value_and_gradient(overridden, [1.4]) == ([2.0], [[7.0]])
+
+
+def test_graphs_inside_the_function_are_not_reached():
+    """The limit that the docstring names: 10 from the outer sign, 0 from the one in the branch."""
+
+    def function(inputs):
+        branch = tf.cond(tf.reduce_sum(inputs) > 0, lambda: tf.sign(inputs), lambda: inputs)
+        return tf.sign(inputs) + branch
+
+    overridden = override_op_gradients(function, {"Sign": lambda op, upstream: 10.0 * upstream})
+    assert value_and_gradient(overridden, [3.0]) == ([2.0], [[10.0]])
+
+
+def test_a_function_without_such_an_operation_is_refused():
+    function = override_op_gradients(tf.tanh, {"Sign": "QuantizeGrad"})
+    message = r"holds no operation of type 'Sign'.*Received a function with: \['Tanh'\]"
+    with pytest.raises(ValueError, match=message):
+        function(tf.constant(EDGES))
+
+
+def test_an_unknown_name_is_refused():
+    message = r"No gradient named 'Quantise' is registered. Register it with `@dann.gradients"
+    with pytest.raises(LookupError, match=message):
+        override_op_gradients(tf.sign, {"Sign": "Quantise"})
+
+
+def doubling(op, upstream):
+    return 2.0 * upstream
+
+
+def test_the_same_function_may_be_registered_twice():
+    for _ in range(2):
+
+        @register_gradient("test.Twice")
+        def gradient(op, upstream):
+            return 3.0 * upstream
+
+        register_gradient("test.Doubling")(doubling)
+    function = override_op_gradients(tf.sign, {"Sign": "test.Twice"})
+    assert value_and_gradient(function, [5.0]) == ([1.0], [[3.0]])
+
+
+def times(factor):
+    def gradient(op, upstream):
+        return factor * upstream
+
+    return gradient
+
+
+def times_default(factor):
+    def gradient(op, upstream, factor=factor):
+        return factor * upstream
+
+    return gradient
+
+
+@pytest.mark.parametrize(
+    "other",
+    [lambda op, upstream: 4.0 * upstream, lambda op, upstream: -upstream, tf.identity],
+    ids=["other constant", "other code", "other kind"],
+)
+def test_another_function_under_a_taken_name_is_refused(other):
+    register_gradient("test.Taken")(doubling)
+    message = (
+        "A gradient named 'test.Taken' is registered already, for another function: "
+        r"\S*doubling. Choose another name. Received: \S+"
+    )
+    with pytest.raises(ValueError, match=message):
+        register_gradient("test.Taken")(other)
+
+
+def times_keyword(factor):
+    def gradient(op, upstream, *, factor=factor):
+        return factor * upstream
+
+    return gradient
+
+
+class Times:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def gradient(self, op, upstream):
+        return self.factor * upstream
+
+
+def test_the_method_of_another_instance_is_another_function():
+    two, three = Times(2.0), Times(3.0)
+    register_gradient("test.Method")(two.gradient)
+    register_gradient("test.Method")(two.gradient)
+    with pytest.raises(ValueError, match="is registered already, for another function"):
+        register_gradient("test.Method")(three.gradient)
+
+
+@pytest.mark.parametrize("make", [times, times_default, times_keyword])
+def test_the_same_code_with_another_value_bound_is_another_function(make):
+    name = f"test.Bound.{make.__name__}"
+    register_gradient(name)(make(2.0))
+    register_gradient(name)(make(2.0))
+    with pytest.raises(ValueError, match="is registered already, for another function"):
+        register_gradient(name)(make(3.0))
+
+
+def test_a_name_of_tensorflow_is_taken():
+    with pytest.raises(ValueError, match="'Sign' is registered already, for another function"):
+        register_gradient("Sign")(doubling)
+
+
+def test_two_functions_given_directly_do_not_mix():
+    functions = [override_op_gradients(tf.sign, {"Sign": times(factor)}) for factor in (2.0, 3.0)]
+    results = [value_and_gradient(function, [5.0]) for function in functions]
+    assert results == [([1.0], [[2.0]]), ([1.0], [[3.0]])]
+
+
+def test_the_registered_function_is_given_back_as_it_was():
+    assert register_gradient("test.Doubling")(doubling) is doubling
+    assert doubling(None, 21) == 42

@@ -1,0 +1,205 @@
+import keras
+import numpy as np
+import pytest
+from differentiate import BACKEND, DTYPES, WAYS, bits, derivative, tensor, value_and_gradients
+from keras import ops
+
+from dann.gradients import reverse_gradient
+
+FINITE = [-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0]
+EDGES = [-np.inf, *FINITE, np.inf, np.nan]
+
+
+def reversal(strength, way):
+    def function(inputs):
+        return reverse_gradient(inputs, strength, way=way)
+
+    return function
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("way", WAYS)
+def test_the_value_stays_and_the_gradient_is_reversed(way, dtype, compiled):
+    inputs = tensor(EDGES, dtype)
+    upstream = np.linspace(-4.0, 6.0, len(EDGES))
+    # 0.25 and these multiples of 1 are exact in every type.
+    value, (gradient,) = value_and_gradients(
+        reversal(0.25, way), inputs, upstream=upstream, compiled=compiled
+    )
+    np.testing.assert_array_equal(gradient.astype("float64"), -0.25 * upstream)
+    if way == "stop_gradient":
+        expected = [np.nan if np.isinf(x) else x + 0.0 for x in EDGES]
+        np.testing.assert_array_equal(value.astype("float64"), expected)
+    else:
+        np.testing.assert_array_equal(bits(value), bits(inputs))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_overflows_near_the_end_of_float16(way, compiled):
+    inputs = tensor([60000.0, -60000.0], "float16")
+    value, (gradient,) = value_and_gradients(reversal(2.0, way), inputs, compiled=compiled)
+    assert value.tolist() == [60000.0, -60000.0]
+    assert gradient.tolist() == [-2.0, -2.0]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("way", WAYS[1:])
+def test_the_ways_agree_to_the_last_bit_on_finite_data(way, dtype):
+    generator = np.random.default_rng(0)
+    inputs = tensor(generator.normal(scale=10, size=1000), dtype)
+    upstream = generator.normal(size=1000)
+    results = [
+        value_and_gradients(reversal(0.7, one), inputs, upstream=upstream)
+        for one in ("override", way)
+    ]
+    (value, (gradient,)), (other_value, (other_gradient,)) = results
+    np.testing.assert_array_equal(bits(other_value), bits(value))
+    np.testing.assert_array_equal(bits(other_gradient), bits(gradient))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_higher_derivatives_compose_the_reversal(way):
+    """(d/dx)^n of y + y^4 is (-strength)^n (d/dy)^n of it, on every backend."""
+
+    def function(inputs):
+        outputs = reverse_gradient(inputs, 0.5, way=way)
+        return outputs + outputs**4
+
+    inputs = tensor([-2.0, 0.0, 1.0, 3.0], "float32")
+    first, second, third = (derivative(function, inputs, order) for order in (1, 2, 3))
+    x = np.array([-2.0, 0.0, 1.0, 3.0])
+    np.testing.assert_allclose(first, -0.5 * (1 + 4 * x**3))
+    np.testing.assert_allclose(second, 0.5**2 * 12 * x**2)
+    np.testing.assert_allclose(third, -(0.5**3) * 24 * x)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_strength_zero_stops_the_gradient(way):
+    _, (gradient,) = value_and_gradients(reversal(0.0, way), tensor(FINITE, "float32"))
+    np.testing.assert_array_equal(gradient, np.zeros(len(FINITE)))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_strength_gets_no_gradient(way, compiled):
+    def function(inputs, strength):
+        return reverse_gradient(inputs, strength, way=way)
+
+    inputs, strength = tensor([3.0, 4.0], "float32"), tensor([0.5, 2.0], "float32")
+    _, gradients = value_and_gradients(function, inputs, strength, compiled=compiled)
+    assert [gradient.tolist() for gradient in gradients] == [[-0.5, -2.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_strength_given_as_a_tensor_takes_one_trace(way):
+    traces = []
+
+    def gradient(inputs, strength):
+        traces.append(way)
+
+        def function(inputs):
+            return reverse_gradient(inputs, strength, way=way)
+
+        if BACKEND == "tensorflow":
+            import tensorflow as tf
+
+            return tf.gradients(function(inputs), inputs)[0]
+        import jax
+
+        return jax.grad(lambda inputs: function(inputs).sum())(inputs)
+
+    compiled = compile_function(gradient)
+    inputs = tensor([1.0, 2.0], "float32")
+    for strength in (0.25, 0.5, 3.0):
+        result = compiled(inputs, tensor(strength, "float32"))
+        assert np.asarray(result).tolist() == [-strength, -strength]
+    assert len(traces) == 1
+
+
+def compile_function(function):
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, autograph=False)
+    import jax
+
+    return jax.jit(function)
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="a compiled function closes over the variable")
+@pytest.mark.parametrize("kind", ["keras", "tensorflow", "trainable tensorflow"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_strength_given_as_a_variable_takes_one_trace(way, kind):
+    import tensorflow as tf
+
+    if kind == "keras":
+        strength = keras.Variable(0.0, trainable=False)
+    else:
+        strength = tf.Variable(0.0, trainable=kind.startswith("trainable"))
+    traces = []
+
+    @tf.function(autograph=False)
+    def gradient(inputs):
+        traces.append(way)
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = reverse_gradient(inputs, strength, way=way)
+        return tape.gradient(outputs, inputs)
+
+    for value in (0.25, 0.5, 3.0):
+        strength.assign(value)
+        assert gradient(tf.ones(2)).numpy().tolist() == [-value, -value]
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("strength", [-0.1, np.inf, np.nan, np.float32(-1.0)])
+def test_a_strength_below_zero_or_not_finite_is_refused(way, strength):
+    with pytest.raises(ValueError, match="must be finite and at least 0") as caught:
+        reverse_gradient(tensor([1.0], "float32"), strength, way=way)
+    assert f"Received: strength={strength}" in str(caught.value)
+
+
+@pytest.mark.parametrize("strength", [True, "0.5", None, [0.5], np.array(-1.0)])
+def test_a_strength_that_is_no_number_is_refused(strength):
+    message = "`strength` of a function must be a number, a tensor or a variable"
+    with pytest.raises(TypeError, match=message) as caught:
+        reverse_gradient(tensor([1.0], "float32"), strength)
+    assert f"Received: strength={strength!r}" in str(caught.value)
+
+
+def test_an_unknown_way_is_refused():
+    message = (
+        r"Argument `way` must be one of \['op_override', 'override', 'stop_gradient'\]. "
+        "Received: way='reverse'"
+    )
+    with pytest.raises(ValueError, match=message):
+        reverse_gradient(tensor([1.0], "float32"), way="reverse")
+
+
+def test_integers_are_refused():
+    with pytest.raises(TypeError, match="Expected a floating-point tensor.*Received: dtype=int32"):
+        reverse_gradient(ops.array([1, 2], "int32"))
+
+
+def test_a_symbolic_tensor_is_sent_to_the_layer():
+    with pytest.raises(TypeError, match="use `dann.layers.GradientReversal`"):
+        reverse_gradient(keras.Input((3,)))
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="forward mode of JAX")
+def test_jax_refuses_forward_mode_through_an_override_and_stop_gradient_has_it():
+    import jax
+
+    inputs = tensor([1.0, 2.0], "float32")
+    with pytest.raises(TypeError, match="can't apply forward-mode autodiff"):
+        jax.jacfwd(reversal(0.5, "override"))(inputs)
+    assert jax.jacfwd(reversal(0.5, "stop_gradient"))(inputs).tolist() == [[-0.5, 0], [0, -0.5]]
+
+
+@pytest.mark.skipif(BACKEND == "tensorflow", reason="works there")
+def test_op_override_names_the_alternatives_on_other_backends():
+    with pytest.raises(ImportError, match="use `way='override'` or `way='stop_gradient'`"):
+        reverse_gradient(tensor([1.0], "float32"), way="op_override")

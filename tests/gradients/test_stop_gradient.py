@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from differentiate import bits, tensor, value_and_gradients
+from keras import ops
+
+from dann.gradients import surrogate_gradient
+
+rounded = surrogate_gradient(ops.round, lambda inputs: inputs)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_value_is_of_forward_and_the_gradient_of_the_surrogate(compiled):
+    function = surrogate_gradient(ops.exp, ops.square)
+    inputs = tensor([-2.0, -1.0, 0.0, 1.0, 3.0], "float32")
+    upstream = [1.0, 2.0, 3.0, 4.0, 5.0]
+    value, (gradient,) = value_and_gradients(function, inputs, upstream=upstream, compiled=compiled)
+    np.testing.assert_allclose(value, np.exp([-2.0, -1.0, 0.0, 1.0, 3.0]), rtol=1e-6)
+    assert gradient.tolist() == [-4.0, -4.0, 0.0, 8.0, 30.0]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_several_inputs_get_the_gradients_of_the_surrogate(compiled):
+    function = surrogate_gradient(
+        lambda first, second: first + second, lambda first, second: first * second
+    )
+    first, second = tensor([2.0, 3.0], "float32"), tensor([5.0, 7.0], "float32")
+    value, gradients = value_and_gradients(function, first, second, compiled=compiled)
+    assert value.tolist() == [7.0, 10.0]
+    assert [gradient.tolist() for gradient in gradients] == [[5.0, 7.0], [2.0, 3.0]]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_the_value_is_exact_to_the_last_bit(dtype, scale, compiled):
+    inputs = tensor(np.random.default_rng(0).normal(scale=scale, size=100_000), dtype)
+    function = surrogate_gradient(lambda inputs: inputs, lambda inputs: -0.7 * inputs)
+    value, _ = value_and_gradients(function, inputs, compiled=compiled)
+    assert np.count_nonzero(bits(value) != bits(inputs)) == 0
+
+
+def test_the_shorter_form_rounds():
+    """Why `surrogate_gradient` has the longer form; it shows that the count above can fail."""
+    inputs = tensor(np.random.default_rng(0).normal(size=100_000), "float32")
+    carrier = -0.7 * inputs
+    short = carrier + ops.stop_gradient(inputs - carrier)
+    assert 0.38 < np.mean(bits(short) != bits(inputs)) < 0.46
+
+
+def test_infinities_become_nan_and_negative_zero_positive():
+    """The known limits; the override has neither."""
+    identity = surrogate_gradient(lambda inputs: inputs, lambda inputs: -inputs)
+    value, (gradient,) = value_and_gradients(
+        identity, tensor([-np.inf, -0.0, np.inf, np.nan], "float32")
+    )
+    np.testing.assert_array_equal(value, [np.nan, 0.0, np.nan, np.nan])
+    assert not np.signbit(value[1])
+    assert gradient.tolist() == [-1.0] * 4
+
+
+def test_a_bounded_surrogate_keeps_the_infinities():
+    bounded = surrogate_gradient(lambda inputs: inputs, ops.tanh)
+    value, _ = value_and_gradients(bounded, tensor([-np.inf, np.inf], "float32"))
+    assert value.tolist() == [-np.inf, np.inf]
+
+
+def test_nothing_flows_through_forward():
+    # The derivative of `exp` at 3 would be 20.
+    constant = surrogate_gradient(ops.exp, lambda inputs: 0.0 * inputs)
+    _, (gradient,) = value_and_gradients(constant, tensor([3.0], "float32"))
+    assert gradient.tolist() == [0.0]
+
+
+def test_rounding_straight_through():
+    value, (gradient,) = value_and_gradients(rounded, tensor([0.4, 1.6, -2.7], "float32"))
+    assert value.tolist() == [0.0, 2.0, -3.0]
+    assert gradient.tolist() == [1.0, 1.0, 1.0]
