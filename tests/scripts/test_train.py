@@ -49,6 +49,7 @@ def test_a_run_leaves_what_it_promises(finished):
     written = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert {
         ".hydra/config.yaml",
+        "checkpoints/last.keras",
         "classifier.keras",
         "figures/curves.png",
         "figures/features.png",
@@ -59,6 +60,13 @@ def test_a_run_leaves_what_it_promises(finished):
     assert any("tfevents" in name for name in written)
     header = (folder / "metrics.csv").read_text().splitlines()[0].split(",")
     assert {"epoch", "label/loss", "domain/loss", "domain/accuracy", "strength"} <= set(header)
+
+
+def test_its_checkpoint_holds_step_strength_and_optimizer(finished):
+    model = keras.models.load_model(finished[1] / "checkpoints/last.keras")
+    assert int(model.reversal.step) == 4
+    assert int(model.optimizer.iterations) == 4
+    assert float(model.reversal.strength) == pytest.approx(float(model.reversal.schedule(3)))
 
 
 def test_the_libraries_noise_does_not_reach_the_user(finished):
