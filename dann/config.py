@@ -13,6 +13,7 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.utils import get_object
 from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -86,8 +87,9 @@ def instantiate(node: Any, **kwargs: Any) -> Any:
     container = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
     _check_targets(container)
     try:
+        _check_origins(container)
         return hydra_instantiate(container, _convert_="all", **kwargs)
-    except HydraException as error:
+    except (HydraException, ImportError) as error:
         cause = error.__cause__ or error
         raise ConfigError(f"{_target_names(container)}: {cause}") from error
 
@@ -170,19 +172,36 @@ def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:
     return decorate
 
 
-def _check_targets(node):
+def _targets(node):
+    """Every `_target_` in a container."""
     if isinstance(node, dict):
-        target = node.get("_target_")
-        if target is not None and not str(target).startswith(TRUSTED):
-            raise ConfigError(
-                f"`_target_` must be in one of {[prefix[:-1] for prefix in TRUSTED]}, because what "
-                f"it names is run. Received: {target}"
-            )
-        for value in node.values():
-            _check_targets(value)
-    elif isinstance(node, list):
+        if "_target_" in node:
+            yield str(node["_target_"])
+        node = list(node.values())
+    if isinstance(node, list):
         for value in node:
-            _check_targets(value)
+            yield from _targets(value)
+
+
+def _check_targets(node):
+    """Refuses targets by their names alone, before anything is imported."""
+    for target in _targets(node):
+        if not target.startswith(TRUSTED):
+            _refuse(target)
+
+
+def _check_origins(node):
+    """Refuses what a trusted module has only imported, such as `dann.config.os.system`."""
+    for target in _targets(node):
+        if not f"{getattr(get_object(target), '__module__', '')}.".startswith(TRUSTED):
+            _refuse(target)
+
+
+def _refuse(target):
+    raise ConfigError(
+        f"`_target_` must be in one of {[prefix[:-1] for prefix in TRUSTED]}, because what it "
+        f"names is run. Received: {target}"
+    )
 
 
 def _target_names(node):
