@@ -218,7 +218,7 @@ def _report(error):
     """Tells an error, and the first line of its cause, in one line."""
     message = str(error)
     cause = str(error.__cause__ or "").partition("\n")[0]
-    if cause not in message:
+    if cause not in message and not isinstance(error, ConfigError):
         message = f"{message}: {cause}"
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
 

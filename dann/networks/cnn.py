@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.networks.mnist import rescale
+from dann.networks.rescaling import rescale
 
 
 def cnn_backbone(

@@ -5,11 +5,14 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
+from dann.networks.rescaling import rescale
+
 
 def mlp_backbone(
     input_shape: Sequence[int],
     hidden_units: Sequence[int] = (128, 128),
     dropout: float = 0.0,
+    input_range: Sequence[float] | None = None,
     name: str = "backbone",
 ) -> keras.Model:
     """Builds a multilayer perceptron.
@@ -19,6 +22,8 @@ def mlp_backbone(
         hidden_units: Widths of the layers, each followed by a ReLU; the last is the number of
             features.
         dropout: Share of units dropped in training, in [0, 1). Defaults to `0.0`.
+        input_range: Smallest and largest value of the inputs, to map them to [-1, 1]. Defaults to
+            `None`: the inputs are taken as they are.
         name: Name of the model.
 
     Returns:
@@ -30,7 +35,8 @@ def mlp_backbone(
     if not hidden_units:
         raise ValueError("Argument `hidden_units` must name at least one layer. Received: none")
     inputs = keras.Input(tuple(input_shape), name="inputs")
-    x = layers.Flatten()(inputs) if len(input_shape) > 1 else inputs
+    x = inputs if input_range is None else rescale(input_range)(inputs)
+    x = layers.Flatten()(x) if len(input_shape) > 1 else x
     for units in hidden_units:
         x = layers.Dense(units, activation="relu")(x)
         if dropout:

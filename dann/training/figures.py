@@ -97,6 +97,10 @@ def save_features(
     figure = Figure(figsize=(5 * len(views), 4.8), layout="constrained")
     panels = figure.subplots(1, len(views), squeeze=False)[0]
     for axes, (title, features) in zip(panels, views, strict=True):
+        axes.set(title=title, xticks=[], yticks=[], xlabel="t-SNE 1", ylabel="t-SNE 2")
+        if not np.isfinite(features).all():
+            axes.text(0.5, 0.5, "not finite: the training diverged", ha="center")
+            continue
         perplexity = min(30.0, (len(features) - 1) / 3)
         tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed)
         # Its threads wait for each other in a busy loop: 10 times slower where cores are shared.
@@ -104,6 +108,5 @@ def save_features(
             points = tsne.fit_transform(features)
         axes.scatter(*points[:size].T, s=14, linewidths=0.7, label=domains.source, **_SOURCE)
         axes.scatter(*points[size:].T, s=14, linewidths=0.7, label=domains.target, **_TARGET)
-        axes.set(title=title, xticks=[], yticks=[], xlabel="t-SNE 1", ylabel="t-SNE 2")
         axes.legend(fontsize=8)
     figure.savefig(path, dpi=120)

@@ -139,9 +139,9 @@ class Run:
         return scores, history.history
 
     def _write(self, model, summary, history, views):
+        model.classifier.save(self.directory / "classifier.keras")
+        (self.directory / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
         folder = self.directory / "figures"
         figures.save_samples(self.domains, folder / "samples.png")
         figures.save_curves(history, self.steps_per_epoch, folder / "curves.png")
         figures.save_features(views, self.domains, self.seed, folder / "features.png")
-        model.classifier.save(self.directory / "classifier.keras")
-        (self.directory / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")

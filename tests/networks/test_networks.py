@@ -52,6 +52,15 @@ def test_pixels_are_mapped_to_minus_one_and_one(input_range, pixels):
     np.testing.assert_allclose(scaled, [-1, 1], atol=1e-6)
 
 
+def test_a_perceptron_scales_its_inputs_only_if_told_to():
+    pixels = np.array([[0.0, 255.0]])
+    for input_range, expected in ((None, [0.0, 255.0]), ((0, 255), [-1.0, 1.0])):
+        backbone = mlp_backbone((2,), hidden_units=(3,), input_range=input_range)
+        before_dense = keras.Model(backbone.input, backbone.layers[-1].input)
+        scaled = before_dense.predict(pixels, verbose=0)[0]
+        np.testing.assert_allclose(scaled, expected, atol=1e-6)
+
+
 def test_bytes_and_floats_give_the_same_features():
     backbone = mnist_backbone()
     images = np.random.default_rng(0).integers(0, 256, (2, 28, 28, 3)).astype("uint8")

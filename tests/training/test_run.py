@@ -1,0 +1,95 @@
+import json
+import types
+
+import keras
+import numpy as np
+import pytest
+from PIL import Image
+
+from dann import training
+from dann.adaptation import DANN, SourceOnly
+from dann.data import DomainPair
+from dann.networks import cnn_backbone
+from dann.training.table import accuracy_table
+
+TRAINER = types.SimpleNamespace(
+    steps=6,
+    steps_per_epoch=2,
+    batch_size=4,
+    steps_per_execution=1,
+    jit_compile=False,
+    run_eagerly=False,
+)
+
+
+@pytest.fixture
+def domains():
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (12, 8, 8, 1)).astype("uint8")
+    labels = np.arange(12) % 3
+    return DomainPair("a", "b", (images, labels), (images, labels), images, (images, labels), 3)
+
+
+def compiled(method, learning_rate=0.01):
+    training.start(seed=1)
+    model = method(cnn_backbone((8, 8, 1), filters=(4,), units=5), num_classes=3)
+    return training.compile_model(model, keras.optimizers.SGD(learning_rate), TRAINER)
+
+
+def test_a_run_takes_the_steps_it_was_told_and_reports_them(domains, tmp_path, capsys):
+    model, baseline = compiled(DANN), compiled(SourceOnly)
+    summary = training.Run(tmp_path, domains, TRAINER, seed=1).train(model, baseline)
+    assert int(model.optimizer.iterations) == int(baseline.optimizer.iterations) == 6
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert accuracy_table(summary) in capsys.readouterr().out
+    for name in ("samples", "curves", "features"):
+        picture = np.asarray(Image.open(tmp_path / f"figures/{name}.png").convert("L"))
+        assert picture.std() > 5  # something is drawn
+
+
+def test_the_baseline_starts_from_the_same_weights_and_sees_the_same_source(domains, tmp_path):
+    """At strength 0 and without batch statistics both learn the same."""
+
+    def make(method, **arguments):
+        training.start(seed=1)
+        entry = keras.Input((8, 8, 1))
+        features = keras.layers.Dense(5)(keras.layers.Flatten()(entry))
+        model = method(keras.Model(entry, features), num_classes=3, **arguments)
+        return training.compile_model(model, keras.optimizers.SGD(1e-4), TRAINER)
+
+    model, baseline = make(DANN, strength=0.0), make(SourceOnly)
+    training.Run(tmp_path, domains, TRAINER, seed=1).train(model, baseline)
+    for mine, other in zip(model.classifier.weights, baseline.classifier.weights, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
+
+
+def test_a_training_that_diverges_still_leaves_its_summary(domains, tmp_path):
+    training.Run(tmp_path, domains, TRAINER, seed=1).train(compiled(DANN, learning_rate=1e20))
+    assert "target/accuracy" in json.loads((tmp_path / "summary.json").read_text())
+    assert (tmp_path / "figures/features.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("steps", [0, 5])
+def test_steps_that_make_no_whole_epochs_are_refused(domains, tmp_path, steps):
+    trainer = types.SimpleNamespace(**{**vars(TRAINER), "steps": steps})
+    with pytest.raises(ValueError, match=f"multiple of .*Received: {steps} steps, 2 an epoch"):
+        training.Run(tmp_path, domains, trainer, seed=1)
+
+
+def test_the_table_shows_both_methods_and_the_gain():
+    summary = {
+        "method": "DANN",
+        "seed": 3,
+        "steps": 20,
+        "seconds": 4.04,
+        "source/accuracy": 0.99,
+        "target/accuracy": 0.755,
+        "source_only/seconds": 2.0,
+        "source_only/source/accuracy": 0.98,
+        "source_only/target/accuracy": 0.6,
+    }
+    lines = [line.split() for line in accuracy_table(summary).splitlines()]
+    assert lines[0][:4] == ["seed", "3,", "20", "steps,"]
+    assert lines[2] == ["source", "only", "98.0%", "60.0%", "2.0"]
+    assert lines[3] == ["DANN", "99.0%", "75.5%", "4.0"]
+    assert lines[4] == ["gain", "+15.5", "points"]
