@@ -102,7 +102,7 @@ def _labelled(source, num_classes) -> Any:
             "The source must be `(inputs, labels)`: labels are what it is for. "
             f"Received: {type(source).__name__}"
         )
-    inputs, labels = (np.asarray(part) for part in source)
+    inputs, labels = (_array(part, "source") for part in source)
     if len(inputs) != len(labels):
         raise ValueError(
             "The source must have one label for each input. "
@@ -118,7 +118,14 @@ def _without_labels(target) -> Any:
         if isinstance(target.element_spec, tuple):
             return target.map(lambda inputs, *labels: inputs)
         return target
-    return np.asarray(target[0] if isinstance(target, tuple | list) else target)
+    return _array(target[0] if isinstance(target, tuple | list) else target, "target")
+
+
+def _array(values, domain):
+    array = np.asarray(values)
+    if array.ndim == 0:
+        raise ValueError(f"The {domain} must be given as arrays. Received: {type(values).__name__}")
+    return array
 
 
 def _spec(examples) -> Any:
@@ -129,6 +136,9 @@ def _spec(examples) -> Any:
 
 
 def _check_alike(source, target):
+    for domain, spec in (("source", source), ("target", target)):
+        if not hasattr(spec, "shape"):
+            raise ValueError(f"An input of the {domain} must be one tensor. Received: {spec}")
     if not source.shape.is_compatible_with(target.shape) or source.dtype != target.dtype:
         raise ValueError(
             "Inputs of both domains must have one shape and type. Received: source "

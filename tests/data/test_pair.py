@@ -83,6 +83,13 @@ def test_bytes_stay_bytes():
         (SOURCE, np.zeros((4, 2)), {}, r"one shape and type. Received: source \(1,\).*\(2,\)"),
         (SOURCE, TARGET.astype("float32"), {}, "source .* of float64, target .* of float32"),
         ((SOURCE[0], SOURCE[1][:3]), TARGET, {}, "Received: 10 inputs and 3 labels"),
+        (SOURCE, {"a": TARGET}, {}, "The target must be given as arrays.*Received: dict"),
+        (
+            tf.data.Dataset.from_tensor_slices(({"a": SOURCE[0]}, SOURCE[1])),
+            TARGET,
+            {},
+            "An input of the source must be one tensor. Received: {'a'",
+        ),
         (SOURCE[0], TARGET, {}, r"must be `\(inputs, labels\)`.*Received: ndarray"),
         (as_datasets()[1], TARGET, {}, r"must give `\(input, label\)`. Received"),
         (SOURCE, TARGET, {"num_classes": 2}, r"below num_classes=2. Received: \[2\]"),
