@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits, load_sample_images
 
 _SIZE = 16
 _BRIGHTNESS = 0.6
+_TRAIN = 8000
 _PARTS = {"black": 0, "photo": 1, "test": 2}
 _CITATION = """
 @misc{alpaydin1998optical,
@@ -56,7 +57,7 @@ class ChalkDigits(tfds.core.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         return {
-            "train": self._generate_examples("train", count=8000),
+            "train": self._generate_examples("train", count=_TRAIN),
             "test": self._generate_examples("test", count=None),
         }
 

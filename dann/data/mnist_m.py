@@ -1,11 +1,16 @@
 """MNIST-M: MNIST digits blended over crops of photos."""
 
+import hashlib
+import io
 import pathlib
+import struct
+import zlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
+from PIL import Image
 
 from dann.data.mnist import FILES, find_mnist, read_mnist
 
@@ -13,6 +18,19 @@ _MNIST_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 _BSDS500_URL = (
     "https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/BSR/BSR_bsds500.tgz"
 )
+# SHA-256 of BSDS500's 200 training photos, file after file in the order of their names.
+_PHOTOS = "b626d29a9653bf7a573863ad2470032b8d6e01a04a88d1c1e4b599055eb60e71"
+# MD5 of MNIST's unpacked images, and the SHA-256 of what those photos make of them.
+_DIGESTS = {
+    "train": (
+        "6bbc9ace898e44ae57da46a324031adb",
+        "4bba368dbb846620df60a8b39d04205d7a361834c270b735e8c8db28acfa660e",
+    ),
+    "test": (
+        "2646ac647ad5339dbf082846283269ea",
+        "f9650a42754c4b5b5cc2eb752a17fb0ee2bf7ed6bdddec706f997c6d438df70f",
+    ),
+}
 
 _CITATION = """
 @article{ganin2016domain,
@@ -31,7 +49,6 @@ _CITATION = """
 }
 """
 
-
 _MANUAL = """
 Optional. What lies here is taken, what does not is downloaded:
 `mnist/` with the four IDX files of MNIST, `bsds500/` with the 200 training photos as `*.jpg`.
@@ -43,7 +60,8 @@ class MnistM(tfds.core.GeneratorBasedBuilder):
 
     For each MNIST digit a 28x28 crop, at a random place, of a random BSDS500 training photo is
     drawn, and every channel becomes `|crop - digit|`. The train split holds the MNIST train digits,
-    the test split the MNIST test digits. The draws are seeded by split.
+    the test split the MNIST test digits. The draws are seeded by split: the genuine digits and
+    photos give the same images everywhere, or a `ValueError`.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.4.
@@ -70,15 +88,25 @@ class MnistM(tfds.core.GeneratorBasedBuilder):
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         mnist, photo_paths = _files(dl_manager)
         photos = [_decode(path) for path in photo_paths]
+        genuine_photos = _sha256(photo_paths) == _PHOTOS
         splits = {}
-        for seed, split in enumerate(("train", "test")):
+        for seed, (split, (md5, sha256)) in enumerate(_DIGESTS.items()):
             images, labels = read_mnist(mnist, split)
-            splits[split] = self._generate_examples(images, labels, photos, seed)
+            expected = sha256 if genuine_photos and _idx_md5(images) == md5 else None
+            splits[split] = self._generate_examples(images, labels, photos, seed, expected)
         return splits
 
-    def _generate_examples(self, images, labels, photos, seed):
+    def _generate_examples(self, images, labels, photos, seed, expected):
+        digest = hashlib.sha256()
         for index, image in enumerate(blend(images, photos, seed)):
-            yield index, {"image": image, "label": labels[index]}
+            digest.update(image.tobytes())
+            yield index, {"image": _png(image), "label": labels[index]}
+        if expected and digest.hexdigest() != expected:
+            raise ValueError(
+                f"Expected MNIST-M images with the SHA-256 {expected}, as these digits and photos "
+                "give them elsewhere; the JPEG decoder or NumPy's random numbers are other ones "
+                f"here. Received: {digest.hexdigest()}"
+            )
 
 
 def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterator[np.ndarray]:
@@ -127,9 +155,36 @@ def _files(dl_manager):
     if not photos:
         extracted = pathlib.Path(dl_manager.download_and_extract(_BSDS500_URL))
         photos = sorted((extracted / "BSR/BSDS500/data/images/train").glob("*.jpg"))
+        if _sha256(photos) != _PHOTOS:
+            raise ValueError(
+                f"Expected BSDS500's 200 training photos, together of the SHA-256 {_PHOTOS}, from "
+                f"{_BSDS500_URL}. Received: {len(photos)} photos of {_sha256(photos)}; delete "
+                f"{extracted} to download them again"
+            )
     return mnist, photos
 
 
 def _decode(path):
     content = tf.io.read_file(str(path))
     return tf.io.decode_jpeg(content, channels=3, dct_method="INTEGER_ACCURATE").numpy()
+
+
+def _png(image):
+    # Photos hardly repeat themselves: zlib's search for it takes long and finds nothing, and
+    # TensorFlow's encoder cannot be told so.
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG", compress_level=1, compress_type=zlib.Z_RLE)
+    return file.getvalue()
+
+
+def _sha256(paths):
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _idx_md5(images):
+    """MD5 of the IDX file that holds these images."""
+    header = struct.pack(">4I", 0x803, *images.shape)
+    return hashlib.md5(header + images.tobytes()).hexdigest()

@@ -1,6 +1,8 @@
+import bz2
 import gzip
 import struct
 
+import h5py
 import numpy as np
 import pytest
 from PIL import Image
@@ -12,8 +14,37 @@ def idx(array):
 
 
 @pytest.fixture
-def raw_files(tmp_path):
-    """A folder as the MNIST-M builder reads it: 12 + 6 digits and two photos."""
+def usps_digits():
+    """Thousandths from -1000 to 1000 `(n, 256)`, in train each of them, and labels."""
+    rng = np.random.default_rng(0)
+    return {
+        split: (rng.permutation(np.arange(size * 256) % 2001 - 1000).reshape(size, 256), labels)
+        for split, size, labels in (("train", 12, np.arange(12) % 10), ("test", 6, np.arange(6)))
+    }
+
+
+@pytest.fixture
+def usps_files(tmp_path, usps_digits):
+    """A folder `usps` with those digits in both formats."""
+    folder = tmp_path / "usps"
+    folder.mkdir()
+    for split, name in (("train", "usps.bz2"), ("test", "usps.t.bz2")):
+        thousandths, labels = usps_digits[split]
+        with h5py.File(folder / "usps.h5", "a") as file:
+            file[f"{split}/data"] = ((thousandths + 1000) / 2000).astype("float32")
+            file[f"{split}/target"] = labels.astype("int32")
+        lines = []
+        for values, label in zip(thousandths, labels, strict=True):
+            # As LIBSVM has it: labels from 1, values of 0 left out.
+            pixels = (f"{i}:{value / 1000:g}" for i, value in enumerate(values, 1) if value)
+            lines.append(" ".join([str(label + 1), *pixels]))
+        (folder / name).write_bytes(bz2.compress("\n".join(lines).encode()))
+    return folder
+
+
+@pytest.fixture
+def raw_files(tmp_path, usps_files):
+    """A folder as the builders read it: 12 + 6 digits of MNIST and of USPS, and two photos."""
     rng = np.random.default_rng(0)
     (tmp_path / "mnist").mkdir()
     for name, size in (("train", 12), ("t10k", 6)):

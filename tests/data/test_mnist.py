@@ -2,16 +2,23 @@ import gzip
 import hashlib
 import os
 import pathlib
+import types
+from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow_datasets as tfds
 
-from dann.data import mnist_to_mnist_m
+from dann.data import mnist_m, mnist_to_mnist_m
 from dann.data.mnist import find_mnist, read_mnist
-from dann.data.mnist_m import MnistM, blend
-from dann.data.prepared import prepare
+from dann.data.mnist_m import blend
+from dann.data.prepared import prepared
 
 RAW = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data"))
+needs_both = pytest.mark.skipif(
+    not ((RAW / "mnist").is_dir() and (RAW / "bsds500").is_dir()),
+    reason=f"needs the real MNIST and BSDS500 in {RAW}, or DANN_DATA_DIR",
+)
 needs_mnist = pytest.mark.skipif(
     not (RAW / "mnist").is_dir(), reason=f"needs the real MNIST in {RAW}, or DANN_DATA_DIR"
 )
@@ -61,15 +68,72 @@ def test_photos_that_are_too_small_are_refused(photos):
         next(blend(np.zeros((1, 28, 28), "uint8"), photos, seed=0))
 
 
-def test_the_builder_reads_the_manual_folder(raw_files, tmp_path):
-    splits = prepare(MnistM, str(tmp_path / "cache"), manual_dir=str(raw_files))
-    assert {split: len(labels) for split, (_, labels) in splits.items()} == {"train": 12, "test": 6}
-    images, labels = splits["train"]
-    assert images.shape == (12, 28, 28, 3)
-    assert images.dtype == np.uint8
-    np.testing.assert_array_equal(
-        np.bincount(labels, minlength=10), np.bincount(np.arange(12) % 10)
+def examples(builder, split):
+    return [(e["image"], int(e["label"])) for e in tfds.as_numpy(builder.as_dataset(split=split))]
+
+
+def test_the_builder_reads_the_manual_folder_and_stores_what_was_blended(raw_files, tmp_path):
+    builder = prepared("mnist_m", str(tmp_path / "cache"), str(raw_files))
+    photos = [mnist_m._decode(raw_files / "bsds500" / name) for name in ("1.jpg", "2.jpg")]
+    for seed, split in enumerate(("train", "test")):
+        digits, labels = read_mnist(find_mnist(raw_files), split)
+        blended = zip(blend(digits, photos, seed), labels.tolist(), strict=True)
+        found = examples(builder, split)
+        assert {image.shape for image, _ in found} == {(28, 28, 3)}
+        assert {image.dtype for image, _ in found} == {np.dtype("uint8")}
+        assert sorted((image.tobytes(), label) for image, label in found) == sorted(
+            (image.tobytes(), label) for image, label in blended
+        )
+
+
+def genuine_splits(tmp_path):
+    manager: Any = types.SimpleNamespace(manual_dir=str(RAW))
+    return mnist_m.MnistM(data_dir=tmp_path)._split_generators(manager)
+
+
+@needs_both
+def test_the_genuine_files_have_the_digests_that_are_checked(monkeypatch, tmp_path):
+    monkeypatch.setattr(mnist_m, "blend", lambda digits, photos, seed: iter(digits[:1]))
+    splits = genuine_splits(tmp_path)
+    for split, (_, sha256) in mnist_m._DIGESTS.items():
+        with pytest.raises(ValueError, match=f"the SHA-256 {sha256}.*Received: [0-9a-f]{{64}}$"):
+            list(splits[split])
+
+
+@needs_both
+def test_the_genuine_test_split_passes_the_check(tmp_path):
+    splits = genuine_splits(tmp_path)
+    assert sum(1 for _ in splits["test"]) == 10_000
+
+
+@pytest.mark.slow
+@needs_both
+def test_the_genuine_train_split_passes_the_check(tmp_path):
+    splits = genuine_splits(tmp_path)
+    assert sum(1 for _ in splits["train"]) == 60_000
+
+
+def test_downloaded_photos_that_differ_are_refused(raw_files):
+    photos = raw_files / "download/BSR/BSDS500/data/images/train"
+    photos.parent.mkdir(parents=True)
+    (raw_files / "bsds500").rename(photos)
+    manager = types.SimpleNamespace(
+        manual_dir=str(raw_files), download_and_extract=lambda url: raw_files / "download"
     )
+    with pytest.raises(ValueError, match="200 training photos.*b626d29a.*Received: 2 photos of"):
+        mnist_m._files(manager)
+
+
+def test_downloaded_photos_that_are_genuine_are_taken(raw_files, monkeypatch):
+    photos = raw_files / "download/BSR/BSDS500/data/images/train"
+    photos.parent.mkdir(parents=True)
+    (raw_files / "bsds500").rename(photos)
+    content = (photos / "1.jpg").read_bytes() + (photos / "2.jpg").read_bytes()
+    monkeypatch.setattr(mnist_m, "_PHOTOS", hashlib.sha256(content).hexdigest())
+    manager = types.SimpleNamespace(
+        manual_dir=str(raw_files), download_and_extract=lambda url: raw_files / "download"
+    )
+    assert mnist_m._files(manager)[1] == [photos / "1.jpg", photos / "2.jpg"]
 
 
 def test_the_pair_has_three_channels_and_no_target_train_labels(raw_files, tmp_path):
@@ -82,7 +146,7 @@ def test_the_pair_has_three_channels_and_no_target_train_labels(raw_files, tmp_p
 
 def test_a_folder_without_mnist_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="Expected the MNIST files.*without them"):
-        mnist_to_mnist_m(str(tmp_path / "cache"), str(tmp_path))
+        find_mnist(tmp_path)
 
 
 def test_a_file_that_is_no_idx_file_is_refused(raw_files):

@@ -1,0 +1,54 @@
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+from sklearn.datasets import load_digits
+
+from dann.data.prepared import prepared
+
+
+@pytest.fixture(scope="module")
+def splits(tmp_path_factory):
+    builder: Any = prepared("digits", str(tmp_path_factory.mktemp("cache")))
+    return {
+        split: [
+            (example["image"], int(example["label"]))
+            for example in tfds.as_numpy(builder.as_dataset(split=split))
+        ]
+        for split in ("train", "test")
+    }
+
+
+def test_every_digit_is_there_once_with_its_label(splits):
+    assert {split: len(examples) for split, examples in splits.items()} == {
+        "train": 1438,
+        "test": 359,
+    }
+    data: Any = load_digits()
+    bytes_of_shade = np.array([round(255 * shade / 16) for shade in range(17)], "uint8")
+    expected = bytes_of_shade[data.images.astype(int)]
+    assert (bytes_of_shade[0], bytes_of_shade[8], bytes_of_shade[16]) == (0, 128, 255)
+    found = [(image.tobytes(), label) for part in splits.values() for image, label in part]
+    assert sorted(found) == sorted(
+        (image.tobytes(), int(label)) for image, label in zip(expected, data.target, strict=True)
+    )
+
+
+def test_images_are_grey(splits):
+    image, _ = splits["train"][0]
+    assert image.shape == (8, 8, 1)
+    assert image.dtype == np.uint8
+
+
+def test_the_split_is_the_same_everywhere(splits):
+    images = sorted(image.tobytes() for image, _ in splits["test"])
+    assert hashlib.sha256(b"".join(images)).hexdigest() == (
+        "fbc99a07ebfcbbfed90677fdf5963a1ed6b2266ca2ac9a71d1bcb40724d0fc87"
+    )
+
+
+def test_both_splits_have_every_class(splits):
+    for examples in splits.values():
+        assert np.bincount([label for _, label in examples]).min() >= 0.05 * len(examples)
