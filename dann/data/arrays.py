@@ -1,0 +1,224 @@
+"""Two domains that are arrays in memory."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dann.data.domain_pair import DomainPair
+from dann.data.splits import hold_out
+
+_UNKNOWN = -1
+
+
+def arrays(
+    source: Any,
+    target: Any,
+    *,
+    source_test: Any = None,
+    target_test: Any = None,
+    test_share: float = 0.2,
+    seed: int = 0,
+    source_name: str = "source",
+    target_name: str = "target",
+    num_classes: int | None = None,
+    class_names: Sequence[str] | None = None,
+) -> DomainPair:
+    """Pairs two domains that are arrays: images, time series, rows of a table.
+
+    Inputs `(n, ...)` have at least one axis beside the first, and any type of number; floats of
+    more than 32 bits become float32. Labels `(n,)` are integers, or strings that name the classes.
+
+    Test sets that are not given are drawn at random: the source's with the proportions of its
+    classes, the target's without a look at its labels, but for whether there is one. Nothing that
+    is trained on depends on what the target's labels are.
+
+    Args:
+        source: Arrays `(inputs, labels)`.
+        target: An array of inputs, or `(inputs, labels)`. The labels serve the test and oracles
+            alone; one is -1, or an empty string, where it is not known.
+        source_test: Arrays `(inputs, labels)`. Defaults to `None`: a share of the source.
+        target_test: Arrays `(inputs, labels)` that `target` does not hold. Defaults to `None`: a
+            share of the target's labelled examples.
+        test_share: Share of the examples that is drawn for a test, in (0, 1). Defaults to `0.2`.
+        seed: Seed of the draws.
+        source_name: What to call the source.
+        target_name: What to call the target.
+        num_classes: Number of classes. Defaults to `None`: that of the names, or one more than the
+            source's largest label.
+        class_names: Names of the classes, by label. Defaults to `None`: the source's labels in
+            order, if they are strings.
+
+    Raises:
+        ValueError: If the target has no labels to test with, a label is missing in another part,
+            the target has a class that the source has not, inputs are not finite numbers, or
+            shapes, types or counts do not fit.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from dann.data import arrays
+    >>> rng = np.random.default_rng(0)
+    >>> series = rng.normal(size=(50, 24, 3))  # (examples, time, channels)
+    >>> labels = np.where(series[:, :, 0].mean(axis=1) > 0, "up", "down")
+    >>> domains = arrays((series, labels), (series + 0.5, labels))
+    >>> domains.source_train[0].shape, domains.target_test[0].shape, domains.class_names
+    ((40, 24, 3), (10, 24, 3), ('down', 'up'))
+    """
+    given = {
+        "source": source,
+        "target": target,
+        "source test": source_test,
+        "target test": target_test,
+    }
+    parts = {name: _read(name, part) for name, part in given.items() if part is not None}
+    class_names = _class_names(parts, class_names)
+    parts = {name: (x, _as_integers(name, y, class_names)) for name, (x, y) in parts.items()}
+    if num_classes is None:
+        num_classes = len(class_names) if class_names else _count_classes(parts)
+    _check_target(parts["target"][1], num_classes)
+    if source_test is None:
+        labels = parts["source"][1]
+        chosen = hold_out(len(labels), test_share, seed, labels)
+        parts["source"], parts["source test"] = _divided(parts["source"], chosen)
+    if target_test is None:
+        chosen = _hold_out_labelled(parts["target"][1], test_share, seed)
+        parts["target"], parts["target test"] = _divided(parts["target"], chosen)
+    target_train, target_labels = parts["target"]
+    return DomainPair(
+        source=source_name,
+        target=target_name,
+        source_train=parts["source"],
+        source_test=parts["source test"],
+        target_train=target_train,
+        target_test=parts["target test"],
+        num_classes=num_classes,
+        class_names=class_names,
+        target_train_labels=target_labels if (target_labels != _UNKNOWN).any() else None,
+    )
+
+
+def _read(name, examples) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and labels, integers or strings, as arrays; all labels unknown if there are none."""
+    if isinstance(examples, tuple | list) and len(examples) == 2:
+        inputs, labels = _numbers(name, examples[0]), _labels(name, examples[1])
+    elif name == "target" and not isinstance(examples, tuple | list):
+        inputs = _numbers(name, examples)
+        labels = np.full(len(inputs), _UNKNOWN)
+    else:
+        raise ValueError(
+            f"The {name} must be `(inputs, labels)`{' or inputs' * (name == 'target')}. "
+            f"Received: {type(examples).__name__}"
+        )
+    if len(inputs) != len(labels):
+        raise ValueError(
+            f"The {name} must have one label for each input. "
+            f"Received: {len(inputs)} inputs and {len(labels)} labels"
+        )
+    return inputs, labels
+
+
+def _numbers(name, values):
+    values = np.asarray(values)
+    if values.dtype.kind not in "biuf" or values.ndim < 2:
+        raise ValueError(
+            f"Inputs of the {name} must be numbers of shape (n, ...). "
+            f"Received: {values.dtype} of shape {values.shape}"
+        )
+    if values.dtype.kind != "f":
+        return values
+    if values.dtype.itemsize > 4:
+        with np.errstate(over="ignore"):  # becomes infinite, which is told below
+            values = values.astype(np.float32)
+    wrong = values.size - np.count_nonzero(np.isfinite(values))
+    if wrong:
+        raise ValueError(
+            f"Inputs of the {name} must be finite in {values.dtype}. Received: {wrong} of "
+            f"{values.size} values that are NaN or infinite"
+        )
+    return values
+
+
+def _labels(name, labels):
+    labels = np.asarray(labels)
+    if labels.ndim == 1 and labels.dtype.kind in "biu":
+        return labels.astype(np.int64)
+    if labels.ndim == 1 and (
+        labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels)
+    ):
+        return labels.astype(str)
+    raise ValueError(
+        f"Labels of the {name} must be integers or strings of shape (n,). "
+        f"Received: {labels.dtype} of shape {labels.shape}"
+    )
+
+
+def _class_names(parts, class_names):
+    """The names that are given, or those in a source whose labels are strings, or `None`."""
+    strings = [name for name, (_, labels) in parts.items() if labels.dtype.kind == "U"]
+    numbers = [
+        name
+        for name, (_, labels) in parts.items()
+        if labels.dtype.kind == "i" and (labels != _UNKNOWN).any()
+    ]
+    if strings and numbers:
+        raise ValueError(
+            "Labels must be strings in every part or in none. "
+            f"Received: strings in {strings}, integers in {numbers}"
+        )
+    if class_names is None and strings:
+        # The target's labels have no say in what the classes are.
+        found = [parts[name][1] for name in strings if name.startswith("source")]
+        class_names = [name for name in np.unique(np.concatenate(found)).tolist() if name]
+    return None if class_names is None else tuple(class_names)
+
+
+def _as_integers(name, labels, class_names):
+    if labels.dtype.kind == "U":
+        indices = {class_name: index for index, class_name in enumerate(class_names)}
+        indices[""] = _UNKNOWN
+        strange = sorted(set(labels.tolist()) - set(indices))
+        if strange:
+            raise ValueError(
+                f"Labels of the {name} must be among the classes {class_names}. Received: {strange}"
+            )
+        labels = np.array([indices[label] for label in labels.tolist()], dtype=np.int64)
+    missing = np.count_nonzero(labels == _UNKNOWN)
+    if missing and name != "target":
+        raise ValueError(
+            f"Every example of the {name} must have a label; -1 or '' means that it is unknown. "
+            f"Received: {missing} without one"
+        )
+    return labels
+
+
+def _count_classes(parts):
+    """One more than the largest label of the source."""
+    labels = [labels for name, (_, labels) in parts.items() if name.startswith("source")]
+    return int(np.concatenate(labels).max(initial=0)) + 1
+
+
+def _check_target(labels, num_classes):
+    strange = labels[(labels < _UNKNOWN) | (labels >= num_classes)]
+    if strange.size:
+        raise ValueError(
+            f"Labels of the target must be those of the source, below num_classes={num_classes}, "
+            f"or -1 where unknown. Received: {np.unique(strange).tolist()}"
+        )
+
+
+def _divided(examples, chosen):
+    inputs, labels = examples
+    return tuple((inputs[indices], labels[indices]) for indices in chosen)
+
+
+def _hold_out_labelled(labels, share, seed):
+    """As `hold_out`, but a share of the examples with a label is held out."""
+    known = np.flatnonzero(labels != _UNKNOWN)
+    if len(known) == 0:
+        raise ValueError(
+            "The target needs a few labelled examples, or a test set that has labels, because a "
+            "run reports the accuracy on it. Received: no labels of the target"
+        )
+    test = known[hold_out(len(known), share, seed)[1]]
+    return np.setdiff1d(np.arange(len(labels)), test), test

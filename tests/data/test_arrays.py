@@ -1,0 +1,213 @@
+import keras
+import numpy as np
+import pytest
+
+import dann
+from dann.data import arrays
+from dann.data.splits import hold_out
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 5, 2)).astype("float32")
+Y = np.arange(60) % 3
+NAMED = np.array(["cat", "ant", "bee"])[Y]
+
+
+def row_set(inputs):
+    return {row.tobytes() for row in np.asarray(inputs)}
+
+
+def inputs_of(domains):
+    return {
+        "source train": domains.source_train[0],
+        "source test": domains.source_test[0],
+        "target train": domains.target_train,
+        "target test": domains.target_test[0],
+    }
+
+
+@pytest.mark.parametrize("labels", [None, np.arange(50) % 7, np.zeros(50)])
+@pytest.mark.parametrize(("share", "held_out"), [(0.2, 10), (0.001, 1), (0.999, 49)])
+def test_the_parts_of_a_hold_out_are_disjoint_and_complete(labels, share, held_out):
+    train, test = hold_out(50, share, 0, labels)
+    assert len(test) == held_out
+    np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(50))
+    np.testing.assert_array_equal(train, np.sort(train))
+
+
+def test_a_seed_sets_the_hold_out_and_another_changes_it():
+    first, again, other = (hold_out(50, 0.2, seed)[1] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_hold_out_by_labels_keeps_their_proportions():
+    labels = np.repeat([0, 1, 2], [60, 30, 10])
+    for seed in range(5):
+        test = hold_out(100, 0.2, seed, labels)[1]
+        np.testing.assert_array_equal(np.bincount(labels[test]), [12, 6, 2])
+
+
+def test_a_class_of_one_example_is_no_obstacle_to_a_hold_out():
+    assert len(hold_out(20, 0.25, 0, np.arange(20) == 3)[1]) == 5
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
+def test_a_share_out_of_range_is_refused(share):
+    with pytest.raises(ValueError, match=r"must be in \(0, 1\). Received: "):
+        hold_out(10, share)
+
+
+def test_a_single_example_cannot_be_held_out():
+    with pytest.raises(ValueError, match="takes at least 2. Received: 1"):
+        hold_out(1, 0.5)
+
+
+def test_every_example_is_in_one_part_with_its_label():
+    domains = arrays((X, Y), (X + 9, Y[::-1]), source_name="a", target_name="b")
+    assert domains.name == "a → b"
+    assert (domains.num_classes, domains.class_names) == (3, None)
+    assert domains.target_train_labels is not None
+    target_train = domains.target_train, domains.target_train_labels
+    for train, test, whole, labels in (
+        (domains.source_train, domains.source_test, X, Y),
+        (target_train, domains.target_test, X + 9, Y[::-1]),
+    ):
+        assert (len(train[1]), len(test[1])) == (48, 12)
+        assert row_set(train[0]) | row_set(test[0]) == row_set(whole)
+        expected = {row.tobytes(): label for row, label in zip(whole, labels, strict=True)}
+        for inputs, found in (train, test):
+            assert found.dtype == np.int64
+            np.testing.assert_array_equal(found, [expected[row.tobytes()] for row in inputs])
+
+
+def test_the_source_is_split_by_its_classes():
+    np.testing.assert_array_equal(np.bincount(arrays((X, Y), (X, Y)).source_test[1]), [4, 4, 4])
+
+
+@pytest.mark.parametrize("labels", [Y, NAMED], ids=["integers", "names"])
+def test_the_targets_labels_change_no_inputs(labels):
+    expected = inputs_of(arrays((X, labels), (X + 9, labels)))
+    for seed in range(5):
+        permuted = np.random.default_rng(seed).permutation(labels)
+        domains = arrays((X, labels), (X + 9, permuted))
+        for part, inputs in inputs_of(domains).items():
+            np.testing.assert_array_equal(inputs, expected[part], err_msg=part)
+        assert domains.num_classes == 3
+
+
+def test_the_targets_labels_do_not_say_what_the_classes_are():
+    one_class = np.full(60, "bee")
+    domains = arrays((X, NAMED), (X, one_class))
+    assert domains.class_names == ("ant", "bee", "cat")
+    np.testing.assert_array_equal(domains.target_test[1], np.ones(12))
+    assert arrays((X, Y), (X, np.zeros(60, int))).num_classes == 3
+
+
+def test_another_seed_draws_other_test_sets():
+    first, again, other = (arrays((X, Y), (X, Y), seed=seed) for seed in (0, 0, 1))
+    for part, inputs in inputs_of(first).items():
+        np.testing.assert_array_equal(inputs, inputs_of(again)[part])
+        assert not np.array_equal(inputs, inputs_of(other)[part])
+
+
+def test_test_sets_that_are_given_are_kept_and_nothing_is_drawn():
+    domains = arrays((X, Y), X + 1, source_test=(X[:7], Y[:7]), target_test=(X[7:9], Y[7:9]))
+    np.testing.assert_array_equal(domains.source_train[0], X)
+    np.testing.assert_array_equal(domains.source_test[1], Y[:7])
+    np.testing.assert_array_equal(domains.target_train, X + 1)
+    np.testing.assert_array_equal(domains.target_test[0], X[7:9])
+    assert domains.target_train_labels is None
+
+
+@pytest.mark.parametrize(("labels", "unknown"), [(Y, -1), (NAMED, "")])
+def test_only_labelled_examples_of_the_target_are_tested_on(labels, unknown):
+    partly = labels.copy()
+    partly[10:] = unknown
+    domains = arrays((X, labels), (X + 9, partly))
+    assert len(domains.target_test[1]) == 2
+    assert row_set(domains.target_test[0]) < row_set(X[:10] + 9)
+    assert len(domains.target_train) == 58
+    assert np.count_nonzero(domains.target_train_labels == -1) == 50
+    assert np.count_nonzero(domains.target_train_labels >= 0) == 8
+
+
+def test_names_can_be_given_in_an_order_of_ones_own():
+    names = ["cat", "bee", "dog", "ant"]
+    domains = arrays((X, NAMED), (X, NAMED), class_names=names, source_test=(X, NAMED))
+    assert (domains.num_classes, domains.class_names) == (4, tuple(names))
+    np.testing.assert_array_equal(np.array(names)[domains.source_test[1]], NAMED)
+    assert arrays((X, Y), (X, Y), class_names=["a", "b", "c"]).class_names == ("a", "b", "c")
+    assert arrays((X, Y), (X, Y), num_classes=5).num_classes == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("float64", "float32"),
+        ("float16", "float16"),
+        ("uint8", "uint8"),
+        ("int64", "int64"),
+        ("bool", "bool"),
+    ],
+)
+def test_types_of_inputs(given, kept):
+    domains = arrays((X.astype(given), Y), (X.astype(given), Y))
+    assert {inputs.dtype for inputs in inputs_of(domains).values()} == {np.dtype(kept)}
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "uint8", "float64"])
+def test_a_keras_model_trains_on_any_type(dtype):
+    domains = arrays((X.astype(dtype), Y == 1), (X.astype(dtype), Y == 1))
+    model = dann.DANN(dann.networks.mlp_backbone((5, 2), hidden_units=(4,)), num_classes=2)
+    model.compile(keras.optimizers.SGD(1e-3))
+    history = model.fit(domains.batches(16), steps_per_epoch=2, shuffle=False, verbose=0)
+    assert np.isfinite(history.history["label/loss"]).all()
+
+
+def broken(value):
+    inputs = X.astype("float64")
+    inputs[3, 2, 1] = inputs[5, 0, 0] = value
+    return inputs
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "arguments", "message"),
+    [
+        ((broken(np.nan), Y), X, {}, "source must be finite in float32. Received: 2 of 600 values"),
+        ((X, Y), broken(np.inf), {}, "target must be finite in float32. Received: 2 of 600 values"),
+        ((X, Y), broken(1e300), {}, "target must be finite in float32. Received: 2 of 600 values"),
+        ((X.astype(str), Y), X, {}, r"source must be numbers .*Received: <U\d+ of shape \(60, 5"),
+        ((X[:, 0, 0], Y), X, {}, r"of shape \(n, ...\). Received: float32 of shape \(60,\)"),
+        (X, X, {}, r"The source must be `\(inputs, labels\)`. Received: ndarray"),
+        ((X, Y), (X, Y, Y), {}, r"The target must be `.*` or inputs. Received: tuple"),
+        ((X, Y[:4]), X, {}, "The source must have one label .*Received: 60 inputs and 4 labels"),
+        ((X, np.eye(3)[Y]), X, {}, r"integers or strings of shape \(n,\). .*float64 of shape"),
+        ((X, Y + 0.5), X, {}, r"Labels of the source must be .*float64 of shape \(60,\)"),
+        ((X, np.array([None] * 60)), X, {}, "Labels of the source must be integers or strings"),
+        ((X, Y), X, {}, "needs a few labelled examples, or a test set .*Received: no labels"),
+        ((X, Y), (X, np.full(60, -1)), {}, "Received: no labels of the target"),
+        ((X, Y - 1), (X, Y), {}, "Every example of the source must .*Received: 20 without one"),
+        ((X, NAMED), (X, Y), {}, r"in none. Received: strings in \['source'\], integers in \['ta"),
+        (
+            (X, NAMED),
+            (X, np.array(["eel", "ant", "dog"])[Y]),
+            {},
+            r"Labels of the target must be among .*\('ant', 'bee', 'cat'\). .*\['dog', 'eel'\]",
+        ),
+        ((X, Y), (X, Y * 2), {}, r"those of the source, below num_classes=3.*Received: \[4\]"),
+        ((X, Y), (X, Y - 3), {}, r"or -1 where unknown. Received: \[-3, -2\]"),
+        ((X, Y), (X, Y), {"num_classes": 2}, r"below num_classes=2.*Received: \[2\]"),
+        ((X, Y), (X[:, :4], Y), {}, r"one shape and type.*Received: target train with \(4, 2\)"),
+        ((X, Y), (X, Y), {"source_test": X}, r"The source test must be `\(inputs, labels\)`. "),
+        (
+            (X, Y),
+            X,
+            {"target_test": (X, np.where(Y == 1, -1, Y))},
+            "Every example of the target test must have .*Received: 20 without one",
+        ),
+        ((X, Y), (X, Y), {"test_share": 1.5}, r"in \(0, 1\). Received: 1.5"),
+    ],
+)
+def test_bad_input_is_refused(source, target, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        arrays(source, target, **arguments)

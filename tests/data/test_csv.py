@@ -1,0 +1,273 @@
+import csv
+
+import numpy as np
+import pytest
+
+from dann.data import csv_table
+
+HEADER = ["age", "city", "income", "label"]
+CITIES = ["", "bergen", "hamar", "oslo"]
+
+
+def write(path, rows, header=HEADER):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def people(count, seed):
+    """Rows with incomes in ascending order, no two of them alike."""
+    rng = np.random.default_rng(seed)
+    return [
+        [rng.integers(18, 80), rng.choice(CITIES), 1000 * seed + i + 0.5, ["no", "yes"][i % 2]]
+        for i in range(count)
+    ]
+
+
+SOURCE, TARGET = people(40, 1), people(30, 2)
+
+
+@pytest.fixture
+def files(tmp_path):
+    return write(tmp_path / "a.csv", SOURCE), write(tmp_path / "b.csv", TARGET)
+
+
+def inputs_of(domains):
+    """The inputs of source train, source test, target train and target test."""
+    (source, _), (source_test, _) = domains.source_train, domains.source_test
+    return [source, source_test, domains.target_train, domains.target_test[0]]
+
+
+def places(column):
+    """Which rows of the files these are, told from the order of a column."""
+    return np.argsort(np.argsort(column))
+
+
+def test_columns_are_standardised_and_categories_encoded_by_the_training_rows(files):
+    domains = csv_table(*files, "label")
+    parts = inputs_of(domains)
+    assert [part.shape for part in parts] == [(32, 6), (8, 6), (24, 6), (6, 6)]
+    assert {part.dtype for part in parts} == {np.dtype("float32")}
+    found = np.concatenate(parts)
+    rows = [(SOURCE + TARGET)[i] for i in places(found[:, 1])]
+    train = rows[:32] + rows[40:64]
+    for feature, column in ((0, 0), (1, 2)):
+        mean = sum(row[column] for row in train) / 56
+        deviation = (sum((row[column] - mean) ** 2 for row in train) / 56) ** 0.5
+        expected = [(row[column] - mean) / deviation for row in rows]
+        np.testing.assert_allclose(found[:, feature], expected, rtol=1e-4, atol=1e-6)
+    expected = [[float(row[1] == city) for city in CITIES] for row in rows]
+    np.testing.assert_array_equal(found[:, 2:], expected)
+
+
+def test_labels_stay_with_their_rows(files):
+    domains = csv_table(*files, "label")
+    assert (domains.name, domains.class_names) == ("a → b", ("no", "yes"))
+    found = places(np.concatenate(inputs_of(domains))[:, 1])
+    labels = [domains.source_train[1], domains.source_test[1]]
+    labels += [domains.target_train_labels, domains.target_test[1]]
+    np.testing.assert_array_equal(np.concatenate(labels), found % 2)
+
+
+def test_no_row_is_in_two_parts_and_a_seed_sets_which(files):
+    orders = []
+    for seed in (0, 0, 1):
+        order = places(np.concatenate(inputs_of(csv_table(*files, "label", seed=seed)))[:, 1])
+        np.testing.assert_array_equal(np.sort(order), np.arange(70))
+        assert set(order[:40]) == set(range(40))
+        orders.append(order)
+    np.testing.assert_array_equal(orders[0], orders[1])
+    assert not np.array_equal(orders[0], orders[2])
+
+
+def test_the_targets_labels_change_no_inputs(files):
+    expected = inputs_of(csv_table(*files, "label"))
+    for seed in range(3):
+        labels = np.random.default_rng(seed).permutation([row[3] for row in TARGET])
+        rows = [[*row[:3], label] for row, label in zip(TARGET, labels, strict=True)]
+        domains = csv_table(files[0], write(files[1], rows), "label")
+        for found, wanted in zip(inputs_of(domains), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_test_rows_have_no_part_in_the_scale(files, tmp_path):
+    tests = [tmp_path / "a_test.csv", tmp_path / "b_test.csv"]
+    trained = []
+    for factor in (1, 1000):
+        for path in tests:
+            write(path, [[factor, f"town {factor}", factor, "yes"]] * 3)
+        domains = csv_table(*files, "label", source_test=tests[0], target_test=tests[1])
+        trained.append((domains.source_train[0], domains.target_train))
+        assert (domains.target_test[0][:, 2:] == 0).all()  # a city that no training row has
+        assert domains.source_test[1].tolist() == domains.target_test[1].tolist() == [1, 1, 1]
+    assert len(trained[0][0]) == 40
+    for first, second in zip(*trained, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_a_missing_number_becomes_the_median_of_the_training_rows(tmp_path):
+    rows = [[value, "x"] for value in (1, 2, "", 9, "NA", "NaN", 4)]
+    a = write(tmp_path / "a.csv", rows, ["size", "kind"])
+    b = write(tmp_path / "b.csv", [[100, "x"], ["", "x"]], ["size", "kind"])
+    domains = csv_table(a, a, "kind", source_test=b, target_test=b)
+    # Of 1, 2, 9, 4, twice: the median is 3.
+    filled = np.array([1, 2, 3, 9, 3, 3, 4])
+    scaled = (filled - filled.mean()) / filled.std()
+    np.testing.assert_allclose(domains.source_train[0][:, 0], scaled, rtol=1e-5)
+    np.testing.assert_allclose(domains.source_test[0][1, 0], scaled[2], rtol=1e-5)
+
+
+def test_a_column_without_any_value_becomes_zeros(tmp_path):
+    a = write(tmp_path / "a.csv", [["", i, "x"] for i in range(6)], ["none", "size", "kind"])
+    for part in inputs_of(csv_table(a, a, "kind")):
+        np.testing.assert_array_equal(part[:, 0], 0)
+
+
+@pytest.mark.parametrize("late", ["source", "target"])
+def test_one_value_that_is_no_number_makes_a_column_categorical(tmp_path, late):
+    numbers = [[value, "x"] for value in ("1.0", "1", "2", "2", "2")]
+    rows = {"source": numbers, "target": numbers}
+    rows[late] = [*numbers, ["1_2", "x"]]
+    paths = [write(tmp_path / f"{name}.csv", part, ["size", "kind"]) for name, part in rows.items()]
+    domains = csv_table(*paths, "kind", source_test=paths[0], target_test=paths[1])
+    assert domains.input_shape == (4,)  # 1, 1.0, 1_2, 2 as they are written
+    expected = np.eye(4)[[1, 0, 3, 3, 3]]
+    np.testing.assert_array_equal(domains.source_train[0][:5], expected)
+    np.testing.assert_array_equal(domains.target_train[:5], expected)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "features"),
+    [
+        ({}, 3 + 4),
+        ({"categorical": ["label2"]}, 2 + 4 + 2),
+        ({"numeric": ["income"], "categorical": ["city"]}, 1 + 4),
+        ({"numeric": ["income", "label2"]}, 2 + 4 + 36),
+        ({"numeric": ["age"], "categorical": []}, 1),
+        ({"numeric": [], "categorical": ["city"]}, 4),
+    ],
+)
+def test_columns_can_be_chosen(tmp_path, chosen, features):
+    header = [*HEADER[:3], "label2", "label"]
+    rows = [[20 + i % 36, CITIES[i % 4], i, i % 2, "yes"] for i in range(72)]
+    a = write(tmp_path / "a.csv", rows, header)
+    domains = csv_table(a, a, "label", source_test=a, target_test=a, **chosen)
+    assert domains.input_shape == (features,)
+
+
+def test_the_order_of_columns_may_differ(files):
+    expected = csv_table(*files, "label")
+    write(files[1], [row[::-1] for row in TARGET], HEADER[::-1])
+    for found, wanted in zip(
+        inputs_of(csv_table(*files, "label")), inputs_of(expected), strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_classes_that_are_numbers_are_in_their_order(tmp_path):
+    a = write(tmp_path / "a.csv", [[i, [10, -1, 9][i % 3]] for i in range(12)], ["x", "y"])
+    assert csv_table(a, a, "y").class_names == ("-1", "9", "10")
+
+
+@pytest.mark.parametrize("column", ["empty", "absent"])
+def test_a_target_may_have_no_labels_if_its_test_set_has(files, tmp_path, column):
+    test = write(tmp_path / "test.csv", TARGET[:5])
+    rows, header = [[*row[:3], ""] for row in TARGET], HEADER
+    if column == "absent":
+        rows, header = [row[:3] for row in rows], HEADER[:3]
+    write(files[1], rows, header)
+    domains = csv_table(*files, "label", target_test=test)
+    assert domains.target_train_labels is None
+    assert len(domains.target_train) == 30
+    np.testing.assert_array_equal(domains.target_test[1], np.arange(5) % 2)
+    with pytest.raises(ValueError, match="or a test set that has labels.*Received: no labels"):
+        csv_table(*files, "label")
+
+
+def test_test_rows_of_the_target_are_among_the_labelled(files):
+    write(files[1], [row if i < 10 else [*row[:3], ""] for i, row in enumerate(TARGET)])
+    domains = csv_table(*files, "label")
+    found = places(np.concatenate(inputs_of(domains))[:, 1])
+    assert len(domains.target_test[1]) == 2
+    assert set(found[-2:]) < set(range(40, 50))
+    assert np.count_nonzero(domains.target_train_labels == -1) == 20
+
+
+def test_what_spreadsheets_write_is_read(tmp_path):
+    text = '\ufeff"the; kind"; size\r\n"a"; 1\r\n\r\n b; 2\r\n"a ""b""";3\r\n'
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    path = tmp_path / "a.csv"
+    arguments = {"delimiter": ";", "source_test": path, "target_test": path}
+    assert csv_table(path, path, "the; kind", **arguments).class_names == ("a", 'a "b"', "b")
+
+
+A = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "arguments", "message"),
+    [
+        ("", A, {}, "a.csv must have a header and rows. Received: an empty file"),
+        ("\n\n", A, {}, "a.csv must have a header and rows. Received: an empty file"),
+        (A, "age,city,label\n", {}, "b.csv must have rows below its header. Received: none"),
+        ("age,age,label\n1,2,a\n", A, {}, r"a.csv, line 1: .*Received: \['age'\] more than once"),
+        (",age,label\n0,1,a\n", A, {}, "a.csv, line 1: .* Received: one without a name"),
+        (A + "1,x\n", A, {}, "a.csv, line 5: a row must have 3 cells.*Received: 2"),
+        (A, A + "\n1,x,yes,no\n", {}, "b.csv, line 6: a row must have 3 cells.*Received: 4"),
+        (
+            A,
+            A.replace("age", "years"),
+            {},
+            r"same columns.*only in .*a.csv: \['age'\], only in .*b.csv: \['years'\]",
+        ),
+        (
+            A,
+            A,
+            {"label": "class"},
+            r"a.csv must have the column of labels 'class'. Received: \['age', 'city', 'label'\]",
+        ),
+        ("label\nyes\n", "label\nyes\n", {}, "must have a column beside the labels"),
+        (
+            A + "4,x,\n",
+            A,
+            {},
+            "a.csv, line 5: every row of the source must have a label in 'label'",
+        ),
+        (A, A + "4,x,maybe\n", {}, r"b.csv, line 5: .* \['no', 'yes'\]. Received: 'maybe'"),
+        (A, A, {"numeric": ["city"]}, "a.csv, line 2: the numeric column 'city' .*Received: 'x'"),
+        (A, A + "1_2,x,no\n", {"numeric": ["age"]}, "b.csv, line 5: .* 'age' .*Received: '1_2'"),
+        (A, A + "-inf,x,no\n", {}, "b.csv, line 5: .* 'age' .* finite numbers. Received: '-inf'"),
+        (A, A + "inf,x_y,no\n", {}, "b.csv, line 5: .* 'age' .* finite numbers. Received: 'inf'"),
+        (
+            A,
+            A,
+            {"numeric": ["height"]},
+            r"must name different columns of \['age', 'city'\]. Received: numeric=\['height'\]",
+        ),
+        (A, A, {"numeric": ["age"], "categorical": ["age"]}, "must name different columns"),
+        (A, A, {"categorical": ["label"]}, "must name different columns"),
+        (A, A, {"numeric": [], "categorical": []}, "must name a column. Received: none in both"),
+        (A, "age,city,label\n1,\xff,yes\n", {}, "b.csv, after line .*CSV in UTF-8. Received: 'utf"),
+        (A, f"{A}4,{'x' * 140_000},no\n", {}, "b.csv, after line .*field larger than field limit"),
+    ],
+)
+def test_bad_tables_are_refused(tmp_path, a, b, arguments, message):
+    for name, text in (("a", a), ("b", b)):
+        (tmp_path / f"{name}.csv").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=message):
+        csv_table(tmp_path / "a.csv", tmp_path / "b.csv", **{"label": "label", **arguments})
+
+
+def test_a_test_table_is_checked_as_the_others(files, tmp_path):
+    test = write(tmp_path / "test.csv", [*TARGET[:2], [30, "oslo", 1.5, ""]])
+    message = "test.csv, line 4: every row of the target test must have a label"
+    with pytest.raises(ValueError, match=message):
+        csv_table(*files, "label", target_test=test)
+    write(test, [row[:3] for row in TARGET], HEADER[:3])
+    with pytest.raises(ValueError, match="test.csv must have the column of labels 'label'"):
+        csv_table(*files, "label", target_test=test)
+
+
+def test_a_file_that_is_not_there_is_named(files):
+    with pytest.raises(FileNotFoundError, match="Expected a CSV file. Received: .*no.csv"):
+        csv_table(files[0], files[0].with_name("no.csv"), "label")

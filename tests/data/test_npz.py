@@ -1,0 +1,117 @@
+import pickle
+
+import numpy as np
+import pytest
+
+from dann.data import arrays, npz
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 8, 2))
+Y = np.arange(30) % 3
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.savez(tmp_path / "walk.npz", x=X, y=Y, notes=np.array([None], dtype=object))
+    np.savez_compressed(tmp_path / "run.npz", x=X + 1, y=Y)
+    return tmp_path
+
+
+def test_files_give_what_their_arrays_give(folder):
+    found = npz(folder / "walk.npz", str(folder / "run.npz"), test_share=0.3, seed=4)
+    expected = arrays((X, Y), (X + 1, Y), test_share=0.3, seed=4)
+    assert found.name == "walk → run"
+    assert found.input_shape == (8, 2)
+    for part in ("source_train", "source_test", "target_test"):
+        for values, wanted in zip(getattr(found, part), getattr(expected, part), strict=True):
+            np.testing.assert_array_equal(values, wanted)
+    np.testing.assert_array_equal(found.target_train, expected.target_train)
+    np.testing.assert_array_equal(found.target_train_labels, expected.target_train_labels)
+
+
+def test_a_target_without_labels_brings_its_own_test_set(folder):
+    np.savez(folder / "run.npz", x=X + 1, x_test=X[:5] + 1, y_test=Y[:5])
+    found = npz(folder / "walk.npz", folder / "run.npz")
+    np.testing.assert_array_equal(found.target_train, (X + 1).astype("float32"))
+    np.testing.assert_array_equal(found.target_test[1], Y[:5])
+    assert found.target_train_labels is None
+
+
+def test_a_test_set_of_the_source_is_kept(folder):
+    np.savez(folder / "walk.npz", x=X, y=Y, x_test=X[:4], y_test=Y[:4])
+    found = npz(folder / "walk.npz", folder / "run.npz")
+    assert (len(found.source_train[1]), len(found.source_test[1])) == (30, 4)
+
+
+def test_classes_and_domains_can_be_named(folder):
+    arguments = {"source_name": "slow", "target_name": "fast", "class_names": ["a", "b", "c"]}
+    found = npz(folder / "walk.npz", folder / "run.npz", **arguments)
+    assert (found.name, found.class_names) == ("slow → fast", ("a", "b", "c"))
+    labels = np.array(["up", "down", "flat"])[Y]
+    for name in ("walk", "run"):
+        np.savez(folder / f"{name}.npz", x=X, y=labels)
+    assert npz(folder / "walk.npz", folder / "run.npz").class_names == ("down", "flat", "up")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (["y"], r"must hold \['x', 'y'\]. Received: .*walk.npz with \['y'\], without \['x'\]"),
+        (["x"], r"walk.npz with \['x'\], without \['y'\]"),
+        (["data"], r"with \['data'\], without \['x', 'y'\]"),
+        (["x", "y", "x_test"], r"with \['x', 'x_test', 'y'\], without \['y_test'\]"),
+    ],
+)
+def test_a_file_that_lacks_a_key_is_refused(folder, keys, message):
+    np.savez(folder / "walk.npz", **dict.fromkeys(keys, Y))
+    with pytest.raises(ValueError, match=message):
+        npz(folder / "walk.npz", folder / "run.npz")
+
+
+def test_a_target_without_labels_and_test_set_is_refused(folder):
+    np.savez(folder / "run.npz", x=X)
+    with pytest.raises(ValueError, match="or a test set that has labels.*Received: no labels"):
+        npz(folder / "walk.npz", folder / "run.npz")
+
+
+@pytest.mark.parametrize("name", ["no.npz", "."])
+def test_a_file_that_is_not_there_is_named(folder, name):
+    with pytest.raises(FileNotFoundError, match=r"Expected an .npz file. Received: .*not there"):
+        npz(folder / "walk.npz", folder / name)
+
+
+def flipped(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda _: b"", lambda _: b"x,y\n1,2\n", lambda content: content[:200], flipped],
+    ids=["empty", "text", "truncated", "corrupted"],
+)
+def test_a_file_that_is_no_npz_file_is_refused(folder, spoil):
+    path = folder / "run.npz"
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"Expected an .npz file of arrays. Received: .*run.npz"):
+        npz(folder / "walk.npz", path)
+
+
+def test_a_single_array_is_no_npz_file(folder):
+    np.save(folder / "one.npy", X)
+    with pytest.raises(ValueError, match=r"Expected an .npz file of arrays. Received: .*one.npy"):
+        npz(folder / "walk.npz", folder / "one.npy")
+
+
+class Trap:
+    def __reduce__(self):
+        return pytest.fail, ("a pickle was run",)
+
+
+def test_nothing_in_a_file_is_run(folder):
+    np.savez(folder / "run.npz", x=np.array([Trap()], dtype=object))
+    with pytest.raises(ValueError, match=r"Expected an .npz file of arrays. Received: .*run.npz"):
+        npz(folder / "walk.npz", folder / "run.npz")
+    (folder / "run.npz").write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(ValueError, match=r"Expected an .npz file of arrays. Received: .*run.npz"):
+        npz(folder / "walk.npz", folder / "run.npz")

@@ -1,0 +1,73 @@
+"""`scripts/train.py` on tables and time series of one's own."""
+
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parent.parent.parent / "scripts" / "train.py"
+SHORT = ["debug=fast", "compare=false", "callbacks=none", "hydra.run.dir=run"]
+CSV = ["data=csv", "data.source=a.csv", "data.target=b.csv", "network=tabular"]
+NPZ = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=time_series"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two tables, and two files of time series."""
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            rows = [[rng.normal(), "xy"[i % 2], ["good", "bad"][i % 2]] for i in range(100)]
+            csv.writer(file).writerows([["size", "kind", "label"], *rows])
+        np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(100, 20, 3)), y=np.arange(100) % 4)
+    return tmp_path
+
+
+def run(arguments, folder):
+    """Runs the script in a process of its own."""
+    environment = {**os.environ, "DANN_CACHE_DIR": str(folder / "cache")}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *SHORT, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("arguments", [CSV, NPZ], ids=["csv", "npz"])
+def test_a_run_ends_with_a_summary(arguments, folder):
+    result = run(arguments, folder)
+    assert result.returncode == 0, result.stderr
+    assert "a → b" in result.stdout
+    summary = json.loads((folder / "run/summary.json").read_text())
+    assert (summary["method"], summary["steps"]) == ("DANN", 4)
+    # The tests hold 20 examples each.
+    for domain in ("source", "target"):
+        right = 20 * summary[f"{domain}/accuracy"]
+        assert right == pytest.approx(round(right), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*CSV, "data.label=class"], "Received: ['size', 'kind', 'label']"),
+        ([*NPZ, "data.target=a.csv"], "Expected an .npz file of arrays. Received: a.csv"),
+        (NPZ[:2], "Missing mandatory value: target"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line_and_leaves_nothing(arguments, message, folder):
+    before = sorted(folder.iterdir())
+    result = run(arguments, folder)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert sorted(folder.iterdir()) == before
