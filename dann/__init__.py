@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dann import adaptation, data, gradients, layers, networks, schedules, training
-    from dann.adaptation import DANN, AdversarialModel, SourceOnly
+    from dann.adaptation import DANN, AdversarialModel, SourceOnly, TargetOnly
 
 __version__ = "0.1.0"
 
@@ -14,6 +14,7 @@ __all__ = [
     "DANN",
     "AdversarialModel",
     "SourceOnly",
+    "TargetOnly",
     "adaptation",
     "data",
     "gradients",

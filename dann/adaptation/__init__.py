@@ -3,5 +3,6 @@
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.dann import DANN
 from dann.adaptation.source_only import SourceOnly
+from dann.adaptation.target_only import TargetOnly
 
-__all__ = ["DANN", "AdversarialModel", "SourceOnly"]
+__all__ = ["DANN", "AdversarialModel", "SourceOnly", "TargetOnly"]

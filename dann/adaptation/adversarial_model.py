@@ -1,3 +1,4 @@
+import itertools
 from typing import Any
 
 import keras
@@ -23,6 +24,9 @@ class AdversarialModel(keras.Model):
     training the logs hold `label/loss`, `strength` and whatever the method adds; in evaluation on
     images only the loss and the compiled metrics.
 
+    Inputs may hold a third part, `"target_labelled"`: the few target images of semi-supervised
+    training. Their labels follow the source's in the labels, and their loss joins the label loss.
+
     A method overrides `adversary`, which runs its additional networks, and `adversarial_losses`,
     which names the terms that are added to the label loss.
 
@@ -37,10 +41,15 @@ class AdversarialModel(keras.Model):
         passes: `"joint"` (default) runs the backbone once over both domains, so that batch
             normalization in it sees their mixture. `"separate"` runs it on each domain alone, the
             source first; its moving statistics then advance twice a step and lean to the target.
+        augmentation: Keras layers, one or a list, under `"source"` and `"target"`; either may be
+            missing. They change the images of that domain in training alone and are no part of
+            `classifier`. Defaults to `None`.
 
     Raises:
-        ValueError: If the parts do not fit each other, or `passes` is unknown.
+        ValueError: If the parts do not fit each other, or `passes` or a domain is unknown.
     """
+
+    oracle = False  # whether what it takes for the source is the labelled target
 
     def __init__(
         self,
@@ -50,12 +59,14 @@ class AdversarialModel(keras.Model):
         strength: float | StrengthSchedule | None = 1.0,
         way: str = "override",
         passes: str = "joint",
+        augmentation: dict[str, Any] | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         if passes not in PASSES:
             raise ValueError(f"Argument `passes` must be one of {PASSES}. Received: {passes!r}")
         self.passes = passes
+        self.augmentation = _as_layers(augmentation or {})
         self.backbone = backbone
         self.num_features = _flat_features(backbone)
         self.label_head = self._fitting_label_head(label_head, num_classes)
@@ -99,21 +110,37 @@ class AdversarialModel(keras.Model):
     def call(self, inputs, training=False):
         if not is_pair(inputs):
             return self.classifier(inputs, training=training)
-        source, target = self.extract(inputs, training)
-        label = self.label_head(source, training=training)
-        return {"label": label, **self.adversary(source, target, label, training)}
+        features = self.extract(self.augment(inputs, training), training)
+        source, labelled = features["source"], features["source"]
+        if "target_labelled" in features:
+            labelled = ops.concatenate([source, features["target_labelled"]])
+        label = self.label_head(labelled, training=training)
+        of_source = label[: ops.shape(source)[0]]
+        return {"label": label, **self.adversary(source, features["target"], of_source, training)}
 
-    def extract(self, inputs: dict, training: bool) -> tuple[Any, Any]:
-        """Returns the features of the source and of the target images of a pair."""
-        source, target = inputs["source"], inputs["target"]
+    def augment(self, inputs: dict, training: bool) -> dict[str, Any]:
+        """Returns the inputs of each domain as its augmentation changes them in training."""
+        if not (training and self.augmentation):
+            return inputs
+        changed = {}
+        for name, images in inputs.items():
+            of_source = name == "source" and not self.oracle
+            layer = self.augmentation.get("source" if of_source else "target")
+            images = ops.cast(images, self.compute_dtype)
+            changed[name] = images if layer is None else layer(images, training=True)
+        return changed
+
+    def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
+        """Returns the features of every part of a pair, by the same names."""
+        names = sorted(inputs)  # source, target, target_labelled
         if self.passes == "separate":
-            return (
-                self.backbone(source, training=training),
-                self.backbone(target, training=training),
-            )
-        features = self.backbone(ops.concatenate([source, target]), training=training)
-        size = ops.shape(source)[0]
-        return features[:size], features[size:]
+            return {name: self.backbone(inputs[name], training=training) for name in names}
+        features = self.backbone(ops.concatenate([inputs[n] for n in names]), training=training)
+        ends = list(itertools.accumulate(ops.shape(inputs[name])[0] for name in names))
+        return {
+            name: features[start:end]
+            for name, start, end in zip(names, [0, *ends], ends, strict=False)
+        }
 
     def adversary(self, source: Any, target: Any, label: Any, training: bool) -> dict[str, Any]:
         """Runs the networks that the method adds.
@@ -169,6 +196,7 @@ class AdversarialModel(keras.Model):
             "backbone": self.backbone,
             "label_head": self.label_head,
             "passes": self.passes,
+            "augmentation": dict(self.augmentation),
         }
         if self.reversal is not None:
             reversal = self.reversal
@@ -182,7 +210,7 @@ class AdversarialModel(keras.Model):
         parts = {
             key: keras.saving.deserialize_keras_object(value)
             for key, value in config.items()
-            if isinstance(value, dict) and "class_name" in value and key != "dtype"
+            if isinstance(value, dict) and key != "dtype"
         }
         return cls(**{**config, **parts})
 
@@ -190,6 +218,21 @@ class AdversarialModel(keras.Model):
 def is_pair(inputs: Any) -> bool:
     """Whether `inputs` hold both domains."""
     return isinstance(inputs, dict) and {"source", "target"} <= set(inputs)
+
+
+def _as_layers(augmentation):
+    unknown = set(augmentation) - {"source", "target"}
+    if unknown:
+        raise ValueError(
+            "Argument `augmentation` must have layers under 'source' and 'target'. "
+            f"Received: {sorted(unknown)}"
+        )
+    return {
+        domain: keras.Sequential(layers, name=f"{domain}_augmentation")
+        if isinstance(layers, list | tuple)
+        else layers
+        for domain, layers in augmentation.items()
+    }
 
 
 def _flat_features(backbone):

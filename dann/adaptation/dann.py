@@ -36,6 +36,7 @@ class DANN(AdversarialModel):
             `dann.schedules`. Defaults to `1.0`.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        augmentation: Layers by domain; see `AdversarialModel`.
 
     Raises:
         ValueError: If the parts do not fit each other, or `passes` is unknown.

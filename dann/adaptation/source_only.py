@@ -1,4 +1,5 @@
 import keras
+from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel, is_pair
 
@@ -7,8 +8,8 @@ from dann.adaptation.adversarial_model import AdversarialModel, is_pair
 class SourceOnly(AdversarialModel):
     """The baseline: trains on the source alone.
 
-    `fit` takes the same pairs as every method, of which it never looks at the target, or plain
-    images with labels.
+    `fit` takes the same pairs as every method, of which it never looks at the unlabelled target, or
+    plain images with labels.
 
     Loss: cross-entropy of the source labels.
 
@@ -17,6 +18,8 @@ class SourceOnly(AdversarialModel):
         num_classes: Number of classes. Needed where `label_head` is not given.
         label_head: Functional model from features to logits. Defaults to
             `dann.networks.label_head`.
+        passes: `"joint"` (default) or `"separate"`; it matters where there is a labelled target.
+        augmentation: Layers by domain; see `AdversarialModel`.
     """
 
     def __init__(self, backbone, num_classes=None, label_head=None, **kwargs):
@@ -25,7 +28,10 @@ class SourceOnly(AdversarialModel):
     def call(self, inputs, training=False):
         if not is_pair(inputs):
             return self.classifier(inputs, training=training)
-        return {"label": self.classifier(inputs["source"], training=training)}
+        labelled = {name: part for name, part in inputs.items() if name != "target"}
+        features = self.extract(self.augment(labelled, training), training)
+        features = ops.concatenate([features[name] for name in sorted(features)])
+        return {"label": self.label_head(features, training=training)}
 
     def _accept_plain_training(self):
         pass

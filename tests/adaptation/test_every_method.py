@@ -5,10 +5,11 @@ import inspect
 import keras
 import numpy as np
 import pytest
+from scipy import special
 
 import dann
 import dann.adaptation
-from dann.adaptation import DANN, AdversarialModel, SourceOnly
+from dann.adaptation import DANN, AdversarialModel, SourceOnly, TargetOnly
 from dann.networks import label_head, mlp_backbone
 from dann.schedules import GaninSchedule
 
@@ -23,6 +24,7 @@ def backbone():
 
 METHODS = {
     "source_only": lambda **kwargs: SourceOnly(backbone(), num_classes=3, **kwargs),
+    "target_only": lambda **kwargs: TargetOnly(backbone(), num_classes=3, **kwargs),
     "dann": lambda **kwargs: DANN(backbone(), num_classes=3, **kwargs),
     "dann_schedule": lambda **kwargs: DANN(
         backbone(), num_classes=3, strength=GaninSchedule(100), passes="separate", **kwargs
@@ -180,3 +182,67 @@ def test_source_only_also_fits_plain_arrays():
 def test_an_adversarial_method_refuses_to_train_on_one_domain():
     with pytest.raises(ValueError, match="trains on pairs.*`dann.data.pair` makes them"):
         compiled("dann").fit(INPUTS["source"], LABELS, verbose=0)
+
+
+def cross_entropy(model, inputs, labels):
+    logits = keras.ops.convert_to_numpy(model.classifier(inputs)).astype("float64")
+    return np.mean(special.logsumexp(logits, axis=1) - logits[np.arange(len(labels)), labels])
+
+
+@each_method
+def test_a_labelled_target_joins_the_label_loss_alone(name):
+    model = METHODS[name]()
+    model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"])
+    extra, extra_labels = INPUTS["target"][:6] + 1, LABELS[:6]
+    pair = {**INPUTS, "target_labelled": extra}
+    labels = np.concatenate([LABELS, extra_labels])
+    logs = model.train_on_batch(pair, labels, return_dict=True)
+    inputs = np.concatenate([INPUTS["source"], extra])
+    assert logs["label/loss"] == pytest.approx(cross_entropy(model, inputs, labels), rel=1e-5)
+    if "domain/loss" in logs:
+        without = model.evaluate(INPUTS, LABELS, verbose=0, return_dict=True)
+        assert logs["domain/loss"] == pytest.approx(without["domain/loss"], rel=1e-5)
+
+
+@each_method
+def test_augmentation_changes_training_alone(name):
+    domain = "target" if METHODS[name]().oracle else "source"
+    shift = keras.layers.Rescaling(1.0, offset=3.0)
+    model = METHODS[name](augmentation={domain: [shift]})
+    rng = np.random.default_rng(3)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"])
+    plain = cross_entropy(model, INPUTS["source"], LABELS)
+    shifted = cross_entropy(model, INPUTS["source"] + 3, LABELS)
+    logs = model.train_on_batch(INPUTS, LABELS, return_dict=True)
+    assert logs["label/loss"] == pytest.approx(shifted, rel=1e-5)
+    logs = model.evaluate(INPUTS["source"], LABELS, batch_size=12, verbose=0, return_dict=True)
+    assert logs["loss"] == pytest.approx(plain, rel=1e-5)
+    assert abs(plain - shifted) > 0.01
+
+
+def test_each_domain_has_its_own_augmentation():
+    layers = {"source": keras.layers.Rescaling(2.0), "target": [keras.layers.Rescaling(5.0)]}
+    model = DANN(backbone(), num_classes=3, augmentation=layers)
+    pair = {**INPUTS, "target_labelled": INPUTS["target"]}
+    changed = model.augment(pair, training=True)
+    np.testing.assert_allclose(changed["source"], 2 * INPUTS["source"], rtol=1e-6)
+    np.testing.assert_allclose(changed["target"], 5 * INPUTS["target"], rtol=1e-6)
+    np.testing.assert_allclose(changed["target_labelled"], 5 * INPUTS["target"], rtol=1e-6)
+    assert model.augment(pair, training=False) is pair
+
+
+@each_method
+def test_augmentation_comes_back_from_a_file(name, tmp_path):
+    layers = {"source": keras.layers.GaussianNoise(0.3), "target": [keras.layers.RandomFlip()]}
+    model = METHODS[name](augmentation=layers)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert again.augmentation["source"].stddev == 0.3
+    assert isinstance(again.augmentation["target"].layers[0], keras.layers.RandomFlip)
+
+
+def test_augmentation_of_an_unknown_domain_is_refused():
+    with pytest.raises(ValueError, match=r"under 'source' and 'target'. Received: \['both'\]"):
+        DANN(backbone(), num_classes=3, augmentation={"both": []})
