@@ -1,8 +1,7 @@
 """The embedded default: handwriting on black, and over photos."""
 
-from dann.data.chalk_digits import ChalkDigits
 from dann.data.domain_pair import DomainPair
-from dann.data.prepared import prepare
+from dann.data.tfds_pair import tfds_pair
 
 
 def digits_to_photos(cache_dir: str) -> DomainPair:
@@ -13,15 +12,10 @@ def digits_to_photos(cache_dir: str) -> DomainPair:
     Args:
         cache_dir: Where prepared data sets are kept.
     """
-    source, target = (
-        prepare(ChalkDigits, cache_dir, config=config) for config in ("black", "photo")
-    )
-    return DomainPair(
-        source="digits on black",
-        target="digits over photos",
-        source_train=source["train"],
-        source_test=source["test"],
-        target_train=target["train"][0],
-        target_test=target["test"],
-        num_classes=10,
+    return tfds_pair(
+        "chalk_digits/black",
+        "chalk_digits/photo",
+        cache_dir=cache_dir,
+        source_name="digits on black",
+        target_name="digits over photos",
     )

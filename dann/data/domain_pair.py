@@ -1,19 +1,23 @@
 """Two domains, split and checked."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from dann.data.pair import check_labels, pair
+from dann.data.pair import check_labels, gather, pair
 
 
 @dataclasses.dataclass(frozen=True)
 class DomainPair:
     """A labelled source and an unlabelled target, with a test set of each.
 
-    Training sees `source_train` and `target_train`, which holds inputs alone. The labels in
-    `target_test` are an oracle: they serve to report an accuracy, never to train or to choose.
+    Training sees `source_train`, `target_train`, which holds inputs alone, and `target_labelled`
+    if there is any. The labels in `target_test` and `target_train_labels` are an oracle: they serve
+    to report an accuracy and to train the oracle of `oracle()`, never to adapt or to choose.
+
+    Inputs are arrays, or anything that `dann.data.pair` takes for one.
 
     Args:
         source: Name of the source domain.
@@ -23,6 +27,12 @@ class DomainPair:
         target_train: Inputs `(m, *input_shape)`.
         target_test: Inputs and labels of target examples that are not in `target_train`.
         num_classes: Number of classes that both domains share.
+        class_names: Names of the classes, by label. Defaults to `None`.
+        target_train_labels: Labels of `target_train`, `(m,)`, the oracle's alone; -1 where unknown.
+            Defaults to `None`.
+        target_labelled: Inputs and labels of the few target examples that may be learnt from, for
+            semi-supervised training. Defaults to `None`.
+        balanced: Whether training draws the source's classes in equal parts. Defaults to `False`.
 
     Raises:
         ValueError: If a part is empty, shapes or types differ, or a label is out of range.
@@ -30,37 +40,53 @@ class DomainPair:
 
     source: str
     target: str
-    source_train: tuple[np.ndarray, np.ndarray]
-    source_test: tuple[np.ndarray, np.ndarray]
-    target_train: np.ndarray
-    target_test: tuple[np.ndarray, np.ndarray]
+    source_train: tuple[Any, np.ndarray]
+    source_test: tuple[Any, np.ndarray]
+    target_train: Any
+    target_test: tuple[Any, np.ndarray]
     num_classes: int
+    class_names: tuple[str, ...] | None = None
+    target_train_labels: np.ndarray | None = None
+    target_labelled: tuple[Any, np.ndarray] | None = None
+    balanced: bool = False
 
     def __post_init__(self):
-        inputs = {
-            "source train": self.source_train[0],
-            "source test": self.source_test[0],
-            "target train": self.target_train,
-            "target test": self.target_test[0],
+        labelled = {
+            "source train": self.source_train,
+            "source test": self.source_test,
+            "target test": self.target_test,
         }
-        for part, values in inputs.items():
-            if len(values) == 0:
-                raise ValueError(f"The {part} set of {self.name} is empty. Received: no examples")
-            if values.shape[1:] != self.input_shape or values.dtype != self.source_train[0].dtype:
-                raise ValueError(
-                    f"Inputs of both domains must have one shape and type, here {self.input_shape} "
-                    f"of {self.source_train[0].dtype}. Received: {part} with {values.shape[1:]} of "
-                    f"{values.dtype}"
-                )
-        for part in ("source_train", "source_test", "target_test"):
-            domain = part.replace("_", " ")
-            values, labels = getattr(self, part)
-            if len(values) != len(labels):
-                raise ValueError(
-                    f"The {domain} set must have one label for each input. "
-                    f"Received: {len(values)} inputs and {len(labels)} labels"
-                )
-            check_labels(labels, self.num_classes, f"{domain} set")
+        if self.target_labelled is not None:
+            labelled["labelled target"] = self.target_labelled
+        self._check_inputs("target train", self.target_train)
+        for part, (values, labels) in labelled.items():
+            self._check_inputs(part, values)
+            self._check_count(part, values, labels)
+            check_labels(labels, self.num_classes, f"{part} set")
+        if self.target_train_labels is not None:
+            self._check_count("target train", self.target_train, self.target_train_labels)
+        if self.class_names is not None and len(self.class_names) != self.num_classes:
+            raise ValueError(
+                f"`class_names` must name {self.num_classes} classes. "
+                f"Received: {len(self.class_names)} names"
+            )
+
+    def _check_inputs(self, part, values):
+        if len(values) == 0:
+            raise ValueError(f"The {part} set of {self.name} is empty. Received: no examples")
+        if values.shape[1:] != self.input_shape or values.dtype != self.source_train[0].dtype:
+            raise ValueError(
+                f"Inputs of both domains must have one shape and type, here {self.input_shape} "
+                f"of {self.source_train[0].dtype}. Received: {part} with {values.shape[1:]} of "
+                f"{values.dtype}"
+            )
+
+    def _check_count(self, part, values, labels):
+        if len(values) != len(labels):
+            raise ValueError(
+                f"The {part} set must have one label for each input. "
+                f"Received: {len(values)} inputs and {len(labels)} labels"
+            )
 
     @property
     def name(self) -> str:
@@ -70,7 +96,7 @@ class DomainPair:
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one input."""
-        return self.source_train[0].shape[1:]
+        return tuple(self.source_train[0].shape[1:])
 
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
         """Returns endless training pairs of `batch_size` examples of each domain."""
@@ -78,7 +104,80 @@ class DomainPair:
             self.source_train,
             self.target_train,
             batch_size,
+            target_labelled=self.target_labelled,
             num_classes=self.num_classes,
+            balanced=self.balanced,
             repeat=True,
             seed=seed,
+        )
+
+    def test_batches(self, domain: str, batch_size: int) -> tf.data.Dataset:
+        """Returns the test set of a domain in order, as batches of inputs and labels.
+
+        Args:
+            domain: `"source"` or `"target"`.
+            batch_size: Examples in a batch; the last may be smaller.
+        """
+        examples = {"source": self.source_test, "target": self.target_test}[domain]
+        indices = tf.data.Dataset.range(len(examples[1])).batch(batch_size)
+        return indices.map(gather(examples), tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+    def oracle(self) -> "DomainPair":
+        """Returns the pair that trains on the target's labels: an upper bound, not a method.
+
+        The target takes the source's place; its unknown labels are left out.
+
+        Raises:
+            ValueError: If the labels of `target_train` are not there.
+        """
+        labels = self.target_train_labels
+        if labels is None or not (labels >= 0).any():
+            raise ValueError(
+                f"Training on the target needs its labels. Received: {self.target} without "
+                "labels of its training set"
+            )
+        known = np.flatnonzero(labels >= 0)
+        inputs = self.target_train if len(known) == len(labels) else self.target_train[known]
+        return dataclasses.replace(
+            self,
+            source=f"{self.target} (labelled)",
+            source_train=(inputs, labels[known]),
+            source_test=self.target_test,
+            target_labelled=None,
+        )
+
+    def with_target_labelled(self, per_class: int, seed: int = 0) -> "DomainPair":
+        """Returns the pair in which a few target examples of each class have labels.
+
+        Args:
+            per_class: How many of each class, at least 1; those drawn stay in `target_train` too.
+            seed: Seed of the draw.
+
+        Raises:
+            ValueError: If `target_train_labels` are not there or hold too few of a class.
+        """
+        labels = self.target_train_labels
+        if labels is None:
+            raise ValueError(
+                f"Labelling a part of the target needs its labels. Received: {self.target} "
+                "without labels of its training set"
+            )
+        counts = np.bincount(labels[labels >= 0], minlength=self.num_classes)
+        if per_class < 1 or counts[counts > 0].min(initial=len(labels)) < per_class:
+            raise ValueError(
+                "The labelled target must have at least 1 example of each class, and no more than "
+                f"there are. Received: {per_class} of each class of {counts.tolist()} examples"
+            )
+        rng = np.random.default_rng(seed)
+        present = np.flatnonzero(counts)
+        drawn = np.sort(
+            np.concatenate(
+                [
+                    rng.choice(np.flatnonzero(labels == label), per_class, replace=False)
+                    for label in present
+                ]
+            )
+        )
+        return dataclasses.replace(
+            self, target_labelled=(self.target_train[drawn], labels[drawn].astype(np.int64))
         )

@@ -13,12 +13,17 @@ def pair(
     target: Any,
     batch_size: int = 64,
     *,
+    target_labelled: Any = None,
     num_classes: int | None = None,
+    balanced: bool = False,
     shuffle: bool = True,
     repeat: bool = False,
     seed: int | None = None,
 ) -> tf.data.Dataset:
     """Pairs a labelled source with an unlabelled target, in batches of equal size.
+
+    Arrays may be anything with `shape`, a NumPy `dtype` and `len` that gives arrays for arrays of
+    indices, such as a memory map or `dann.data.ImageFiles`: then only what a batch needs is read.
 
     An epoch is one pass over the source. The target is recycled where it is smaller, and goes on
     with other examples in the next epoch where it is larger. The last partial batch is dropped.
@@ -29,15 +34,22 @@ def pair(
         target: An array of inputs, or a `tf.data.Dataset` of single inputs. Labels that come with
             it, `(inputs, labels)`, are dropped here.
         batch_size: Examples of *each* domain in a batch. Defaults to `64`.
+        target_labelled: Those target examples whose labels may be learnt from, given like the
+            source, for semi-supervised training. Each batch then holds `batch_size` of them too,
+            recycled. Defaults to `None`.
         num_classes: If given, labels of an array outside of `0 <= label < num_classes` are an
             error.
+        balanced: Whether the source's classes are drawn in equal parts, the smaller ones recycled.
+            Needs arrays. Defaults to `False`.
         shuffle: Whether to shuffle both domains anew each epoch. Defaults to `True`. Arrays are
             shuffled whole, a `tf.data.Dataset` within a buffer of 10,000 examples.
         repeat: Whether to go on without end, for `fit(steps_per_epoch=...)`. Defaults to `False`.
         seed: Seed of the order. Defaults to `None`, the global seed.
 
     Returns:
-        A `tf.data.Dataset` of `({"source": inputs, "target": inputs}, source_labels)`.
+        A `tf.data.Dataset` of `({"source": inputs, "target": inputs}, source_labels)`. With
+        `target_labelled` the inputs have a third entry of that name, and its labels follow the
+        source's: `(2 * batch_size,)` in all.
 
     Raises:
         ValueError: If a domain is empty, smaller than a batch (the source), or has other shapes or
@@ -55,24 +67,34 @@ def pair(
     """
     if batch_size < 1:
         raise ValueError(f"Argument `batch_size` must be at least 1. Received: {batch_size}")
-    source = _labelled(source, num_classes)
+    source = _labelled(source, "source", num_classes)
     target = _without_labels(target)
-    _check_alike(_spec(source)[0], _spec(target))
+    _check_alike(_spec(source)[0], _spec(target), "target")
     size = _count(source)
     if size is not None and 0 < size < batch_size:
         raise ValueError(
             f"The source must fill a batch of {batch_size}; use a smaller `batch_size`. "
             f"Received: {size} examples"
         )
-    target_seed = None if seed is None else seed + 1
-    sources = _batches(source, "source", batch_size, shuffle, repeat, seed)
-    targets = _batches(target, "target", batch_size, shuffle, True, target_seed)
+    seeds = [None] * 3 if seed is None else [seed, seed + 1, seed + 2]
+    parts = [
+        _batches(source, "source", batch_size, shuffle, repeat, seeds[0], balanced),
+        _batches(target, "target", batch_size, shuffle, True, seeds[1]),
+    ]
+    if target_labelled is not None:
+        extra = _labelled(target_labelled, "labelled target", num_classes)
+        _check_alike(_spec(source)[0], _spec(extra)[0], "labelled target")
+        parts.append(_batches(extra, "labelled target", batch_size, shuffle, True, seeds[2]))
+    return tf.data.Dataset.zip(*parts).map(_as_pair).prefetch(tf.data.AUTOTUNE)
 
-    def as_pair(labelled, target_inputs):
-        inputs, labels = labelled
-        return {"source": inputs, "target": target_inputs}, labels
 
-    return tf.data.Dataset.zip(sources, targets).map(as_pair).prefetch(tf.data.AUTOTUNE)
+def _as_pair(source, target, *labelled):
+    inputs = {"source": source[0], "target": target}
+    if not labelled:
+        return inputs, source[1]
+    extra, extra_labels = labelled[0]
+    labels = tf.concat([source[1], tf.cast(extra_labels, source[1].dtype)], axis=0)
+    return {**inputs, "target_labelled": extra}, labels
 
 
 def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
@@ -89,27 +111,27 @@ def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
         )
 
 
-def _labelled(source, num_classes) -> Any:
-    if isinstance(source, tf.data.Dataset):
-        if not isinstance(source.element_spec, tuple) or len(source.element_spec) != 2:
+def _labelled(examples, domain, num_classes) -> Any:
+    if isinstance(examples, tf.data.Dataset):
+        if not isinstance(examples.element_spec, tuple) or len(examples.element_spec) != 2:
             raise ValueError(
-                "The source must give `(input, label)`. Received: a dataset of "
-                f"{source.element_spec}"
+                f"The {domain} must give `(input, label)`. Received: a dataset of "
+                f"{examples.element_spec}"
             )
-        return source
-    if not isinstance(source, tuple | list) or len(source) != 2:
+        return examples
+    if not isinstance(examples, tuple | list) or len(examples) != 2:
         raise ValueError(
-            "The source must be `(inputs, labels)`: labels are what it is for. "
-            f"Received: {type(source).__name__}"
+            f"The {domain} must be `(inputs, labels)`: labels are what it is for. "
+            f"Received: {type(examples).__name__}"
         )
-    inputs, labels = (_array(part, "source") for part in source)
-    if len(inputs) != len(labels):
+    inputs, labels = _array(examples[0], domain), np.asarray(examples[1])
+    if labels.ndim == 0 or len(inputs) != len(labels):
         raise ValueError(
-            "The source must have one label for each input. "
-            f"Received: {len(inputs)} inputs and {len(labels)} labels"
+            f"The {domain} must have one label for each input. "
+            f"Received: {len(inputs)} inputs and {labels.size} labels"
         )
     if num_classes is not None:
-        check_labels(labels, num_classes, "source")
+        check_labels(labels, num_classes, domain)
     return inputs, labels
 
 
@@ -122,8 +144,11 @@ def _without_labels(target) -> Any:
 
 
 def _array(values, domain):
-    array = np.asarray(values)
-    if array.ndim == 0:
+    if isinstance(getattr(values, "dtype", None), np.dtype) and hasattr(values, "shape"):
+        array = values  # perhaps not in memory, so not converted
+    else:
+        array = np.asarray(values)
+    if len(array.shape) == 0:
         raise ValueError(f"The {domain} must be given as arrays. Received: {type(values).__name__}")
     return array
 
@@ -132,17 +157,19 @@ def _spec(examples) -> Any:
     """Shape and type of one example."""
     if isinstance(examples, tf.data.Dataset):
         return examples.element_spec
-    return tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape[1:], part.dtype), examples)
+    if isinstance(examples, tuple):
+        return tuple(_spec(part) for part in examples)
+    return tf.TensorSpec(examples.shape[1:], examples.dtype)
 
 
-def _check_alike(source, target):
-    for domain, spec in (("source", source), ("target", target)):
+def _check_alike(source, other, domain):
+    for name, spec in (("source", source), (domain, other)):
         if not hasattr(spec, "shape"):
-            raise ValueError(f"An input of the {domain} must be one tensor. Received: {spec}")
-    if not source.shape.is_compatible_with(target.shape) or source.dtype != target.dtype:
+            raise ValueError(f"An input of the {name} must be one tensor. Received: {spec}")
+    if not source.shape.is_compatible_with(other.shape) or source.dtype != other.dtype:
         raise ValueError(
             "Inputs of both domains must have one shape and type. Received: source "
-            f"{source.shape} of {source.dtype.name}, target {target.shape} of {target.dtype.name}"
+            f"{source.shape} of {source.dtype.name}, {domain} {other.shape} of {other.dtype.name}"
         )
 
 
@@ -150,27 +177,59 @@ def _count(examples):
     if isinstance(examples, tf.data.Dataset):
         size = int(examples.cardinality())
         return None if size < 0 else size
-    return len(tf.nest.flatten(examples)[0])
+    return len(examples[0] if isinstance(examples, tuple) else examples)
 
 
-def _batches(examples, domain, batch_size, shuffle, repeat, seed):
-    if _count(examples) == 0:
+def _batches(examples, domain, batch_size, shuffle, repeat, seed, balanced=False):
+    count = _count(examples)
+    if count == 0:
         raise ValueError(f"The {domain} holds no examples. Received: an empty domain")
-    if isinstance(examples, tf.data.Dataset):
-        return _ordered(examples, _BUFFER, batch_size, shuffle, repeat, seed)
-    # Indices are shuffled, not images: cheap, and over the whole domain.
-    count = len(tf.nest.flatten(examples)[0])
-    indices = tf.data.Dataset.range(count)
-    with tf.device("CPU"):
-        tensors = tf.nest.map_structure(tf.convert_to_tensor, examples)
+    in_memory = not isinstance(examples, tf.data.Dataset)
+    if balanced and not in_memory:
+        raise ValueError(
+            "`balanced=True` needs the source as arrays, to know its labels beforehand. "
+            "Received: a tf.data.Dataset"
+        )
+    # Indices are shuffled, not inputs: cheap, and over the whole domain.
+    single = tf.data.Dataset.range(count) if in_memory else examples
+    if balanced:
+        single = _balanced(examples[1], shuffle, seed)
+        single = single if repeat else single.take(count)
+    else:
+        single = single.shuffle(count if in_memory else _BUFFER, seed=seed) if shuffle else single
+        single = single.repeat() if repeat else single
+    batches = single.batch(batch_size, drop_remainder=True)
+    return batches.map(gather(examples), tf.data.AUTOTUNE) if in_memory else batches
 
-    def gather(chosen):
-        return tf.nest.map_structure(lambda part: tf.gather(part, chosen), tensors)
 
-    return _ordered(indices, count, batch_size, shuffle, repeat, seed).map(gather)
+def _balanced(labels, shuffle, seed):
+    """Indices without end, the classes in turn."""
+    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    turns = tf.data.Dataset.range(len(members))
+    streams = [tf.data.Dataset.from_tensor_slices(indices) for indices in members]
+    if shuffle:
+        turns = turns.shuffle(len(members), seed=seed)
+        streams = [part.shuffle(len(part), seed=seed) for part in streams]
+    streams = [stream.repeat() for stream in streams]
+    return tf.data.Dataset.choose_from_datasets(streams, turns.repeat())
 
 
-def _ordered(single, buffer, batch_size, shuffle, repeat, seed):
-    single = single.shuffle(buffer, seed=seed) if shuffle else single
-    single = single.repeat() if repeat else single
-    return single.batch(batch_size, drop_remainder=True)
+def gather(examples: Any) -> Any:
+    """Returns the function from a batch of indices to those examples, for `tf.data`.
+
+    Args:
+        examples: An array, something that is indexed like one, or a tuple of these.
+    """
+    if isinstance(examples, tuple):
+        functions = [gather(part) for part in examples]
+        return lambda chosen: tuple(function(chosen) for function in functions)
+    if isinstance(examples, np.ndarray) and not isinstance(examples, np.memmap):
+        with tf.device("CPU"):
+            tensor = tf.convert_to_tensor(examples)
+        return lambda chosen: tf.gather(tensor, chosen)
+
+    def read(chosen):
+        batch = tf.numpy_function(lambda indices: examples[indices], [chosen], examples.dtype)
+        return tf.ensure_shape(batch, [*chosen.shape, *examples.shape[1:]])
+
+    return read

@@ -1,40 +1,59 @@
 """Data sets that TFDS builders prepare once and keep."""
 
+import difflib
 import pathlib
-from typing import Any
 
-import numpy as np
+import filelock
 import tensorflow_datasets as tfds
 
+from dann.data.mnist import find_mnist
 
-def prepare(
-    builder_class: Any,
-    cache_dir: str,
-    manual_dir: str | None = None,
-    config: str | None = None,
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Prepares the data set of a TFDS builder, unless it is there, and reads it whole.
+
+def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
+    """Returns the builder of a TFDS data set, prepared first unless it is there.
 
     TFDS writes to a temporary directory and renames it at the end, so that an interrupted
     preparation is begun anew.
 
     Args:
-        builder_class: The builder.
+        name: Name of the data set, `name` or `name/config`.
         cache_dir: Where prepared data sets are kept; `~` is the home directory.
-        manual_dir: Where files lie that need not be downloaded.
-        config: Name of the builder's configuration, if it has any.
+        data_dir: Where files lie that need not be downloaded.
 
-    Returns:
-        Images, uint8 `(n, height, width, channels)`, and labels, int64 `(n,)`, by split.
+    Raises:
+        ValueError: If there is no data set of this name or no such configuration.
     """
-    builder = builder_class(data_dir=pathlib.Path(cache_dir).expanduser(), config=config)
-    if not builder.data_path.exists():
-        print(f"Preparing {builder.name}, once, in {builder.data_path}", flush=True)
-        tfds.disable_progress_bar()
-        settings = tfds.download.DownloadConfig(manual_dir=manual_dir)
-        builder.download_and_prepare(download_config=settings)
-    splits = {}
-    for split in builder.info.splits:
-        examples = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
-        splits[split] = examples["image"], examples["label"]
-    return splits
+    stem, _, config = name.partition("/")
+    known = tfds.list_builders(with_community_datasets=False)
+    if stem not in known:
+        close = difflib.get_close_matches(stem, known)
+        raise ValueError(
+            f"Expected the name of a TFDS data set{f', such as {close}' if close else ''}. "
+            f"Received: {name}"
+        )
+    builder_class = tfds.builder_cls(_local(stem, data_dir))
+    configs = sorted(builder_class.builder_configs)
+    if config and config not in configs:
+        raise ValueError(f"{stem} has the configurations {configs}. Received: {name}")
+    folder = pathlib.Path(cache_dir).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    builder = builder_class(data_dir=folder, config=config or None)
+    # Two processes that prepare one data set would remove each other's files.
+    with filelock.FileLock(folder / f"{builder.name}.lock"):
+        if not builder.data_path.exists():
+            print(f"Preparing {builder.name}, once, in {builder.data_path}", flush=True)
+            tfds.disable_progress_bar()
+            settings = tfds.download.DownloadConfig(manual_dir=data_dir)
+            builder.download_and_prepare(download_config=settings)
+    return builder
+
+
+def _local(name, data_dir):
+    """TFDS's own builder of MNIST only downloads; ours reads the files where they lie."""
+    if name != "mnist" or data_dir is None:
+        return name
+    try:
+        find_mnist(data_dir)
+    except FileNotFoundError:
+        return name
+    return "mnist_files"

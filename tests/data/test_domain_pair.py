@@ -43,3 +43,78 @@ def test_batches_hold_no_target_labels():
 def test_domains_that_do_not_fit_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(PAIR, **change)
+
+
+def with_oracle(labels=LABELS):
+    images = np.arange(6, dtype="uint8")[:, None, None, None] + IMAGES
+    return dataclasses.replace(PAIR, target_train=images, target_train_labels=labels)
+
+
+def test_labels_of_the_oracle_reach_no_batch():
+    """What training gets does not change with them."""
+    first, other = with_oracle(), with_oracle(LABELS[::-1].copy())
+    for one, two in zip(
+        first.batches(2, seed=1).take(5), other.batches(2, seed=1).take(5), strict=True
+    ):
+        for name in ("source", "target"):
+            np.testing.assert_array_equal(one[0][name], two[0][name])
+        np.testing.assert_array_equal(one[1], two[1])
+
+
+def test_the_oracle_trains_on_the_target():
+    oracle = with_oracle().oracle()
+    for inputs, labels in oracle.batches(3, seed=0).take(4):
+        np.testing.assert_array_equal(labels, LABELS[inputs["source"][:, 0, 0, 0]])
+    assert oracle.source_test is PAIR.target_test
+    assert oracle.name == "b (labelled) → b"
+
+
+def test_the_oracle_leaves_out_unknown_labels():
+    oracle = with_oracle(np.array([0, -1, 2, -1, 1, 2])).oracle()
+    np.testing.assert_array_equal(oracle.source_train[0][:, 0, 0, 0], [0, 2, 4, 5])
+    np.testing.assert_array_equal(oracle.source_train[1], [0, 2, 1, 2])
+
+
+def test_a_few_target_labels_may_be_learnt_from():
+    domains = with_oracle().with_target_labelled(per_class=1, seed=3)
+    images, labels = domains.target_labelled
+    np.testing.assert_array_equal(np.sort(labels), [0, 1, 2])
+    np.testing.assert_array_equal(labels, LABELS[images[:, 0, 0, 0]])
+    inputs, batch_labels = next(iter(domains.batches(2)))
+    assert set(inputs) == {"source", "target", "target_labelled"}
+    assert batch_labels.shape == (4,)
+    again = with_oracle().with_target_labelled(per_class=1, seed=3).target_labelled
+    np.testing.assert_array_equal(images, again[0])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PAIR.oracle(), "Training on the target needs its labels. Received: b without"),
+        (lambda: with_oracle(LABELS * 0 - 1).oracle(), "needs its labels"),
+        (lambda: PAIR.with_target_labelled(1), "Labelling a part of the target needs its labels"),
+        (lambda: with_oracle().with_target_labelled(3), r"Received: 3 of each .* \[2, 2, 2\]"),
+        (lambda: with_oracle().with_target_labelled(0), "Received: 0 of each class"),
+        (
+            lambda: dataclasses.replace(PAIR, class_names=("a",)),
+            "name 3 classes. Received: 1 names",
+        ),
+        (lambda: with_oracle(LABELS[:2]), "target train set .*6 inputs and 2 labels"),
+        (
+            lambda: dataclasses.replace(PAIR, target_labelled=(IMAGES, LABELS + 1)),
+            r"labelled target set .*num_classes=3. Received: \[3\]",
+        ),
+    ],
+)
+def test_an_oracle_without_labels_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_test_set_comes_in_order_and_whole():
+    images = np.arange(6, dtype="uint8")[:, None, None, None] + IMAGES
+    domains = dataclasses.replace(PAIR, target_test=(images, LABELS))
+    batches = list(domains.test_batches("target", 4))
+    assert [len(labels) for _, labels in batches] == [4, 2]
+    np.testing.assert_array_equal(np.concatenate([y for _, y in batches]), LABELS)
+    np.testing.assert_array_equal(np.concatenate([x for x, _ in batches]), images)

@@ -112,3 +112,83 @@ def test_a_keras_model_trains_on_it():
     history = model.fit(pair(SOURCE, TARGET, batch_size=5), shuffle=False, epochs=2, verbose=0)
     assert len(history.history["domain/loss"]) == 2
     assert int(model.reversal.step) == 4
+
+
+class Squares:
+    """An array that is computed where it is read."""
+
+    shape, dtype = (10, 1), np.dtype("float64")
+
+    def __init__(self):
+        self.reads = []
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, chosen):
+        self.reads.append(np.array(chosen))
+        return (np.asarray(chosen) ** 2.0)[:, np.newaxis]
+
+
+def test_of_what_is_not_in_memory_only_the_batches_are_read():
+    squares = Squares()
+    batches = numpy(pair((squares, np.arange(10)), TARGET, batch_size=3, seed=0))
+    for inputs, labels in batches:
+        np.testing.assert_array_equal(inputs["source"][:, 0], labels**2)
+    assert max(map(len, squares.reads)) == 3
+
+
+def test_a_memory_map_gives_what_the_array_gives(tmp_path):
+    np.save(tmp_path / "x.npy", SOURCE[0])
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    for mine, other in zip(
+        numpy(pair((mapped, SOURCE[1]), TARGET, 5, seed=1)),
+        numpy(pair(SOURCE, TARGET, 5, seed=1)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine[0]["source"], other[0]["source"])
+        np.testing.assert_array_equal(mine[1], other[1])
+
+
+def test_balanced_batches_draw_each_class_alike_and_all_of_its_examples():
+    labels = np.repeat([0, 1, 2], [80, 16, 4])
+    source = np.arange(100.0)[:, np.newaxis], labels
+    pairs = pair(source, TARGET, batch_size=6, balanced=True, seed=0)
+    assert len(numpy(pairs)) == 100 // 6
+    drawn = []
+    for inputs, batch_labels in numpy(pair(source, TARGET, 6, balanced=True, repeat=True).take(50)):
+        np.testing.assert_array_equal(np.bincount(batch_labels), [2, 2, 2])
+        np.testing.assert_array_equal(labels[inputs["source"][:, 0].astype(int)], batch_labels)
+        drawn.append(inputs["source"][:, 0])
+    assert len(np.unique(np.concatenate(drawn))) > 60
+
+
+def test_a_labelled_target_follows_the_source():
+    extra = 200 + np.arange(3.0)[:, np.newaxis], np.array([2, 0, 1])
+    for inputs, labels in numpy(pair(SOURCE, TARGET, 4, target_labelled=extra)):
+        assert inputs["target_labelled"].shape == (4, 1)
+        np.testing.assert_array_equal(labels[:4], inputs["source"][:, 0] % 10 % 3)
+        chosen = inputs["target_labelled"][:, 0].astype(int) - 200
+        np.testing.assert_array_equal(labels[4:], extra[1][chosen])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target_labelled": TARGET}, r"labelled target must be `\(inputs, labels\)`"),
+        (
+            {"target_labelled": (TARGET, np.zeros(3, int))},
+            "labelled target .*4 inputs and 3 labels",
+        ),
+        ({"target_labelled": (np.zeros((4, 2)), np.zeros(4, int))}, r"labelled target \(2,\)"),
+        ({"target_labelled": (TARGET[:0], np.zeros(0, int))}, "labelled target holds no examples"),
+    ],
+)
+def test_a_labelled_target_that_does_not_fit_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        pair(SOURCE, TARGET, 2, **arguments)
+
+
+def test_balancing_needs_labels_beforehand():
+    with pytest.raises(ValueError, match="`balanced=True` needs the source as arrays"):
+        pair(*as_datasets(), 2, balanced=True)

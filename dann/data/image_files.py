@@ -1,0 +1,183 @@
+"""Images in files, as an array that is decoded where it is read."""
+
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import filelock
+import numpy as np
+from PIL import Image, ImageOps
+
+EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".webp")
+
+_FORM = 1  # of what is decoded; another number makes every cache anew
+_CHUNK = 256
+_MODES = {1: "L", 3: "RGB"}
+# Pillow decodes outside of Python's lock. One pool, so that two domains share the cores.
+_POOL = ThreadPoolExecutor(thread_name_prefix="decode")
+
+
+class ImageFiles:
+    """Images in files, like an array uint8 `(n, height, width, channels)` that is not in memory.
+
+    What is asked for, `images[3]`, `images[:8]` or `images[indices]`, is decoded at that moment, in
+    several threads. An image is turned as its EXIF entry says, loses its transparency and comes to
+    the size directly: bilinear interpolation, antialiased where it shrinks, the aspect not kept. A
+    much larger JPEG is already shrunk by its decoder, to no less than the size. Of an animation it
+    is the first frame; of 16 bits the upper 8.
+
+    Args:
+        paths: The files, of any format that Pillow reads.
+        image_size: Height and width.
+        channels: 3 (default), or 1 for grey.
+
+    Raises:
+        ValueError: If the size is not above 0 or there are neither 1 nor 3 channels; when it is
+            read, if an image cannot be.
+
+    Example:
+
+    >>> from dann.data.image_files import ImageFiles
+    >>> images = ImageFiles(["a.jpg", "b.png", "c.webp"], image_size=(224, 224))
+    >>> images.shape, images.dtype
+    ((3, 224, 224, 3), dtype('uint8'))
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str | os.PathLike],
+        image_size: tuple[int, int],
+        channels: int = 3,
+    ):
+        if len(image_size) != 2 or min(image_size) < 1 or channels not in _MODES:
+            raise ValueError(
+                "Expected `image_size` as a height and a width above 0, and `channels` 1 or 3. "
+                f"Received: image_size={image_size}, channels={channels}"
+            )
+        self.paths = [os.fspath(path) for path in paths]
+        self.shape = (len(self.paths), *image_size, channels)
+        self.dtype = np.dtype(np.uint8)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, chosen: Any) -> np.ndarray:
+        rows = np.arange(len(self))[chosen]
+        images, errors = self._decode(rows.ravel())
+        for row, error in errors.items():
+            raise ValueError(f"Expected an image. Received: {self.paths[row]}") from error
+        return images.reshape(*rows.shape, *self.shape[1:])
+
+    def unreadable(self) -> list[int]:
+        """Decodes every image once and returns the indices of those that cannot be read."""
+        return [row for rows in self._chunks() for row in self._decode(rows)[1]]
+
+    def cached(
+        self, directory: str | os.PathLike, root: str | os.PathLike = "."
+    ) -> tuple[np.ndarray, list[int]]:
+        """Decodes every image once into one file, and returns it as a memory map.
+
+        The file's name is a digest of the form of the images and of the paths, sizes and times of
+        their files: what has changed is decoded anew. It appears whole or not at all.
+
+        Args:
+            directory: Where the file is kept.
+            root: Folder that the paths in the digest are relative to, so that it may be moved.
+
+        Returns:
+            Images, uint8 `(n, height, width, channels)`, read-only, and the indices of those that
+            cannot be read, which are black.
+
+        Raises:
+            OSError: If there is no room for the file.
+        """
+        directory = pathlib.Path(directory).expanduser()
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"{self._digest(root)}.npy"
+        unreadable = self._unreadable_in(path)
+        if unreadable is None:
+            # Two processes would write to one place; the second finds what the first has made.
+            with filelock.FileLock(path.with_suffix(".lock")):
+                unreadable = self._unreadable_in(path)
+                if unreadable is None:
+                    unreadable = self._write(path)
+        return np.load(path, mmap_mode="r"), unreadable
+
+    def _chunks(self):
+        indices = np.arange(len(self))
+        return (indices[start : start + _CHUNK] for start in range(0, len(self), _CHUNK))
+
+    def _decode(self, rows):
+        """Images `(len(rows), height, width, channels)` and the errors by row, black where one."""
+        images = np.zeros((len(rows), *self.shape[1:]), self.dtype)
+        decode = functools.partial(_decode_into, size=self.shape[1:3], mode=_MODES[self.shape[3]])
+        errors = _POOL.map(decode, images, [self.paths[row] for row in rows])
+        return images, {int(row): error for row, error in zip(rows, errors, strict=True) if error}
+
+    def _digest(self, root):
+        files = [
+            [os.path.relpath(path, root), status.st_size, status.st_mtime_ns]
+            for path, status in zip(self.paths, map(os.stat, self.paths), strict=True)
+        ]
+        return hashlib.sha256(json.dumps([_FORM, self.shape, files]).encode()).hexdigest()[:24]
+
+    def _unreadable_in(self, path):
+        """The indices that a finished cache notes, or `None` if it is not there or outdated."""
+        notes = path.with_suffix(".json")
+        if not path.is_file() or not notes.is_file():
+            return None
+        noted = json.loads(notes.read_text())
+        # Whether a file may be read changes without a trace in its size and time.
+        return noted if list(self._decode(noted)[1]) == noted else None
+
+    def _write(self, path):
+        size = int(np.prod(self.shape))
+        free = shutil.disk_usage(path.parent).free
+        if free < size:
+            raise OSError(
+                f"The images take {size / 1e9:.1f} GB in the cache; choose another `cache_dir`, or "
+                f"`cache=False`. Received: {path.parent} with {free / 1e9:.1f} GB free"
+            )
+        print(f"Decoding {len(self)} images, once, into {path}", flush=True)
+        partial = path.with_suffix(".partial")
+        unreadable = []
+        try:
+            with partial.open("wb") as file:
+                header = {"descr": "|u1", "fortran_order": False, "shape": self.shape}
+                np.lib.format.write_array_header_1_0(file, header)
+                for rows in self._chunks():
+                    images, errors = self._decode(rows)
+                    file.write(images.data)
+                    unreadable += errors
+            path.with_suffix(".json").write_text(json.dumps(unreadable))
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        return unreadable
+
+
+def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> Exception | None:
+    """Decodes a file into `image`, or returns the error."""
+    try:
+        image[:] = _decoded(path, size, mode).reshape(image.shape)
+    # Of a broken file Pillow's decoders raise nearly everything: `SyntaxError`, `struct.error`, ...
+    except Exception as error:
+        return error
+    return None
+
+
+def _decoded(path, size, mode):
+    with Image.open(path) as image:
+        image.draft(mode, (max(size), max(size)))  # square, for it may be turned yet
+        ImageOps.exif_transpose(image, in_place=True)
+        if image.mode.startswith("I"):
+            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        if image.has_transparency_data:
+            image = image.convert("RGBA")  # a palette's colours, without a warning
+        return np.asarray(image.convert(mode).resize(size[::-1], Image.Resampling.BILINEAR))

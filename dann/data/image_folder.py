@@ -1,0 +1,223 @@
+"""Two domains that are folders of images."""
+
+import numbers
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dann.data.domain_pair import DomainPair
+from dann.data.image_files import ImageFiles
+from dann.data.labelled_paths import LabelledPaths, read_folder, read_lists, some
+from dann.data.rows import Rows
+from dann.data.splits import hold_out
+
+
+def image_folder(
+    root: str | os.PathLike,
+    source: str,
+    target: str,
+    image_size: int | Sequence[int] = 224,
+    *,
+    source_list: str | os.PathLike | None = None,
+    target_list: str | os.PathLike | None = None,
+    source_test_list: str | os.PathLike | None = None,
+    target_test_list: str | os.PathLike | None = None,
+    test_share: float = 0.2,
+    seed: int = 0,
+    classes: str = "same",
+    on_error: str = "raise",
+    cache: bool = True,
+    cache_dir: str = "~/.cache/dann",
+) -> DomainPair:
+    """Pairs two domains of colour images in folders, `root/domain/class/...`.
+
+    This is the layout of Office-31 (with its extra level `images/`), Office-Home, VisDA and
+    DomainNet; images are bmp, gif, jpg, png, ppm or webp, at any depth below their class. List
+    files with lines `path label` take the place of a domain's folder; see
+    `dann.data.labelled_paths.read_lists`.
+
+    Every image is decoded once beforehand, so that a broken one is told at the start. How it comes
+    to its size: see `dann.data.ImageFiles`. The target's labels serve the test and oracles alone,
+    and have no say in how it is split.
+
+    Args:
+        root: Folder of the data set.
+        source: Name of the source domain, a folder in `root` unless there is a list.
+        target: The same for the target.
+        image_size: Side, or height and width, of the images. Defaults to `224`.
+        source_list: List of the source's images. Defaults to `None`: those in its folder.
+        target_list: The same for the target.
+        source_test_list: List of further images to test on. Defaults to `None`: a share of the
+            source is held out, with the proportions of its classes.
+        target_test_list: The same for the target. Defaults to `None`: a share at random.
+        test_share: Share that is held out, in (0, 1). Defaults to `0.2`.
+        seed: Seed of what is held out.
+        classes: `"same"` (default), both domains must have the same classes, by name; `"shared"`,
+            images of other classes than those of both are left out; `"source"`, the target may lack
+            some of the source's classes (partial adaptation).
+        on_error: `"raise"` (default), or `"skip"` to leave out images that cannot be read.
+        cache: Whether the decoded images are kept in a file, so that training reads instead of
+            decoding: `height * width * 3` bytes each. Defaults to `True`.
+        cache_dir: Where that file is kept.
+
+    Returns:
+        A pair with images uint8 `(n, height, width, 3)` that are read from the cache, or decoded,
+        batch by batch.
+
+    Raises:
+        OSError: If a folder or a list file is not there, or there is no room for the cache.
+        ValueError: If there are no images, a class has none, the domains' classes differ, images
+            are in both domains or cannot be read, a list is faulty, or an argument out of range.
+    """
+    size = _checked(image_size, classes, on_error)
+    folder = pathlib.Path(os.path.abspath(pathlib.Path(root).expanduser()))
+    if not folder.is_dir():
+        raise FileNotFoundError(f"Expected a folder of domains. Received: {root}, not a folder")
+    both = (
+        _find(folder, source, "source", source_list, source_test_list),
+        _find(folder, target, "target", target_list, target_test_list),
+    )
+    _name_alike(*both)
+    _check_disjoint(*both)
+    class_names = _common_classes(*both, classes)
+    kept = pathlib.Path(cache_dir) / "images" if cache else None
+    parts = {}
+    for role, domain in zip(("source", "target"), both, strict=True):
+        paths, labels, tests = _of_classes(domain, class_names)
+        images, readable = _load(ImageFiles(paths, size), domain.domain, folder, kept, on_error)
+        labels = labels[readable]
+        if tests is None:
+            stratify = labels if role == "source" else None
+            split = hold_out(len(labels), test_share, seed, stratify)
+        else:
+            split = np.flatnonzero(~tests[readable]), np.flatnonzero(tests[readable])
+        for part, chosen in zip(("train", "test"), split, strict=True):
+            parts[f"{role}_{part}"] = Rows(images, readable[chosen]), labels[chosen]
+    _check_every_class(source, parts["source_train"][1], class_names)
+    parts["target_train"], target_labels = parts["target_train"]
+    return DomainPair(
+        source=source,
+        target=target,
+        num_classes=len(class_names),
+        class_names=tuple(class_names),
+        target_train_labels=target_labels,
+        **parts,
+    )
+
+
+def _checked(image_size: Any, classes, on_error):
+    for name, value, choices in (
+        ("classes", classes, ("same", "shared", "source")),
+        ("on_error", on_error, ("raise", "skip")),
+    ):
+        if value not in choices:
+            raise ValueError(f"Argument `{name}` must be one of {choices}. Received: {value!r}")
+    size = [image_size] * 2 if isinstance(image_size, numbers.Integral) else image_size
+    if (
+        not isinstance(size, Sequence)
+        or len(size) != 2
+        or not all(isinstance(side, numbers.Integral) and side > 0 for side in size)
+    ):
+        raise ValueError(
+            "Argument `image_size` must be an integer above 0, or a height and a width. "
+            f"Received: image_size={image_size!r}"
+        )
+    return int(size[0]), int(size[1])
+
+
+def _find(root, domain, role, path, test_path):
+    if path is not None:
+        return read_lists(root, domain, path, test_path)
+    if test_path is not None:
+        raise ValueError(
+            f"`{role}_test_list` needs a `{role}_list` of the images to train on. "
+            f"Received: {test_path} alone"
+        )
+    return read_folder(root, domain)
+
+
+def _name_alike(*domains):
+    """Names the classes of both by numbers if those of one list have no names."""
+    if any(domain.numbers is None for domain in domains):
+        return
+    if any(domain.names == list(map(str, domain.numbers)) for domain in domains):
+        for domain in domains:
+            domain.names = list(map(str, domain.numbers))
+            domain.classes = list(map(str, sorted(set(domain.numbers))))
+
+
+def _check_disjoint(source, target):
+    both = sorted(set(source.paths) & set(target.paths))
+    if both:
+        raise ValueError(
+            f"The source and the target must be different images. Received: {len(both)} that are "
+            f"in both: {some(both)}"
+        )
+
+
+def _common_classes(source, target, classes):
+    """The classes to tell apart, in the source's order."""
+    extra = [name for name in source.classes if name not in target.classes]
+    strange = [name for name in target.classes if name not in source.classes]
+    shared = [name for name in source.classes if name in target.classes]
+    fault = {
+        "same": (extra or strange)
+        and "Both domains must have the same classes, unless `classes` is 'shared' or 'source'",
+        "source": strange and "The target must have no other classes than the source",
+        "shared": len(shared) < 2 and "The domains must share 2 classes or more",
+    }[classes]
+    if fault:
+        received = [
+            f"{len(names)} missing in {domain}: {some(names)}"
+            for domain, names in ((source.domain, strange), (target.domain, extra))
+            if names
+        ]
+        folded = {name.casefold(): name for name in strange}
+        received += [
+            f"{name} and {folded[name.casefold()]} differ in their case only"
+            for name in extra
+            if name.casefold() in folded
+        ]
+        raise ValueError(f"{fault}. Received: {len(shared)} shared; {'; '.join(received)}")
+    return shared if classes == "shared" else source.classes
+
+
+def _of_classes(domain: LabelledPaths, class_names):
+    """Paths, labels and, where lists say so, which are to test on, of the images of the classes."""
+    indices = {name: index for index, name in enumerate(class_names)}
+    kept = [i for i, name in enumerate(domain.names) if name in indices]
+    paths = [domain.paths[i] for i in kept]
+    labels = np.array([indices[domain.names[i]] for i in kept], dtype=np.int64)
+    tests = None if domain.tests is None else np.array([path in domain.tests for path in paths])
+    return paths, labels, tests
+
+
+def _check_every_class(source, labels, class_names):
+    absent = [class_names[label] for label in np.setdiff1d(np.arange(len(class_names)), labels)]
+    if absent:
+        raise ValueError(
+            f"Every class must have images of {source} to train on, that can be read and are not "
+            f"held out. Received: none of {some(absent)}"
+        )
+
+
+def _load(files, domain, root, kept, on_error):
+    """The images, decoded or not yet, and the indices of those that can be read."""
+    if kept is None:
+        print(f"Decoding {len(files)} images of {domain}, to check them", flush=True)
+        images, unreadable = files, files.unreadable()
+    else:
+        images, unreadable = files.cached(kept, root)
+    if unreadable:
+        names = some(os.path.relpath(files.paths[row], root) for row in unreadable)
+        if on_error == "raise":
+            raise ValueError(
+                "Every image must be readable; mend or remove what is not, or leave it out with "
+                f"on_error='skip'. Received: {len(unreadable)} of {len(files)} images of {domain} "
+                f"that are not: {names}"
+            )
+        print(f"Skipped {len(unreadable)} of {len(files)} images of {domain}, unreadable: {names}")
+    return images, np.setdiff1d(np.arange(len(files)), unreadable)

@@ -1,0 +1,199 @@
+"""Where a domain's images lie and what is on them, from folders or from list files."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+
+from dann.data.image_files import EXTENSIONS
+
+
+@dataclasses.dataclass
+class LabelledPaths:
+    """A domain's images.
+
+    Args:
+        domain: Name of the domain.
+        paths: The images.
+        names: Name of the class of each.
+        classes: Names of the classes, in order.
+        numbers: Number of the class of each, where list files give them. Defaults to `None`.
+        tests: Those of the paths that a list file holds out. Defaults to `None`: it is not said.
+    """
+
+    domain: str
+    paths: list[str]
+    names: list[str]
+    classes: list[str]
+    numbers: list[int] | None = None
+    tests: set[str] | None = None
+
+
+def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:
+    """Finds the images `root/domain/class/...`, or `root/domain/images/class/...`.
+
+    What begins with a dot is left out.
+
+    Raises:
+        FileNotFoundError: If the domain is not there.
+        ValueError: If there are no images, or a class has none.
+    """
+    folder = root / domain
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"A domain must be one of the folders in {root}: {some(_folders(root))}. "
+            f"Received: {domain}"
+        )
+    classes = _folders(folder)
+    if classes == ["images"]:  # a level that Office-31 has
+        folder /= "images"
+        classes = _folders(folder)
+    found = {name: _images(folder / name) for name in classes}
+    if not any(found.values()):
+        raise ValueError(
+            f"{folder} must hold a folder for each class, with images ({', '.join(EXTENSIONS)}) in "
+            f"it. Received: no images in the folders {some(classes)}"
+        )
+    empty = [name for name, paths in found.items() if not paths]
+    if empty:
+        raise ValueError(
+            f"Every folder in {folder} must hold images ({', '.join(EXTENSIONS)}), for it is a "
+            f"class. Received: none in {some(empty)}"
+        )
+    return LabelledPaths(
+        domain,
+        paths=[path for paths in found.values() for path in paths],
+        names=[name for name, paths in found.items() for _ in paths],
+        classes=classes,
+    )
+
+
+def read_lists(
+    root: pathlib.Path,
+    domain: str,
+    path: str | os.PathLike,
+    test_path: str | os.PathLike | None = None,
+) -> LabelledPaths:
+    """Reads the images of list files with lines `path label`.
+
+    Paths are relative to `root`, the folder of the list, or `root/domain`, where they are first
+    found; labels are integers from 0. A class is named as the folder that its images lie in, if no
+    other class has images there and this one has none elsewhere; else all are named as numbers.
+
+    Args:
+        root: Folder of the data set.
+        domain: Name of the domain.
+        path: The list. If there is none where it says, it is looked for in `root`.
+        test_path: A list of other images, to test on.
+
+    Raises:
+        FileNotFoundError: If a list is not there.
+        ValueError: If a line cannot be read or has another label than before, an image is not
+            there, a list is empty, or an image is in both.
+    """
+    train = _read_list(root, domain, path)
+    tests = {} if test_path is None else _read_list(root, domain, test_path)
+    both = sorted(set(train) & set(tests))
+    if both:
+        raise ValueError(
+            f"No image of {domain} may be in its list and in its test list. "
+            f"Received: {len(both)} in both: {some(both)}"
+        )
+    listed = {**train, **tests}
+    names = _folder_names(listed) or {label: str(label) for label in sorted(set(listed.values()))}
+    return LabelledPaths(
+        domain,
+        paths=list(listed),
+        names=[names[label] for label in listed.values()],
+        classes=list(names.values()),
+        numbers=list(listed.values()),
+        tests=None if test_path is None else set(tests),
+    )
+
+
+def some(names: Iterable[str], limit: int = 10) -> str:
+    """Returns the first of many names in one phrase, for a message."""
+    names = list(names)
+    phrase = ", ".join(names[:limit]) or "(none)"
+    return f"{phrase} and {len(names) - limit} more" if len(names) > limit else phrase
+
+
+def _folders(folder):
+    names = (entry.name for entry in folder.iterdir() if entry.is_dir())
+    return sorted(name for name in names if not name.startswith("."))
+
+
+def _images(folder):
+    found = []
+    for place, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [
+            os.path.join(place, name)
+            for name in files
+            if name.lower().endswith(EXTENSIONS) and not name.startswith(".")
+        ]
+    return sorted(found)
+
+
+def _read_list(root, domain, path) -> dict[str, int]:
+    """The labels by path."""
+    given = pathlib.Path(path).expanduser()
+    found = next((place for place in (given, root / given) if place.is_file()), None)
+    if found is None:
+        raise FileNotFoundError(
+            f"Expected a file with lines `path label`. Received: {path}, which is not there and "
+            f"not in {root}"
+        )
+    labels, missing = {}, []
+    folders = [root, found.parent, root / domain]
+    for number, line in enumerate(_lines(found), start=1):
+        if not line.strip():
+            continue
+        name, label = _parsed(found, number, line)
+        image = _first_file(folders, name)
+        if image is None:
+            missing.append(name)
+        elif labels.setdefault(image, label) != label:
+            raise ValueError(
+                f"{found}, line {number}: an image must have one label. "
+                f"Received: {name} with {labels[image]} and {label}"
+            )
+    if missing:
+        raise ValueError(
+            f"{found}: images must be there, relative to one of {some(map(str, folders))}. "
+            f"Received: {len(missing)} that are not: {some(missing)}"
+        )
+    if not labels:
+        raise ValueError(f"{found} must have lines `path label`. Received: an empty file")
+    return labels
+
+
+def _lines(path):
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"Expected a text file in UTF-8. Received: {path}") from error
+
+
+def _parsed(path, number, line):
+    name, _, label = line.strip().replace("\t", " ").rpartition(" ")
+    if not name or not (label.isascii() and label.isdigit()):
+        raise ValueError(
+            f"{path}, line {number}: expected `path label`, the label an integer from 0. "
+            f"Received: {line.strip()!r}"
+        )
+    return name.strip(), int(label)
+
+
+def _first_file(folders: Sequence[pathlib.Path], name: str) -> str | None:
+    """The file of this name in the first of the folders that has it."""
+    paths = (os.path.abspath(folder / name) for folder in folders)
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def _folder_names(labels):
+    """The name of the folder of each label's images, by label, if every label has its own."""
+    pairs = {(label, os.path.basename(os.path.dirname(path))) for path, label in labels.items()}
+    names = dict(sorted(pairs))
+    one_to_one = len(names) == len(pairs) == len(set(names.values()))
+    return names if one_to_one else None

@@ -1,0 +1,166 @@
+"""Any two TFDS data sets of images as a pair."""
+
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from dann.data.domain_pair import DomainPair
+from dann.data.images import unify
+from dann.data.kept import kept
+from dann.data.prepared import prepared
+
+
+def tfds_pair(
+    source: str,
+    target: str,
+    *,
+    image_size: int | Sequence[int] | None = None,
+    channels: int | None = None,
+    source_split: str = "train",
+    source_test_split: str = "test",
+    target_split: str = "train",
+    target_test_split: str = "test",
+    cache_dir: str = "~/.cache/dann",
+    data_dir: str | None = None,
+    source_name: str | None = None,
+    target_name: str | None = None,
+) -> DomainPair:
+    """Pairs two TFDS data sets of labelled images, the target's labels kept for the oracle.
+
+    Images of both come to one size and channel count; see `dann.data.images.unify`. They are held
+    in memory: `height * width * channels` bytes each.
+
+    The target's classes are matched to the source's by name.
+
+    Args:
+        source: Name of the source data set, `name` or `name/config`, of TFDS or of `dann.data`:
+            `mnist_m`, `usps`, `synthetic_digits`, `digits`, `chalk_digits`.
+        target: Name of the target data set.
+        image_size: Side, or height and width, of the images. Defaults to `None`, the larger of
+            both data sets'.
+        channels: 1 or 3. Defaults to `None`, the larger of both data sets'.
+        source_split: Split of the source to train on, in TFDS's notation, such as `train[:80%]`.
+        source_test_split: Split of the source to test on.
+        target_split: Split of the target to train on, without its labels.
+        target_test_split: Split of the target to test on. No test split may overlap the split of
+            the same data set that is trained on.
+        cache_dir: Where prepared data sets are kept.
+        data_dir: Where raw files lie that need not be downloaded.
+        source_name: What to call the source. Defaults to its data set's name.
+        target_name: What to call the target.
+
+    Raises:
+        ValueError: If a data set, configuration or split is not there, splits overlap, the data
+            sets are not of labelled images or their classes differ, or a size is missing.
+    """
+    builders = {name: prepared(name, cache_dir, data_dir) for name in (source, target)}
+    for name, train, test in (
+        (source, source_split, source_test_split),
+        (target, target_split, target_test_split),
+    ):
+        _check_labelled_images(name, builders[name].info)
+        _check_disjoint(name, builders[name].info, train, test)
+    size, channels = _common_form(builders, image_size, channels)
+    names = _class_names(builders[source])
+    order = _matched(source, names, target, _class_names(builders[target]))
+
+    def read(name, split):
+        return _read(builders[name], split, size, channels)
+
+    target_train, target_labels = read(target, target_split)
+    target_test, target_test_labels = read(target, target_test_split)
+    return DomainPair(
+        source=source_name or source,
+        target=target_name or target,
+        source_train=read(source, source_split),
+        source_test=read(source, source_test_split),
+        target_train=target_train,
+        target_test=(target_test, order[target_test_labels]),
+        num_classes=len(names),
+        class_names=tuple(names),
+        target_train_labels=order[target_labels],
+    )
+
+
+def _read(builder, split, size, channels):
+    """A split as arrays: images, uint8 `(n, height, width, channels)`, and labels, `(n,)`."""
+
+    def form(image, label):
+        return unify(image, size, channels), label
+
+    def decode():
+        examples = builder.as_dataset(split=split, as_supervised=True)
+        batches = examples.map(form, tf.data.AUTOTUNE).batch(1024).prefetch(1)
+        images, labels = zip(*tfds.as_numpy(batches), strict=True)
+        return {"images": np.concatenate(images), "labels": np.concatenate(labels)}
+
+    form_name = "x".join(map(str, (*size, channels)))
+    stem = re.sub(r"[^\w%:+-]", "_", f"{split}-{form_name}")
+    arrays = kept(builder.data_path / "decoded" / f"{stem}.npz", decode)
+    return arrays["images"], arrays["labels"].astype(np.int64)
+
+
+def _check_labelled_images(name, info):
+    keys = info.supervised_keys
+    kinds = [type(info.features[key]) for key in keys] if keys else []
+    if kinds != [tfds.features.Image, tfds.features.ClassLabel]:
+        raise ValueError(
+            f"{name} must be a data set of images with a class each. "
+            f"Received: one of {dict(info.features)}"
+        )
+
+
+def _check_disjoint(name, info, train, test):
+    """Refuses a test split with examples of the split that is trained on."""
+    if train != test and train.isidentifier() and test.isidentifier():
+        return  # two whole splits
+    ranges = {}
+    for split in (train, test):
+        for part in tfds.core.ReadInstruction.from_spec(split).to_absolute(info.splits):
+            end = part.to or info.splits[part.splitname].num_examples
+            ranges.setdefault(part.splitname, []).append((part.from_ or 0, end, split))
+    for parts in map(sorted, ranges.values()):
+        for (_, end, split), (start, _, other) in itertools.pairwise(parts):
+            if start < end:
+                raise ValueError(
+                    f"The test split of {name} must not overlap what is trained on. "
+                    f"Received: {split!r} and {other!r}"
+                )
+
+
+def _common_form(builders: dict[str, Any], image_size, channels):
+    shapes = {name: builder.info.features["image"].shape for name, builder in builders.items()}
+    if image_size is None:
+        image_size = [max(shape[axis] or 0 for shape in shapes.values()) for axis in (0, 1)]
+        if any(None in shape[:2] for shape in shapes.values()):
+            raise ValueError(
+                f"Images of several sizes need an `image_size`. Received: {shapes} without one"
+            )
+    size = (image_size, image_size) if isinstance(image_size, int) else tuple(image_size)
+    channels = channels or max(shape[-1] for shape in shapes.values())
+    if channels not in (1, 3) or len(size) != 2 or min(size) < 1:
+        raise ValueError(
+            "Expected `image_size` above 0 and `channels` 1 or 3. "
+            f"Received: image_size={image_size}, channels={channels}"
+        )
+    return size, channels
+
+
+def _class_names(builder):
+    return builder.info.features["label"].names
+
+
+def _matched(source, names, target, target_names):
+    """The source's label for each label of the target."""
+    if set(names) != set(target_names):
+        raise ValueError(
+            "Both domains must have the same classes. Received: "
+            f"only in {source}: {sorted(set(names) - set(target_names))}, "
+            f"only in {target}: {sorted(set(target_names) - set(names))}"
+        )
+    return np.array([names.index(name) for name in target_names])

@@ -1,0 +1,265 @@
+import shutil
+import threading
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from dann.data import image_files
+from dann.data.image_files import ImageFiles
+
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (5, 6, 8, 3)).astype("uint8")
+SIZE = (6, 8)
+RED_AND_BLUE = np.array([[[255, 0, 0], [0, 0, 255]]] * 2, "uint8")
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """Five PNG files of those pixels."""
+    folder = tmp_path / "images"
+    folder.mkdir()
+    names = [folder / f"{index}.png" for index in range(len(PIXELS))]
+    for name, pixels in zip(names, PIXELS, strict=True):
+        Image.fromarray(pixels).save(name)
+    return names
+
+
+def decoded(path, size, **arguments):
+    return ImageFiles([path], size, **arguments)[0]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [2, -1, np.int64(1), slice(1, 4), slice(0, 0), np.array([4, 0, 0]), np.arange(5) % 2 == 0],
+    ids=str,
+)
+def test_images_are_indexed_like_an_array(paths, chosen):
+    images = ImageFiles(paths, SIZE)
+    assert (images.shape, images.dtype, len(images)) == (PIXELS.shape, np.dtype("uint8"), 5)
+    np.testing.assert_array_equal(images[chosen], PIXELS[chosen])
+    assert images[chosen].dtype == np.uint8
+
+
+def test_an_index_out_of_range_is_refused(paths):
+    with pytest.raises(IndexError):
+        ImageFiles(paths, SIZE)[5]
+
+
+@pytest.mark.parametrize("name", ["a.bmp", "a.gif", "a.png", "a.ppm", "a.webp", "a.jpg", "a.jpeg"])
+def test_every_format_is_read(tmp_path, name):
+    options = {"lossless": True} if name.endswith("webp") else {"quality": 100, "subsampling": 0}
+    Image.fromarray(RED_AND_BLUE).save(tmp_path / name, **options)
+    found = decoded(tmp_path / name, (2, 2)).astype(int)
+    assert np.abs(found - RED_AND_BLUE).max() <= (3 if "jp" in name else 0)
+
+
+def test_of_an_animation_the_first_frame_is_read(tmp_path):
+    frames = [Image.new("RGB", (2, 2), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    np.testing.assert_array_equal(decoded(tmp_path / "a.gif", (2, 2))[0, 0], [255, 0, 0])
+
+
+def _palette():
+    image = Image.fromarray(RED_AND_BLUE).quantize(2)
+    image.info["transparency"] = bytes([0, 255])
+    return image
+
+
+MODES = {
+    "grey": (Image.new("L", (2, 2), 77), [77, 77, 77]),
+    "grey with transparency": (Image.new("LA", (2, 2), (77, 9)), [77, 77, 77]),
+    "black and white": (Image.new("1", (2, 2), 1), [255, 255, 255]),
+    "16 bits": (Image.fromarray(np.full((2, 2), 77 * 256 + 200, "uint16")), [77, 77, 77]),
+    "transparency": (Image.new("RGBA", (2, 2), (1, 2, 3, 0)), [1, 2, 3]),
+    "palette with transparency": (_palette(), [255, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_becomes_red_green_and_blue(tmp_path, mode):
+    image, expected = MODES[mode]
+    image.save(tmp_path / "a.png")
+    np.testing.assert_array_equal(decoded(tmp_path / "a.png", (2, 2))[0, 0], expected)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg"])
+def test_one_channel_is_the_luma(tmp_path, name):
+    Image.new("RGB", (8, 8), (200, 100, 50)).save(tmp_path / name)
+    luma = 0.299 * 200 + 0.587 * 100 + 0.114 * 50
+    found = decoded(tmp_path / name, (4, 4), channels=1)
+    assert found.shape == (4, 4, 1)
+    assert np.abs(found - luma).max() <= 1
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_an_image_is_turned_as_its_exif_entry_says(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x112] = orientation
+    Image.fromarray(PIXELS[0]).save(tmp_path / "a.png", exif=exif)
+    upright = PIXELS[0]
+    if orientation >= 5:  # rows and columns are exchanged
+        upright = upright.swapaxes(0, 1)
+    flipped_rows = orientation in (3, 4, 7, 8)
+    flipped_columns = orientation in (2, 3, 6, 7)
+    upright = upright[:: -1 if flipped_rows else 1, :: -1 if flipped_columns else 1]
+    np.testing.assert_array_equal(decoded(tmp_path / "a.png", upright.shape[:2]), upright)
+
+
+def test_shrinking_is_bilinear_and_antialiased(tmp_path):
+    Image.fromarray(PIXELS[0]).save(tmp_path / "a.png")
+    # A triangle of the width of two new pixels has these weights on four old ones.
+    weights = np.array([1, 3, 3, 1]) / 8
+    found = decoded(tmp_path / "a.png", (6, 4))  # of 6x8: the aspect is not kept
+    for column in (1, 2):
+        expected = np.einsum("rkc,k->rc", PIXELS[0][:, 2 * column - 1 : 2 * column + 3], weights)
+        assert np.abs(found[:, column] - expected).max() <= 0.51
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_large_jpeg_is_close_to_what_its_full_decoding_gives(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x112] = orientation
+    Image.fromarray(load_sample_image("flower.jpg")).save(tmp_path / "a.jpg", exif=exif)
+    found = decoded(tmp_path / "a.jpg", (20, 60)).astype(int)
+    full = Image.open(tmp_path / "a.jpg").convert("RGB")
+    if orientation == 6:
+        full = full.transpose(Image.Transpose.ROTATE_270)
+    full = np.asarray(full.resize((60, 20), Image.Resampling.BILINEAR)).astype(int)
+    assert np.abs(found - full).mean() < 2
+
+
+@pytest.mark.parametrize(("size", "channels"), [((0, 8), 3), ((8,), 3), ((8, 8), 2)])
+def test_a_form_that_cannot_be_is_refused(size, channels):
+    with pytest.raises(ValueError, match=r"above 0.*1 or 3. Received: image_size=.*channels="):
+        ImageFiles([], size, channels)
+
+
+@pytest.fixture
+def broken(paths):
+    """The second file is cut short, the fourth is text."""
+    paths[1].write_bytes(paths[1].read_bytes()[:100])
+    paths[3].write_text("no image")
+    return paths
+
+
+def test_broken_images_are_found_and_named_when_they_are_read(broken):
+    images = ImageFiles(broken, SIZE)
+    assert images.unreadable() == [1, 3]
+    np.testing.assert_array_equal(images[[0, 2, 4]], PIXELS[[0, 2, 4]])
+    with pytest.raises(ValueError, match="Expected an image. Received: .*3.png"):
+        images[2:4]
+
+
+def test_a_cache_holds_what_is_decoded(broken, tmp_path):
+    images, unreadable = ImageFiles(broken, (3, 4)).cached(tmp_path / "cache")
+    assert unreadable == [1, 3]
+    assert isinstance(images, np.memmap)
+    assert not images.flags.writeable
+    np.testing.assert_array_equal(images[::2], ImageFiles(broken, (3, 4))[::2])
+    assert not images[[1, 3]].any()
+
+
+def test_a_cache_of_several_chunks_keeps_the_order(paths, tmp_path, monkeypatch):
+    monkeypatch.setattr(image_files, "_CHUNK", 2)
+    images, _ = ImageFiles(paths, SIZE).cached(tmp_path / "cache")
+    np.testing.assert_array_equal(images, PIXELS)
+
+
+@pytest.fixture
+def cache(paths, tmp_path, capsys):
+    """A function that caches images; tells what they are and whether they were decoded for it."""
+
+    def cached(paths=paths, size=SIZE, root=tmp_path / "images", **arguments):
+        images, _ = ImageFiles(paths, size, **arguments).cached(tmp_path / "cache", root)
+        return np.array(images), f"Decoding {len(paths)} images" in capsys.readouterr().out
+
+    return cached
+
+
+def test_a_second_time_nothing_is_decoded(cache, monkeypatch):
+    assert cache()[1]
+    monkeypatch.setattr(image_files, "_decoded", pytest.fail)
+    images, decoded = cache()
+    np.testing.assert_array_equal(images, PIXELS)
+    assert not decoded
+
+
+def test_a_moved_folder_keeps_its_cache(cache, paths, tmp_path):
+    cache()
+    shutil.move(tmp_path / "images", tmp_path / "moved")
+    moved = [tmp_path / "moved" / path.name for path in paths]
+    images, decoded = cache(moved, root=tmp_path / "moved")
+    np.testing.assert_array_equal(images, PIXELS)
+    assert not decoded
+
+
+def test_what_has_changed_is_decoded_anew(cache, paths):
+    cache()
+    assert cache(size=(8, 6))[1]
+    assert cache(channels=1)[1]
+    assert cache(paths[::-1])[1]
+    Image.fromarray(PIXELS[4]).save(paths[0])
+    images, decoded = cache()
+    np.testing.assert_array_equal(images[0], PIXELS[4])
+    assert decoded
+
+
+def test_an_image_that_can_be_read_again_is(cache, paths, monkeypatch):
+    decode = image_files._decoded
+
+    def denied(path, *form):
+        if path == str(paths[2]):
+            raise PermissionError
+        return decode(path, *form)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(image_files, "_decoded", denied)
+        assert not cache()[0][2].any()
+        assert not cache()[1]
+    np.testing.assert_array_equal(cache()[0], PIXELS)
+
+
+def test_an_interrupted_caching_leaves_nothing_and_is_begun_anew(cache, tmp_path, monkeypatch):
+    def interrupted(path, *form):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(image_files, "_decoded", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cache()
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} <= {".lock"}
+    np.testing.assert_array_equal(cache()[0], PIXELS)
+
+
+def test_what_a_killed_process_left_is_not_taken_for_a_cache(cache, tmp_path):
+    cache()
+    (finished,) = (tmp_path / "cache").glob("*.npy")
+    finished.with_suffix(".partial").write_bytes(finished.read_bytes()[:200])
+    finished.unlink()
+    images, decoded = cache()
+    np.testing.assert_array_equal(images, PIXELS)
+    assert decoded
+    assert not list((tmp_path / "cache").glob("*.partial"))
+
+
+def test_two_at_a_time_decode_once(paths, tmp_path, capsys):
+    def work():
+        ImageFiles(paths, SIZE).cached(tmp_path / "cache")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert capsys.readouterr().out.count("Decoding") == 1
+
+
+def test_a_full_disk_is_told_before_anything_is_decoded(paths, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)._replace(free=719)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(OSError, match="choose another `cache_dir`.*Received: .*cache with 0.0 GB"):
+        ImageFiles(paths, SIZE).cached(tmp_path / "cache")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=720))
+    assert len(ImageFiles(paths, SIZE).cached(tmp_path / "cache")[0]) == 5

@@ -1,0 +1,376 @@
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dann.data import image_folder
+
+CLASSES = ["bike", "cup", "pen"]
+COUNTS = {"photo": [8, 12, 20], "sketch": [5, 6, 9]}
+
+
+def draw(path, domain, label, number):
+    """An image whose colour tells which one it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (6, 5), (50 * domain, label, number)).save(path)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Two domains of three classes."""
+    for domain, (name, counts) in enumerate(COUNTS.items()):
+        for label, count in enumerate(counts):
+            for number in range(count):
+                draw(tmp_path / name / CLASSES[label] / f"{number:02}.png", domain, label, number)
+    return tmp_path
+
+
+@pytest.fixture
+def load(root, tmp_path_factory):
+    """A function that pairs photo and sketch."""
+    cache = str(tmp_path_factory.mktemp("cache"))
+
+    def pair(source="photo", target="sketch", image_size=4, **arguments):
+        return image_folder(root, source, target, image_size, **{"cache_dir": cache, **arguments})
+
+    return pair
+
+
+def colours(images):
+    """The colour of each image, as tuples."""
+    return [tuple(colour) for colour in images[:][:, 0, 0].tolist()]
+
+
+def parts(pair):
+    return {
+        "source_train": pair.source_train,
+        "source_test": pair.source_test,
+        "target_train": (pair.target_train, pair.target_train_labels),
+        "target_test": pair.target_test,
+    }
+
+
+@pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
+def test_every_image_is_in_one_part_with_its_label(load, cache):
+    pair = load(cache=cache, image_size=[4, 3])
+    assert (pair.name, pair.class_names, pair.num_classes) == (
+        "photo → sketch",
+        ("bike", "cup", "pen"),
+        3,
+    )
+    assert pair.input_shape == (4, 3, 3)
+    for name, (images, labels) in parts(pair).items():
+        assert labels.dtype == np.int64, name
+        assert [colour[1] for colour in colours(images)] == labels.tolist()
+    for domain, name in enumerate(("source", "target")):
+        found = [parts(pair)[f"{name}_{part}"][0] for part in ("train", "test")]
+        expected = [
+            (50 * domain, label, number)
+            for label, count in enumerate(COUNTS[("photo", "sketch")[domain]])
+            for number in range(count)
+        ]
+        assert sorted(colours(found[0]) + colours(found[1])) == expected
+
+
+@pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
+def test_batches_pair_images_with_their_labels(load, cache):
+    inputs, labels = next(iter(load(cache=cache).batches(16, seed=0)))
+    source, target = inputs["source"].numpy(), inputs["target"].numpy()
+    assert source.shape == target.shape == (16, 4, 4, 3)
+    np.testing.assert_array_equal(source[:, 0, 0, 1], labels)
+    assert set(source[..., 0].flat) == {0}
+    assert set(target[..., 0].flat) == {50}
+
+
+def test_nothing_is_in_memory_before_it_is_asked_for(load):
+    for cache, kind in ((True, "memmap"), (False, "ImageFiles")):
+        pair = load(cache=cache)
+        for images, _ in parts(pair).values():
+            assert type(images.values).__name__ == kind
+
+
+def test_the_source_is_split_by_class_and_the_target_at_random(load):
+    pair = load(test_share=0.25)
+    assert np.bincount(pair.source_test[1]).tolist() == [2, 3, 5]
+    assert len(pair.target_test[1]) == 5
+
+
+def test_a_seed_sets_the_split_and_another_changes_it(load):
+    splits = [colours(load(seed=seed).target_test[0]) for seed in (1, 1, 2)]
+    assert splits[0] == splits[1] != splits[2]
+
+
+def test_the_targets_labels_have_no_say_in_its_split(load, root):
+    paths = sorted(path.relative_to(root) for path in (root / "sketch").rglob("*.png"))
+    splits = []
+    for labels in (np.arange(20) % 3, np.repeat([0, 1, 2], [1, 2, 17])):
+        lines = [f"{path} {label}" for path, label in zip(paths, labels, strict=True)]
+        (root / "target.txt").write_text("\n".join(lines))
+        write_list(root, "source.txt", "photo", range(20))
+        pair = load(source_list=root / "source.txt", target_list=root / "target.txt")
+        splits.append((colours(pair.target_train), colours(pair.target_test[0])))
+    assert splits[0] == splits[1]
+
+
+def test_a_second_run_decodes_nothing(load, capsys):
+    load()
+    assert capsys.readouterr().out.count("Decoding") == 2
+    load(seed=3, test_share=0.5)
+    assert capsys.readouterr().out == ""
+
+
+def test_without_a_cache_nothing_is_written(load, tmp_path):
+    load(cache=False, cache_dir=str(tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_level_that_office_31_has_is_passed(load, root):
+    expected = colours(load().source_train[0])
+    (root / "photo").rename(root / "classes")
+    (root / "photo").mkdir()
+    (root / "classes").rename(root / "photo/images")
+    pair = load()
+    assert colours(pair.source_train[0]) == expected
+    assert pair.class_names == ("bike", "cup", "pen")
+
+
+def test_deeper_folders_and_capitals_count_and_hidden_files_do_not(load, root):
+    draw(root / "photo/bike/left/old/a.PNG", 0, 0, 99)
+    for hidden in ("bike/._a.png", "bike/.old/a.png", ".trash/a.png"):
+        draw(root / "photo" / hidden, 0, 0, 100)
+    (root / "photo/bike/notes.txt").write_text("")
+    pair = load()
+    found = colours(pair.source_train[0]) + colours(pair.source_test[0])
+    assert len(found) == 41
+    assert (0, 0, 99) in found
+
+
+def write_list(root, name, domain, numbers, prefix=None, labels=(0, 1, 2)):
+    """A list of the images of these numbers, relative to the root unless there is a prefix."""
+    prefix = f"{domain}/" if prefix is None else prefix
+    lines = [
+        f"{prefix}{CLASSES[label]}/{number:02}.png {labels[label]}"
+        for label, count in enumerate(COUNTS[domain])
+        for number in numbers
+        if number < count
+    ]
+    path = root / name
+    path.write_text("\n".join(lines) + "\n\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"),
+    [("target.txt", "sketch/"), ("target.txt", ""), ("lists/target.txt", "../sketch/")],
+    ids=["to the root", "to the domain", "to the list"],
+)
+def test_official_splits_are_taken_as_they_are(load, root, name, prefix):
+    (root / "lists").mkdir()
+    write_list(root, "source.txt", "photo", range(20))
+    write_list(root, name, "sketch", range(1, 20), prefix)
+    test_name = name.replace("target", "test")
+    write_list(root, test_name, "sketch", range(1), prefix)
+    lists = {"target_list": root / name, "target_test_list": test_name}
+    pair = load(source_list="source.txt", **lists)
+    assert colours(pair.target_test[0]) == [(50, label, 0) for label in range(3)]
+    assert pair.target_test[1].tolist() == [0, 1, 2]
+    assert len(pair.target_train) == 17
+    assert (50, 0, 0) not in colours(pair.target_train)
+    assert len(pair.source_train[1]) == 32
+    assert pair.class_names == ("bike", "cup", "pen")
+
+
+def test_a_source_has_its_own_test_list_too(load, root):
+    write_list(root, "train.txt", "photo", range(1, 20))
+    write_list(root, "test.txt", "photo", range(1))
+    pair = load(source_list="train.txt", source_test_list="test.txt")
+    assert colours(pair.source_test[0]) == [(0, label, 0) for label in range(3)]
+
+
+def test_classes_of_lists_are_in_the_order_of_their_numbers(load, root):
+    write_list(root, "source.txt", "photo", range(20), labels=(7, 0, 3))
+    pair = load(source_list="source.txt")
+    assert pair.class_names == ("cup", "pen", "bike")
+    inks = np.array(colours(pair.target_train))[:, 1]  # by name, so in the target's folders too
+    np.testing.assert_array_equal(np.array([2, 0, 1])[inks], pair.target_train_labels)
+
+
+def test_paths_in_lists_may_have_spaces_and_tabs(load, root):
+    (root / "photo/bike").rename(root / "photo/my bike")
+    (root / "sketch/bike").rename(root / "sketch/my bike")
+    lines = [f"photo/my bike/{i:02}.png\t0" for i in range(8)]
+    lines += [f"photo/cup/{i:02}.png  1" for i in range(12)]
+    lines += [f"photo/pen/{i:02}.png 2" for i in range(20)]
+    (root / "source.txt").write_text("\ufeff" + "\r\n".join(lines), encoding="utf-8")
+    assert load(source_list="source.txt").class_names == ("my bike", "cup", "pen")
+
+
+def test_classes_are_numbers_where_folders_do_not_tell_them(load, root):
+    write_list(root, "source.txt", "photo", range(20))
+    (root / "flat").mkdir()
+    for path in (root / "sketch").rglob("*.png"):
+        shutil.copy(path, root / "flat" / f"{path.parent.name}_{path.name}")
+    lines = [
+        f"flat/{path.name} {CLASSES.index(path.name.partition('_')[0])}"
+        for path in sorted((root / "flat").iterdir())
+    ]
+    (root / "target.txt").write_text("\n".join(lines))
+    pair = load(source_list="source.txt", target_list="target.txt")
+    assert pair.class_names == ("0", "1", "2")
+    assert [colour[1] for colour in colours(pair.target_train)] == pair.target_train_labels.tolist()
+
+
+def test_the_domains_must_have_the_same_classes(load, root):
+    (root / "sketch/pen").rename(root / "sketch/hat")
+    message = (
+        "same classes, unless `classes` is.*: 2 shared; 1 missing in photo: hat; 1 .* sketch: pen$"
+    )
+    with pytest.raises(ValueError, match=message):
+        load()
+
+
+def test_a_class_that_differs_in_case_only_is_pointed_out(load, root):
+    (root / "sketch/pen").rename(root / "sketch/Pen")
+    with pytest.raises(ValueError, match="pen and Pen differ in their case only"):
+        load()
+
+
+def test_shared_classes_are_those_of_both(load, root):
+    (root / "sketch/bike").rename(root / "sketch/hat")
+    pair = load(classes="shared")
+    assert pair.class_names == ("cup", "pen")
+    for images, labels in parts(pair).values():
+        assert [colour[1] - 1 for colour in colours(images)] == labels.tolist()
+    assert len(pair.source_train[1]) + len(pair.source_test[1]) == 32
+    (root / "sketch/cup").rename(root / "sketch/cap")
+    with pytest.raises(ValueError, match="must share 2 .* 1 shared; .* in sketch: bike, cup$"):
+        load(classes="shared")
+
+
+def test_the_target_may_lack_classes_but_not_have_others(load, root):
+    shutil.rmtree(root / "sketch/cup")
+    pair = load(classes="source")
+    assert pair.class_names == ("bike", "cup", "pen")
+    assert set(pair.target_train_labels.tolist()) == {0, 2}
+    draw(root / "sketch/hat/00.png", 1, 1, 0)
+    with pytest.raises(ValueError, match="no other classes than the source.*in photo: hat"):
+        load(classes="source")
+
+
+@pytest.fixture
+def broken(root):
+    for name in ("photo/cup/03.png", "photo/cup/04.png"):
+        (root / name).write_bytes(b"no image")
+    return root
+
+
+@pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
+def test_broken_images_are_counted_and_named(load, broken, cache):
+    message = r"Received: 2 of 40 images of photo .*: photo/cup/03.png, photo/cup/04.png$"
+    for _ in range(2):  # from the cache too
+        with pytest.raises(ValueError, match=message):
+            load(cache=cache)
+
+
+@pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
+def test_broken_images_can_be_left_out(load, broken, cache, capsys):
+    pair = load(cache=cache, on_error="skip")
+    skipped = [line for line in capsys.readouterr().out.splitlines() if "Skipped" in line]
+    assert skipped == [
+        "Skipped 2 of 40 images of photo, unreadable: photo/cup/03.png, photo/cup/04.png"
+    ]
+    found = colours(pair.source_train[0]) + colours(pair.source_test[0])
+    assert len(found) == 38
+    assert not {(0, 1, 3), (0, 1, 4)} & set(found)
+
+
+def test_many_broken_images_are_not_all_named(load, root):
+    for path in (root / "photo/pen").iterdir():
+        path.write_bytes(b"")
+    with pytest.raises(ValueError, match="20 of 40 .*pen/09.png and 10 more$"):
+        load()
+    with pytest.raises(ValueError, match="Every class must have images of photo .*none of pen"):
+        load(on_error="skip")
+
+
+def test_broken_images_of_official_splits_leave_their_own_part(load, broken):
+    write_list(broken, "train.txt", "photo", range(4))
+    write_list(broken, "test.txt", "photo", range(4, 6))
+    arguments = {"source_list": "train.txt", "source_test_list": "test.txt", "on_error": "skip"}
+    pair = load(**arguments)
+    assert (len(pair.source_train[1]), len(pair.source_test[1])) == (11, 5)
+    assert {number for *_, number in colours(pair.source_test[0])} == {4, 5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"image_size": 0}, "`image_size` must be .* above 0.* Received: image_size=0"),
+        ({"image_size": [4, -1]}, r"Received: image_size=\[4, -1\]"),
+        ({"image_size": [4]}, r"Received: image_size=\[4\]"),
+        ({"image_size": "large"}, "Received: image_size='large'"),
+        ({"classes": "all"}, "`classes` must be one of .* Received: 'all'"),
+        ({"on_error": "ignore"}, "`on_error` must be one of .* Received: 'ignore'"),
+        ({"test_share": 1.0}, r"in \(0, 1\). Received: 1.0"),
+        ({"target": "photo"}, "different images. Received: 40 that are in both: .*bike/00.png"),
+        ({"target_test_list": "a.txt"}, "needs a `target_list` .* Received: a.txt alone"),
+    ],
+)
+def test_a_wrong_argument_is_told(load, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        load(**arguments)
+
+
+def test_folders_that_are_not_there_are_told(load, root):
+    with pytest.raises(FileNotFoundError, match="folders in .*: photo, sketch. Received: Photo$"):
+        load("Photo")
+    with pytest.raises(FileNotFoundError, match="a folder of domains. Received: .*nowhere"):
+        image_folder(root / "nowhere", "photo", "sketch")
+
+
+def test_a_folder_without_images_is_told(load, root):
+    (root / "empty/cup").mkdir(parents=True)
+    with pytest.raises(ValueError, match="empty must hold a folder .* in the folders cup$"):
+        load("empty")
+    (root / "photo/hat").mkdir()
+    with pytest.raises(ValueError, match="it is a class. Received: none in hat"):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("photo/cup/00.png 1\nphoto/cup/01.png one", "list.txt, line 2: .*'photo/cup/01.png one'"),
+        ("\nphoto/cup/00.png", "line 2: expected `path label`.* Received: 'photo/cup/00.png'"),
+        ("photo/cup/00.png -1", "line 1: .* an integer from 0. Received"),
+        ("photo/cup/00.png 1.5", "line 1: "),
+        ("photo/cup/00.png ²", "line 1: "),
+        ("7", "line 1: .*Received: '7'"),
+        ("", "list.txt must have lines .* Received: an empty file"),
+        (
+            "photo/cup/00.png 1\nphoto/cup/40.png 1\ncup/41.png 1",
+            "images must be there.* Received: 2 that are not: photo/cup/40.png, cup/41.png",
+        ),
+        (
+            "photo/cup/00.png 1\nphoto/cup/00.png 2",
+            "line 2: an image must have one label. Received: photo/cup/00.png with 1 and 2",
+        ),
+    ],
+)
+def test_a_fault_in_a_list_is_told(load, root, text, message):
+    (root / "list.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        load(source_list="list.txt")
+
+
+def test_lists_that_cannot_be_used_are_told(load, root):
+    with pytest.raises(FileNotFoundError, match="lines `path label`. Received: no.txt, .*not in"):
+        load(source_list="no.txt")
+    (root / "list.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="Expected a text file in UTF-8. Received: .*list.txt"):
+        load(source_list="list.txt")
+    write_list(root, "train.txt", "photo", range(20))
+    write_list(root, "test.txt", "photo", range(8, 9))
+    with pytest.raises(ValueError, match="in its list and in its test list. Received: 2 in both"):
+        load(source_list="train.txt", source_test_list="test.txt")

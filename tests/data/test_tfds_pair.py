@@ -1,0 +1,160 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from dann.data import tfds_pair
+from dann.data.images import unify
+from dann.data.prepared import prepared
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("cache"))
+
+
+def chalk(cache, **arguments):
+    return tfds_pair("chalk_digits/black", "chalk_digits/photo", cache_dir=cache, **arguments)
+
+
+def test_two_data_sets_become_a_pair_with_what_their_builders_hold(cache):
+    domains = chalk(cache)
+    assert domains.name == "chalk_digits/black → chalk_digits/photo"
+    assert domains.class_names == tuple("0123456789")
+    for config, split, (images, labels) in (
+        ("black", "train", domains.source_train),
+        ("black", "test", domains.source_test),
+        ("photo", "train", (domains.target_train, domains.target_train_labels)),
+        ("photo", "test", domains.target_test),
+    ):
+        builder = prepared(f"chalk_digits/{config}", cache)
+        examples = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
+        np.testing.assert_array_equal(images, examples["image"])
+        np.testing.assert_array_equal(labels, examples["label"])
+
+
+def test_what_was_decoded_once_is_read_again_alike(cache):
+    first, again = chalk(cache, image_size=12), chalk(cache, image_size=12)
+    np.testing.assert_array_equal(first.target_train, again.target_train)
+    assert first.input_shape == (12, 12, 3)
+
+
+def test_splits_are_taken_in_tfds_notation(cache):
+    domains = chalk(
+        cache,
+        source_split="train[:100]",
+        target_split="train[:90%]",
+        target_test_split="train[90%:]",
+    )
+    assert [len(domains.source_train[0]), len(domains.target_train)] == [100, 7200]
+    assert len(domains.target_test[1]) == 800
+
+
+def test_the_papers_data_sets_run_on_mocked_data(cache):
+    """SVHN is downloaded, so its real files cannot be had in a test."""
+    with tfds.testing.mock_data(num_examples=6):
+        domains = tfds_pair("svhn_cropped", "mnist", cache_dir=cache)
+    assert domains.input_shape == (32, 32, 3)
+    assert len(domains.target_train) == 6
+    grey = domains.target_train
+    np.testing.assert_array_equal(grey[..., 0], grey[..., 2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"source": "svhn_croped"}, r"such as \['svhn_cropped'.*Received: svhn_croped"),
+        ({"source": "zzzzzzzz"}, "Expected the name of a TFDS data set. Received: zzzzzzzz"),
+        ({"source": "chalk_digits/red"}, r"configurations \['black', 'photo'\]. Received: .*/red"),
+        ({"target_test_split": "tset"}, "Unknown split 'tset'"),
+        (
+            {"target_test_split": "train[:10%]"},
+            "split of chalk_digits/photo must not overlap.*Received: 'train.:10%.' and 'train'",
+        ),
+        ({"source_test_split": "train"}, "test split of chalk_digits/black must not overlap"),
+        ({"source_split": "train+test"}, "must not overlap.*Received: 'test' and 'train.test'"),
+        ({"channels": 2}, "`channels` 1 or 3. Received: .*channels=2"),
+        ({"image_size": 0}, "`image_size` above 0.*Received: image_size=0"),
+        ({"image_size": [1, 2, 3]}, r"Received: image_size=\[1, 2, 3\]"),
+    ],
+)
+def test_what_cannot_be_paired_is_refused(cache, arguments, message):
+    names = {"source": "chalk_digits/black", "target": "chalk_digits/photo"}
+    with pytest.raises(ValueError, match=message):
+        tfds_pair(**{**names, **arguments}, cache_dir=cache)
+
+
+class ColouredShapes(tfds.core.GeneratorBasedBuilder):
+    """Images of several sizes, with classes by name, in two orders."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    BUILDER_CONFIGS = [
+        tfds.core.BuilderConfig(name=name) for name in ("ab", "ba", "ac", "unlabelled")
+    ]
+
+    def _info(self):
+        name = self.builder_config.name
+        features = {"image": tfds.features.Image(shape=(None, None, 3))}
+        if name != "unlabelled":
+            features["label"] = tfds.features.ClassLabel(names=list(name))
+        return tfds.core.DatasetInfo(
+            builder=self,
+            features=tfds.features.FeaturesDict(features),
+            supervised_keys=("image", "label") if "label" in features else None,
+        )
+
+    def _split_generators(self, dl_manager):
+        return {"train": self._generate_examples(4), "test": self._generate_examples(2)}
+
+    def _generate_examples(self, count):
+        for index in range(count):
+            name = "ab"[index % 2]
+            image = np.full((4 + index, 5, 3), 100 * (name == "a"), "uint8")
+            label = {} if self.builder_config.name == "unlabelled" else {"label": index % 2}
+            if self.builder_config.name == "ba":
+                label = {"label": name}
+            yield index, {"image": image, **label}
+
+
+def test_classes_are_matched_by_name_and_sizes_brought_to_one(cache):
+    domains = tfds_pair("coloured_shapes/ab", "coloured_shapes/ba", image_size=6, cache_dir=cache)
+    assert domains.class_names == ("a", "b")
+    assert domains.input_shape == (6, 6, 3)
+    for images, labels in (domains.source_train, domains.target_test):
+        np.testing.assert_array_equal(labels == 0, images[:, 0, 0, 0] == 100)
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "message"),
+    [
+        ("ac", {"image_size": 6}, r"only in coloured_shapes/ab: \['b'\], only in .*/ac: \['c'\]"),
+        ("ba", {}, "Images of several sizes need an `image_size`"),
+        ("unlabelled", {"image_size": 6}, "must be a data set of images with a class each"),
+    ],
+)
+def test_data_sets_that_do_not_fit_are_refused(cache, target, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tfds_pair("coloured_shapes/ab", f"coloured_shapes/{target}", cache_dir=cache, **arguments)
+
+
+def test_an_image_that_fits_is_left_as_it_is():
+    image = tf.constant(np.random.default_rng(0).integers(0, 256, (7, 5, 3)), tf.uint8)
+    np.testing.assert_array_equal(unify(image, (7, 5), 3), image)
+
+
+def test_grey_is_repeated_and_colour_becomes_its_luma():
+    grey = tf.constant([[[10], [200]]], tf.uint8)
+    np.testing.assert_array_equal(unify(grey, (1, 2), 3), [[[10] * 3, [200] * 3]])
+    colour = tf.constant([[[200, 100, 50]]], tf.uint8)
+    luma = 0.2989 * 200 + 0.5870 * 100 + 0.1140 * 50
+    assert abs(int(unify(colour, (1, 1), 1)[0, 0, 0]) - luma) <= 1
+
+
+def test_a_size_is_reached_by_antialiased_interpolation():
+    columns = np.repeat(np.array([[0, 255]], "uint8"), 4, axis=0).repeat(8, axis=1)[..., None]
+    small = unify(tf.constant(columns), (2, 4), 1)[..., 0].numpy()
+    np.testing.assert_array_equal(small[:, 0], 0)
+    np.testing.assert_array_equal(small[:, 3], 255)
+    stripes = np.tile(np.array([0, 255], "uint8"), 8)[None, :, None].repeat(2, axis=0)
+    even = unify(tf.constant(stripes), (2, 4), 1)[0, :, 0].numpy().astype(int)
+    assert np.abs(even - 127.5).max() < 20  # without antialiasing: 0 or 255
