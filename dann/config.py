@@ -1,15 +1,18 @@
 """The only module that knows Hydra: the schema, the command line and the one door to objects."""
 
 import dataclasses
+import hashlib
 import inspect
+import json
 import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import hydra
+from hydra import compose
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
@@ -21,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from dann.startup import start_backend
 
 TRUSTED = ("dann.", "keras.")
+_NOT_OF_THE_RESULT = ("seed", "paths", "hydra", "callbacks", "compare")
 
 
 @dataclasses.dataclass
@@ -34,6 +38,7 @@ class TrainerConfig:
     jit_compile: bool = False
     run_eagerly: bool = False
     precision: str = "float32"
+    oracle_curve: bool = False
 
 
 @dataclasses.dataclass
@@ -51,6 +56,8 @@ class TrainConfig:
 
     seed: int = 0
     compare: bool = True
+    balanced: bool = False
+    target_labelled: int = 0
     data: dict[str, Any] = MISSING
     network: dict[str, Any] = MISSING
     method: dict[str, Any] = MISSING
@@ -58,12 +65,30 @@ class TrainConfig:
     optimizer: dict[str, Any] = MISSING
     trainer: TrainerConfig = MISSING
     callbacks: dict[str, Any] = MISSING
+    augmentation: dict[str, Any] = MISSING
     paths: PathsConfig = MISSING
     experiment: Any = None
     debug: Any = None
 
 
+@dataclasses.dataclass
+class ReproduceConfig:
+    """Everything that `scripts/reproduce.py` takes."""
+
+    experiments: list[str] = MISSING
+    methods: list[str] = MISSING
+    seeds: list[int] = MISSING
+    overrides: list[str] = MISSING
+    jobs: int = 1
+    runs_dir: str = MISSING
+    results: str = MISSING
+    bars: dict[str, float] = MISSING
+    published: dict[str, dict[str, float]] = MISSING
+    paths: PathsConfig = MISSING
+
+
 ConfigStore.instance().store(name="train_schema", node=TrainConfig)
+ConfigStore.instance().store(name="reproduce_schema", node=ReproduceConfig)
 
 
 class ConfigError(Exception):
@@ -94,6 +119,14 @@ def instantiate(node: Any, **kwargs: Any) -> Any:
         raise ConfigError(f"{_target_names(container)}: {cause}") from error
 
 
+def build_domains(cfg: DictConfig) -> Any:
+    """Loads the domains of `cfg.data`, sampled as `cfg.balanced` and `cfg.target_labelled` say."""
+    domains = instantiate(cfg.data)
+    if cfg.target_labelled:
+        domains = domains.with_target_labelled(cfg.target_labelled, cfg.seed)
+    return dataclasses.replace(domains, balanced=cfg.balanced)
+
+
 def build_model(cfg: DictConfig, method: Any, input_shape: tuple, num_classes: int) -> Any:
     """Builds the network of `cfg` and the method around it.
 
@@ -106,7 +139,9 @@ def build_model(cfg: DictConfig, method: Any, input_shape: tuple, num_classes: i
     Returns:
         A model. The method gets those parts of the network that its constructor names.
     """
-    network = {name: instantiate(part) for name, part in cfg.network.items()}
+    # What has no target are values that parts and the optimizer refer to.
+    nodes = {name: node for name, node in cfg.network.items() if isinstance(node, DictConfig)}
+    network = {name: instantiate(part) for name, part in nodes.items() if "_target_" in part}
     backbone = network.pop("backbone")(input_shape=input_shape)
     features = backbone.output_shape[-1]
     parts = {
@@ -115,7 +150,56 @@ def build_model(cfg: DictConfig, method: Any, input_shape: tuple, num_classes: i
     }
     method = instantiate(method)
     named = inspect.signature(method.func).parameters
-    return method(backbone, **{name: part for name, part in parts.items() if name in named})
+    parts = {name: part for name, part in parts.items() if name in named}
+    return method(backbone, augmentation=instantiate(cfg.augmentation), **parts)
+
+
+def build_optimizer(cfg: DictConfig, model: Any) -> Any:
+    """Builds the optimizer of `cfg`; all but the backbone learns `network.head_rate` times as fast.
+
+    Args:
+        cfg: The composed config.
+        model: The model to compile with it.
+    """
+    from dann.training.head_rates import faster_heads
+
+    optimizer = instantiate(cfg.optimizer)
+    head_rate = cfg.network.get("head_rate", 1.0)
+    return optimizer if head_rate == 1 else faster_heads(model, optimizer, head_rate)
+
+
+def settings_digest(cfg: DictConfig) -> str:
+    """Returns a digest of the settings that a run's result depends on, but its seed.
+
+    What is off (null, false, 0 or empty) does not count, so that an option added later leaves the
+    digests of earlier runs as they are.
+    """
+    settings = OmegaConf.to_container(cfg, resolve=False)
+    kept = {key: value for key, value in settings.items() if key not in _NOT_OF_THE_RESULT}
+    return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _switched_on(node):
+    if isinstance(node, dict):
+        parts = {key: _switched_on(value) for key, value in node.items()}
+        return {key: value for key, value in parts.items() if value}
+    return [_switched_on(value) for value in node] if isinstance(node, list) else node
+
+
+def digest_of_command(overrides: Sequence[str]) -> str:
+    """Returns the digest of the run that `scripts/train.py` makes of these arguments.
+
+    Only within a `command`, whose `conf/` it reads.
+    """
+    return settings_digest(compose("train", list(overrides)))
+
+
+def digest_of_run(directory: str | pathlib.Path) -> str | None:
+    """Returns the digest of the settings of a finished run, or `None` if there is none."""
+    directory = pathlib.Path(directory)
+    if not (directory / "summary.json").is_file():
+        return None
+    return settings_digest(OmegaConf.load(directory / ".hydra/config.yaml"))
 
 
 def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:

@@ -20,21 +20,22 @@ def main(cfg):
     from dann import training
 
     training.start(cfg.seed, cfg.trainer.precision)
-    domains = config.instantiate(cfg.data)
+    domains = config.build_domains(cfg)
 
     def build(method):
         training.start(cfg.seed, cfg.trainer.precision)  # the same initial weights for each method
         model = config.build_model(cfg, method, domains.input_shape, domains.num_classes)
-        return training.compile_model(model, config.instantiate(cfg.optimizer), cfg.trainer)
+        return training.compile_model(model, config.build_optimizer(cfg, model), cfg.trainer)
 
-    compare = cfg.compare and cfg.method["_target_"] != SOURCE_ONLY["_target_"]
-    baseline = build(SOURCE_ONLY) if compare else None
     model = build(cfg.method)
+    baseline = build(SOURCE_ONLY) if cfg.compare and model.reversal is not None else None
     callbacks = list(config.instantiate(cfg.callbacks).values())
-    run = training.Run(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed)
+    run = training.Run(
+        cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks
+    )
     yield
 
-    return run.train(model, baseline, callbacks)
+    return run.train()
 
 
 if __name__ == "__main__":

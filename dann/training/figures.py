@@ -101,6 +101,9 @@ def save_features(
         if not np.isfinite(features).all():
             axes.text(0.5, 0.5, "not finite: the training diverged", ha="center")
             continue
+        if not np.ptp(features, axis=0).any():  # t-SNE would crash
+            axes.text(0.5, 0.5, "all alike: the features collapsed", ha="center")
+            continue
         perplexity = min(30.0, (len(features) - 1) / 3)
         tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed)
         # Its threads wait for each other in a busy loop: 10 times slower where cores are shared.

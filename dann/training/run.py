@@ -3,7 +3,6 @@
 import json
 import pathlib
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,12 @@ import keras
 from dann.adaptation import AdversarialModel
 from dann.data import DomainPair
 from dann.training import figures
+from dann.training.clock import Clock
+from dann.training.hardware import hardware
+from dann.training.oracle_curve import OracleCurve
 from dann.training.table import accuracy_table
+
+_TEST_BATCH = 256
 
 
 def start(seed: int, precision: str = "float32") -> None:
@@ -51,26 +55,44 @@ class Run:
     """Trains a model, beside a baseline if there is one, and writes the run directory.
 
     The directory holds `metrics.csv` and TensorBoard events (by the callbacks), `figures/`,
-    `classifier.keras` and `summary.json`, whose flat keys are `method`, `source`, `target`, `seed`,
-    `steps`, `seconds` (of training), `source/accuracy`, `target/accuracy` and, with a baseline, the
-    same four of it under `source_only/`. Accuracies are shares in [0, 1], after the last step, on
-    the test sets. Those of the target are an oracle: nothing was chosen by them.
+    `classifier.keras` and `summary.json`, whose flat keys are `method`, `source`, `target`,
+    `class_names`, `seed`, `steps`, `hardware`, `seconds` (of training), `cpu_seconds` (of training,
+    all threads), `source/accuracy`, `target/accuracy` and, with a baseline, the last four of it
+    under `source_only/`. Accuracies are shares in [0, 1], after the last step, on the test sets.
+    Those of the target are an oracle: nothing was chosen by them.
 
     Args:
         directory: Where to write; made if it is not there.
-        domains: The data.
-        trainer: Object with `steps`, `steps_per_epoch` and `batch_size`.
+        domains: The data. An oracle, such as `TargetOnly`, trains on `domains.oracle()`.
+        trainer: Object with `steps`, `steps_per_epoch`, `batch_size` and `oracle_curve`, whether to
+            write the target accuracy after each epoch to `oracle.csv`.
         seed: Seed of the batches.
+        model: Compiled model.
+        baseline: Compiled model to compare with; trained first on the same batches. Defaults to
+            `None`.
+        callbacks: Keras callbacks for the training of `model`.
 
     Raises:
-        ValueError: If `steps` is not a multiple of `steps_per_epoch`, or the source does not fill a
-            batch.
+        ValueError: If `steps` is not a multiple of `steps_per_epoch`, the source does not fill a
+            batch, or an oracle has no labels to learn from.
     """
 
-    def __init__(self, directory: str | pathlib.Path, domains: DomainPair, trainer: Any, seed: int):
+    def __init__(
+        self,
+        directory: str | pathlib.Path,
+        domains: DomainPair,
+        trainer: Any,
+        seed: int,
+        model: AdversarialModel,
+        baseline: AdversarialModel | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+    ):
         self.directory = pathlib.Path(directory)
         self.domains = domains
         self.seed = seed
+        self.model = model
+        self.baseline = baseline
+        self.callbacks = list(callbacks)
         self.steps = trainer.steps
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
         if self.steps < 1 or self.steps % self.steps_per_epoch:
@@ -79,23 +101,14 @@ class Run:
                 f"Received: {trainer.steps} steps, {trainer.steps_per_epoch} an epoch"
             )
         self.batch_size = trainer.batch_size
-        domains.batches(trainer.batch_size, seed)  # what cannot be batched is refused here
+        self._batches(model)  # what cannot be batched is refused here
+        self.oracle_curve = trainer.oracle_curve
 
-    def train(
-        self,
-        model: AdversarialModel,
-        baseline: AdversarialModel | None = None,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
-    ) -> dict[str, Any]:
-        """Trains, evaluates and reports; prints a table and returns the summary.
-
-        Args:
-            model: Compiled model.
-            baseline: Compiled model to compare with; trained first on the same batches.
-            callbacks: Keras callbacks for the training of `model`.
-        """
+    def train(self) -> dict[str, Any]:
+        """Trains, evaluates and reports; prints a table and returns the summary."""
         (self.directory / "figures").mkdir(parents=True, exist_ok=True)
-        summary = self._describe(model)
+        model, baseline = self.model, self.baseline
+        summary = self._describe()
         before, label = model.backbone, "before training"
         if baseline is not None:
             print(f"{self.domains.name}: source only, {self.steps} steps")
@@ -104,42 +117,52 @@ class Run:
             before, label = baseline.backbone, "source only"
         views = [(label, figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {type(model).__name__}, {self.steps} steps")
-        scores, history = self._fit_and_score(model, callbacks)
+        scores, history = self._fit_and_score(model, self.callbacks, self.oracle_curve)
         summary.update(scores)
         views.append((type(model).__name__, figures.features_of(model.backbone, self.domains)))
-        self._write(model, summary, history, views)
+        self._write(summary, history, views)
         print(accuracy_table(summary))
         print(f"Written to {self.directory}")
         return summary
 
-    def _describe(self, model):
+    def _describe(self):
         return {
-            "method": type(model).__name__,
+            "method": type(self.model).__name__,
             "source": self.domains.source,
             "target": self.domains.target,
+            "class_names": self.domains.class_names,
             "seed": self.seed,
             "steps": self.steps,
+            "hardware": hardware(),
         }
 
-    def _fit_and_score(self, model, callbacks=()):
-        started = time.perf_counter()
+    def _batches(self, model):
+        domains = self.domains.oracle() if model.oracle else self.domains
+        return domains.batches(self.batch_size, self.seed)  # the same order for each model
+
+    def _fit_and_score(self, model, callbacks=(), oracle_curve=False):
+        clock = Clock()
+        callbacks = [clock, *callbacks]
+        if oracle_curve:
+            target = self.domains.test_batches("target", _TEST_BATCH)
+            callbacks.append(OracleCurve(target, self.directory / "oracle.csv", clock))
         history = model.fit(
-            self.domains.batches(self.batch_size, self.seed),  # the same order for each model
+            self._batches(model),
             epochs=self.steps // self.steps_per_epoch,
             steps_per_epoch=self.steps_per_epoch,
             shuffle=False,  # the pairs are shuffled
-            callbacks=list(callbacks),
+            callbacks=callbacks,
             verbose=1 if sys.stdout.isatty() else 2,
         )
-        scores = {"seconds": round(time.perf_counter() - started, 2)}
-        tests = {"source": self.domains.source_test, "target": self.domains.target_test}
-        for domain, (inputs, labels) in tests.items():
-            logs = model.evaluate(inputs, labels, batch_size=256, verbose=0, return_dict=True)
+        scores = {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
+        for domain in ("source", "target"):
+            batches = self.domains.test_batches(domain, _TEST_BATCH)
+            logs = model.evaluate(batches, verbose=0, return_dict=True)
             scores[f"{domain}/accuracy"] = float(logs["accuracy"])
         return scores, history.history
 
-    def _write(self, model, summary, history, views):
-        model.classifier.save(self.directory / "classifier.keras")
+    def _write(self, summary, history, views):
+        self.model.classifier.save(self.directory / "classifier.keras")
         (self.directory / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
         folder = self.directory / "figures"
         figures.save_samples(self.domains, folder / "samples.png")

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import types
 
@@ -7,7 +8,7 @@ import pytest
 from PIL import Image
 
 from dann import training
-from dann.adaptation import DANN, SourceOnly
+from dann.adaptation import DANN, SourceOnly, TargetOnly
 from dann.data import DomainPair
 from dann.networks import cnn_backbone
 from dann.training.table import accuracy_table
@@ -19,6 +20,7 @@ TRAINER = types.SimpleNamespace(
     steps_per_execution=1,
     jit_compile=False,
     run_eagerly=False,
+    oracle_curve=False,
 )
 
 
@@ -38,7 +40,7 @@ def compiled(method, learning_rate=0.01):
 
 def test_a_run_takes_the_steps_it_was_told_and_reports_them(domains, tmp_path, capsys):
     model, baseline = compiled(DANN), compiled(SourceOnly)
-    summary = training.Run(tmp_path, domains, TRAINER, seed=1).train(model, baseline)
+    summary = training.Run(tmp_path, domains, TRAINER, 1, model, baseline).train()
     assert int(model.optimizer.iterations) == int(baseline.optimizer.iterations) == 6
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     assert accuracy_table(summary) in capsys.readouterr().out
@@ -58,13 +60,13 @@ def test_the_baseline_starts_from_the_same_weights_and_sees_the_same_source(doma
         return training.compile_model(model, keras.optimizers.SGD(1e-4), TRAINER)
 
     model, baseline = make(DANN, strength=0.0), make(SourceOnly)
-    training.Run(tmp_path, domains, TRAINER, seed=1).train(model, baseline)
+    training.Run(tmp_path, domains, TRAINER, 1, model, baseline).train()
     for mine, other in zip(model.classifier.weights, baseline.classifier.weights, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
 
 
 def test_a_training_that_diverges_still_leaves_its_summary(domains, tmp_path):
-    training.Run(tmp_path, domains, TRAINER, seed=1).train(compiled(DANN, learning_rate=1e20))
+    training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN, learning_rate=1e20)).train()
     assert "target/accuracy" in json.loads((tmp_path / "summary.json").read_text())
     assert (tmp_path / "figures/features.png").stat().st_size > 0
 
@@ -73,7 +75,7 @@ def test_a_training_that_diverges_still_leaves_its_summary(domains, tmp_path):
 def test_steps_that_make_no_whole_epochs_are_refused(domains, tmp_path, steps):
     trainer = types.SimpleNamespace(**{**vars(TRAINER), "steps": steps})
     with pytest.raises(ValueError, match=f"multiple of .*Received: {steps} steps, 2 an epoch"):
-        training.Run(tmp_path, domains, trainer, seed=1)
+        training.Run(tmp_path, domains, trainer, 1, compiled(DANN))
 
 
 def test_the_table_shows_both_methods_and_the_gain():
@@ -93,3 +95,42 @@ def test_the_table_shows_both_methods_and_the_gain():
     assert lines[2] == ["source", "only", "98.0%", "60.0%", "2.0"]
     assert lines[3] == ["DANN", "99.0%", "75.5%", "4.0"]
     assert lines[4] == ["gain", "+15.5", "points"]
+
+
+def test_features_that_collapsed_are_told_and_do_not_crash_the_figure(domains, tmp_path):
+    model = compiled(DANN)
+    for weight in model.backbone.weights:
+        weight.assign(keras.ops.zeros_like(weight))
+    training.figures.save_features(
+        [("dead", training.figures.features_of(model.backbone, domains))],
+        domains,
+        seed=0,
+        path=tmp_path / "features.png",
+    )
+    assert (tmp_path / "features.png").stat().st_size > 0
+
+
+def test_an_oracle_trains_on_the_targets_labels_and_no_method_does(domains, tmp_path):
+    wrong = dataclasses.replace(domains, target_train_labels=np.full(12, 2))
+    for method, share in ((TargetOnly, 1.0), (DANN, 1 / 3)):
+        model = compiled(method, learning_rate=0.1)
+        trainer = types.SimpleNamespace(**{**vars(TRAINER), "steps": 60})
+        training.Run(tmp_path, wrong, trainer, 1, model).train()
+        logits = model.classifier.predict(domains.target_train, verbose=0)
+        assert np.mean(logits.argmax(axis=1) == 2) == pytest.approx(share, abs=0.35)
+        assert (np.mean(logits.argmax(axis=1) == 2) == 1.0) == (method is TargetOnly)
+
+
+def test_an_oracle_without_labels_is_refused_before_training(domains, tmp_path):
+    with pytest.raises(ValueError, match="Training on the target needs its labels"):
+        training.Run(tmp_path, domains, TRAINER, 1, compiled(TargetOnly))
+
+
+def test_the_oracle_curve_is_written_where_it_is_asked_for(domains, tmp_path):
+    trainer = types.SimpleNamespace(**{**vars(TRAINER), "oracle_curve": True})
+    summary = training.Run(tmp_path, domains, trainer, 1, compiled(DANN)).train()
+    rows = (tmp_path / "oracle.csv").read_text().splitlines()
+    assert rows[0] == "step,cpu_seconds,target/accuracy"
+    assert len(rows) == 4
+    assert float(rows[-1].split(",")[2]) == pytest.approx(summary["target/accuracy"])
+    assert summary["cpu_seconds"] >= float(rows[-1].split(",")[1])

@@ -1,0 +1,26 @@
+"""What a run ran on."""
+
+import os
+import pathlib
+import platform
+
+import keras
+
+
+def hardware() -> str:
+    """Returns the accelerator, or the processor, and the count of cores or devices in use."""
+    accelerators = [name for name in keras.distribution.list_devices() if "cpu" not in name.lower()]
+    if accelerators:
+        return f"{len(accelerators)} x {accelerators[0].partition(':')[0]}"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{_processor()}, {cores} cores"
+
+
+def _processor():
+    """The processor's name, which Python's `platform` does not know on Linux."""
+    information = pathlib.Path("/proc/cpuinfo")
+    if information.is_file():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

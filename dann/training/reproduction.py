@@ -1,0 +1,135 @@
+"""Many runs of a script, and the table of what they came to."""
+
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dann.training.results import read_results, result_of_run, results_page, write_results
+
+
+class Reproduction:
+    """Runs experiments with several methods and seeds, and writes their results.
+
+    Each experiment and method is a Hydra multirun of the training script over the seeds that are
+    missing, in a process of its own, so that one that fails takes nothing with it. What is in the
+    table already, or lies finished in its directory, is not run again while its settings are the
+    same.
+
+    Args:
+        settings: Object with `experiments`, `methods`, `seeds`, `overrides`, `jobs`, `runs_dir`,
+            `results`, `bars`, `published` and `paths.data_dir`, as `conf/reproduce.yaml` has them.
+        script: The training script.
+        digest_of_command: From a run's arguments to the digest of its settings.
+        digest_of_run: From a run's directory to the same, or `None` if the run is not finished.
+
+    Raises:
+        ValueError: If `jobs` is below 1 or the results file is not one.
+    """
+
+    def __init__(
+        self,
+        settings: Any,
+        script: pathlib.Path,
+        digest_of_command: Callable[[Sequence[str]], str],
+        digest_of_run: Callable[[pathlib.Path], str | None],
+    ):
+        if settings.jobs < 1:
+            raise ValueError(f"Argument `jobs` must be at least 1. Received: {settings.jobs}")
+        self.settings = settings
+        self.script = script
+        self.digest_of_run = digest_of_run
+        self.csv = pathlib.Path(settings.results)
+        self.digests = {
+            (experiment, method): digest_of_command(self._arguments(experiment, method))
+            for experiment in settings.experiments
+            for method in settings.methods
+        }
+        self.results = read_results(self.csv)
+
+    def run(self) -> list[str]:
+        """Runs what is missing, and writes the results after each experiment and method.
+
+        Returns:
+            Which of them failed.
+        """
+        self._collect()
+        failed = []
+        with concurrent.futures.ThreadPoolExecutor(self.settings.jobs) as pool:
+            futures = {pool.submit(self._train, *key): key for key in self.digests}
+            for future in concurrent.futures.as_completed(futures):
+                if future.result() != 0:
+                    failed.append(" ".join(futures[future]))
+                self._collect()
+        print(f"Written to {self.csv} and {self.csv.with_suffix('.md')}")
+        return failed
+
+    def _arguments(self, experiment, method):
+        return [
+            f"experiment={experiment}",
+            f"method={method}",
+            "compare=false",
+            *self.settings.overrides,
+        ]
+
+    def _directory(self, experiment, method):
+        digest = self.digests[experiment, method]
+        return pathlib.Path(self.settings.runs_dir) / experiment / method / digest
+
+    def _missing(self, experiment, method):
+        digest = self.digests[experiment, method]
+        there = {
+            result.seed
+            for result in self.results
+            if (result.experiment, result.method, result.settings) == (experiment, method, digest)
+        }
+        return [seed for seed in self.settings.seeds if seed not in there]
+
+    def _train(self, experiment, method):
+        seeds = self._missing(experiment, method)
+        if not seeds:
+            return 0
+        directory = self._directory(experiment, method)
+        directory.mkdir(parents=True, exist_ok=True)
+        print(f"{experiment} {method}: seeds {seeds}, log in {directory}/log.txt", flush=True)
+        arguments = [
+            "-m",
+            *self._arguments(experiment, method),
+            f"seed={','.join(map(str, seeds))}",
+            f"hydra.sweep.dir={directory}",
+            "hydra.sweep.subdir=seed_${seed}",
+        ]
+        if self.settings.paths.data_dir is not None:
+            arguments.append(f"paths.data_dir={self.settings.paths.data_dir}")
+        arguments.append(f"paths.cache_dir={self.settings.paths.cache_dir}")
+        with (directory / "log.txt").open("a") as log:
+            command = [sys.executable, str(self.script), *arguments]
+            return subprocess.run(
+                command, stdout=log, stderr=subprocess.STDOUT, env=self._environment()
+            ).returncode
+
+    def _environment(self):
+        """Processes side by side share the cores."""
+        if self.settings.jobs == 1:
+            return None
+        threads = str(max(1, (os.cpu_count() or 1) // self.settings.jobs))
+        names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+        return {**dict.fromkeys(names, threads), **os.environ}
+
+    def _collect(self):
+        """Takes up every finished run that is not in the table, and writes the table."""
+        for (experiment, method), digest in self.digests.items():
+            for seed in self._missing(experiment, method):
+                directory = self._directory(experiment, method) / f"seed_{seed}"
+                if self.digest_of_run(directory) == digest:
+                    bar = self.settings.bars.get(experiment)
+                    result = result_of_run(directory, experiment, method, digest, bar)
+                    self.results.append(result)
+        if self.results:
+            write_results(self.results, self.csv)
+            self.results = read_results(self.csv)
+            page = results_page(self.results, self.settings.bars, self.settings.published)
+            self.csv.with_suffix(".md").write_text(page)

@@ -1,0 +1,36 @@
+"""Runs experiments over seeds and writes their table.
+
+python scripts/reproduce.py paths.data_dir=...                    what docs/results.md shows
+python scripts/reproduce.py experiments=[usps_to_mnist] seeds=[0] 'overrides=["trainer.steps=1000"]'
+python scripts/reproduce.py jobs=2 paths.data_dir=...             two processes at a time
+
+A run that is in the table, or whose directory is there, is not run again while its settings are the
+same: after an interruption the same command goes on where it stopped.
+"""
+
+import os
+import pathlib
+import sys
+
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
+
+from dann import config  # noqa: E402
+
+TRAIN = pathlib.Path(__file__).with_name("train.py")
+
+
+@config.command("reproduce")
+def main(cfg):
+    from dann.training.reproduction import Reproduction
+
+    digests = config.digest_of_command, config.digest_of_run
+    reproduction = Reproduction(cfg, TRAIN, *digests)
+    yield
+
+    failed = reproduction.run()
+    if failed:
+        sys.exit(f"error: these failed, as their logs tell: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Which runs are started, with a script that only pretends to train."""
+
+import json
+import textwrap
+import types
+
+import pytest
+
+from dann.training.reproduction import Reproduction
+from dann.training.results import read_results
+
+SCRIPT = textwrap.dedent("""
+    import json, pathlib, sys
+    values = dict(part.split("=", 1) for part in sys.argv[1:] if "=" in part)
+    with open("calls.txt", "a") as file:
+        file.write(" ".join(sys.argv[1:]) + "\\n")
+    for seed in values["seed"].split(","):
+        if values["method"] == "broken" and seed == "1":
+            sys.exit("broken at seed 1")
+        folder = pathlib.Path(values["hydra.sweep.dir"]) / f"seed_{seed}"
+        folder.mkdir(parents=True)
+        summary = {"seed": int(seed), "source": "A", "target": "B", "steps": 3, "seconds": 1.0,
+                   "cpu_seconds": 2.0, "hardware": "x", "source/accuracy": 0.5,
+                   "target/accuracy": 0.25 + int(seed) / 4}
+        (folder / "summary.json").write_text(json.dumps(summary))
+        (folder / "digest").write_text(values.get("digest", "first"))
+""")
+
+
+@pytest.fixture
+def reproduce(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SCRIPT)
+
+    def start(**changes):
+        settings = {
+            "experiments": ["a_to_b"],
+            "methods": ["dann"],
+            "seeds": [0, 1],
+            "overrides": [],
+            "jobs": 1,
+            "runs_dir": "runs",
+            "results": "docs/results.csv",
+            "bars": {},
+            "published": {},
+            "paths": types.SimpleNamespace(data_dir=None, cache_dir="cache"),
+        }
+        settings = types.SimpleNamespace(**{**settings, **changes})
+
+        def digest_of_command(arguments):
+            return next((a[7:] for a in arguments if a.startswith("digest=")), "first")
+
+        def digest_of_run(folder):
+            file = folder / "digest"
+            return file.read_text() if file.is_file() else None
+
+        return Reproduction(settings, tmp_path / "train.py", digest_of_command, digest_of_run)
+
+    return start
+
+
+def calls(tmp_path):
+    file = tmp_path / "calls.txt"
+    return file.read_text().splitlines() if file.is_file() else []
+
+
+def test_every_experiment_method_and_seed_is_run_and_lands_in_the_table(reproduce, tmp_path):
+    assert reproduce(methods=["dann", "source_only"], jobs=2).run() == []
+    results = read_results(tmp_path / "docs/results.csv")
+    assert [(r.method, r.seed, r.target_accuracy) for r in results] == [
+        ("dann", 0, 0.25),
+        ("dann", 1, 0.5),
+        ("source_only", 0, 0.25),
+        ("source_only", 1, 0.5),
+    ]
+    assert "0.3750 ± 0.1768" in (tmp_path / "docs/results.md").read_text()
+    assert len(calls(tmp_path)) == 2
+    assert "-m experiment=a_to_b method=dann compare=false seed=0,1" in " ".join(calls(tmp_path))
+
+
+def test_what_is_in_the_table_is_not_run_again(reproduce, tmp_path):
+    reproduce(seeds=[0]).run()
+    reproduce(seeds=[0]).run()
+    assert len(calls(tmp_path)) == 1
+    reproduce(seeds=[0, 1, 2]).run()
+    assert "seed=1,2 " in calls(tmp_path)[1]
+    assert [r.seed for r in read_results(tmp_path / "docs/results.csv")] == [0, 1, 2]
+
+
+def test_a_finished_run_that_an_interruption_kept_from_the_table_is_taken_up(reproduce, tmp_path):
+    reproduce(seeds=[0]).run()
+    (tmp_path / "docs/results.csv").unlink()
+    reproduce(seeds=[0]).run()
+    assert len(calls(tmp_path)) == 1
+    assert len(read_results(tmp_path / "docs/results.csv")) == 1
+
+
+def test_other_settings_are_run_anew_and_replace_the_row(reproduce, tmp_path):
+    reproduce(seeds=[0]).run()
+    reproduce(seeds=[0], overrides=["digest=second"]).run()
+    assert len(calls(tmp_path)) == 2
+    assert [r.settings for r in read_results(tmp_path / "docs/results.csv")] == ["second"]
+
+
+def test_a_run_that_fails_takes_nothing_with_it_and_is_named(reproduce, tmp_path):
+    assert reproduce(methods=["broken", "dann"]).run() == ["a_to_b broken"]
+    results = read_results(tmp_path / "docs/results.csv")
+    assert [(r.method, r.seed) for r in results] == [("broken", 0), ("dann", 0), ("dann", 1)]
+    log = (tmp_path / "runs/a_to_b/broken/first/log.txt").read_text()
+    assert "broken at seed 1" in log
+
+
+def test_rows_of_other_experiments_stay(reproduce, tmp_path):
+    reproduce(seeds=[0]).run()
+    reproduce(experiments=["b_to_a"], seeds=[0]).run()
+    results = read_results(tmp_path / "docs/results.csv")
+    assert [r.experiment for r in results] == ["a_to_b", "b_to_a"]
+
+
+def test_processes_side_by_side_share_the_cores(reproduce, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert reproduce(jobs=2)._environment()["TF_NUM_INTRAOP_THREADS"] == "4"
+    assert reproduce(jobs=1)._environment() is None
+
+
+def test_at_least_one_job_runs(reproduce):
+    with pytest.raises(ValueError, match="`jobs` must be at least 1. Received: 0"):
+        reproduce(jobs=0)
+
+
+def test_the_results_file_is_not_overwritten_where_it_is_something_else(reproduce, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/results.csv").write_text(json.dumps({"mine": 1}))
+    with pytest.raises(ValueError, match="must have the columns"):
+        reproduce()

@@ -1,0 +1,109 @@
+import dataclasses
+import json
+
+import pytest
+
+from dann.training.results import Result, read_results, result_of_run, results_page, write_results
+
+RUN = Result(
+    experiment="a_to_b",
+    method="dann",
+    seed=0,
+    settings="abc",
+    domains="A → B",
+    steps=4000,
+    source_accuracy=0.99,
+    target_accuracy=0.7,
+    seconds=100.0,
+    cpu_seconds=190.5,
+    steps_to_bar=None,
+    cpu_seconds_to_bar=None,
+    hardware="a machine, 2 cores",
+)
+
+
+def variant(**changes):
+    return dataclasses.replace(RUN, **changes)
+
+
+def test_results_come_back_from_their_file_and_the_latest_of_a_run_stays(tmp_path):
+    file = tmp_path / "deep" / "results.csv"
+    passed = variant(seed=1, steps_to_bar=500, cpu_seconds_to_bar=20.25)
+    write_results([passed, RUN, variant(target_accuracy=0.75)], file)
+    assert read_results(file) == [variant(target_accuracy=0.75), passed]
+    assert [path.name for path in file.parent.iterdir()] == ["results.csv"]
+
+
+def test_there_are_no_results_where_there_is_no_file(tmp_path):
+    assert read_results(tmp_path / "results.csv") == []
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    (tmp_path / "results.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"must have the columns .*Received: \['a', 'b'\]"):
+        read_results(tmp_path / "results.csv")
+
+
+def page_rows(results, bars=None, published=None):
+    page = results_page(results, bars or {}, published or {})
+    table = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("|")]
+    header, _, *rows = [[cell.strip() for cell in line] for line in table]
+    return page, [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def test_the_page_tells_mean_spread_and_share_of_the_gap():
+    results = [
+        *[variant(seed=s, target_accuracy=a) for s, a in enumerate((0.7, 0.8, 0.9))],
+        *[variant(method="source_only", seed=s, target_accuracy=0.5) for s in range(3)],
+        *[variant(method="target_only", seed=s, target_accuracy=1.0) for s in range(3)],
+    ]
+    page, rows = page_rows(results, published={"a_to_b": {"dann": 0.7666}})
+    assert [row["method"] for row in rows] == ["source only", "DANN", "train on target (oracle)"]
+    assert rows[1]["target accuracy"] == "0.8000 ± 0.1000"
+    assert rows[1]["gap closed"] == "60.0%"  # (.8 - .5) / (1 - .5)
+    assert rows[1]["n"] == "3"
+    assert rows[1]["each seed"] == "0: 0.7000 1: 0.8000 2: 0.9000"
+    assert (rows[1]["steps"], rows[1]["CPU seconds"], rows[1]["published"]) == (
+        "4,000",
+        "190",
+        "0.7666",
+    )
+    assert rows[0]["gap closed"] == rows[2]["gap closed"] == rows[0]["published"] == ""
+    assert "## A → B" in page
+    assert "experiment=a_to_b" in page
+    assert "Hardware: a machine, 2 cores." in page
+
+
+def test_without_both_ends_no_gap_is_told():
+    _, rows = page_rows([RUN, variant(method="source_only")])
+    assert [row["gap closed"] for row in rows] == ["", ""]
+
+
+def test_the_page_tells_when_the_bar_was_first_passed():
+    results = [RUN, variant(seed=1, steps_to_bar=1500, cpu_seconds_to_bar=60.4)]
+    page, _ = page_rows(results, bars={"a_to_b": 0.7666})
+    assert "0.7666 or above" in page
+    assert "- DANN: seed 0 never; seed 1 after 1,500 steps, 60 CPU seconds" in page
+
+
+def test_a_run_directory_becomes_a_result(tmp_path):
+    summary = {
+        "method": "DANN",
+        "source": "A",
+        "target": "B",
+        "seed": 0,
+        "steps": 4000,
+        "source/accuracy": 0.99,
+        "target/accuracy": 0.7,
+        "seconds": 100.0,
+        "cpu_seconds": 190.5,
+        "hardware": "a machine, 2 cores",
+    }
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    assert result_of_run(tmp_path, "a_to_b", "dann", "abc", bar=0.6) == RUN
+    curve = "step,cpu_seconds,target/accuracy\n500,20.5,0.58\n1000,41.0,0.61\n1500,60.0,0.59\n"
+    (tmp_path / "oracle.csv").write_text(curve)
+    result = result_of_run(tmp_path, "a_to_b", "dann", "abc", bar=0.6)
+    assert (result.steps_to_bar, result.cpu_seconds_to_bar) == (1000, 41.0)
+    assert result_of_run(tmp_path, "a_to_b", "dann", "abc", bar=0.7).steps_to_bar is None
+    assert result_of_run(tmp_path, "a_to_b", "dann", "abc").steps_to_bar is None
