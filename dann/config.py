@@ -161,7 +161,7 @@ def build_optimizer(cfg: DictConfig, model: Any) -> Any:
         cfg: The composed config.
         model: The model to compile with it.
     """
-    from dann.training.head_rates import faster_heads
+    from dann.adaptation.faster_heads import faster_heads
 
     optimizer = instantiate(cfg.optimizer)
     head_rate = cfg.network.get("head_rate", 1.0)
@@ -227,6 +227,7 @@ def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:
             try:
                 _check_targets(OmegaConf.to_container(cfg, resolve=True))
                 _check_paths(cfg)
+                _check_given(cfg)
                 start_backend()
                 next(steps)
             except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
@@ -298,6 +299,12 @@ def _check_paths(cfg):
         raise ConfigError(f"paths.data_dir must be a directory that is there. Received: {data_dir}")
 
 
+def _check_given(cfg):
+    missing = sorted(OmegaConf.missing_keys(cfg))
+    if missing:
+        raise ConfigError(f"{', '.join(missing)} must be given. Received: nothing")
+
+
 def _report(error):
     """Tells an error, and the first line of its cause, in one line."""
     message = str(error)
@@ -309,7 +316,8 @@ def _report(error):
 
 def _remove_unused(run_dir):
     """Removes a run directory that holds nothing but what Hydra put there."""
-    if not run_dir.is_dir():
+    here = pathlib.Path.cwd()
+    if not run_dir.is_dir() or run_dir.resolve() in (here, *here.parents):
         return
     others = [path for path in run_dir.iterdir() if path.name != ".hydra" and path.suffix != ".log"]
     if not others:

@@ -25,6 +25,7 @@ def names(tmp_path, monkeypatch):
         "source_images": images,
         "source_labels": labels,
         "target_images": images[:96],
+        "target_labels": labels[:96],
         "test_images": images[:32],
         "test_labels": labels[:32],
         "images": images[:32],
@@ -38,7 +39,7 @@ def block_with(text):
 
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed, but will be ignored:UserWarning")
 def test_the_first_example_trains_predicts_and_saves(names, tmp_path):
-    exec(block_with("dann.DANN("), names)
+    exec(block_with("GaninSchedule("), names)
     model = names["model"]
     assert int(model.reversal.step) == 10 * (128 // 64)
     assert names["logits"].shape == (32, 10)
@@ -46,6 +47,13 @@ def test_the_first_example_trains_predicts_and_saves(names, tmp_path):
     np.testing.assert_array_equal(again.predict(names["images"], verbose=0), names["logits"])
     classifier = keras.models.load_model(tmp_path / "classifier.keras")
     np.testing.assert_array_equal(classifier.predict(names["images"], verbose=0), names["logits"])
+
+
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed, but will be ignored:UserWarning")
+def test_arrays_of_ones_own_train_and_are_tested(names):
+    exec(f"import dann\n{block_with('dann.data.arrays(')}", names)
+    assert int(names["model"].optimizer.iterations) == 10
+    assert len(names["domains"].target_test[1]) == round(0.2 * 96)
 
 
 def test_a_model_of_ones_own_trains_with_the_layer_on_plain_arrays(names):
@@ -71,4 +79,4 @@ def test_the_functions_example_gives_the_gradients_that_it_says(names):
 
 
 def test_every_block_is_run_by_a_test_here():
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4

@@ -6,6 +6,7 @@ from dann.data.csv_table import csv_table
 from dann.data.digits import Digits
 from dann.data.digits_pair import digits_to_photos
 from dann.data.domain_pair import DomainPair
+from dann.data.image_files import ImageFiles
 from dann.data.image_folder import image_folder
 from dann.data.mnist_files import MnistFiles
 from dann.data.mnist_m import MnistM
@@ -20,6 +21,7 @@ __all__ = [
     "ChalkDigits",
     "Digits",
     "DomainPair",
+    "ImageFiles",
     "MnistFiles",
     "MnistM",
     "SyntheticDigits",

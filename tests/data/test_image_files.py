@@ -61,19 +61,13 @@ def test_of_an_animation_the_first_frame_is_read(tmp_path):
     np.testing.assert_array_equal(decoded(tmp_path / "a.gif", (2, 2))[0, 0], [255, 0, 0])
 
 
-def _palette():
-    image = Image.fromarray(RED_AND_BLUE).quantize(2)
-    image.info["transparency"] = bytes([0, 255])
-    return image
-
-
 MODES = {
     "grey": (Image.new("L", (2, 2), 77), [77, 77, 77]),
     "grey with transparency": (Image.new("LA", (2, 2), (77, 9)), [77, 77, 77]),
     "black and white": (Image.new("1", (2, 2), 1), [255, 255, 255]),
     "16 bits": (Image.fromarray(np.full((2, 2), 77 * 256 + 200, "uint16")), [77, 77, 77]),
     "transparency": (Image.new("RGBA", (2, 2), (1, 2, 3, 0)), [1, 2, 3]),
-    "palette with transparency": (_palette(), [255, 0, 0]),
+    "palette": (Image.fromarray(RED_AND_BLUE).quantize(2), [255, 0, 0]),
 }
 
 
@@ -82,6 +76,12 @@ def test_every_mode_becomes_red_green_and_blue(tmp_path, mode):
     image, expected = MODES[mode]
     image.save(tmp_path / "a.png")
     np.testing.assert_array_equal(decoded(tmp_path / "a.png", (2, 2))[0, 0], expected)
+
+
+def test_a_palette_with_transparency_is_read_without_a_warning(tmp_path):
+    palette = Image.fromarray(RED_AND_BLUE).quantize(2)
+    palette.save(tmp_path / "a.png", transparency=bytes([0, 128]))
+    np.testing.assert_array_equal(decoded(tmp_path / "a.png", (2, 2)), RED_AND_BLUE)
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg"])

@@ -59,7 +59,7 @@ def test_a_run_ends_with_a_summary(arguments, folder):
     [
         ([*CSV, "data.label=class"], "Received: ['size', 'kind', 'label']"),
         ([*NPZ, "data.target=a.csv"], "Expected an .npz file of arrays. Received: a.csv"),
-        (NPZ[:2], "Missing mandatory value: target"),
+        (NPZ[:2], "data.target must be given"),
     ],
 )
 def test_a_mistake_is_told_in_one_line_and_leaves_nothing(arguments, message, folder):

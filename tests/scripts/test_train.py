@@ -100,6 +100,19 @@ def test_the_method_learns_the_same_without_a_comparison(finished, tmp_path, cac
     assert "source_only/target/accuracy" not in alone
 
 
+def test_a_sweep_over_the_oracle_and_a_method_with_every_option_of_the_data(tmp_path, cache):
+    options = ["target_labelled=2", "balanced=true", "augmentation=affine"]
+    watched = ["trainer.oracle_curve=true", "callbacks=none", "hydra.sweep.dir=runs"]
+    methods = ["-m", "debug=fast", "method=target_only,dann"]
+    result = run([*methods, *options, *watched], tmp_path, cache)
+    assert result.returncode == 0, result.stderr
+    for number, name in enumerate(("TargetOnly", "DANN")):
+        summary = json.loads((tmp_path / f"runs/{number}/summary.json").read_text())
+        assert summary["method"] == name
+        assert ("source_only/target/accuracy" in summary) == (name == "DANN")
+        assert len((tmp_path / f"runs/{number}/oracle.csv").read_text().splitlines()) == 3
+
+
 def test_a_sweep_runs_its_jobs_apart_and_survives_one_that_fails(tmp_path, cache):
     arguments = ["-m", "debug=fast", "compare=false", "callbacks=none", "schedule.high=0.1,-1,0.2"]
     result = run(arguments, tmp_path, cache)
@@ -112,17 +125,18 @@ def test_a_sweep_runs_its_jobs_apart_and_survives_one_that_fails(tmp_path, cache
 WRONG = {
     "seed=abc": "Value 'abc' of type 'str' could not be converted to Integer",
     "trainer.stepz=3": "Could not override 'trainer.stepz'",
-    "method=foo": "Could not find 'method/foo' Available options in 'method': dann source_only",
+    "method=foo": "Could not find 'method/foo' Available options in 'method': dann source_only target_only",
     "optimizer._target_=os.system": "`_target_` must be in one of ['dann', 'keras']",
     "paths.data_dir=nowhere": "paths.data_dir must be a directory that is there. Received: nowhere",
     "seed": "missing EQUAL",
+    "data=tfds": "data.source, data.target must be given. Received: nothing",
 }
 
 
 @pytest.mark.parametrize("argument", WRONG)
 def test_a_wrong_command_is_told_in_one_line_within_two_seconds(argument, tmp_path, cache):
     started = time.perf_counter()
-    result = run([argument], tmp_path, cache)
+    result = run(argument.split(), tmp_path, cache)
     assert time.perf_counter() - started < 2
     _check_refused(result, WRONG[argument], tmp_path)
 
@@ -141,7 +155,10 @@ IMPOSSIBLE = {
     "method.way=other": "`way` must be one of ['op_override', 'override', 'stop_gradient']",
     "trainer.steps=150": "trainer.steps must be a multiple of trainer.steps_per_epoch",
     "trainer.batch_size=9000": "must fill a batch of 9000",
-    "data=mnist_to_mnist_m paths.data_dir=.": "Expected the MNIST files",
+    "data=tfds data.source=mnst data.target=usps": "such as ['mnist'",
+    "target_labelled=900": "no more than there are. Received: 900 of each class",
+    "augmentation=affine augmentation.source.0.factor=2": "height_factor",
+    "network=time_series": "time_series",
 }
 
 

@@ -1,0 +1,32 @@
+"""Measures speeds.
+
+python scripts/benchmark.py suite=input                training pairs from folders of JPEGs
+python scripts/benchmark.py input.image_size=64        other values
+"""
+
+import os
+
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
+
+from dann import config  # noqa: E402
+
+SUITES = ("input",)
+
+
+@config.command("benchmark")
+def main(cfg):
+    if cfg.suite not in SUITES:
+        raise config.ConfigError(f"suite must be one of {', '.join(SUITES)}. Received: {cfg.suite}")
+    suite = config.instantiate(cfg[cfg.suite])
+    yield
+
+    from dann.data.input_speed import speed_table
+    from dann.training.hardware import hardware
+
+    print(hardware())
+    print(f"{suite.images} photos, batches of {suite.batch_size} + {suite.batch_size}")
+    print(speed_table(suite.measure()))
+
+
+if __name__ == "__main__":
+    main()

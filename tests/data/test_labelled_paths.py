@@ -1,0 +1,159 @@
+import os
+
+import pytest
+
+from dann.data.labelled_paths import read_folder, read_lists
+
+NAMES = {"bike": 2, "cup": 3}
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A domain of two classes and five files; nothing here looks into them."""
+    for name, count in NAMES.items():
+        (tmp_path / "photo" / name).mkdir(parents=True)
+        for number in range(count):
+            (tmp_path / "photo" / name / f"{number}.png").touch()
+    return tmp_path
+
+
+def relative(root, paths):
+    return [os.path.relpath(path, root) for path in paths]
+
+
+def test_folders_are_classes(root):
+    (root / "photo/notes.txt").touch()
+    (root / "photo/bike/notes.txt").touch()
+    found = read_folder(root, "photo")
+    assert found.classes == ["bike", "cup"]
+    assert found.names == ["bike"] * 2 + ["cup"] * 3
+    assert relative(root / "photo", found.paths) == [
+        f"{name}/{number}.png" for name, count in NAMES.items() for number in range(count)
+    ]
+
+
+def test_the_level_that_office_31_has_is_passed(root):
+    (root / "photo").rename(root / "images")
+    (root / "photo").mkdir()
+    (root / "images").rename(root / "photo/images")
+    found = read_folder(root, "photo")
+    assert found.classes == ["bike", "cup"]
+    assert relative(root, found.paths)[0] == "photo/images/bike/0.png"
+
+
+def test_a_class_may_be_called_images(root):
+    (root / "photo/images").mkdir()
+    (root / "photo/images/0.png").touch()
+    assert read_folder(root, "photo").classes == ["bike", "cup", "images"]
+
+
+def test_deeper_folders_and_capitals_count_and_hidden_files_do_not(root):
+    for name in ("bike/left/old/a.PNG", "bike/._a.png", "bike/.old/a.png", ".trash/a.png"):
+        (root / "photo" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "photo" / name).touch()
+    found = read_folder(root, "photo")
+    assert found.classes == ["bike", "cup"]
+    names = [name for name in relative(root / "photo", found.paths) if "a" in name]
+    assert names == ["bike/left/old/a.PNG"]
+
+
+def test_a_domain_that_is_not_there_is_told(root):
+    (root / "sketch").mkdir()
+    with pytest.raises(FileNotFoundError, match="folders in .*: photo, sketch. Received: Photo$"):
+        read_folder(root, "Photo")
+
+
+def test_a_folder_without_images_is_told(root):
+    (root / "empty/cup").mkdir(parents=True)
+    with pytest.raises(ValueError, match="empty must hold a folder .* in the folders cup$"):
+        read_folder(root, "empty")
+    (root / "photo/hat").mkdir()
+    with pytest.raises(ValueError, match="it is a class. Received: none in hat"):
+        read_folder(root, "photo")
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"),
+    [("list.txt", "photo/"), ("list.txt", ""), ("a/list/list.txt", "../../photo/")],
+    ids=["to the root", "to the domain", "to the list"],
+)
+def test_paths_in_a_list_are_relative(root, name, prefix):
+    (root / "a/list").mkdir(parents=True)
+    (root / name).write_text(f"{prefix}cup/1.png 3\n\n{prefix}bike/0.png 1\n")
+    found = read_lists(root, "photo", name)
+    assert relative(root, found.paths) == ["photo/cup/1.png", "photo/bike/0.png"]
+    assert (found.names, found.classes) == (["cup", "bike"], ["bike", "cup"])
+    assert found.numbers == [3, 1]
+    assert found.tests is None
+
+
+def test_a_list_that_is_there_goes_before_that_of_the_root(root, tmp_path_factory):
+    (root / "list.txt").write_text("photo/cup/0.png 0")
+    other = tmp_path_factory.mktemp("other") / "list.txt"
+    other.write_text("photo/cup/2.png 0")
+    assert relative(root, read_lists(root, "photo", other).paths) == ["photo/cup/2.png"]
+
+
+def test_paths_may_have_spaces_and_tabs_may_stand_before_the_label(root):
+    (root / "photo/bike").rename(root / "photo/my bike")
+    lines = ["photo/my bike/0.png\t0", "photo/my bike/1.png  0", "photo/cup/2.png 1"]
+    (root / "list.txt").write_text("\ufeff" + "\r\n".join(lines), encoding="utf-8")
+    found = read_lists(root, "photo", "list.txt")
+    assert found.names == ["my bike", "my bike", "cup"]
+
+
+def test_a_test_list_is_told_apart(root):
+    (root / "train.txt").write_text("cup/0.png 1\nbike/0.png 0")
+    (root / "test.txt").write_text("cup/1.png 1")
+    found = read_lists(root, "photo", "train.txt", "test.txt")
+    assert relative(root, found.paths)[2:] == relative(root, found.tests) == ["photo/cup/1.png"]
+    assert found.names == ["cup", "bike", "cup"]
+    (root / "test.txt").write_text("cup/1.png 1\nphoto/cup/0.png 1")
+    with pytest.raises(ValueError, match="its test list. Received: 1 in both: .*cup/0.png$"):
+        read_lists(root, "photo", "train.txt", "test.txt")
+
+
+@pytest.mark.parametrize(
+    "labels", [(0, 1, 1), (0, 0, 0)], ids=["a folder of two", "a class in two folders"]
+)
+def test_classes_are_numbers_where_folders_do_not_tell_them(root, labels):
+    paths = ("bike/0.png", "bike/1.png", "cup/0.png")
+    lines = [f"{path} {label}" for path, label in zip(paths, labels, strict=True)]
+    (root / "list.txt").write_text("\n".join(lines))
+    found = read_lists(root, "photo", "list.txt")
+    assert found.names == [str(label) for label in labels]
+    assert found.classes == [str(label) for label in sorted(set(labels))]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("photo/cup/0.png 1\nphoto/cup/1.png one", "list.txt, line 2: .*'photo/cup/1.png one'"),
+        ("\nphoto/cup/0.png", "line 2: expected `path label`.* Received: 'photo/cup/0.png'"),
+        ("photo/cup/0.png -1", "line 1: .* an integer from 0. Received"),
+        ("photo/cup/0.png 1.5", "line 1: "),
+        ("photo/cup/0.png ²", "line 1: "),
+        ("7", "line 1: .*Received: '7'"),
+        ("", "list.txt must have lines .* Received: an empty file"),
+        (
+            "photo/cup/0.png 1\nphoto/cup/40.png 1\ncup/41.png 1",
+            "images must be there.* Received: 2 that are not: photo/cup/40.png, cup/41.png",
+        ),
+        (
+            "photo/cup/0.png 1\ncup/0.png 2",
+            "line 2: an image must have one label. Received: cup/0.png with 1 and 2",
+        ),
+    ],
+)
+def test_a_fault_in_a_list_is_told(root, text, message):
+    (root / "list.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_lists(root, "photo", "list.txt")
+
+
+def test_a_list_that_is_no_text_or_not_there_is_told(root):
+    with pytest.raises(FileNotFoundError, match="lines `path label`. Received: no.txt, .*not in"):
+        read_lists(root, "photo", "no.txt")
+    (root / "list.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="Expected a text file in UTF-8. Received: .*list.txt"):
+        read_lists(root, "photo", "list.txt")
