@@ -168,13 +168,13 @@ def build_optimizer(cfg: DictConfig, model: Any) -> Any:
     return optimizer if head_rate == 1 else faster_heads(model, optimizer, head_rate)
 
 
-def settings_digest(cfg: DictConfig) -> str:
+def settings_digest(cfg: Any) -> str:
     """Returns a digest of the settings that a run's result depends on, but its seed.
 
     What is off (null, false, 0 or empty) does not count, so that an option added later leaves the
     digests of earlier runs as they are.
     """
-    settings = OmegaConf.to_container(cfg, resolve=False)
+    settings: Any = OmegaConf.to_container(cfg, resolve=False)
     kept = {key: value for key, value in settings.items() if key not in _NOT_OF_THE_RESULT}
     return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]
 

@@ -180,6 +180,38 @@ class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
+@keras.saving.register_keras_serializable("dann")
+class Scaled(keras.optimizers.schedules.LearningRateSchedule):
+    """A multiple of another schedule of the learning rate.
+
+    `learning_rate = factor * schedule(step)`
+
+    Args:
+        schedule: Any Keras schedule of the learning rate.
+        factor: What it is multiplied by, above 0.
+    """
+
+    def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule, factor: float):
+        if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+            raise TypeError(
+                f"Argument `schedule` must be a schedule of Keras. Received: {schedule!r}"
+            )
+        self.schedule = schedule
+        self.factor = _above_zero("factor", factor)
+
+    def __call__(self, step: Any) -> Any:
+        return self.factor * self.schedule(step)
+
+    def get_config(self) -> dict:
+        schedule = keras.saving.serialize_keras_object(self.schedule)
+        return {"schedule": schedule, "factor": self.factor}
+
+    @classmethod
+    def from_config(cls, config: dict) -> "Scaled":
+        schedule = keras.saving.deserialize_keras_object(config["schedule"])
+        return cls(schedule, config["factor"])
+
+
 def _rise(x: Any) -> Any:
     """`2 / (1 + exp(-x)) - 1`, from 0 at 0 towards 1."""
     return 2.0 * ops.sigmoid(x) - 1.0

@@ -1,6 +1,7 @@
 import pathlib
 
 import keras
+import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -10,11 +11,8 @@ from dann.adaptation import DANN, SourceOnly
 from dann.schedules import GaninSchedule
 
 CONF = pathlib.Path(__file__).parent.parent / "conf"
-CHOICES = [
-    f"{path.parent.name}={path.stem}"
-    for path in sorted(CONF.glob("*/*.yaml"))
-    if path.parent.name != "data" or path.stem
-]
+CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
+SHAPES = {"mlp_backbone": (10,), "time_series_backbone": (30, 2)}
 
 
 def composed(*overrides):
@@ -24,12 +22,14 @@ def composed(*overrides):
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_choice_composes_and_builds_what_it_names(choice):
-    cfg = composed(choice)
+    weights = ["network.weights=null"] if choice == "network=keras_application" else []
+    cfg = composed(choice, *weights)
     assert isinstance(config.instantiate(cfg.optimizer), keras.optimizers.Optimizer)
     assert config.instantiate(cfg.schedule)(0) is not None
     for callback in config.instantiate(cfg.callbacks).values():
         assert isinstance(callback, keras.callbacks.Callback)
-    shape = (10,) if choice == "network=mlp" else (28, 28, 3)
+    backbone = cfg.network.backbone["_target_"].rpartition(".")[2]
+    shape = SHAPES.get(backbone, (40, 40, 3))
     model = config.build_model(cfg, cfg.method, shape, num_classes=4)
     assert model.num_classes == 4
 
@@ -55,6 +55,85 @@ def test_the_papers_experiment_has_the_papers_settings():
     assert schedule == GaninSchedule(total_steps=cfg.trainer.steps, gamma=10.0, high=1.0)
     model = config.build_model(cfg, cfg.method, (28, 28, 3), 10)
     assert model.count_params() == 205_893  # figure 4a, and the reversal's two
+
+
+def test_the_digest_tells_settings_that_matter_from_those_that_do_not():
+    first = config.settings_digest(composed())
+    same = ("seed=3", "callbacks=none", "compare=false", "paths.cache_dir=elsewhere")
+    for override in (*same, "balanced=false"):
+        assert config.settings_digest(composed(override)) == first
+    others = ("trainer.steps=3", "method=source_only", "balanced=true", "augmentation=affine")
+    digests = {config.settings_digest(composed(override)) for override in others}
+    assert len(digests | {first}) == len(others) + 1
+
+
+def test_a_finished_run_has_the_digest_of_its_command(tmp_path):
+    cfg = composed("trainer.steps=3")
+    (tmp_path / ".hydra").mkdir()
+    OmegaConf.save(cfg, tmp_path / ".hydra/config.yaml")
+    assert config.digest_of_run(tmp_path) is None  # it is not finished
+    (tmp_path / "summary.json").write_text("{}")
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        overrides = ["trainer.steps=3", "paths.run_dir=other", "seed=4"]
+        assert config.digest_of_run(tmp_path) == config.digest_of_command(overrides)
+
+
+def test_the_augmentation_of_the_config_reaches_the_model():
+    cfg = composed("augmentation=affine")
+    model = config.build_model(cfg, cfg.method, (28, 28, 1), 10)
+    for domain in ("source", "target"):
+        layers = model.augmentation[domain].layers
+        assert [type(layer).__name__ for layer in layers] == [
+            "RandomTranslation",
+            "RandomRotation",
+            "RandomZoom",
+        ]
+
+
+def test_domains_are_sampled_as_the_config_says(tmp_path):
+    cfg = composed("balanced=true", "target_labelled=2", f"paths.cache_dir={tmp_path}")
+    domains = config.build_domains(cfg)
+    assert domains.balanced
+    assert len(domains.target_labelled[1]) == 20
+
+
+@pytest.mark.parametrize("name", ["mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"])
+def test_experiments_share_the_recipe(name):
+    recipe, experiment = composed("experiment=recipe"), composed(f"experiment={name}")
+    for group in ("trainer", "optimizer", "schedule", "augmentation", "network", "method"):
+        assert experiment[group] == recipe[group]
+
+
+APPLICATION = ("network=keras_application", "network.name=MobileNet")
+
+
+def test_an_application_is_chosen_by_name_weights_and_what_trains(tmp_path):
+    path = tmp_path / "own.weights.h5"
+    shape = (32, 32, 3)
+    own = keras.applications.MobileNet(weights=None, include_top=False, input_shape=shape)
+    own.save_weights(path)
+    cfg = composed(*APPLICATION, f"network.weights={path}", "network.trainable=[conv_pw_13]")
+    model = config.build_model(cfg, cfg.method, shape, 3)
+    layers = {variable.path.split("/")[0] for variable in model.backbone.trainable_weights}
+    assert layers == {"conv_pw_13", "conv_pw_13_bn"}
+    for one, other in zip(model.backbone.get_weights(), own.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_heads_of_an_application_learn_at_ten_times_its_rate():
+    cfg = composed(*APPLICATION, "network.weights=null", "optimizer=adam")
+    model = config.build_model(cfg, cfg.method, (32, 32, 3), 3)
+    optimizer = config.build_optimizer(cfg, model)
+    optimizer.build(model.trainable_variables)
+    rates = {one.name: float(one.learning_rate) for one in optimizer.optimizers}
+    assert rates == {"backbone": pytest.approx(0.001), "heads": pytest.approx(0.01)}
+
+
+@pytest.mark.parametrize("overrides", [(), ("+network.head_rate=1",)])
+def test_without_a_head_rate_one_optimizer_serves_all(overrides):
+    cfg = composed(*overrides)
+    model = config.build_model(cfg, cfg.method, (16, 16, 3), 3)
+    assert type(config.build_optimizer(cfg, model)) is keras.optimizers.SGD
 
 
 def test_containers_arrive_plain():

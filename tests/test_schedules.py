@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 
-from dann.schedules import Constant, GaninDecay, GaninSchedule, StrengthSchedule, WarmStart
+from dann.schedules import Constant, GaninDecay, GaninSchedule, Scaled, StrengthSchedule, WarmStart
 
 SCHEDULES = [
     Constant(0.3),
@@ -69,6 +69,24 @@ def test_ganin_decay_drives_an_optimizer_and_comes_back():
     assert float(again.learning_rate) == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("step", [0, 3, 100])
+def test_a_scaled_schedule_is_a_multiple_of_the_other(step):
+    decay = GaninDecay(0.02, total_steps=10)
+    assert float(Scaled(decay, 10)(step)) == pytest.approx(10 * float(decay(step)))
+
+
+def test_a_scaled_schedule_drives_an_optimizer_and_comes_back():
+    decay = keras.optimizers.schedules.ExponentialDecay(0.5, decay_steps=1, decay_rate=0.5)
+    optimizer = keras.optimizers.SGD(Scaled(decay, 4.0))
+    weight = keras.Variable(np.zeros(()))
+    for _ in range(2):  # learning rates 2 and 1
+        optimizer.apply([keras.ops.ones(())], [weight])
+    assert float(weight) == pytest.approx(-3.0)
+    config = json.loads(json.dumps(optimizer.get_config()))
+    again = keras.optimizers.SGD.from_config(config)
+    assert float(again.learning_rate) == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -78,6 +96,7 @@ def test_ganin_decay_drives_an_optimizer_and_comes_back():
         (lambda: WarmStart(low=0.5, high=0.1), "`high` must be finite and at least 0.5"),
         (lambda: Constant(float("inf")), "Received: value=inf"),
         (lambda: GaninDecay(0.0), "`initial_learning_rate` must be above 0"),
+        (lambda: Scaled(GaninDecay(), 0), "`factor` must be above 0. Received: factor=0"),
     ],
 )
 def test_bad_values_are_refused(make, message):
@@ -89,3 +108,8 @@ def test_bad_values_are_refused(make, message):
 def test_what_is_not_a_number_is_refused(value):
     with pytest.raises(TypeError, match=f"must be a number. Received: value={value!r}"):
         Constant(value)
+
+
+def test_what_is_no_schedule_cannot_be_scaled():
+    with pytest.raises(TypeError, match="`schedule` must be a schedule of Keras. Received: 0.1"):
+        Scaled(0.1, 10.0)

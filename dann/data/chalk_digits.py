@@ -8,17 +8,13 @@ import tensorflow_datasets as tfds
 from scipy import ndimage
 from sklearn.datasets import load_digits, load_sample_images
 
+from dann.data.citations import ALPAYDIN_1998
+from dann.data.digit_images import digit_images
+
 _SIZE = 16
 _BRIGHTNESS = 0.6
 _TRAIN = 8000
 _PARTS = {"black": 0, "photo": 1, "test": 2}
-_CITATION = """
-@misc{alpaydin1998optical,
-  title={Optical Recognition of Handwritten Digits},
-  author={Alpaydin, E. and Kaynak, C.},
-  year={1998}, publisher={UCI Machine Learning Repository}, doi={10.24432/C50P49}
-}
-"""
 
 
 class ChalkDigits(tfds.core.GeneratorBasedBuilder):
@@ -44,15 +40,9 @@ class ChalkDigits(tfds.core.GeneratorBasedBuilder):
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description="Handwritten digits on black, and over photos.",
-            features=tfds.features.FeaturesDict(
-                {
-                    "image": tfds.features.Image(shape=(_SIZE, _SIZE, 3)),
-                    "label": tfds.features.ClassLabel(num_classes=10),
-                }
-            ),
-            supervised_keys=("image", "label"),
+            **digit_images(_SIZE, _SIZE, 3),
             homepage="https://scikit-learn.org/stable/datasets/toy_dataset.html",
-            citation=_CITATION,
+            citation=ALPAYDIN_1998,
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:

@@ -6,14 +6,10 @@ import numpy as np
 import tensorflow_datasets as tfds
 from sklearn.datasets import load_digits
 
+from dann.data.citations import ALPAYDIN_1998
+from dann.data.digit_images import digit_images
+
 _TRAIN = 1438
-_CITATION = """
-@misc{alpaydin1998optical,
-  title={Optical Recognition of Handwritten Digits},
-  author={Alpaydin, E. and Kaynak, C.},
-  year={1998}, publisher={UCI Machine Learning Repository}, doi={10.24432/C50P49}
-}
-"""
 
 
 class Digits(tfds.core.GeneratorBasedBuilder):
@@ -28,15 +24,9 @@ class Digits(tfds.core.GeneratorBasedBuilder):
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description="Handwritten digits at a very low resolution.",
-            features=tfds.features.FeaturesDict(
-                {
-                    "image": tfds.features.Image(shape=(8, 8, 1)),
-                    "label": tfds.features.ClassLabel(num_classes=10),
-                }
-            ),
-            supervised_keys=("image", "label"),
+            **digit_images(8, 8, 1),
             homepage="https://scikit-learn.org/stable/datasets/toy_dataset.html",
-            citation=_CITATION,
+            citation=ALPAYDIN_1998,
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:

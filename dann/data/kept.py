@@ -24,7 +24,7 @@ def kept(
         arrays = make()
         beside = path.with_name(f"{path.stem}.{os.getpid()}.npz")
         try:
-            np.savez(beside, **arrays)
+            np.savez(beside, **arrays)  # pyright: ignore[reportArgumentType]
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)

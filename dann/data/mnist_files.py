@@ -2,6 +2,7 @@
 
 import tensorflow_datasets as tfds
 
+from dann.data.digit_images import digit_images
 from dann.data.mnist import find_mnist, read_mnist
 
 _CITATION = """
@@ -26,19 +27,13 @@ class MnistFiles(tfds.core.GeneratorBasedBuilder):
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description="Handwritten digits.",
-            features=tfds.features.FeaturesDict(
-                {
-                    "image": tfds.features.Image(shape=(28, 28, 1)),
-                    "label": tfds.features.ClassLabel(num_classes=10),
-                }
-            ),
-            supervised_keys=("image", "label"),
+            **digit_images(28, 28, 1),
             homepage="http://yann.lecun.com/exdb/mnist/",
             citation=_CITATION,
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        paths = find_mnist(dl_manager.manual_dir)
+        paths = find_mnist(str(dl_manager.manual_dir))
         return {split: self._generate_examples(paths, split) for split in ("train", "test")}
 
     def _generate_examples(self, paths, split):

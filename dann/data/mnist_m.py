@@ -12,6 +12,8 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 
+from dann.data.citations import GANIN_2016
+from dann.data.digit_images import digit_images
 from dann.data.mnist import FILES, find_mnist, read_mnist
 
 _MNIST_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
@@ -32,15 +34,7 @@ _DIGESTS = {
     ),
 }
 
-_CITATION = """
-@article{ganin2016domain,
-  title={Domain-Adversarial Training of Neural Networks},
-  author={Ganin, Yaroslav and Ustinova, Evgeniya and Ajakan, Hana and Germain, Pascal and
-          Larochelle, Hugo and Laviolette, Fran{\\c{c}}ois and Marchand, Mario and
-          Lempitsky, Victor},
-  journal={Journal of Machine Learning Research},
-  volume={17}, number={59}, pages={1--35}, year={2016}
-}
+_ARBELAEZ_2011 = """
 @article{arbelaez2011contour,
   title={Contour Detection and Hierarchical Image Segmentation},
   author={Arbelaez, Pablo and Maire, Michael and Fowlkes, Charless and Malik, Jitendra},
@@ -74,15 +68,9 @@ class MnistM(tfds.core.GeneratorBasedBuilder):
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description="MNIST digits blended over crops of BSDS500 photos, |crop - digit|.",
-            features=tfds.features.FeaturesDict(
-                {
-                    "image": tfds.features.Image(shape=(28, 28, 3)),
-                    "label": tfds.features.ClassLabel(num_classes=10),
-                }
-            ),
-            supervised_keys=("image", "label"),
+            **digit_images(28, 28, 3),
             homepage="https://jmlr.org/papers/v17/15-239.html",
-            citation=_CITATION,
+            citation=GANIN_2016 + _ARBELAEZ_2011,
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:

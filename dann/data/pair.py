@@ -173,7 +173,7 @@ def _check_alike(source, other, domain):
         )
 
 
-def _count(examples):
+def _count(examples) -> Any:
     if isinstance(examples, tf.data.Dataset):
         size = int(examples.cardinality())
         return None if size < 0 else size

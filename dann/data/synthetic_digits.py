@@ -8,6 +8,9 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
+from dann.data.citations import GANIN_2016
+from dann.data.digit_images import digit_images
+
 _SIZE = 32
 _SCALE = 2  # ink is drawn larger, so that turning and scaling leave no jagged edges
 _EM = 64
@@ -24,16 +27,6 @@ _FONTS = (
     *(f"STIXGeneral{style}" for style in ("", "Bol", "Italic", "BolIta")),
     *("cmb10", "cmr10", "cmss10", "cmti10", "cmtt10"),
 )
-_CITATION = """
-@article{ganin2016domain,
-  title={Domain-Adversarial Training of Neural Networks},
-  author={Ganin, Yaroslav and Ustinova, Evgeniya and Ajakan, Hana and Germain, Pascal and
-          Larochelle, Hugo and Laviolette, Fran{\\c{c}}ois and Marchand, Mario and
-          Lempitsky, Victor},
-  journal={Journal of Machine Learning Research},
-  volume={17}, number={59}, pages={1--35}, year={2016}
-}
-"""
 
 
 class SyntheticDigits(tfds.core.GeneratorBasedBuilder):
@@ -61,15 +54,9 @@ class SyntheticDigits(tfds.core.GeneratorBasedBuilder):
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description="Printed numbers; the label is the digit in the middle.",
-            features=tfds.features.FeaturesDict(
-                {
-                    "image": tfds.features.Image(shape=(_SIZE, _SIZE, 3)),
-                    "label": tfds.features.ClassLabel(num_classes=10),
-                }
-            ),
-            supervised_keys=("image", "label"),
+            **digit_images(_SIZE, _SIZE, 3),
             homepage="https://jmlr.org/papers/v17/15-239.html",
-            citation=_CITATION,
+            citation=GANIN_2016,
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:

@@ -10,6 +10,8 @@ import numpy as np
 import tensorflow_datasets as tfds
 from sklearn.datasets import load_svmlight_file
 
+from dann.data.digit_images import digit_images
+
 _URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 _LIBSVM = {"train": "usps.bz2", "test": "usps.t.bz2"}
 _MD5 = {"train": "ec16c51db3855ca6c91edd34d0e9b197", "test": "8ea070ee2aca1ac39742fdd1ef5ed118"}
@@ -46,13 +48,7 @@ class Usps(tfds.core.GeneratorBasedBuilder):
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description="Handwritten digits from the zip codes on envelopes.",
-            features=tfds.features.FeaturesDict(
-                {
-                    "image": tfds.features.Image(shape=(_SIZE, _SIZE, 1)),
-                    "label": tfds.features.ClassLabel(num_classes=10),
-                }
-            ),
-            supervised_keys=("image", "label"),
+            **digit_images(_SIZE, _SIZE, 1),
             homepage="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
             citation=_CITATION,
         )

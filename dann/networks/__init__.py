@@ -1,8 +1,22 @@
 """Backbones and heads as functional models."""
 
+from dann.networks.application import application_backbone
 from dann.networks.cnn import cnn_backbone
+from dann.networks.gtsrb import gtsrb_backbone
 from dann.networks.heads import domain_head, label_head
 from dann.networks.mlp import mlp_backbone
 from dann.networks.mnist import mnist_backbone
+from dann.networks.svhn import svhn_backbone
+from dann.networks.time_series import time_series_backbone
 
-__all__ = ["cnn_backbone", "domain_head", "label_head", "mlp_backbone", "mnist_backbone"]
+__all__ = [
+    "application_backbone",
+    "cnn_backbone",
+    "domain_head",
+    "gtsrb_backbone",
+    "label_head",
+    "mlp_backbone",
+    "mnist_backbone",
+    "svhn_backbone",
+    "time_series_backbone",
+]

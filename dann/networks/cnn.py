@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
+from dann.networks.input_shape import check_input_shape
 from dann.networks.rescaling import rescale
 
 
@@ -32,8 +33,13 @@ def cnn_backbone(
     Returns:
         A functional model from images `(batch, height, width, channels)`, integer or float, to
         features `(batch, units)`.
+
+    Raises:
+        ValueError: If the inputs are no images or too small.
     """
-    inputs = keras.Input(tuple(input_shape), name="images")
+    least = 2 ** len(filters)
+    shape = check_input_shape("cnn_backbone", input_shape, height=least, width=least, channels=1)
+    inputs = keras.Input(shape, name="images")
     x = rescale(input_range)(inputs)
     for channels in filters:
         x = layers.Conv2D(channels, 3, padding="same", use_bias=False)(x)

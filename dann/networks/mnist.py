@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
+from dann.networks.input_shape import check_input_shape
 from dann.networks.rescaling import rescale
 
 
@@ -27,10 +28,14 @@ def mnist_backbone(
         A functional model from images `(batch, height, width, channels)`, integer or float, to
         features `(batch, num_features)`.
 
+    Raises:
+        ValueError: If the inputs are no images or too small.
+
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
-    inputs = keras.Input(tuple(input_shape), name="images")
+    shape = check_input_shape("mnist_backbone", input_shape, height=16, width=16, channels=1)
+    inputs = keras.Input(shape, name="images")
     x = rescale(input_range)(inputs)
     x = layers.Conv2D(32, 5, activation="relu")(x)
     x = layers.MaxPooling2D()(x)

@@ -115,7 +115,11 @@ def read_results(path: str | pathlib.Path) -> list[Result]:
                 f"{path} must have the columns {[field.name for field in fields]}. "
                 f"Received: {rows.fieldnames}"
             )
-        return [Result(**{f.name: _parsed(row[f.name], f.type) for f in fields}) for row in rows]
+        return [_result({f.name: _parsed(row[f.name], f.type) for f in fields}) for row in rows]
+
+
+def _result(values: dict[str, Any]) -> Result:
+    return Result(**values)
 
 
 def _parsed(text, kind: Any):

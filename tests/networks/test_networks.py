@@ -2,7 +2,18 @@ import keras
 import numpy as np
 import pytest
 
-from dann.networks import cnn_backbone, domain_head, label_head, mlp_backbone, mnist_backbone
+import dann.networks
+from dann.networks import (
+    application_backbone,
+    cnn_backbone,
+    domain_head,
+    gtsrb_backbone,
+    label_head,
+    mlp_backbone,
+    mnist_backbone,
+    svhn_backbone,
+    time_series_backbone,
+)
 
 NETWORKS = {
     "mnist": (lambda: mnist_backbone((28, 28, 3)), (28, 28, 3), 768),
@@ -11,11 +22,28 @@ NETWORKS = {
         (16, 16, 1),
         6,
     ),
+    "svhn": (svhn_backbone, (32, 32, 3), 128),
+    "gtsrb": (gtsrb_backbone, (40, 40, 3), 1024),
+    "application": (
+        lambda: application_backbone((32, 32, 3), "MobileNet", alpha=0.25),
+        (32, 32, 3),
+        256,
+    ),
+    "time_series": (
+        lambda: time_series_backbone((9, 2), filters=(4, 6), kernel_sizes=(3, 2), dropout=0.5),
+        (9, 2),
+        6,
+    ),
     "mlp": (lambda: mlp_backbone((5, 2), hidden_units=(4, 3), dropout=0.5), (5, 2), 3),
     "label_head": (lambda: label_head(6, 4, hidden_units=(5,), dropout=0.5), (6,), 4),
     "domain_head": (lambda: domain_head(6), (6,), 1),
 }
 each_network = pytest.mark.parametrize("name", NETWORKS)
+
+
+def test_no_network_is_forgotten():
+    names = {name.removesuffix("_backbone") for name in dann.networks.__all__}
+    assert set(NETWORKS) == names
 
 
 @each_network
@@ -43,6 +71,76 @@ def test_the_papers_mnist_architecture_has_the_papers_parameters():
     assert mnist_backbone().count_params() == (5 * 5 * 3 + 1) * 32 + (5 * 5 * 32 + 1) * 48
     assert label_head(768, 10).count_params() == 769 * 100 + 101 * 100 + 101 * 10
     assert domain_head(768).count_params() == 769 * 100 + 101
+
+
+def test_the_papers_svhn_architecture_has_the_papers_parameters():
+    # Convolutions 5x5: 3 to 64, 64 to 64 and 64 to 128 channels; figure 4b of the paper.
+    expected = (5 * 5 * 3 + 1) * 64 + (5 * 5 * 64 + 1) * 64 + (5 * 5 * 64 + 1) * 128
+    assert svhn_backbone().count_params() == expected
+    pools = [x for x in svhn_backbone().layers if isinstance(x, keras.layers.MaxPooling2D)]
+    assert [(x.pool_size, x.strides) for x in pools] == [((3, 3), (2, 2))] * 2
+
+
+def test_the_papers_traffic_sign_architecture_has_the_papers_parameters():
+    # Convolutions 5x5, 3x3 and 5x5 to 96, 144 and 256 channels; figure 4c of the paper.
+    expected = (5 * 5 * 3 + 1) * 96 + (3 * 3 * 96 + 1) * 144 + (5 * 5 * 144 + 1) * 256
+    assert gtsrb_backbone().count_params() == expected
+    pools = [x for x in gtsrb_backbone().layers if isinstance(x, keras.layers.MaxPooling2D)]
+    assert [(x.pool_size, x.strides) for x in pools] == [((2, 2), (2, 2))] * 3
+
+
+def test_the_papers_time_series_architecture_has_the_papers_parameters():
+    # Convolutions of 8, 5 and 3 points to 128, 256 and 128 channels, four numbers a channel in
+    # batch normalization instead of a bias.
+    expected = 8 * 2 * 128 + 5 * 128 * 256 + 3 * 256 * 128 + 4 * (128 + 256 + 128)
+    assert time_series_backbone((20, 2)).count_params() == expected
+
+
+def test_a_time_series_network_takes_the_mean_over_time():
+    backbone = time_series_backbone((16, 1), filters=(3,), kernel_sizes=(1,))
+    series = np.random.default_rng(0).normal(size=(2, 16, 1)).astype("float32")
+    kernel = keras.ops.convert_to_numpy(backbone.layers[1].kernel)[0, 0]
+    normalised = series * kernel / np.sqrt(1 + 1e-3)  # mean 0 and variance 1 before training
+    expected = np.maximum(normalised, 0).mean(axis=1)
+    np.testing.assert_allclose(backbone.predict(series, verbose=0), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "message"),
+    [
+        (mnist_backbone, (64,), r"`mnist_backbone` takes inputs of shape \(height, width, chan"),
+        (mnist_backbone, (15, 28, 3), r"at least \(16, 16, 1\). Received: input_shape=\(15, 28, 3"),
+        (cnn_backbone, (28, 3), r"`cnn_backbone` .*. Received: input_shape=\(28, 3\)"),
+        (cnn_backbone, (7, 8, 3), r"at least \(8, 8, 1\). Received: input_shape=\(7, 8, 3\)"),
+        (svhn_backbone, (28, 28, 3), r"`svhn_backbone` .* at least \(29, 29, 1\). Received"),
+        (gtsrb_backbone, (31, 40, 3), r"`gtsrb_backbone` .* at least \(32, 32, 1\). Received"),
+        (application_backbone, (64,), r"`ResNet50` takes inputs of shape \(height, width, chan"),
+        (time_series_backbone, (28, 28, 3), r"of shape \(time, channels\), .*=\(28, 28, 3\)"),
+        (time_series_backbone, (5,), r"of shape \(time, channels\), .* input_shape=\(5,\)"),
+        (time_series_backbone, (None, 2), r"of shape \(time, channels\), .*=\(None, 2\)"),
+    ],
+)
+def test_inputs_that_a_network_is_not_made_for_are_refused(make, shape, message):
+    with pytest.raises(ValueError, match=message):
+        make(shape)
+
+
+@pytest.mark.parametrize(
+    ("make", "least"),
+    [
+        (mnist_backbone, 16),
+        (svhn_backbone, 29),
+        (gtsrb_backbone, 32),
+        (lambda shape: cnn_backbone(shape, filters=(2, 2)), 4),
+    ],
+)
+def test_the_smallest_images_that_are_let_in_leave_features(make, least):
+    assert make((least, least, 1)).output_shape[-1] > 0
+
+
+def test_a_time_series_network_needs_a_kernel_size_for_each_stage():
+    with pytest.raises(ValueError, match=r"one number for each stage.*kernel_sizes=\(3,\)"):
+        time_series_backbone((9, 2), filters=(4, 4), kernel_sizes=(3,))
 
 
 @pytest.mark.parametrize(("input_range", "pixels"), [((0, 255), [0, 255]), ((-1, 3), [-1, 3])])
