@@ -1,7 +1,7 @@
 """Runs experiments over seeds and writes their table.
 
 python scripts/reproduce.py paths.data_dir=...                    what docs/results.md shows
-python scripts/reproduce.py experiments=[usps_to_mnist] seeds=[0] 'overrides=["trainer.steps=1000"]'
+python scripts/reproduce.py seeds=[0] 'overrides=["trainer.steps=1000"]' results=short.csv
 python scripts/reproduce.py jobs=2 paths.data_dir=...             two processes at a time
 
 A run that is in the table, or whose directory is there, is not run again while its settings are the
@@ -27,7 +27,11 @@ def main(cfg):
     reproduction = Reproduction(cfg, TRAIN, *digests)
     yield
 
-    failed = reproduction.run()
+    try:
+        failed = reproduction.run()
+    except KeyboardInterrupt:
+        print("Interrupted: the same command goes on where this stopped", file=sys.stderr)
+        sys.exit(130)
     if failed:
         sys.exit(f"error: these failed, as their logs tell: {', '.join(failed)}")
 

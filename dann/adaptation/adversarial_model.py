@@ -160,7 +160,7 @@ class AdversarialModel(keras.Model):
         """Returns the terms that are added to the label loss, scalars by name.
 
         Args:
-            y: Source labels.
+            y: Source labels, and after them those of the labelled target if there is one.
             outputs: What `call` returned for a pair.
         """
         return {}

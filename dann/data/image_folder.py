@@ -41,7 +41,7 @@ def image_folder(
 
     Every image is decoded once beforehand, so that a broken one is told at the start. How it comes
     to its size: see `dann.data.ImageFiles`. The target's labels serve the test and oracles alone,
-    and have no say in how it is split.
+    and its split is drawn without a look at them.
 
     Args:
         root: Folder of the data set.

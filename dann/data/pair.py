@@ -1,5 +1,6 @@
 """Pairs of batches, one from each domain."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -205,13 +206,16 @@ def _batches(examples, domain, batch_size, shuffle, repeat, seed, balanced=False
 def _balanced(labels, shuffle, seed):
     """Indices without end, the classes in turn."""
     members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    turns = tf.data.Dataset.range(len(members))
-    streams = [tf.data.Dataset.from_tensor_slices(indices) for indices in members]
-    if shuffle:
-        turns = turns.shuffle(len(members), seed=seed)
-        streams = [part.shuffle(len(part), seed=seed) for part in streams]
-    streams = [stream.repeat() for stream in streams]
-    return tf.data.Dataset.choose_from_datasets(streams, turns.repeat())
+    rng = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
+    order = rng.permutation if shuffle else np.asarray
+
+    def draw():
+        streams = [itertools.chain.from_iterable(map(order, itertools.repeat(m))) for m in members]
+        while True:
+            for turn in order(np.arange(len(members))):
+                yield next(streams[turn])
+
+    return tf.data.Dataset.from_generator(draw, output_signature=tf.TensorSpec((), tf.int64))
 
 
 def gather(examples: Any) -> Any:

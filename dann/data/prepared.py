@@ -37,9 +37,10 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
         raise ValueError(f"{stem} has the configurations {configs}. Received: {name}")
     folder = pathlib.Path(cache_dir).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
-    builder = builder_class(data_dir=folder, config=config or None)
-    # Two processes that prepare one data set would remove each other's files.
-    with filelock.FileLock(folder / f"{builder.name}.lock"):
+    # Two processes that prepare one data set would remove each other's files; one that waited must
+    # read what the other wrote.
+    with filelock.FileLock(folder / f"{builder_class.name}.lock"):
+        builder = builder_class(data_dir=folder, config=config or None)
         if not builder.data_path.exists():
             print(f"Preparing {builder.name}, once, in {builder.data_path}", flush=True)
             tfds.disable_progress_bar()

@@ -47,8 +47,8 @@ def tfds_pair(
         source_split: Split of the source to train on, in TFDS's notation, such as `train[:80%]`.
         source_test_split: Split of the source to test on.
         target_split: Split of the target to train on, without its labels.
-        target_test_split: Split of the target to test on. No test split may overlap the split of
-            the same data set that is trained on.
+        target_test_split: Split of the target to test on. No test split may overlap what is trained
+            on.
         cache_dir: Where prepared data sets are kept.
         data_dir: Where raw files lie that need not be downloaded.
         source_name: What to call the source. Defaults to its data set's name.
@@ -59,12 +59,13 @@ def tfds_pair(
             sets are not of labelled images or their classes differ, or a size is missing.
     """
     builders = {name: prepared(name, cache_dir, data_dir) for name in (source, target)}
-    for name, train, test in (
-        (source, source_split, source_test_split),
-        (target, target_split, target_test_split),
-    ):
-        _check_labelled_images(name, builders[name].info)
-        _check_disjoint(name, builders[name].info, train, test)
+    for name, builder in builders.items():
+        _check_labelled_images(name, builder.info)
+    of_source, of_target = builders[source], builders[target]
+    _check_disjoint(
+        [(of_source, source_split), (of_target, target_split)],
+        [(of_source, source_test_split), (of_target, target_test_split)],
+    )
     size, channels = _common_form(builders, image_size, channels)
     names = _class_names(builders[source])
     order = _matched(source, names, target, _class_names(builders[target]))
@@ -115,22 +116,33 @@ def _check_labelled_images(name, info):
         )
 
 
-def _check_disjoint(name, info, train, test):
-    """Refuses a test split with examples of the split that is trained on."""
-    if train != test and train.isidentifier() and test.isidentifier():
-        return  # two whole splits
-    ranges = {}
-    for split in (train, test):
-        for part in tfds.core.ReadInstruction.from_spec(split).to_absolute(info.splits):
-            end = part.to or info.splits[part.splitname].num_examples
-            ranges.setdefault(part.splitname, []).append((part.from_ or 0, end, split))
-    for parts in map(sorted, ranges.values()):
-        for (_, end, split), (start, _, other) in itertools.pairwise(parts):
-            if start < end:
-                raise ValueError(
-                    f"The test split of {name} must not overlap what is trained on. "
-                    f"Received: {split!r} and {other!r}"
-                )
+def _check_disjoint(train, test):
+    """Refuses a test split with examples that are trained on, in whichever role.
+
+    Both are lists of a builder and the split of it.
+    """
+    for (builder, split), (other, test_split) in itertools.product(train, test):
+        if builder.data_path == other.data_path:
+            parts = itertools.product(_ranges(builder, split), _ranges(other, test_split))
+            for (name, start, end), (test_name, test_start, test_end) in parts:
+                if name == test_name and max(start, test_start) < min(end, test_end):
+                    raise ValueError(
+                        f"The test split of {builder.info.full_name} must not overlap what is "
+                        f"trained on. Received: {split!r} and {test_split!r}"
+                    )
+
+
+def _ranges(builder, split):
+    """Name, start and end of the stretches of whole splits that `split` is made of."""
+    splits = builder.info.splits
+    if not splits:  # mocked: nothing is known of them
+        return [(split, 0, 1)]
+    parts = tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
+    sizes = {name: info.num_examples for name, info in splits.items()}
+    return [
+        (part.splitname, part.from_ or 0, sizes[part.splitname] if part.to is None else part.to)
+        for part in parts
+    ]
 
 
 def _common_form(builders: dict[str, Any], image_size, channels):

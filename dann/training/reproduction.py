@@ -27,7 +27,9 @@ class Reproduction:
         digest_of_run: From a run's directory to the same, or `None` if the run is not finished.
 
     Raises:
-        ValueError: If `jobs` is below 1 or the results file is not one.
+        PermissionError: If the results cannot be written.
+        ValueError: If `jobs` is below 1, or the results file is not one or holds results of the
+            same experiment and method with other settings.
     """
 
     def __init__(
@@ -49,6 +51,21 @@ class Reproduction:
             for method in settings.methods
         }
         self.results = read_results(self.csv)
+        self._check_settings()
+        self.csv.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.csv.parent, os.W_OK):
+            raise PermissionError(f"Results cannot be written. Received: results={self.csv}")
+
+    def _check_settings(self):
+        """One row of the table never mixes settings, and no run takes the place of another's."""
+        for result in self.results:
+            key = result.experiment, result.method
+            if self.digests.get(key, result.settings) != result.settings:
+                raise ValueError(
+                    f"{self.csv} holds results of {' '.join(key)} with other settings; give "
+                    f"another file, results=..., or take those lines out. Received: settings "
+                    f"{self.digests[key]} beside {result.settings}"
+                )
 
     def run(self) -> list[str]:
         """Runs what is missing, and writes the results after each experiment and method.

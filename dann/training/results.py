@@ -208,6 +208,8 @@ def _gap_closed(method, means):
     if method in ("source_only", "target_only") or not {"source_only", "target_only"} <= set(means):
         return ""
     gap = means["target_only"] - means["source_only"]
+    if gap <= 0:
+        return ""
     return f"{(means[method] - means['source_only']) / gap:.1%}"
 
 

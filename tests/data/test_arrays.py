@@ -29,9 +29,24 @@ def inputs_of(domains):
 @pytest.mark.parametrize(("share", "held_out"), [(0.2, 10), (0.001, 1), (0.999, 49)])
 def test_the_parts_of_a_hold_out_are_disjoint_and_complete(labels, share, held_out):
     train, test = hold_out(50, share, 0, labels)
-    assert len(test) == held_out
+    classes = 1 if labels is None else len(np.unique(labels))
+    assert len(test) == min(held_out, 50 - classes)
     np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(50))
     np.testing.assert_array_equal(train, np.sort(train))
+
+
+@pytest.mark.parametrize("sizes", [[500, 20, 1], [500, 2, 1], [3, 1, 1], [2, 2, 2]])
+def test_no_class_vanishes_from_what_is_trained_on(sizes):
+    labels = np.repeat(np.arange(3), sizes)
+    for seed in range(60):
+        train, test = hold_out(len(labels), 0.2, seed, labels)
+        assert len(np.unique(labels[train])) == 3
+        assert len(test) > 0
+
+
+def test_classes_of_one_example_each_cannot_be_held_out():
+    with pytest.raises(ValueError, match="a class of at least 2. Received: 3 examples of 3"):
+        hold_out(3, 0.5, 0, np.arange(3))
 
 
 def test_a_seed_sets_the_hold_out_and_another_changes_it():

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -31,6 +34,13 @@ def test_two_data_sets_become_a_pair_with_what_their_builders_hold(cache):
         examples = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
         np.testing.assert_array_equal(images, examples["image"])
         np.testing.assert_array_equal(labels, examples["label"])
+
+
+@pytest.mark.slow  # two processes that import TensorFlow
+def test_two_processes_prepare_one_data_set_at_once(tmp_path):
+    code = f"import dann; dann.data.tfds_pair('digits', 'digits', cache_dir={str(tmp_path)!r})"
+    both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
 
 
 def test_what_was_decoded_once_is_read_again_alike(cache):
@@ -69,10 +79,20 @@ def test_the_papers_data_sets_run_on_mocked_data(cache):
         ({"target_test_split": "tset"}, "Unknown split 'tset'"),
         (
             {"target_test_split": "train[:10%]"},
-            "split of chalk_digits/photo must not overlap.*Received: 'train.:10%.' and 'train'",
+            "chalk_digits/photo/1.0.0 must not overlap.*Received: 'train' and 'train.:10%.'",
         ),
-        ({"source_test_split": "train"}, "test split of chalk_digits/black must not overlap"),
-        ({"source_split": "train+test"}, "must not overlap.*Received: 'test' and 'train.test'"),
+        ({"source_test_split": "train"}, "test split of chalk_digits/black/1.0.0 must not overlap"),
+        ({"target_split": "all"}, "must not overlap.*Received: 'all' and 'test'"),
+        (
+            {
+                "target": "chalk_digits/black",
+                "source_split": "test",
+                "source_test_split": "train",
+                "target_test_split": "test[:50%]",
+            },
+            "must not overlap.*Received: 'test' and 'test.:50%.'",
+        ),
+        ({"source_split": "train+test"}, "must not overlap.*Received: 'train.test' and 'test'"),
         ({"channels": 2}, "`channels` 1 or 3. Received: .*channels=2"),
         ({"image_size": 0}, "`image_size` above 0.*Received: image_size=0"),
         ({"image_size": [1, 2, 3]}, r"Received: image_size=\[1, 2, 3\]"),

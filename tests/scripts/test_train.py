@@ -157,7 +157,7 @@ IMPOSSIBLE = {
     "trainer.batch_size=9000": "must fill a batch of 9000",
     "data=tfds data.source=mnst data.target=usps": "such as ['mnist'",
     "target_labelled=900": "no more than there are. Received: 900 of each class",
-    "augmentation=affine augmentation.source.0.factor=2": "height_factor",
+    "augmentation=affine augmentation.source.0.height_factor=3": "in the range [-1.0, 1.0]",
     "network=time_series": "time_series",
 }
 

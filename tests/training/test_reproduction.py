@@ -95,11 +95,14 @@ def test_a_finished_run_that_an_interruption_kept_from_the_table_is_taken_up(rep
     assert len(read_results(tmp_path / "docs/results.csv")) == 1
 
 
-def test_other_settings_are_run_anew_and_replace_the_row(reproduce, tmp_path):
+def test_other_settings_are_not_mixed_into_a_table(reproduce, tmp_path):
     reproduce(seeds=[0]).run()
-    reproduce(seeds=[0], overrides=["digest=second"]).run()
-    assert len(calls(tmp_path)) == 2
-    assert [r.settings for r in read_results(tmp_path / "docs/results.csv")] == ["second"]
+    before = (tmp_path / "docs/results.csv").read_text()
+    with pytest.raises(ValueError, match="a_to_b dann with other settings.*second beside first"):
+        reproduce(seeds=[1], overrides=["digest=second"])
+    assert (tmp_path / "docs/results.csv").read_text() == before
+    reproduce(seeds=[1], overrides=["digest=second"], results="other.csv").run()
+    assert [r.settings for r in read_results(tmp_path / "other.csv")] == ["second"]
 
 
 def test_a_run_that_fails_takes_nothing_with_it_and_is_named(reproduce, tmp_path):

@@ -74,9 +74,10 @@ def test_the_page_tells_mean_spread_and_share_of_the_gap():
     assert "Hardware: a machine, 2 cores." in page
 
 
-def test_without_both_ends_no_gap_is_told():
-    _, rows = page_rows([RUN, variant(method="source_only")])
-    assert [row["gap closed"] for row in rows] == ["", ""]
+@pytest.mark.parametrize("others", [["source_only"], ["source_only", "target_only"]])
+def test_without_a_gap_none_is_told(others):
+    _, rows = page_rows([RUN, *(variant(method=other) for other in others)])
+    assert {row["gap closed"] for row in rows} == {""}
 
 
 def test_the_page_tells_when_the_bar_was_first_passed():
