@@ -104,6 +104,9 @@ def test_a_saved_model_goes_on_exactly_alike(name, precision, tmp_path):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="Keras' TensorBoard writes with TensorFlow"
+)
 @pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
 def test_callbacks_find_both_learning_rates(precision, tmp_path):
     keras.config.set_dtype_policy(precision)
