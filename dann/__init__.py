@@ -5,7 +5,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dann import adaptation, data, gradients, layers, networks, schedules, training
+    from dann import adaptation, autodiff, data, gradients, layers, networks, schedules, training
     from dann.adaptation import DANN, AdversarialModel, SourceOnly, TargetOnly
 
 __version__ = "0.1.0"
@@ -16,6 +16,7 @@ __all__ = [
     "SourceOnly",
     "TargetOnly",
     "adaptation",
+    "autodiff",
     "data",
     "gradients",
     "layers",

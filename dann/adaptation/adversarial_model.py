@@ -1,14 +1,17 @@
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
+from dann.adaptation.regularizer import Regularizer, check_regularizers
 from dann.layers import GradientReversal
 from dann.networks import label_head as build_label_head
 from dann.schedules import StrengthSchedule
 
 PASSES = ("joint", "separate")
+PARTS = ("source", "target", "target_labelled")  # of a pair, in the order of a joint pass
 
 
 class AdversarialModel(keras.Model):
@@ -28,7 +31,11 @@ class AdversarialModel(keras.Model):
     training. Their labels follow the source's in the labels, and their loss joins the label loss.
 
     A method overrides `adversary`, which runs its additional networks, and `adversarial_losses`,
-    which names the terms that are added to the label loss.
+    which names the terms that are added to the label loss. One that needs the target's logits sets
+    `classifies_target`; one that weighs the labels overrides `label_loss`.
+
+    Regularizers, such as `dann.adaptation.MCC`, join any method: each adds its weight times its
+    loss, and logs the loss under its name.
 
     Args:
         backbone: Functional model from inputs to features `(batch, num_features)`.
@@ -44,12 +51,16 @@ class AdversarialModel(keras.Model):
         augmentation: Keras layers, one or a list, under `"source"` and `"target"`; either may be
             missing. They change the images of that domain in training alone and are no part of
             `classifier`. Defaults to `None`.
+        regularizers: Objects of `dann.adaptation.Regularizer`. Defaults to none.
 
     Raises:
-        ValueError: If the parts do not fit each other, or `passes` or a domain is unknown.
+        TypeError: If a regularizer is none.
+        ValueError: If the parts do not fit each other, `passes` or a domain is unknown, or two
+            regularizers have one name.
     """
 
     oracle = False  # whether what it takes for the source is the labelled target
+    classifies_target = False  # whether the label head runs on the target too in training
 
     def __init__(
         self,
@@ -60,6 +71,7 @@ class AdversarialModel(keras.Model):
         way: str = "override",
         passes: str = "joint",
         augmentation: dict[str, Any] | None = None,
+        regularizers: Sequence[Regularizer] = (),
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -73,12 +85,18 @@ class AdversarialModel(keras.Model):
         self.num_classes = self.label_head.output_shape[-1]
         logits = self.label_head(backbone.output)
         self.classifier = keras.Model(backbone.input, logits, name="classifier")
+        self.regularizers = check_regularizers(regularizers)
         self.reversal = None
-        self.trackers = {"label/loss": keras.metrics.Mean(name="label/loss")}
+        self.trackers = {}
+        self.track("label/loss", *(f"{r.name}/loss" for r in self.regularizers))
         if strength is not None:
             self.reversal = GradientReversal(strength, way=way, name="reversal")
-            self.trackers["strength"] = keras.metrics.Mean(name="strength")
+            self.track("strength")
         self.built = True
+
+    def track(self, *names: str) -> None:
+        """Logs the mean over an epoch of what is known by these names; see `adversarial_losses`."""
+        self.trackers.update({name: keras.metrics.Mean(name=name) for name in names})
 
     def _fitting_label_head(self, label_head, num_classes):
         if label_head is None:
@@ -111,44 +129,47 @@ class AdversarialModel(keras.Model):
         if not is_pair(inputs):
             return self.classifier(inputs, training=training)
         features = self.extract(self.augment(inputs, training), training)
-        source, labelled = features["source"], features["source"]
-        if "target_labelled" in features:
-            labelled = ops.concatenate([source, features["target_labelled"]])
-        label = self.label_head(labelled, training=training)
-        of_source = label[: ops.shape(source)[0]]
-        return {"label": label, **self.adversary(source, features["target"], of_source, training)}
+        logits = self.classify(features, training)
+        labelled = [logits[name] for name in PARTS if name in logits and name != "target"]
+        outputs = {f"{domain}/logits": part for domain, part in logits.items()}
+        return {
+            "label": ops.concatenate(labelled),
+            **outputs,
+            **self.adversary(features, logits, training),
+        }
 
     def augment(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the inputs of each domain as its augmentation changes them in training."""
         if not (training and self.augmentation):
             return inputs
         changed = {}
-        for name, images in inputs.items():
+        for name in _parts(inputs):
             of_source = name == "source" and not self.oracle
             layer = self.augmentation.get("source" if of_source else "target")
-            images = ops.cast(images, self.compute_dtype)
+            images = ops.cast(inputs[name], self.compute_dtype)
             changed[name] = images if layer is None else layer(images, training=True)
-        return changed
+        return {**inputs, **changed}
 
     def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of every part of a pair, by the same names."""
-        names = sorted(inputs)  # source, target, target_labelled
+        parts = {name: inputs[name] for name in _parts(inputs)}
         if self.passes == "separate":
-            return {name: self.backbone(inputs[name], training=training) for name in names}
-        features = self.backbone(ops.concatenate([inputs[n] for n in names]), training=training)
-        ends = list(itertools.accumulate(ops.shape(inputs[name])[0] for name in names))
-        return {
-            name: features[start:end]
-            for name, start, end in zip(names, [0, *ends], ends, strict=False)
-        }
+            return {name: self.backbone(part, training=training) for name, part in parts.items()}
+        return _in_one_pass(self.backbone, parts, training)
 
-    def adversary(self, source: Any, target: Any, label: Any, training: bool) -> dict[str, Any]:
+    def classify(self, features: dict, training: bool) -> dict[str, Any]:
+        """Returns the logits of the parts that the method classifies, by name, in one pass."""
+        target_too = self.classifies_target or any(r.classifies_target for r in self.regularizers)
+        chosen = {k: v for k, v in features.items() if k != "target" or target_too}
+        return _in_one_pass(self.label_head, chosen, training)
+
+    def adversary(self, features: dict, logits: dict, training: bool) -> dict[str, Any]:
         """Runs the networks that the method adds.
 
         Args:
-            source: Source features `(batch, num_features)`.
-            target: Target features `(batch, num_features)`.
-            label: Logits of the source `(batch, num_classes)`.
+            features: Features `(batch, num_features)` by domain, `"source"` and `"target"`.
+            logits: Logits `(batch, num_classes)` by domain; those of the target only where
+                `classifies_target` is set.
             training: Whether this is a training step.
 
         Returns:
@@ -156,25 +177,42 @@ class AdversarialModel(keras.Model):
         """
         return {}
 
-    def adversarial_losses(self, y: Any, outputs: dict[str, Any]) -> dict[str, Any]:
+    def adversarial_losses(self, x: dict, y: Any, outputs: dict[str, Any]) -> dict[str, Any]:
         """Returns the terms that are added to the label loss, scalars by name.
 
+        A term is logged where its name was given to `track`.
+
         Args:
+            x: The pair of inputs.
             y: Source labels, and after them those of the labelled target if there is one.
-            outputs: What `call` returned for a pair.
+            outputs: What `adversary` returned, and `"source/logits"`, `"target/logits"` as far as
+                the method classifies them.
         """
         return {}
+
+    def label_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
+        """Returns the compiled loss of `outputs["label"]`, a scalar."""
+        return super().compute_loss(x, y, outputs["label"], sample_weight, training=training)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if not isinstance(y_pred, dict):
             if training:
                 self._accept_plain_training()
             return super().compute_loss(x, y, y_pred, sample_weight, training=training)
-        label_loss = super().compute_loss(x, y, y_pred["label"], sample_weight, training=training)
-        self.trackers["label/loss"].update_state(label_loss)
+        terms = {
+            "label/loss": self.label_loss(x, y, y_pred, sample_weight, training),
+            **self.adversarial_losses(x, y, y_pred),
+        }
+        for name, term in terms.items():
+            if name in self.trackers:
+                self.trackers[name].update_state(term)
+        for regularizer in self.regularizers:
+            loss = regularizer.loss(self, x, y_pred)
+            self.trackers[f"{regularizer.name}/loss"].update_state(loss)
+            terms[regularizer.name] = regularizer.weight * loss
         if self.reversal is not None:
             self.trackers["strength"].update_state(self.reversal.strength)
-        return label_loss + sum(self.adversarial_losses(y, y_pred).values())
+        return sum(terms.values())
 
     def _accept_plain_training(self):
         raise ValueError(
@@ -197,6 +235,7 @@ class AdversarialModel(keras.Model):
             "label_head": self.label_head,
             "passes": self.passes,
             "augmentation": dict(self.augmentation),
+            "regularizers": self.regularizers,
         }
         if self.reversal is not None:
             reversal = self.reversal
@@ -210,7 +249,7 @@ class AdversarialModel(keras.Model):
         parts = {
             key: keras.saving.deserialize_keras_object(value)
             for key, value in config.items()
-            if isinstance(value, dict) and key != "dtype"
+            if isinstance(value, dict | list) and key != "dtype"
         }
         return cls(**{**config, **parts})
 
@@ -218,6 +257,18 @@ class AdversarialModel(keras.Model):
 def is_pair(inputs: Any) -> bool:
     """Whether `inputs` hold both domains."""
     return isinstance(inputs, dict) and {"source", "target"} <= set(inputs)
+
+
+def _parts(inputs):
+    return [name for name in PARTS if name in inputs]
+
+
+def _in_one_pass(network, parts, training):
+    outputs = network(ops.concatenate(list(parts.values())), training=training)
+    ends = list(itertools.accumulate(ops.shape(part)[0] for part in parts.values()))
+    return {
+        name: outputs[start:end] for name, start, end in zip(parts, [0, *ends], ends, strict=False)
+    }
 
 
 def _as_layers(augmentation):

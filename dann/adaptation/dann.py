@@ -37,6 +37,7 @@ class DANN(AdversarialModel):
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
         augmentation: Layers by domain; see `AdversarialModel`.
+        regularizers: Losses that join; see `AdversarialModel`.
 
     Raises:
         ValueError: If the parts do not fit each other, or `passes` is unknown.
@@ -75,20 +76,22 @@ class DANN(AdversarialModel):
             )
         self._domain_loss = keras.losses.BinaryCrossentropy(from_logits=True)
         accuracy = keras.metrics.BinaryAccuracy(name="domain/accuracy", threshold=0.0)
-        self.trackers["domain/loss"] = keras.metrics.Mean(name="domain/loss")
+        self.track("domain/loss")
         self.trackers["domain/accuracy"] = accuracy
 
-    def adversary(self, source, target, label, training):
-        features = self.reversal(ops.concatenate([source, target]), training=training)
+    def adversary(self, features, logits, training):
+        source, target = features["source"], features["target"]
+        reversed_features = self.reversal(ops.concatenate([source, target]), training=training)
         domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
-        return {"domain": domain, "logits": self.domain_head(features, training=training)}
+        return {
+            "domain": domain,
+            "domain/logits": self.domain_head(reversed_features, training=training),
+        }
 
-    def adversarial_losses(self, y, outputs):
-        domain, logits = outputs["domain"], outputs["logits"]
-        loss = self._domain_loss(domain, logits)
-        self.trackers["domain/loss"].update_state(loss)
+    def adversarial_losses(self, x, y, outputs):
+        domain, logits = outputs["domain"], outputs["domain/logits"]
         self.trackers["domain/accuracy"].update_state(domain, logits)
-        return {"domain/loss": loss}
+        return {"domain/loss": self._domain_loss(domain, logits)}
 
     def get_config(self):
         return {

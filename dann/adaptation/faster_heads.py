@@ -1,11 +1,11 @@
 """Heads that learn faster than the backbone."""
 
-import numbers
 from collections.abc import Sequence
 
 import keras
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.ranges import check_range
 from dann.schedules import Scaled
 
 
@@ -42,10 +42,7 @@ def faster_heads(
     Reference:
         - [Long et al., 2015](https://arxiv.org/abs/1502.02791), section 4.1.
     """
-    if not isinstance(factor, numbers.Real) or not 0 < factor < float("inf"):
-        raise ValueError(
-            f"Argument `factor` must be a finite number above 0. Received: factor={factor!r}"
-        )
+    factor = check_range("factor", factor, above=True)
     composed = (keras.optimizers.MultiOptimizer, keras.optimizers.LossScaleOptimizer)
     if isinstance(optimizer, composed):
         raise TypeError(

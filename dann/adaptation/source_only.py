@@ -20,9 +20,17 @@ class SourceOnly(AdversarialModel):
             `dann.networks.label_head`.
         passes: `"joint"` (default) or `"separate"`; it matters where there is a labelled target.
         augmentation: Layers by domain; see `AdversarialModel`.
+
+    Raises:
+        ValueError: If the parts do not fit each other, or there are regularizers.
     """
 
-    def __init__(self, backbone, num_classes=None, label_head=None, **kwargs):
+    def __init__(self, backbone, num_classes=None, label_head=None, regularizers=(), **kwargs):
+        if regularizers:
+            raise ValueError(
+                f"`{type(self).__name__}` leaves the unlabelled target alone, which regularizers "
+                f"learn from; give them to another method. Received: {regularizers}"
+            )
         super().__init__(backbone, num_classes, label_head, strength=None, **kwargs)
 
     def call(self, inputs, training=False):
@@ -30,8 +38,8 @@ class SourceOnly(AdversarialModel):
             return self.classifier(inputs, training=training)
         labelled = {name: part for name, part in inputs.items() if name != "target"}
         features = self.extract(self.augment(labelled, training), training)
-        features = ops.concatenate([features[name] for name in sorted(features)])
-        return {"label": self.label_head(features, training=training)}
+        logits = self.classify(features, training)
+        return {"label": ops.concatenate(list(logits.values()))}
 
     def _accept_plain_training(self):
         pass

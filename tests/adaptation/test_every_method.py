@@ -9,7 +9,7 @@ from scipy import special
 
 import dann
 import dann.adaptation
-from dann.adaptation import DANN, AdversarialModel, SourceOnly, TargetOnly
+from dann.adaptation import DANN, AdversarialModel, Regularizer, SourceOnly, TargetOnly
 from dann.networks import label_head, mlp_backbone
 from dann.schedules import GaninSchedule
 
@@ -40,8 +40,9 @@ def compiled(name, **kwargs):
 
 
 def test_no_method_is_forgotten():
-    public = {value for value in vars(dann.adaptation).values() if inspect.isclass(value)}
-    assert {type(make()) for make in METHODS.values()} == public - {AdversarialModel}
+    classes = {value for value in vars(dann.adaptation).values() if inspect.isclass(value)}
+    methods = {value for value in classes if issubclass(value, AdversarialModel)}
+    assert {type(make()) for make in METHODS.values()} == methods - {AdversarialModel}
 
 
 @each_method
@@ -246,3 +247,56 @@ def test_augmentation_comes_back_from_a_file(name, tmp_path):
 def test_augmentation_of_an_unknown_domain_is_refused():
     with pytest.raises(ValueError, match=r"under 'source' and 'target'. Received: \['both'\]"):
         DANN(backbone(), num_classes=3, augmentation={"both": []})
+
+
+@keras.saving.register_keras_serializable("tests")
+class MeanSquare(Regularizer):
+    """The mean square of the target's logits."""
+
+    name = "mean_square"
+
+    def loss(self, model, x, outputs):
+        return keras.ops.mean(keras.ops.square(outputs["target/logits"]))
+
+
+adapting = pytest.mark.parametrize(
+    "name", [name for name, make in METHODS.items() if not isinstance(make(), SourceOnly)]
+)
+
+
+@adapting
+def test_a_regularizer_adds_its_weight_times_its_loss(name, tmp_path):
+    model = METHODS[name](regularizers=[MeanSquare(weight=3.0)])
+    model.save(tmp_path / "model.keras")
+    model = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    model.compile(keras.optimizers.SGD(0.0))
+    logits = keras.ops.convert_to_numpy(model.classifier(INPUTS["target"])).astype("float64")
+    without = METHODS[name]()
+    without.compile(keras.optimizers.SGD(0.0))
+    without.set_weights(model.get_weights())
+    logs = model.train_on_batch(INPUTS, LABELS, return_dict=True)
+    plain = without.train_on_batch(INPUTS, LABELS, return_dict=True)
+    assert logs["mean_square/loss"] == pytest.approx(np.mean(logits**2), rel=1e-5)
+    assert logs["loss"] - plain["loss"] == pytest.approx(3 * np.mean(logits**2), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: DANN(backbone(), 3, regularizers=["mcc"]), TypeError, "Received: 'mcc'"),
+        (
+            lambda: DANN(backbone(), 3, regularizers=[MeanSquare(), MeanSquare(2.0)]),
+            ValueError,
+            "joins once. Received: .'mean_square', 'mean_square'.",
+        ),
+        (lambda: MeanSquare(-1), ValueError, "`weight` must be .* at least 0. Received: weight=-1"),
+        (
+            lambda: SourceOnly(backbone(), 3, regularizers=[MeanSquare()]),
+            ValueError,
+            "`SourceOnly` leaves the unlabelled target alone",
+        ),
+    ],
+)
+def test_regularizers_that_do_not_fit_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
