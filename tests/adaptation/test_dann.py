@@ -3,36 +3,30 @@
 import keras
 import numpy as np
 import pytest
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    linear,
+    linear_parts,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
 
 from dann.adaptation import DANN, SourceOnly
-from dann.networks import mlp_backbone
-
-RNG = np.random.default_rng(1)
-SOURCE = RNG.normal(size=(5, 3))
-TARGET = RNG.normal(size=(5, 3)) + 0.5
-LABELS = np.array([0, 1, 2, 1, 0])
-STRENGTH = 0.7
+from dann.networks import domain_head, label_head, mlp_backbone
 
 
 def linear_dann(way="override", passes="joint", strength=STRENGTH):
     """f = x A, c = f B, d = f w, without biases."""
-
-    def linear(inputs, outputs, name):
-        entry = keras.Input((inputs,))
-        return keras.Model(entry, keras.layers.Dense(outputs, use_bias=False)(entry), name=name)
-
-    model = DANN(
-        linear(3, 4, "backbone"),
-        label_head=linear(4, 3, "label_head"),
-        domain_head=linear(4, 1, "domain_head"),
-        strength=strength,
-        way=way,
-        passes=passes,
-    )
-    rng = np.random.default_rng(2)
-    for weight in model.trainable_weights:
-        weight.assign(rng.normal(size=weight.shape))
-    return model
+    head = linear(4, 1, "domain_head")
+    model = DANN(**linear_parts(), domain_head=head, strength=strength, way=way, passes=passes)
+    return with_random_weights(model)
 
 
 def expected(weights):
@@ -62,22 +56,17 @@ if keras.backend.backend() == "tensorflow":
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("passes", ["joint", "separate"])
-@pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
+@pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(way, passes, mode):
     model = linear_dann(way, passes)
-    before = [np.array(weight) for weight in model.trainable_weights]
-    model.compile(keras.optimizers.SGD(1.0), jit_compile=mode == "xla", run_eagerly=mode == "eager")
-    logs = model.fit(
-        {"source": SOURCE, "target": TARGET}, LABELS, batch_size=5, shuffle=False, verbose=0
-    ).history
-    label_loss, domain_loss, gradients = expected(before)
-    assert logs["label/loss"][0] == pytest.approx(label_loss, rel=1e-5)
-    assert logs["domain/loss"][0] == pytest.approx(domain_loss, rel=1e-5)
-    assert logs["loss"][0] == pytest.approx(label_loss + domain_loss, rel=1e-5)
-    assert logs["strength"][0] == pytest.approx(STRENGTH)
-    for weight, old, gradient in zip(model.trainable_weights, before, gradients, strict=True):
-        step = old - keras.ops.convert_to_numpy(weight)  # at learning rate 1
-        np.testing.assert_allclose(step, gradient, rtol=1e-4, atol=1e-6)
+    label_loss, domain_loss, gradients = expected(weights_of(model))
+    logs, slopes = step(model, mode)
+    assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
+    assert logs["domain/loss"] == pytest.approx(domain_loss, rel=1e-5)
+    assert logs["loss"] == pytest.approx(label_loss + domain_loss, rel=1e-5)
+    assert logs["strength"] == pytest.approx(STRENGTH)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_a_small_step_of_the_features_raises_the_domain_loss_and_one_of_the_head_lowers_it():
@@ -85,16 +74,14 @@ def test_a_small_step_of_the_features_raises_the_domain_loss_and_one_of_the_head
 
     def domain_loss(model):
         model.compile(keras.optimizers.SGD(0.0))
-        pair = {"source": SOURCE, "target": TARGET}
-        return model.evaluate(pair, LABELS, batch_size=5, verbose=0, return_dict=True)[
+        return model.evaluate(PAIR, LABELS, batch_size=5, verbose=0, return_dict=True)[
             "domain/loss"
         ]
 
     # Source labels weigh nothing, so that the features' step is the reversed one alone.
     moved = linear_dann()
     moved.compile(keras.optimizers.SGD(1e-2))
-    pair = {"source": SOURCE, "target": TARGET}
-    moved.fit(pair, LABELS, sample_weight=np.zeros(5), batch_size=5, shuffle=False, verbose=0)
+    moved.fit(PAIR, LABELS, sample_weight=np.zeros(5), batch_size=5, shuffle=False, verbose=0)
     before = domain_loss(linear_dann())
     features_only, head_only = linear_dann(), linear_dann()
     features_only.trainable_weights[0].assign(np.array(moved.trainable_weights[0]))
@@ -115,8 +102,7 @@ def test_strength_zero_trains_the_features_as_source_only_does():
         mine.assign(np.array(other))
     for model in (dann, source_only):
         model.compile(keras.optimizers.SGD(0.1))
-        pair = {"source": SOURCE, "target": TARGET}
-        model.fit(pair, LABELS, batch_size=5, epochs=3, shuffle=False, verbose=0)
+        model.fit(PAIR, LABELS, batch_size=5, epochs=3, shuffle=False, verbose=0)
     for mine, other in zip(source_only.trainable_weights, dann.trainable_weights, strict=False):
         np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
 
@@ -142,3 +128,13 @@ def test_the_discriminator_learns_which_domain_is_which():
     features = model.extract(pair, training=False)
     assert keras.ops.convert_to_numpy(model.domain_head(features["target"])).min() > 0
     assert keras.ops.convert_to_numpy(model.domain_head(features["source"])).max() < 0
+
+
+def test_it_adapts_where_the_best_source_classifier_fails():
+    model = DANN(
+        linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=()),
+        domain_head=domain_head(2, hidden_units=(16,)),
+    )
+    assert source_only_accuracies().mean() < 0.55
+    assert target_accuracies(model).mean() > 0.95
