@@ -13,6 +13,7 @@ from dann.data.mnist_m import MnistM
 from dann.data.mnist_pair import mnist_to_mnist_m
 from dann.data.npz import npz
 from dann.data.pair import pair
+from dann.data.several_sources import several_sources
 from dann.data.synthetic_digits import SyntheticDigits
 from dann.data.tfds_pair import tfds_pair
 from dann.data.usps import Usps
@@ -33,5 +34,6 @@ __all__ = [
     "mnist_to_mnist_m",
     "npz",
     "pair",
+    "several_sources",
     "tfds_pair",
 ]

@@ -33,6 +33,8 @@ class DomainPair:
         target_labelled: Inputs and labels of the few target examples that may be learnt from, for
             semi-supervised training. Defaults to `None`.
         balanced: Whether training draws the source's classes in equal parts. Defaults to `False`.
+        source_domain: Where the source is several domains, the number of each training example's,
+            `(n,)`; see `dann.data.several_sources`. Defaults to `None`.
 
     Raises:
         ValueError: If a part is empty, shapes or types differ, or a label is out of range.
@@ -49,6 +51,7 @@ class DomainPair:
     target_train_labels: np.ndarray | None = None
     target_labelled: tuple[Any, np.ndarray] | None = None
     balanced: bool = False
+    source_domain: np.ndarray | None = None
 
     def __post_init__(self):
         labelled = {
@@ -65,6 +68,8 @@ class DomainPair:
             check_labels(labels, self.num_classes, f"{part} set")
         if self.target_train_labels is not None:
             self._check_count("target train", self.target_train, self.target_train_labels)
+        if self.source_domain is not None:
+            self._check_count("source domain", self.source_train[0], self.source_domain)
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(
                 f"`class_names` must name {self.num_classes} classes. "
@@ -94,6 +99,11 @@ class DomainPair:
         return f"{self.source} → {self.target}"
 
     @property
+    def num_sources(self) -> int:
+        """Number of domains that the source is made of."""
+        return 1 if self.source_domain is None else int(self.source_domain.max()) + 1
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one input."""
         return tuple(self.source_train[0].shape[1:])
@@ -105,6 +115,7 @@ class DomainPair:
             self.target_train,
             batch_size,
             target_labelled=self.target_labelled,
+            source_domain=self.source_domain,
             num_classes=self.num_classes,
             balanced=self.balanced,
             repeat=True,
@@ -144,6 +155,7 @@ class DomainPair:
             source_train=(inputs, labels[known]),
             source_test=self.target_test,
             target_labelled=None,
+            source_domain=None,
         )
 
     def with_target_labelled(self, per_class: int, seed: int = 0) -> "DomainPair":

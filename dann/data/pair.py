@@ -15,6 +15,7 @@ def pair(
     batch_size: int = 64,
     *,
     target_labelled: Any = None,
+    source_domain: Any = None,
     num_classes: int | None = None,
     balanced: bool = False,
     shuffle: bool = True,
@@ -38,6 +39,9 @@ def pair(
         target_labelled: Those target examples whose labels may be learnt from, given like the
             source, for semi-supervised training. Each batch then holds `batch_size` of them too,
             recycled. Defaults to `None`.
+        source_domain: Where the source is several domains, the number of each example's, integers
+            `(n,)` from 0. Batches then draw the domains in equal parts, the smaller ones recycled.
+            Needs arrays. Defaults to `None`.
         num_classes: If given, labels of an array outside of `0 <= label < num_classes` are an
             error.
         balanced: Whether the source's classes are drawn in equal parts, the smaller ones recycled.
@@ -50,7 +54,8 @@ def pair(
     Returns:
         A `tf.data.Dataset` of `({"source": inputs, "target": inputs}, source_labels)`. With
         `target_labelled` the inputs have a third entry of that name, and its labels follow the
-        source's: `(2 * batch_size,)` in all.
+        source's: `(2 * batch_size,)` in all. With `source_domain` there is an entry of that name,
+        int32 `(batch_size,)`.
 
     Raises:
         ValueError: If a domain is empty, smaller than a batch (the source), or has other shapes or
@@ -78,8 +83,11 @@ def pair(
             f"Received: {size} examples"
         )
     seeds = [None] * 3 if seed is None else [seed, seed + 1, seed + 2]
+    groups = _groups(source, source_domain, balanced)
+    if source_domain is not None:
+        source = (*source, np.asarray(source_domain, "int32"))
     parts = [
-        _batches(source, "source", batch_size, shuffle, repeat, seeds[0], balanced),
+        _batches(source, "source", batch_size, shuffle, repeat, seeds[0], groups),
         _batches(target, "target", batch_size, shuffle, True, seeds[1]),
     ]
     if target_labelled is not None:
@@ -91,6 +99,8 @@ def pair(
 
 def _as_pair(source, target, *labelled):
     inputs = {"source": source[0], "target": target}
+    if len(source) == 3:
+        inputs["source_domain"] = source[2]
     if not labelled:
         return inputs, source[1]
     extra, extra_labels = labelled[0]
@@ -181,20 +191,37 @@ def _count(examples) -> Any:
     return len(examples[0] if isinstance(examples, tuple) else examples)
 
 
-def _batches(examples, domain, batch_size, shuffle, repeat, seed, balanced=False):
+def _groups(source, source_domain, balanced):
+    """The number of the group that each source example is in, where groups are drawn alike."""
+    if source_domain is None and not balanced:
+        return None
+    if isinstance(source, tf.data.Dataset):
+        raise ValueError(
+            "`balanced=True` and `source_domain` need the source as arrays, to know its labels "
+            "beforehand. Received: a tf.data.Dataset"
+        )
+    if source_domain is None:
+        return source[1]
+    domains = np.asarray(source_domain)
+    if domains.shape != source[1].shape or not np.issubdtype(domains.dtype, np.integer):
+        raise ValueError(
+            "Argument `source_domain` must have one integer for each source example. Received: "
+            f"{domains.dtype} of shape {domains.shape} for {len(source[1])} examples"
+        )
+    if not balanced:
+        return domains
+    return np.unique(np.stack([domains, source[1]]), axis=1, return_inverse=True)[1].reshape(-1)
+
+
+def _batches(examples, domain, batch_size, shuffle, repeat, seed, groups=None):
     count = _count(examples)
     if count == 0:
         raise ValueError(f"The {domain} holds no examples. Received: an empty domain")
     in_memory = not isinstance(examples, tf.data.Dataset)
-    if balanced and not in_memory:
-        raise ValueError(
-            "`balanced=True` needs the source as arrays, to know its labels beforehand. "
-            "Received: a tf.data.Dataset"
-        )
     # Indices are shuffled, not inputs: cheap, and over the whole domain.
     single = tf.data.Dataset.range(count) if in_memory else examples
-    if balanced:
-        single = _balanced(examples[1], shuffle, seed)
+    if groups is not None:
+        single = _balanced(groups, shuffle, seed)
         single = single if repeat else single.take(count)
     else:
         single = single.shuffle(count if in_memory else _BUFFER, seed=seed) if shuffle else single
@@ -203,9 +230,9 @@ def _batches(examples, domain, batch_size, shuffle, repeat, seed, balanced=False
     return batches.map(gather(examples), tf.data.AUTOTUNE) if in_memory else batches
 
 
-def _balanced(labels, shuffle, seed):
-    """Indices without end, the classes in turn."""
-    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+def _balanced(groups, shuffle, seed):
+    """Indices without end, the groups in turn."""
+    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
     rng = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
     order = rng.permutation if shuffle else np.asarray
 

@@ -1,5 +1,6 @@
-"""A choice of an array's rows that stays where the array is."""
+"""Arrays made of others, which stay where they are."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,3 +28,32 @@ class Rows:
 
     def __getitem__(self, chosen: Any) -> np.ndarray:
         return self.values[self.indices[chosen]]
+
+
+class Joined:
+    """Several array-likes one after the other, read when rows are asked for.
+
+    Args:
+        parts: Anything with `shape`, `dtype`, `len` and rows that an array of indices chooses, all
+            of one shape but for the number of rows, and of one type.
+    """
+
+    def __init__(self, parts: Sequence[Any]):
+        self.parts = list(parts)
+        self.ends = np.cumsum([len(part) for part in self.parts])
+        self.shape = (int(self.ends[-1]), *self.parts[0].shape[1:])
+        self.dtype = self.parts[0].dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, chosen: Any) -> np.ndarray:
+        rows = np.arange(len(self))[chosen]
+        flat = np.atleast_1d(rows)
+        found = np.empty((len(flat), *self.shape[1:]), self.dtype)
+        for part, end in zip(self.parts, self.ends, strict=True):
+            start = end - len(part)
+            its = np.flatnonzero((start <= flat) & (flat < end))
+            if its.size:
+                found[its] = part[flat[its] - start]
+        return found if np.ndim(rows) else found[0]

@@ -190,5 +190,28 @@ def test_a_labelled_target_that_does_not_fit_is_refused(arguments, message):
 
 
 def test_balancing_needs_labels_beforehand():
-    with pytest.raises(ValueError, match="`balanced=True` needs the source as arrays"):
+    with pytest.raises(ValueError, match="`balanced=True` and .* need the source as arrays"):
         pair(*as_datasets(), 2, balanced=True)
+
+
+DOMAINS = np.repeat([0, 1], [80, 20])
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_several_sources_are_drawn_alike_and_told_apart(balanced):
+    labels = np.arange(100) % 5 % 2
+    source = np.arange(100.0)[:, np.newaxis], labels
+    pairs = pair(source, TARGET, 8, source_domain=DOMAINS, balanced=balanced, repeat=True, seed=0)
+    for inputs, batch_labels in numpy(pairs.take(30)):
+        rows = inputs["source"][:, 0].astype(int)
+        np.testing.assert_array_equal(inputs["source_domain"], DOMAINS[rows])
+        np.testing.assert_array_equal(batch_labels, labels[rows])
+        np.testing.assert_array_equal(np.bincount(inputs["source_domain"]), [4, 4])
+        if balanced:
+            np.testing.assert_array_equal(np.bincount(batch_labels), [4, 4])
+
+
+@pytest.mark.parametrize("domains", [np.zeros(9, int), np.zeros(10), np.zeros((10, 1), int)])
+def test_source_domains_that_do_not_fit_are_refused(domains):
+    with pytest.raises(ValueError, match="one integer for each source example. Received: .*for 10"):
+        pair(SOURCE, TARGET, 2, source_domain=domains)

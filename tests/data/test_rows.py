@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dann.data.rows import Rows
+from dann.data.rows import Joined, Rows
 
 VALUES = np.arange(24, dtype="uint8").reshape(6, 2, 2)
 ROWS = np.array([4, 0, 3])
@@ -35,3 +35,17 @@ def test_only_what_is_asked_for_is_read():
     rows[1:]
     rows[0]
     assert Watched.asked == [[0, 3], 4]
+
+
+@pytest.mark.parametrize("chosen", [1, -1, slice(1, 5), np.array([5, 0, 3, 0]), np.array([], int)])
+def test_joined_arrays_are_indexed_like_their_concatenation(chosen):
+    joined = Joined([VALUES[:3], Rows(VALUES, np.array([3])), VALUES[4:]])
+    assert (joined.shape, joined.dtype, len(joined)) == (VALUES.shape, VALUES.dtype, 6)
+    found = joined[chosen]
+    np.testing.assert_array_equal(found, VALUES[chosen])
+    assert found.dtype == np.uint8
+
+
+def test_a_row_beyond_joined_arrays_is_refused():
+    with pytest.raises(IndexError):
+        Joined([VALUES, VALUES])[12]
