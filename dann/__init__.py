@@ -5,16 +5,55 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dann import adaptation, autodiff, data, gradients, layers, networks, schedules, training
-    from dann.adaptation import DANN, AdversarialModel, SourceOnly, TargetOnly
+    from dann import (
+        adaptation,
+        autodiff,
+        data,
+        gradients,
+        layers,
+        networks,
+        schedules,
+        selection,
+        training,
+    )
+    from dann.adaptation import (
+        CDAN,
+        DALN,
+        DANN,
+        FDAL,
+        MADA,
+        MCC,
+        MCD,
+        MDAN,
+        MDD,
+        PADA,
+        WDGRL,
+        AdversarialModel,
+        ConditionalEntropy,
+        SourceOnly,
+        TargetOnly,
+        VirtualAdversarial,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CDAN",
+    "DALN",
     "DANN",
+    "FDAL",
+    "MADA",
+    "MCC",
+    "MCD",
+    "MDAN",
+    "MDD",
+    "PADA",
+    "WDGRL",
     "AdversarialModel",
+    "ConditionalEntropy",
     "SourceOnly",
     "TargetOnly",
+    "VirtualAdversarial",
     "adaptation",
     "autodiff",
     "data",
@@ -22,6 +61,7 @@ __all__ = [
     "layers",
     "networks",
     "schedules",
+    "selection",
     "training",
 ]
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from hydra import compose
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
 from hydra.utils import get_object
 from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import MISSING, DictConfig, OmegaConf
@@ -24,7 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from dann.startup import start_backend
 
 TRUSTED = ("dann.", "keras.")
-_NOT_OF_THE_RESULT = ("seed", "paths", "hydra", "callbacks", "compare")
+_NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "callbacks", "compare"}
 
 
 @dataclasses.dataclass
@@ -39,6 +42,16 @@ class TrainerConfig:
     run_eagerly: bool = False
     precision: str = "float32"
     oracle_curve: bool = False
+
+
+@dataclasses.dataclass
+class SelectionConfig:
+    """Which label-free scores are computed, and what is chosen by them."""
+
+    scores: list[str] = MISSING
+    samples: int = MISSING
+    keep: str | None = None
+    rank_by: str | None = None
 
 
 @dataclasses.dataclass
@@ -66,6 +79,8 @@ class TrainConfig:
     trainer: TrainerConfig = MISSING
     callbacks: dict[str, Any] = MISSING
     augmentation: dict[str, Any] = MISSING
+    regularizers: dict[str, Any] = dataclasses.field(default_factory=dict)
+    selection: SelectionConfig = MISSING
     paths: PathsConfig = MISSING
     experiment: Any = None
     debug: Any = None
@@ -87,7 +102,16 @@ class ReproduceConfig:
     paths: PathsConfig = MISSING
 
 
+@dataclasses.dataclass
+class EvaluateConfig:
+    """Everything that `scripts/evaluate.py` takes."""
+
+    run: str = MISSING
+    paths: PathsConfig = MISSING
+
+
 ConfigStore.instance().store(name="train_schema", node=TrainConfig)
+ConfigStore.instance().store(name="evaluate_schema", node=EvaluateConfig)
 ConfigStore.instance().store(name="reproduce_schema", node=ReproduceConfig)
 
 
@@ -120,14 +144,26 @@ def instantiate(node: Any, **kwargs: Any) -> Any:
 
 
 def build_domains(cfg: DictConfig) -> Any:
-    """Loads the domains of `cfg.data`, sampled as `cfg.balanced` and `cfg.target_labelled` say."""
-    domains = instantiate(cfg.data)
+    """Loads the domains of `cfg.data`, sampled as `cfg.balanced` and `cfg.target_labelled` say.
+
+    With `data.sources` the pairs of each of them with the target are joined.
+    """
+    from dann.data import several_sources
+
+    node: Any = OmegaConf.to_container(cfg.data, resolve=True)
+    sources = node.pop("sources", None)
+    if sources:
+        domains = several_sources([instantiate({**node, "source": name}) for name in sources])
+    else:
+        domains = instantiate(node)
     if cfg.target_labelled:
         domains = domains.with_target_labelled(cfg.target_labelled, cfg.seed)
     return dataclasses.replace(domains, balanced=cfg.balanced)
 
 
-def build_model(cfg: DictConfig, method: Any, input_shape: tuple, num_classes: int) -> Any:
+def build_model(
+    cfg: DictConfig, method: Any, input_shape: tuple, num_classes: int, num_sources: int = 1
+) -> Any:
     """Builds the network of `cfg` and the method around it.
 
     Args:
@@ -135,22 +171,29 @@ def build_model(cfg: DictConfig, method: Any, input_shape: tuple, num_classes: i
         method: Node of the method.
         input_shape: Shape of one input.
         num_classes: Number of classes.
+        num_sources: Number of domains that the source is made of.
 
     Returns:
-        A model. The method gets those parts of the network that its constructor names.
+        A model. The method gets those parts of the network that its constructor names, made for
+        inputs of the length that it tells.
     """
     # What has no target are values that parts and the optimizer refer to.
     nodes = {name: node for name, node in cfg.network.items() if isinstance(node, DictConfig)}
     network = {name: instantiate(part) for name, part in nodes.items() if "_target_" in part}
     backbone = network.pop("backbone")(input_shape=input_shape)
     features = backbone.output_shape[-1]
+    # The baseline beside the method has none.
+    regularizers = instantiate(cfg.regularizers).values() if method == cfg.method else ()
+    method = instantiate(method)
+    length = method.func.adversary_inputs(features, num_classes, **method.keywords)
     parts = {
         "label_head": network.pop("label_head")(features, num_classes),
-        **{name: head(features) for name, head in network.items()},
+        **{name: head(length) for name, head in network.items()},
+        "num_sources": num_sources,
     }
-    method = instantiate(method)
     named = inspect.signature(method.func).parameters
     parts = {name: part for name, part in parts.items() if name in named}
+    parts["regularizers"] = list(regularizers)
     return method(backbone, augmentation=instantiate(cfg.augmentation), **parts)
 
 
@@ -175,7 +218,10 @@ def settings_digest(cfg: Any) -> str:
     digests of earlier runs as they are.
     """
     settings: Any = OmegaConf.to_container(cfg, resolve=False)
-    kept = {key: value for key, value in settings.items() if key not in _NOT_OF_THE_RESULT}
+    left_out = set(_NOT_OF_THE_RESULT)
+    if not settings.get("selection", {}).get("keep"):
+        left_out.add("selection")  # scores that only look on
+    kept = {key: value for key, value in settings.items() if key not in left_out}
     return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -208,7 +254,8 @@ def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:
     The function is a generator in two parts: it prepares, yields once, and does the work. An error
     in the first part is the user's to mend: it is told in one line on standard error, the exit
     status is 1, and the run directory that Hydra made is removed. An error in the second part is
-    shown in full, and the directory stays. With `HYDRA_FULL_ERROR=1` both are shown in full.
+    shown in full, and the directory stays; in a sweep (`-m`) the other jobs go on. With
+    `HYDRA_FULL_ERROR=1` both are shown in full.
 
     Args:
         config_name: Primary config in `conf/`.
@@ -236,7 +283,14 @@ def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:
                 _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
                 failed.append(error)
                 return _report(error)
-            return next(steps, None)
+            if HydraConfig.get().mode != RunMode.MULTIRUN:
+                return next(steps, None)
+            try:
+                return next(steps, None)
+            except Exception as error:  # the other jobs of the sweep go on
+                traceback.print_exc()
+                failed.append(error)
+                return None
 
         def program() -> None:
             conf = pathlib.Path(inspect.getfile(work)).resolve().parent.parent / "conf"
@@ -255,6 +309,27 @@ def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:
         return program
 
     return decorate
+
+
+class Ranking(Callback):
+    """Ranks the runs of a sweep when it has ended; see `dann.training.sweep.rank_sweep`."""
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Writes the table and the figure into the sweep's directory, and prints the table."""
+        directory = pathlib.Path(config.hydra.sweep.dir)
+        score = config.selection.rank_by
+        begun = sorted(directory.rglob(".hydra/overrides.yaml"), key=lambda p: p.stat().st_mtime)
+        overrides = {
+            str(path.parent.parent.relative_to(directory)): list(OmegaConf.load(path))
+            for path in begun
+        }
+        if score is None or len(overrides) < 2:
+            return
+        from dann.training.sweep import rank_sweep
+
+        table = rank_sweep(directory, score, overrides)
+        if table is not None:
+            print(f"{table}\nWritten to {directory / 'sweep.csv'}")
 
 
 def _targets(node):
@@ -300,7 +375,8 @@ def _check_paths(cfg):
 
 
 def _check_given(cfg):
-    missing = sorted(OmegaConf.missing_keys(cfg))
+    several = {"data.source"} if OmegaConf.select(cfg, "data.sources") else set()
+    missing = sorted(OmegaConf.missing_keys(cfg) - several)
     if missing:
         raise ConfigError(f"{', '.join(missing)} must be given. Received: nothing")
 

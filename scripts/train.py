@@ -2,6 +2,7 @@
 
 python scripts/train.py                                    the default, in about two minutes
 python scripts/train.py method=source_only                 another method
+python scripts/train.py -m method=dann,cdan seed=0,1       a sweep, ranked without target labels
 python scripts/train.py experiment=mnist_to_mnist_m paths.data_dir=...
 python scripts/train.py --help                             every group and key
 """
@@ -24,14 +25,22 @@ def main(cfg):
 
     def build(method):
         training.start(cfg.seed, cfg.trainer.precision)  # the same initial weights for each method
-        model = config.build_model(cfg, method, domains.input_shape, domains.num_classes)
+        shapes = domains.input_shape, domains.num_classes, domains.num_sources
+        model = config.build_model(cfg, method, *shapes)
         return training.compile_model(model, config.build_optimizer(cfg, model), cfg.trainer)
 
     model = build(cfg.method)
     baseline = build(SOURCE_ONLY) if cfg.compare and model.reversal is not None else None
     callbacks = list(config.instantiate(cfg.callbacks).values())
     run = training.Run(
-        cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks
+        cfg.paths.run_dir,
+        domains,
+        cfg.trainer,
+        cfg.seed,
+        model,
+        baseline,
+        callbacks,
+        cfg.selection,
     )
     yield
 

@@ -7,7 +7,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from dann import config
-from dann.adaptation import DANN, SourceOnly
+from dann.adaptation import DANN, MCC, ConditionalEntropy, SourceOnly, VirtualAdversarial
 from dann.schedules import GaninSchedule
 
 CONF = pathlib.Path(__file__).parent.parent / "conf"
@@ -46,10 +46,10 @@ def test_a_method_gets_only_the_parts_that_it_names():
     assert type(config.build_model(cfg, cfg.method, (16, 16, 3), 10)) is SourceOnly
 
 
-def test_the_papers_experiment_has_the_papers_settings():
+def test_the_papers_experiment_has_its_network_and_the_shared_recipe():
     cfg = composed("experiment=mnist_to_mnist_m")
     optimizer = config.instantiate(cfg.optimizer)
-    assert float(optimizer.learning_rate) == pytest.approx(0.01)
+    assert float(optimizer.learning_rate) == pytest.approx(0.03)
     assert optimizer.momentum == 0.9
     schedule = config.instantiate(cfg.schedule)
     assert schedule == GaninSchedule(total_steps=cfg.trainer.steps, gamma=10.0, high=1.0)
@@ -60,11 +60,18 @@ def test_the_papers_experiment_has_the_papers_settings():
 def test_the_digest_tells_settings_that_matter_from_those_that_do_not():
     first = config.settings_digest(composed())
     same = ("seed=3", "callbacks=none", "compare=false", "paths.cache_dir=elsewhere")
-    for override in (*same, "balanced=false"):
+    for override in (*same, "balanced=false", "regularizer=none"):
         assert config.settings_digest(composed(override)) == first
     others = ("trainer.steps=3", "method=source_only", "balanced=true", "augmentation=affine")
+    others += ("regularizer=mcc", "regularizer=[mcc,entropy]")
     digests = {config.settings_digest(composed(override)) for override in others}
     assert len(digests | {first}) == len(others) + 1
+
+
+def test_the_digest_of_a_run_without_regularizers_is_that_of_a_time_without_the_key():
+    cfg = OmegaConf.to_container(composed())
+    del cfg["regularizers"]
+    assert config.settings_digest(OmegaConf.create(cfg)) == config.settings_digest(composed())
 
 
 def test_a_finished_run_has_the_digest_of_its_command(tmp_path):
@@ -88,6 +95,35 @@ def test_the_augmentation_of_the_config_reaches_the_model():
             "RandomRotation",
             "RandomZoom",
         ]
+
+
+def test_regularizers_are_chosen_by_name_one_or_several():
+    assert composed().regularizers == {}
+    one = composed("regularizer=mcc", "regularizers.mcc.weight=0.5")
+    model = config.build_model(one, one.method, (28, 28, 1), 10)
+    assert [(type(r), r.weight) for r in model.regularizers] == [(MCC, 0.5)]
+    several = composed("regularizer=[entropy,vat]", "regularizers.vat.radius=3")
+    model = config.build_model(several, several.method, (28, 28, 1), 10)
+    assert [type(r) for r in model.regularizers] == [ConditionalEntropy, VirtualAdversarial]
+    assert model.regularizers[1].radius == 3
+
+
+def test_the_baseline_beside_a_regularized_method_has_no_regularizer():
+    cfg = composed("regularizer=mcc")
+    baseline = {"_target_": "dann.SourceOnly", "_partial_": True}
+    assert config.build_model(cfg, baseline, (28, 28, 1), 10).regularizers == []
+
+
+def test_a_regularized_baseline_is_refused_not_silently_plain():
+    cfg = composed("method=source_only", "regularizer=mcc")
+    with pytest.raises(ValueError, match="`SourceOnly` leaves the unlabelled target alone"):
+        config.build_model(cfg, cfg.method, (28, 28, 1), 10)
+
+
+def test_the_radius_of_the_smoothed_task_reaches_the_model():
+    for overrides, radius in ((("method=sdat",), 0.05), (("+method.task_radius=0.02",), 0.02)):
+        cfg = composed(*overrides)
+        assert config.build_model(cfg, cfg.method, (28, 28, 1), 10).task_radius == radius
 
 
 def test_domains_are_sampled_as_the_config_says(tmp_path):
@@ -157,3 +193,30 @@ def test_containers_arrive_plain():
 def test_a_node_that_cannot_or_must_not_be_built_is_refused(node, message):
     with pytest.raises(config.ConfigError, match=message):
         config.instantiate(OmegaConf.create(node))
+
+
+def test_scores_that_only_look_on_leave_the_digest_as_it_is():
+    first = config.settings_digest(composed())
+    assert config.settings_digest(composed("selection=none")) == first
+    assert config.settings_digest(composed("selection.keep=snd")) != first
+
+
+def test_several_sources_are_joined_and_told_to_the_method(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    for name in ("a", "b", "c"):
+        np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(40, 5)), y=labels)
+    sources = ",".join(str(tmp_path / f"{name}.npz") for name in "ab")
+    cfg = composed(
+        "data=npz",
+        f"data.target={tmp_path / 'c.npz'}",
+        f"data.sources=[{sources}]",
+        "network=mlp",
+        "method=mdan",
+    )
+    domains = config.build_domains(cfg)
+    assert domains.num_sources == 2
+    shapes = domains.input_shape, domains.num_classes, domains.num_sources
+    model = config.build_model(cfg, cfg.method, *shapes)
+    assert (model.num_sources, model.domain_head.output_shape) == (2, (None, 2))
+    assert set(np.unique(next(iter(domains.batches(8)))[0]["source_domain"])) == {0, 1}

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import dann
+
 README = pathlib.Path(__file__).parent.parent / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
 
@@ -79,4 +81,12 @@ def test_the_functions_example_gives_the_gradients_that_it_says(names):
 
 
 def test_every_block_is_run_by_a_test_here():
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
+
+
+def test_a_model_is_scored_without_target_labels(names):
+    names["model"] = dann.DANN(dann.networks.cnn_backbone((28, 28, 3)), num_classes=10)
+    names.update(dann=dann, test_images=names["test_images"], target_images=names["images"])
+    (score,) = [line for line in block_with("info_max(").splitlines() if "info_max(" in line]
+    exec(block_with("info_max("), names)
+    assert 0 <= eval(score, names) <= np.log(10)

@@ -1,10 +1,41 @@
 """Methods of domain adaptation, one objective a file."""
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.cdan import CDAN
+from dann.adaptation.daln import DALN
 from dann.adaptation.dann import DANN
+from dann.adaptation.entropy import ConditionalEntropy
 from dann.adaptation.faster_heads import faster_heads
+from dann.adaptation.fdal import FDAL
+from dann.adaptation.mada import MADA
+from dann.adaptation.mcc import MCC
+from dann.adaptation.mcd import MCD
+from dann.adaptation.mdan import MDAN
+from dann.adaptation.mdd import MDD
+from dann.adaptation.pada import PADA
 from dann.adaptation.regularizer import Regularizer
 from dann.adaptation.source_only import SourceOnly
 from dann.adaptation.target_only import TargetOnly
+from dann.adaptation.virtual_adversarial import VirtualAdversarial
+from dann.adaptation.wdgrl import WDGRL
 
-__all__ = ["DANN", "AdversarialModel", "Regularizer", "SourceOnly", "TargetOnly", "faster_heads"]
+__all__ = [
+    "CDAN",
+    "DALN",
+    "DANN",
+    "FDAL",
+    "MADA",
+    "MCC",
+    "MCD",
+    "MDAN",
+    "MDD",
+    "PADA",
+    "WDGRL",
+    "AdversarialModel",
+    "ConditionalEntropy",
+    "Regularizer",
+    "SourceOnly",
+    "TargetOnly",
+    "VirtualAdversarial",
+    "faster_heads",
+]

@@ -5,7 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from dann.adaptation.ranges import check_range
 from dann.adaptation.regularizer import Regularizer, check_regularizers
+from dann.adaptation.smooth_task import loss_at_moved_weights
 from dann.layers import GradientReversal
 from dann.networks import label_head as build_label_head
 from dann.schedules import StrengthSchedule
@@ -52,11 +54,16 @@ class AdversarialModel(keras.Model):
             missing. They change the images of that domain in training alone and are no part of
             `classifier`. Defaults to `None`.
         regularizers: Objects of `dann.adaptation.Regularizer`. Defaults to none.
+        task_radius: Above 0, smooth domain-adversarial training (SDAT): every step takes the
+            gradient at weights moved by this distance up the label loss, which finds flatter minima
+            of it; `.02` to `.05` is usual. The three passes of a step share their noise (dropout,
+            augmentation) and leave the state of one; the logged losses are those at the moved
+            weights. A step takes about twice as long. Defaults to `0.0`.
 
     Raises:
         TypeError: If a regularizer is none.
-        ValueError: If the parts do not fit each other, `passes` or a domain is unknown, or two
-            regularizers have one name.
+        ValueError: If the parts do not fit each other, `passes` or a domain is unknown, two
+            regularizers have one name, or `task_radius` is negative or given without a reversal.
     """
 
     oracle = False  # whether what it takes for the source is the labelled target
@@ -72,6 +79,7 @@ class AdversarialModel(keras.Model):
         passes: str = "joint",
         augmentation: dict[str, Any] | None = None,
         regularizers: Sequence[Regularizer] = (),
+        task_radius: float = 0.0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -86,6 +94,13 @@ class AdversarialModel(keras.Model):
         logits = self.label_head(backbone.output)
         self.classifier = keras.Model(backbone.input, logits, name="classifier")
         self.regularizers = check_regularizers(regularizers)
+        self.regularizer_layers = [layer for r in self.regularizers for layer in r.layers]
+        self.task_radius = check_range("task_radius", task_radius)
+        if strength is None and self.task_radius:
+            raise ValueError(
+                "Argument `task_radius` smooths the task beside an adversary; "
+                f"`{type(self).__name__}` has none. Received: task_radius={task_radius}"
+            )
         self.reversal = None
         self.trackers = {}
         self.track("label/loss", *(f"{r.name}/loss" for r in self.regularizers))
@@ -93,6 +108,11 @@ class AdversarialModel(keras.Model):
             self.reversal = GradientReversal(strength, way=way, name="reversal")
             self.track("strength")
         self.built = True
+
+    @classmethod
+    def adversary_inputs(cls, num_features: int, num_classes: int, **kwargs: Any) -> int:
+        """Returns the length of what a domain head takes under these arguments of the method."""
+        return num_features
 
     def track(self, *names: str) -> None:
         """Logs the mean over an epoch of what is known by these names; see `adversarial_losses`."""
@@ -128,6 +148,9 @@ class AdversarialModel(keras.Model):
     def call(self, inputs, training=False):
         if not is_pair(inputs):
             return self.classifier(inputs, training=training)
+        state = {}
+        if training and self.task_radius:
+            state["state"] = [ops.copy(v.value) for v in self.non_trainable_variables]
         features = self.extract(self.augment(inputs, training), training)
         logits = self.classify(features, training)
         labelled = [logits[name] for name in PARTS if name in logits and name != "target"]
@@ -136,6 +159,7 @@ class AdversarialModel(keras.Model):
             "label": ops.concatenate(labelled),
             **outputs,
             **self.adversary(features, logits, training),
+            **state,
         }
 
     def augment(self, inputs: dict, training: bool) -> dict[str, Any]:
@@ -199,15 +223,28 @@ class AdversarialModel(keras.Model):
             if training:
                 self._accept_plain_training()
             return super().compute_loss(x, y, y_pred, sample_weight, training=training)
+        if "state" not in y_pred:
+            return self.total_loss(x, y, y_pred, sample_weight, training)
+        return loss_at_moved_weights(
+            self,
+            self.task_radius,
+            y_pred["state"],
+            x,
+            lambda outputs: self.label_loss(x, y, outputs, sample_weight),
+            lambda outputs: self.total_loss(x, y, outputs, sample_weight),
+        )
+
+    def total_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
+        """Returns the sum of all terms, a scalar, and logs them."""
         terms = {
-            "label/loss": self.label_loss(x, y, y_pred, sample_weight, training),
-            **self.adversarial_losses(x, y, y_pred),
+            "label/loss": self.label_loss(x, y, outputs, sample_weight, training),
+            **self.adversarial_losses(x, y, outputs),
         }
         for name, term in terms.items():
             if name in self.trackers:
                 self.trackers[name].update_state(term)
         for regularizer in self.regularizers:
-            loss = regularizer.loss(self, x, y_pred)
+            loss = regularizer.loss(self, x, outputs)
             self.trackers[f"{regularizer.name}/loss"].update_state(loss)
             terms[regularizer.name] = regularizer.weight * loss
         if self.reversal is not None:
@@ -236,6 +273,7 @@ class AdversarialModel(keras.Model):
             "passes": self.passes,
             "augmentation": dict(self.augmentation),
             "regularizers": self.regularizers,
+            "task_radius": self.task_radius,
         }
         if self.reversal is not None:
             reversal = self.reversal

@@ -1,7 +1,10 @@
+from typing import Any
+
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.ranges import check_range
 from dann.networks import domain_head as build_domain_head
 
 
@@ -23,6 +26,9 @@ class DANN(AdversarialModel):
     mean over all examples, half of that sum where the batches are equal. The strength acts on the
     features' gradient alone: the discriminator always learns at full rate.
 
+    With `domain_label_smoothing` `e` the discriminator learns the labels `e` for source and `1 - e`
+    for target, which keeps it from growing certain (environment label smoothing, ELS).
+
     In training the logs also hold `domain/loss` and `domain/accuracy`.
 
     Args:
@@ -36,11 +42,14 @@ class DANN(AdversarialModel):
             `dann.schedules`. Defaults to `1.0`.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        domain_label_smoothing: What the domain labels give to the wrong domain, from 0 (default)
+            to .5, where they tell nothing; `.1` is usual.
         augmentation: Layers by domain; see `AdversarialModel`.
         regularizers: Losses that join; see `AdversarialModel`.
 
     Raises:
-        ValueError: If the parts do not fit each other, or `passes` is unknown.
+        ValueError: If the parts do not fit each other, `passes` is unknown, or
+            `domain_label_smoothing` is out of range.
 
     Example:
 
@@ -52,6 +61,7 @@ class DANN(AdversarialModel):
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 9 to 18.
+        - [Zhang et al., 2023](https://arxiv.org/abs/2302.00194), section 3, for ELS.
     """
 
     def __init__(
@@ -63,15 +73,22 @@ class DANN(AdversarialModel):
         strength=1.0,
         way="override",
         passes="joint",
+        domain_label_smoothing=0.0,
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
-        self.domain_head = domain_head or build_domain_head(self.num_features)
-        wanted = (None, self.num_features), (None, 1)
-        if (self.domain_head.input_shape, self.domain_head.output_shape) != wanted:
+        self.domain_label_smoothing = check_range(
+            "domain_label_smoothing", domain_label_smoothing, high=0.5
+        )
+        length = self.domain_head_inputs()
+        self.domain_head = domain_head or build_domain_head(length)
+        if (self.domain_head.input_shape, self.domain_head.output_shape) != (
+            (None, length),
+            (None, 1),
+        ):
             raise ValueError(
-                f"The domain head must take the backbone's {self.num_features} features and give "
-                f"one logit. Received: input shape {self.domain_head.input_shape}, output shape "
+                f"The domain head must take {length} features and give one logit. Received: input "
+                f"shape {self.domain_head.input_shape}, output shape "
                 f"{self.domain_head.output_shape}"
             )
         self._domain_loss = keras.losses.BinaryCrossentropy(from_logits=True)
@@ -79,22 +96,52 @@ class DANN(AdversarialModel):
         self.track("domain/loss")
         self.trackers["domain/accuracy"] = accuracy
 
+    def domain_head_inputs(self) -> int:
+        """Returns the length of what the domain head takes."""
+        return self.num_features
+
     def adversary(self, features, logits, training):
         source, target = features["source"], features["target"]
         reversed_features = self.reversal(ops.concatenate([source, target]), training=training)
         domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
         return {
             "domain": domain,
-            "domain/logits": self.domain_head(reversed_features, training=training),
+            "domain/logits": self.discriminate(reversed_features, logits, training),
         }
+
+    def discriminate(self, features: Any, logits: dict, training: bool) -> Any:
+        """Returns what the discriminator makes of both domains, logits `(batch, 1)`.
+
+        Args:
+            features: Features of the source and then of the target, through the reversal.
+            logits: Logits of the classes by domain.
+            training: Whether this is a training step.
+        """
+        return self.domain_head(features, training=training)
+
+    def domain_weights(self, y: Any, outputs: dict[str, Any]) -> Any:
+        """Returns the weight of each example in the domain loss `(batch,)`, or `None` for 1."""
+        return None
 
     def adversarial_losses(self, x, y, outputs):
         domain, logits = outputs["domain"], outputs["domain/logits"]
         self.trackers["domain/accuracy"].update_state(domain, logits)
-        return {"domain/loss": self._domain_loss(domain, logits)}
+        weights = self.domain_weights(y, outputs)
+        return {"domain/loss": self._domain_loss(self.smoothed(domain), logits, weights)}
+
+    def smoothed(self, domain: Any) -> Any:
+        """Returns the domain labels that the discriminator learns."""
+        smoothing = self.domain_label_smoothing
+        return ops.cast(domain, "float32") * (1 - 2 * smoothing) + smoothing
 
     def get_config(self):
         return {
             **super().get_config(),
             "domain_head": keras.saving.serialize_keras_object(self.domain_head),
+            "domain_label_smoothing": self.domain_label_smoothing,
         }
+
+
+def joint_predictions(logits: dict[str, Any]) -> Any:
+    """Returns the class probabilities of the source and then of the target, without gradient."""
+    return ops.stop_gradient(ops.softmax(ops.concatenate([logits["source"], logits["target"]])))

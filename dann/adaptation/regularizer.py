@@ -1,13 +1,17 @@
 from collections.abc import Sequence
 from typing import Any
 
+import keras
+
 from dann.adaptation.ranges import check_range
 
 
 class Regularizer:
     """A loss on the target that joins any method.
 
-    A subclass has a `name`, under which its loss is logged as `name/loss`, and overrides `loss`.
+    A subclass has a `name`, under which its loss is logged as `name/loss`, and overrides `loss`. Of
+    what it draws at random or counts, the state is in Keras layers that it names in `layers`, and
+    so is saved with the model.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `1.0`.
@@ -18,6 +22,7 @@ class Regularizer:
 
     name = ""
     classifies_target = True  # whether it needs `outputs["target/logits"]`
+    layers: Sequence[keras.layers.Layer] = ()  # which the model keeps
 
     def __init__(self, weight: float = 1.0):
         self.weight = check_range("weight", weight)

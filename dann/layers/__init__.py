@@ -2,5 +2,6 @@
 
 from dann.layers.binary_sign import BinarySign
 from dann.layers.gradient_reversal import GradientReversal
+from dann.layers.multilinear_map import MultilinearMap
 
-__all__ = ["BinarySign", "GradientReversal"]
+__all__ = ["BinarySign", "GradientReversal", "MultilinearMap"]

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.data import DomainPair
+from dann.selection import SelectionScores
 from dann.training import figures
 from dann.training.clock import Clock
 from dann.training.hardware import hardware
 from dann.training.oracle_curve import OracleCurve
 from dann.training.table import accuracy_table
+from dann.training.watch import keep_best, on_final_weights
 
 _TEST_BATCH = 256
 
@@ -57,9 +60,10 @@ class Run:
     The directory holds `metrics.csv` and TensorBoard events (by the callbacks), `figures/`,
     `classifier.keras` and `summary.json`, whose flat keys are `method`, `source`, `target`,
     `class_names`, `seed`, `steps`, `hardware`, `seconds` (of training), `cpu_seconds` (of training,
-    all threads), `source/accuracy`, `target/accuracy` and, with a baseline, the last four of it
-    under `source_only/`. Accuracies are shares in [0, 1], after the last step, on the test sets.
-    Those of the target are an oracle: nothing was chosen by them.
+    all threads), `source/accuracy`, `target/accuracy`, the label-free scores as `selection/<name>`
+    and, with a baseline, its times and accuracies under `source_only/`. Accuracies are shares in
+    [0, 1], of the weights that the training ends with, on the test sets. Those of the target are an
+    oracle: nothing was chosen by them.
 
     Args:
         directory: Where to write; made if it is not there.
@@ -71,6 +75,11 @@ class Run:
         baseline: Compiled model to compare with; trained first on the same batches. Defaults to
             `None`.
         callbacks: Keras callbacks for the training of `model`.
+        selection: Object with `scores`, names of `dann.selection.SCORES` that are computed after
+            every epoch of `model`, `samples`, how many examples of each domain they see at most,
+            and `keep`, `None` or the score by which the weights of an epoch are kept in place of
+            the last. They see the source's test set and the target's training inputs. Defaults to
+            `None`: no scores.
 
     Raises:
         ValueError: If `steps` is not a multiple of `steps_per_epoch`, the source does not fill a
@@ -86,6 +95,7 @@ class Run:
         model: AdversarialModel,
         baseline: AdversarialModel | None = None,
         callbacks: Sequence[keras.callbacks.Callback] = (),
+        selection: Any = None,
     ):
         self.directory = pathlib.Path(directory)
         self.domains = domains
@@ -103,6 +113,8 @@ class Run:
         self.batch_size = trainer.batch_size
         self._batches(model)  # what cannot be batched is refused here
         self.oracle_curve = trainer.oracle_curve
+        self.keep = selection.keep if selection else None
+        self.scores = self._selection_scores(selection)
 
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
@@ -117,7 +129,7 @@ class Run:
             before, label = baseline.backbone, "source only"
         views = [(label, figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {type(model).__name__}, {self.steps} steps")
-        scores, history = self._fit_and_score(model, self.callbacks, self.oracle_curve)
+        scores, history = self._fit_and_score(model, self.callbacks, watched=True)
         summary.update(scores)
         views.append((type(model).__name__, figures.features_of(model.backbone, self.domains)))
         self._write(summary, history, views)
@@ -140,12 +152,43 @@ class Run:
         domains = self.domains.oracle() if model.oracle else self.domains
         return domains.batches(self.batch_size, self.seed)  # the same order for each model
 
-    def _fit_and_score(self, model, callbacks=(), oracle_curve=False):
-        clock = Clock()
-        callbacks = [clock, *callbacks]
-        if oracle_curve:
+    def _selection_scores(self, selection):
+        if selection is None or not selection.scores:
+            if self.keep:
+                raise ValueError(f"`keep` must be one of the scores. Received: {self.keep!r} alone")
+            return None
+        if self.keep not in (None, *selection.scores):
+            raise ValueError(
+                f"`keep` must be one of {list(selection.scores)}, or null. Received: {self.keep!r}"
+            )
+        rng = np.random.default_rng(self.seed)
+
+        def some(values):
+            return np.sort(rng.permutation(len(values))[: selection.samples])
+
+        inputs, labels = self.domains.source_test
+        chosen = some(labels)
+        target = self.domains.target_train
+        return SelectionScores(
+            list(selection.scores), (inputs[chosen], labels[chosen]), target[some(target)]
+        )
+
+    def _watchers(self, optimizer, clock):
+        """What looks at the model after every epoch; the scores reach the callbacks after it."""
+        watchers = []
+        if self.scores is not None:
+            watchers.append(self.scores)
+        if self.keep:
+            watchers.append(keep_best(f"selection/{self.keep}", self.steps // self.steps_per_epoch))
+        if self.oracle_curve:
             target = self.domains.test_batches("target", _TEST_BATCH)
-            callbacks.append(OracleCurve(target, self.directory / "oracle.csv", clock))
+            watchers.append(OracleCurve(target, self.directory / "oracle.csv", clock))
+        return on_final_weights(optimizer, watchers)
+
+    def _fit_and_score(self, model, callbacks=(), watched=False):
+        clock = Clock()
+        watchers = self._watchers(model.optimizer, clock) if watched else []
+        callbacks = [clock, *watchers, *callbacks]
         history = model.fit(
             self._batches(model),
             epochs=self.steps // self.steps_per_epoch,
@@ -159,7 +202,13 @@ class Run:
             batches = self.domains.test_batches(domain, _TEST_BATCH)
             logs = model.evaluate(batches, verbose=0, return_dict=True)
             scores[f"{domain}/accuracy"] = float(logs["accuracy"])
-        return scores, history.history
+        return {**scores, **self._final_scores(history.history)}, history.history
+
+    def _final_scores(self, history):
+        """The label-free scores of the weights that the training ended with."""
+        names = [name for name in history if name.startswith("selection/")]
+        epoch = int(np.argmax(history[f"selection/{self.keep}"])) if self.keep and names else -1
+        return {name: float(history[name][epoch]) for name in names}
 
     def _write(self, summary, history, views):
         self.model.classifier.save(self.directory / "classifier.keras")

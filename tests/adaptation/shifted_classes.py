@@ -38,7 +38,9 @@ def source_only_accuracies():
     return np.array([np.mean((t[:, 0] > 0) == y) for _, _, t, y in map(shifted_classes, SEEDS)])
 
 
-def target_accuracies(model, optimizer=None, steps=600, batch_size=64):
+def target_accuracies(
+    model, optimizer=None, steps=600, batch_size=64, problem=shifted_classes, source_domain=None
+):
     """Trains `model` anew on the problem of each seed; returns its accuracies on the target."""
     optimizer = optimizer or keras.optimizers.Adam(0.01, beta_1=0.5)
     model.compile(optimizer, metrics=["accuracy"], steps_per_execution=20)
@@ -46,7 +48,7 @@ def target_accuracies(model, optimizer=None, steps=600, batch_size=64):
     rate = np.array(optimizer.learning_rate)
     accuracies = []
     for seed in SEEDS:
-        source, labels, target, target_labels = shifted_classes(seed)
+        source, labels, target, target_labels = problem(seed)
         _initialize(model, seed)
         for variable, value in zip(model.non_trainable_variables, start, strict=True):
             variable.assign(value)
@@ -54,9 +56,14 @@ def target_accuracies(model, optimizer=None, steps=600, batch_size=64):
             variable.assign(np.zeros_like(variable))
         optimizer.learning_rate = rate
         keras.utils.set_random_seed(seed)
-        order = np.random.default_rng(seed).integers(SIZE, size=(2, steps * batch_size))
-        pair = {"source": source[order[0]], "target": target[order[1]]}
-        model.fit(pair, labels[order[0]], batch_size=batch_size, shuffle=False, verbose=0)
+        rng = np.random.default_rng(seed)
+        of_source, of_target = (
+            rng.integers(len(x), size=steps * batch_size) for x in (source, target)
+        )
+        pair = {"source": source[of_source], "target": target[of_target]}
+        if source_domain is not None:
+            pair["source_domain"] = source_domain[of_source]
+        model.fit(pair, labels[of_source], batch_size=batch_size, shuffle=False, verbose=0)
         logits = keras.ops.convert_to_numpy(model(target))
         accuracies.append(np.mean(np.argmax(logits, axis=1) == target_labels))
     return np.array(accuracies)

@@ -22,14 +22,14 @@ from dann.adaptation import DANN, SourceOnly
 from dann.networks import domain_head, label_head, mlp_backbone
 
 
-def linear_dann(way="override", passes="joint", strength=STRENGTH):
+def linear_dann(way="override", passes="joint", strength=STRENGTH, **kwargs):
     """f = x A, c = f B, d = f w, without biases."""
     head = linear(4, 1, "domain_head")
-    model = DANN(**linear_parts(), domain_head=head, strength=strength, way=way, passes=passes)
-    return with_random_weights(model)
+    arguments = {"domain_head": head, "strength": strength, "way": way, "passes": passes}
+    return with_random_weights(DANN(**linear_parts(), **arguments, **kwargs))
 
 
-def expected(weights):
+def expected(weights, smoothing=0.0):
     """Loss and gradients by hand; dCE/dc = softmax - one-hot, dBCE/dd = sigmoid - domain."""
     a, b, w = weights
     inputs = np.concatenate([SOURCE, TARGET])
@@ -38,7 +38,7 @@ def expected(weights):
     softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     label_loss = -np.log(softmax[np.arange(5), LABELS]).mean()
     label_slope = (softmax - np.eye(3)[LABELS]) / 5
-    domain = np.repeat([[0.0], [1.0]], 5, axis=0)
+    domain = np.repeat([[smoothing], [1.0 - smoothing]], 5, axis=0)
     score = features @ w
     sigmoid = 1 / (1 + np.exp(-score))
     domain_loss = -(domain * np.log(sigmoid) + (1 - domain) * np.log(1 - sigmoid)).mean()
@@ -67,6 +67,32 @@ def test_loss_and_every_gradient_match_the_formula(way, passes, mode):
     assert logs["strength"] == pytest.approx(STRENGTH)
     for slope, gradient in zip(slopes, gradients, strict=True):
         np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("mode", MODES)
+def test_smoothing_gives_a_share_of_each_domain_label_to_the_other(mode, smoothing):
+    model = linear_dann(domain_label_smoothing=smoothing)
+    _, domain_loss, gradients = expected(weights_of(model), smoothing)
+    plain = linear_dann()
+    logs, slopes = step(model, mode)
+    plain_logs, _ = step(plain, mode)
+    assert logs["domain/loss"] == pytest.approx(domain_loss, rel=1e-5)
+    assert logs["domain/accuracy"] == plain_logs["domain/accuracy"]
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_smoothing_comes_back_from_the_config():
+    model = DANN.from_config(linear_dann(domain_label_smoothing=0.2).get_config())
+    assert model.domain_label_smoothing == 0.2
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 0.51, float("nan")])
+def test_smoothing_that_would_turn_the_labels_around_is_refused(smoothing):
+    message = f"at least 0 and at most 0.5. Received: domain_label_smoothing={smoothing}"
+    with pytest.raises(ValueError, match=message):
+        linear_dann(domain_label_smoothing=smoothing)
 
 
 def test_a_small_step_of_the_features_raises_the_domain_loss_and_one_of_the_head_lowers_it():
@@ -130,11 +156,13 @@ def test_the_discriminator_learns_which_domain_is_which():
     assert keras.ops.convert_to_numpy(model.domain_head(features["source"])).max() < 0
 
 
-def test_it_adapts_where_the_best_source_classifier_fails():
+@pytest.mark.parametrize(("smoothing", "steps"), [(0.0, 600), (0.1, 1200)])
+def test_it_adapts_where_the_best_source_classifier_fails(smoothing, steps):
     model = DANN(
         linear_backbone(),
         label_head=label_head(2, 2, hidden_units=()),
         domain_head=domain_head(2, hidden_units=(16,)),
+        domain_label_smoothing=smoothing,
     )
     assert source_only_accuracies().mean() < 0.55
-    assert target_accuracies(model).mean() > 0.95
+    assert target_accuracies(model, steps=steps).mean() > 0.95

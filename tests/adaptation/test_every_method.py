@@ -22,10 +22,32 @@ def backbone():
     return mlp_backbone((4,), hidden_units=(6,))
 
 
+def critic():
+    """Without the last bias, which cancels in a difference and would stand still."""
+    entry = keras.Input((6,))
+    hidden = keras.layers.Dense(5, activation="tanh")(entry)
+    return keras.Model(entry, keras.layers.Dense(1, use_bias=False, dtype="float32")(hidden))
+
+
 METHODS = {
     "source_only": lambda **kwargs: SourceOnly(backbone(), num_classes=3, **kwargs),
     "target_only": lambda **kwargs: TargetOnly(backbone(), num_classes=3, **kwargs),
+    "cdan": lambda **kwargs: dann.CDAN(backbone(), num_classes=3, **kwargs),
+    "cdan_e": lambda **kwargs: dann.CDAN(
+        backbone(), num_classes=3, entropy_conditioning=True, max_units=11, **kwargs
+    ),
     "dann": lambda **kwargs: DANN(backbone(), num_classes=3, **kwargs),
+    "els": lambda **kwargs: DANN(backbone(), num_classes=3, domain_label_smoothing=0.1, **kwargs),
+    "mada": lambda **kwargs: dann.MADA(backbone(), num_classes=3, **kwargs),
+    "pada": lambda **kwargs: dann.PADA(backbone(), num_classes=3, **kwargs),
+    "wdgrl": lambda **kwargs: dann.WDGRL(
+        backbone(), num_classes=3, domain_head=critic(), seed=1, **kwargs
+    ),
+    "daln": lambda **kwargs: dann.DALN(backbone(), num_classes=3, **kwargs),
+    "fdal": lambda **kwargs: dann.FDAL(backbone(), num_classes=3, **kwargs),
+    "mcd": lambda **kwargs: dann.MCD(backbone(), num_classes=3, **kwargs),
+    "mdd": lambda **kwargs: dann.MDD(backbone(), num_classes=3, **kwargs),
+    "mdan": lambda **kwargs: dann.MDAN(backbone(), num_classes=3, **kwargs),
     "dann_schedule": lambda **kwargs: DANN(
         backbone(), num_classes=3, strength=GaninSchedule(100), passes="separate", **kwargs
     ),
@@ -46,9 +68,8 @@ def test_no_method_is_forgotten():
 
 
 @each_method
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_it_fits_pairs_and_evaluates_plain_inputs(name, jit_compile):
-    model = compiled(name, jit_compile=jit_compile)
+def test_it_fits_pairs_and_evaluates_plain_inputs(name):
+    model = compiled(name)
     history = model.fit(
         INPUTS,
         LABELS,
@@ -197,7 +218,9 @@ def test_a_labelled_target_joins_the_label_loss_alone(name):
     extra, extra_labels = INPUTS["target"][:6] + 1, LABELS[:6]
     pair = {**INPUTS, "target_labelled": extra}
     labels = np.concatenate([LABELS, extra_labels])
+    start = model.get_weights()
     logs = model.train_on_batch(pair, labels, return_dict=True)
+    model.set_weights(start)  # a step may change a method's state
     inputs = np.concatenate([INPUTS["source"], extra])
     assert logs["label/loss"] == pytest.approx(cross_entropy(model, inputs, labels), rel=1e-5)
     if "domain/loss" in logs:

@@ -75,6 +75,23 @@ def test_bytes_stay_bytes():
     assert pair((images, np.zeros(4, int)), images, 2).element_spec[0]["source"].dtype == tf.uint8
 
 
+@pytest.mark.parametrize("of_datasets", [False, True])
+@pytest.mark.parametrize("shape", [(10,), (10, 1)])
+def test_continuous_labels_stay_as_they_are(of_datasets, shape):
+    labels = (0.1 * SOURCE[0] - 0.25).astype("float32").reshape(shape)
+    source = SOURCE[0], labels
+    if of_datasets:
+        source = tf.data.Dataset.from_tensor_slices(source)
+    extra = 200 + np.arange(3.0)[:, np.newaxis], np.full((3, *shape[1:]), 0.75, "float32")
+    for inputs, given in numpy(pair(source, TARGET, 4, target_labelled=extra)):
+        assert given.dtype == np.float32
+        assert given.shape == (8, *shape[1:])
+        np.testing.assert_allclose(
+            given[:4].ravel(), 0.1 * inputs["source"][:, 0] - 0.25, rtol=1e-5
+        )
+        np.testing.assert_array_equal(given[4:], np.full_like(given[4:], 0.75))
+
+
 @pytest.mark.parametrize(
     ("source", "target", "arguments", "message"),
     [

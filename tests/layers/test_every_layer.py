@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dann.layers
-from dann.layers import BinarySign, GradientReversal
+from dann.layers import BinarySign, GradientReversal, MultilinearMap
 from dann.schedules import GaninSchedule
 
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
@@ -18,6 +18,8 @@ LAYERS = [
     lambda: GradientReversal(GaninSchedule(total_steps=10)),
     *(lambda way=way: BinarySign(way=way) for way in WAYS),
 ]
+# Those of several inputs, whose own tests hold the rest of the battery.
+JOINING = [lambda: MultilinearMap(max_units=7, seed=3)]
 INPUTS = np.array([[-2.0, -1.0, -0.5], [0.0, 1.0, 1.5]], "float32")
 
 each_layer = pytest.mark.parametrize("make", LAYERS, ids=lambda make: make().name)
@@ -29,10 +31,10 @@ def test_no_layer_is_forgotten():
         for value in vars(dann.layers).values()
         if inspect.isclass(value) and issubclass(value, keras.layers.Layer)
     }
-    assert {type(make()) for make in LAYERS} == classes
+    assert {type(make()) for make in LAYERS + JOINING} == classes
 
 
-@each_layer
+@pytest.mark.parametrize("make", LAYERS + JOINING, ids=lambda make: make().name)
 def test_it_comes_back_from_its_config_through_json(make):
     layer = make()
     config = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))

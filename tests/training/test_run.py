@@ -1,3 +1,4 @@
+import csv
 import dataclasses
 import json
 import types
@@ -11,6 +12,7 @@ from dann import training
 from dann.adaptation import DANN, SourceOnly, TargetOnly
 from dann.data import DomainPair
 from dann.networks import cnn_backbone
+from dann.selection import compute_scores
 from dann.training.table import accuracy_table
 
 TRAINER = types.SimpleNamespace(
@@ -134,3 +136,84 @@ def test_the_oracle_curve_is_written_where_it_is_asked_for(domains, tmp_path):
     assert len(rows) == 4
     assert float(rows[-1].split(",")[2]) == pytest.approx(summary["target/accuracy"])
     assert summary["cpu_seconds"] >= float(rows[-1].split(",")[1])
+
+
+SELECTION = types.SimpleNamespace(scores=["source_accuracy", "info_max"], samples=8, keep=None)
+
+
+def scored(domains, tmp_path, model, selection=SELECTION, callbacks=()):
+    """A run with its summary, the scores by epoch, and those of the model that it ends with."""
+    path = tmp_path / "metrics.csv"
+    callbacks = [keras.callbacks.CSVLogger(path), *callbacks]
+    run = training.Run(
+        tmp_path, domains, TRAINER, 1, model, callbacks=callbacks, selection=selection
+    )
+    summary = run.train()
+    with path.open(newline="") as file:
+        rows = [
+            {name: float(row[f"selection/{name}"]) for name in selection.scores}
+            for row in csv.DictReader(file)
+        ]
+    chosen = run.scores
+    final = compute_scores(
+        model, source=chosen.source, target=chosen.target, scores=selection.scores
+    )
+    return summary, rows, final
+
+
+def test_the_scores_of_every_epoch_are_written_and_the_last_are_in_the_summary(domains, tmp_path):
+    summary, rows, final = scored(domains, tmp_path, compiled(DANN))
+    assert len(rows) == 3
+    for name, value in final.items():
+        assert summary[f"selection/{name}"] == rows[-1][name] == pytest.approx(value, rel=1e-6)
+
+
+def test_scores_do_not_change_what_is_trained(domains, tmp_path):
+    models = compiled(DANN), compiled(DANN)
+    training.start(seed=1)
+    scored(domains, tmp_path, models[0])
+    training.start(seed=1)
+    training.Run(tmp_path, domains, TRAINER, 1, models[1]).train()
+    for mine, other in zip(models[0].get_weights(), models[1].get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_the_weights_of_the_epoch_that_a_score_puts_first_are_kept(domains, tmp_path):
+    """Losses that grow without end make later epochs worse by the score."""
+    keep = types.SimpleNamespace(**{**vars(SELECTION), "keep": "info_max"})
+    model = compiled(DANN, learning_rate=2.0)
+    summary, rows, final = scored(domains, tmp_path, model, keep)
+    values = [row["info_max"] for row in rows]
+    assert np.argmax(values) < len(values) - 1  # the last is not the best, so the test can fail
+    assert summary["selection/info_max"] == max(values)
+    assert final["info_max"] == pytest.approx(max(values), rel=1e-5)
+
+
+def test_averaged_weights_are_scored_as_the_training_ends_with_them(domains, tmp_path):
+    training.start(seed=1)
+    model = DANN(cnn_backbone((8, 8, 1), filters=(4,), units=5), num_classes=3)
+    optimizer = keras.optimizers.SGD(0.3, use_ema=True, ema_momentum=0.7)
+    training.compile_model(model, optimizer, TRAINER)
+    seen = []
+    look = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: seen.append(model.classifier.get_weights())
+    )
+    _, rows, final = scored(domains, tmp_path, model, callbacks=[look])
+    assert final["info_max"] == pytest.approx(rows[-1]["info_max"], rel=1e-5)
+    # What stands after the scores sees the weights that train: after one epoch they are not those
+    # of a run of the same length that ends there.
+    assert not np.allclose(seen[0][0], seen[-1][0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"keep": "snd"}, r"one of \['source_accuracy', 'info_max'\], or null. Received: 'snd'"),
+        ({"scores": [], "keep": "snd"}, "Received: 'snd' alone"),
+        ({"scores": ["target_accuracy"]}, "Received: .'target_accuracy'."),
+    ],
+)
+def test_scores_that_do_not_exist_are_refused_before_training(domains, tmp_path, changes, message):
+    selection = types.SimpleNamespace(**{**vars(SELECTION), **changes})
+    with pytest.raises(ValueError, match=message):
+        training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), selection=selection)

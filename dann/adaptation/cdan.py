@@ -1,0 +1,115 @@
+import keras
+from keras import ops
+
+from dann.adaptation.dann import DANN, joint_predictions
+from dann.layers import MultilinearMap
+
+
+@keras.saving.register_keras_serializable("dann")
+class CDAN(DANN):
+    """Conditional domain-adversarial network.
+
+    DANN whose discriminator gets all products of the features with the predicted probabilities, so
+    that the domains are aligned class by class.
+
+    With features `f`, label head `c`, predictions `g = softmax(c(f))`, `T` the map of
+    `dann.layers.MultilinearMap`, discriminator `d`, domain label 0 for source and 1 for target and
+    `CE`, `BCE` the cross-entropies from logits, one step descends
+
+    - for `c`: `mean_s CE(c(f(x_s)), y_s)`
+    - for `d`: `D = mean over both domains of w(x) * BCE(d(T(f(x), g(x))), domain)`
+    - for `f`: `mean_s CE(c(f(x_s)), y_s) - strength * D`
+
+    The predictions get no gradient from `D`. Without `entropy_conditioning` each `w` is 1. With it
+    (CDAN+E) examples that are predicted with certainty weigh more: `w = 1 + exp(-H(g))`, `H` the
+    entropy, divided by its mean over the domain's part of the batch; `w` gets no gradient either.
+
+    In training the logs also hold `domain/loss` and `domain/accuracy`.
+
+    Args:
+        backbone: Functional model from inputs to features `(batch, num_features)`.
+        num_classes: Number of classes. Needed where `label_head` is not given.
+        label_head: Functional model from features to logits. Defaults to
+            `dann.networks.label_head`.
+        domain_head: Functional model from the products, `min(num_features * num_classes,
+            max_units)` of them, to one logit, above 0 for the target. Defaults to
+            `dann.networks.domain_head`.
+        strength: Strength of the reversal: a number of at least 0, or a schedule of
+            `dann.schedules`. Defaults to `1.0`.
+        way: How the reversal is built; see `dann.layers.GradientReversal`.
+        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        entropy_conditioning: Whether certain predictions weigh more. Defaults to `False`.
+        max_units: Greatest number of products; where there would be more, they are projected at
+            random. Defaults to `4096`.
+        domain_label_smoothing: See `DANN`.
+        augmentation: Layers by domain; see `AdversarialModel`.
+        regularizers: Losses that join; see `AdversarialModel`.
+
+    Raises:
+        ValueError: If the parts do not fit each other, or an argument is out of range.
+
+    Example:
+
+    >>> import dann
+    >>> model = dann.CDAN(dann.networks.mlp_backbone((2,), hidden_units=(8,)), num_classes=3)
+    >>> model.domain_head.input_shape
+    (None, 24)
+
+    Reference:
+        - [Long et al., 2018](https://arxiv.org/abs/1705.10667), section 3.
+    """
+
+    classifies_target = True
+
+    def __init__(
+        self,
+        backbone,
+        num_classes=None,
+        label_head=None,
+        domain_head=None,
+        strength=1.0,
+        way="override",
+        passes="joint",
+        entropy_conditioning=False,
+        max_units=4096,
+        **kwargs,
+    ):
+        # DANN fits the domain head to it.
+        self.multilinear_map = MultilinearMap(max_units, name="multilinear_map")
+        super().__init__(
+            backbone, num_classes, label_head, domain_head, strength, way, passes, **kwargs
+        )
+        self.entropy_conditioning = bool(entropy_conditioning)
+        self.multilinear_map.build([(None, self.num_features), (None, self.num_classes)])
+
+    @classmethod
+    def adversary_inputs(cls, num_features, num_classes, max_units=4096, **kwargs):
+        shapes = [(None, num_features), (None, num_classes)]
+        return MultilinearMap(max_units).compute_output_shape(shapes)[1]
+
+    def domain_head_inputs(self):
+        max_units = self.multilinear_map.max_units
+        return self.adversary_inputs(self.num_features, self.num_classes, max_units)
+
+    def discriminate(self, features, logits, training):
+        products = self.multilinear_map([features, joint_predictions(logits)])
+        return self.domain_head(products, training=training)
+
+    def domain_weights(self, y, outputs):
+        if not self.entropy_conditioning:
+            return None
+        weights = [_certainty(outputs[f"{domain}/logits"]) for domain in ("source", "target")]
+        return ops.concatenate([weight / ops.mean(weight) for weight in weights])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "entropy_conditioning": self.entropy_conditioning,
+            "max_units": self.multilinear_map.max_units,
+        }
+
+
+def _certainty(logits):
+    """Returns `1 + exp(-H)` of each prediction, without gradient."""
+    logarithms = ops.log_softmax(ops.stop_gradient(logits))
+    return 1 + ops.exp(ops.sum(ops.exp(logarithms) * logarithms, axis=1))

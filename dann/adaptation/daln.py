@@ -1,0 +1,110 @@
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.adaptation.adversarial_model import AdversarialModel
+
+
+@keras.saving.register_keras_serializable("dann")
+class DALN(AdversarialModel):
+    """Discriminator-free adversarial learning network.
+
+    The classifier itself is the critic: it learns to predict the source surely and diversely and
+    the target not, which the nuclear norm of a batch of predictions measures; through a gradient
+    reversal the backbone learns features on which the norms of both domains are alike.
+
+    With features `f`, label head `c`, `Z_s`, `Z_t` the batches of `softmax(c(f(x)))`, of `n_s` and
+    `n_t` rows, and `CE` the cross-entropy from logits, one step descends
+
+    - for `c`: `mean_s CE(c(f(x_s)), y_s) - W`, where `W = ||Z_s||_* / n_s - ||Z_t||_* / n_t`
+    - for `f`: `mean_s CE(c(f(x_s)), y_s) + strength * W`
+
+    In training the logs also hold `discrepancy/loss`, which is `-W`.
+
+    Args:
+        backbone: Functional model from inputs to features `(batch, num_features)`.
+        num_classes: Number of classes. Needed where `label_head` is not given.
+        label_head: Functional model from features to logits. Defaults to
+            `dann.networks.label_head`.
+        strength: Strength of the reversal: a number of at least 0, or a schedule of
+            `dann.schedules`. Defaults to `1.0`.
+        way: How the reversal is built; see `dann.layers.GradientReversal`.
+        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        augmentation: Layers by domain; see `AdversarialModel`.
+        regularizers: Losses that join; see `AdversarialModel`.
+
+    Raises:
+        ValueError: If the parts do not fit each other, or an argument is out of range.
+
+    Example:
+
+    >>> import dann
+    >>> model = dann.DALN(dann.networks.mlp_backbone((2,)), num_classes=3)
+    >>> model.compile("sgd", metrics=["accuracy"])
+
+    Reference:
+        - [Chen et al., 2022](https://arxiv.org/abs/2204.03838), section 3, the nuclear-norm
+          Wasserstein discrepancy.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        num_classes=None,
+        label_head=None,
+        strength=1.0,
+        way="override",
+        passes="joint",
+        **kwargs,
+    ):
+        super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
+        self.track("discrepancy/loss")
+
+    def adversary(self, features, logits, training):
+        both = ops.concatenate([features["source"], features["target"]])
+        scores = self.label_head(self.reversal(both, training=training), training=training)
+        size = ops.shape(features["source"])[0]
+        return {"source/critic_logits": scores[:size], "target/critic_logits": scores[size:]}
+
+    def adversarial_losses(self, x, y, outputs):
+        source, target = (
+            _norm_by_row(outputs[f"{domain}/critic_logits"]) for domain in ("source", "target")
+        )
+        return {"discrepancy/loss": target - source}
+
+
+def _norm_by_row(logits):
+    predictions = ops.softmax(ops.cast(logits, "float32"))
+    return nuclear_norm(predictions) / ops.cast(ops.shape(predictions)[0], "float32")
+
+
+def nuclear_norm(matrix: Any) -> Any:
+    """Returns the nuclear norm of a matrix, the sum of its singular values, as a scalar.
+
+    - forward: `||Z||_* = sum_i s_i`, with `Z = U diag(s) V^T`
+    - backward: `d||Z||_* / dZ = U V^T`, over the singular values above 0
+
+    That backward pass is right where singular values are equal, where the derivative of the
+    decomposition itself is not finite; of a matrix of deficient rank it is the subgradient that
+    leaves the null space alone. It uses `||Z||_* = sum(U V^T * Z)`, with `U V^T` standing still.
+
+    Args:
+        matrix: Floating-point tensor `(rows, columns)`.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.adaptation.daln import nuclear_norm
+    >>> round(float(nuclear_norm(keras.ops.array([[3.0, 0.0], [0.0, -4.0]]))), 4)
+    7.0
+
+    Reference:
+        - [Watson, 1992](https://doi.org/10.1016/0024-3795%2892%2990407-2), on the subdifferentials
+          of matrix norms.
+    """
+    parts: Any = ops.svd(ops.stop_gradient(matrix), full_matrices=False)
+    left, values, right = parts
+    kept = ops.cast(values > 1e-6 * values[0], matrix.dtype)  # the rest is rounding
+    polar = ops.matmul(left * kept, right)  # of the shape of the matrix
+    return ops.sum(ops.stop_gradient(polar) * matrix)

@@ -1,0 +1,95 @@
+import keras
+from keras import ops
+
+from dann.adaptation.dann import DANN, joint_predictions
+
+
+@keras.saving.register_keras_serializable("dann")
+class MADA(DANN):
+    """Multi-adversarial domain adaptation.
+
+    DANN with one discriminator a class. Each gets the features as far as they are predicted to be
+    of its class, so that the domains are aligned class by class.
+
+    With features `f`, label head `c`, predictions `g = softmax(c(f))`, discriminators `d_k`, domain
+    label 0 for source and 1 for target and `CE`, `BCE` the cross-entropies from logits, one step
+    descends
+
+    - for `c`: `mean_s CE(c(f(x_s)), y_s)`
+    - for `d_k`: `D_k = mean over both domains of BCE(d_k(g_k(x) * f(x)), domain)`
+    - for `f`: `mean_s CE(c(f(x_s)), y_s) - strength * sum_k D_k`
+
+    The predictions get no gradient from any `D_k`.
+
+    In training the logs also hold `domain/loss`, the sum, and `domain/accuracy`, in which each
+    discriminator counts as much as the example is predicted to be of its class.
+
+    Args:
+        backbone: Functional model from inputs to features `(batch, num_features)`.
+        num_classes: Number of classes. Needed where `label_head` is not given.
+        label_head: Functional model from features to logits. Defaults to
+            `dann.networks.label_head`.
+        domain_head: Functional model from features to one logit, above 0 for the target: the
+            discriminator of the first class. Those of the others are built alike, with weights of
+            their own. Defaults to `dann.networks.domain_head`.
+        strength: Strength of the reversal: a number of at least 0, or a schedule of
+            `dann.schedules`. Defaults to `1.0`.
+        way: How the reversal is built; see `dann.layers.GradientReversal`.
+        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        domain_label_smoothing: See `DANN`.
+        augmentation: Layers by domain; see `AdversarialModel`.
+        regularizers: Losses that join; see `AdversarialModel`.
+
+    Raises:
+        ValueError: If the parts do not fit each other, or an argument is out of range.
+
+    Example:
+
+    >>> import dann
+    >>> model = dann.MADA(dann.networks.mlp_backbone((2,)), num_classes=3)
+    >>> len(model.domain_heads)
+    3
+
+    Reference:
+        - [Pei et al., 2018](https://arxiv.org/abs/1809.02176), equations 4 and 5.
+    """
+
+    classifies_target = True
+
+    def __init__(
+        self,
+        backbone,
+        num_classes=None,
+        label_head=None,
+        domain_head=None,
+        strength=1.0,
+        way="override",
+        passes="joint",
+        **kwargs,
+    ):
+        super().__init__(
+            backbone, num_classes, label_head, domain_head, strength, way, passes, **kwargs
+        )
+        others = range(1, self.num_classes)
+        copies = [keras.models.clone_model(self.domain_head) for _ in others]
+        self.domain_heads = [self.domain_head, *copies]
+
+    def discriminate(self, features, logits, training):
+        shares = ops.cast(joint_predictions(logits), features.dtype)
+        scores = [
+            head(shares[:, k : k + 1] * features, training=training)
+            for k, head in enumerate(self.domain_heads)
+        ]
+        return ops.concatenate(scores, axis=1)  # (batch, classes)
+
+    def adversarial_losses(self, x, y, outputs):
+        logits = outputs["domain/logits"]
+        domain = ops.broadcast_to(ops.cast(outputs["domain"], logits.dtype), ops.shape(logits))
+        shares = joint_predictions(
+            {name: outputs[f"{name}/logits"] for name in ("source", "target")}
+        )
+        self.trackers["domain/accuracy"].update_state(
+            ops.reshape(domain, (-1, 1)), ops.reshape(logits, (-1, 1)), ops.reshape(shares, (-1,))
+        )
+        # Keras' loss is the mean over the classes.
+        return {"domain/loss": self.num_classes * self._domain_loss(self.smoothed(domain), logits)}

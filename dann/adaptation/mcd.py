@@ -1,0 +1,100 @@
+import keras
+from keras import ops
+
+from dann.adaptation.adversarial_model import PARTS, AdversarialModel
+from dann.adaptation.second_head import second_head as fitting_head
+
+
+@keras.saving.register_keras_serializable("dann")
+class MCD(AdversarialModel):
+    """Maximum classifier discrepancy, in one step.
+
+    Two heads learn the source's labels and to differ on the target as much as that allows; through
+    a gradient reversal the backbone learns features on which they agree.
+
+    With features `f`, heads `c1` and `c2`, `p1`, `p2` their probabilities and `L` the compiled
+    loss, one step descends
+
+    - for `c1` and `c2`: `mean_s L(c1(f(x_s)), y_s) + mean_s L(c2(f(x_s)), y_s) - M`, where
+      `M = mean_t |p1(x_t) - p2(x_t)|`, over the classes too
+    - for `f`: `mean_s L(c1(f(x_s)), y_s) + mean_s L(c2(f(x_s)), y_s) + strength * M`
+
+    The paper takes turns at the two, with several steps of the features; with a reversal both are
+    one step. The classifier is `c1`.
+
+    In training the logs also hold `second_label/loss`, the label loss of `c2`, and
+    `discrepancy/loss`, which is `-M`.
+
+    Args:
+        backbone: Functional model from inputs to features `(batch, num_features)`.
+        num_classes: Number of classes. Needed where `label_head` is not given.
+        label_head: Functional model from features to logits. Defaults to
+            `dann.networks.label_head`.
+        second_head: Functional model like the label head. Defaults to a new one of its layers,
+            whose initializers must not have a seed: heads that begin alike stay alike.
+        strength: Strength of the reversal: a number of at least 0, or a schedule of
+            `dann.schedules`. Defaults to `1.0`.
+        way: How the reversal is built; see `dann.layers.GradientReversal`.
+        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        augmentation: Layers by domain; see `AdversarialModel`.
+        regularizers: Losses that join; see `AdversarialModel`.
+
+    Raises:
+        ValueError: If the parts do not fit each other, or an argument is out of range.
+
+    Example:
+
+    >>> import dann
+    >>> model = dann.MCD(dann.networks.mlp_backbone((2,)), num_classes=3)
+    >>> model.second_head.name, model.second_head.output_shape
+    ('second_head', (None, 3))
+
+    Reference:
+        - [Saito et al., 2018](https://arxiv.org/abs/1712.02560), section 3.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        num_classes=None,
+        label_head=None,
+        second_head=None,
+        strength=1.0,
+        way="override",
+        passes="joint",
+        **kwargs,
+    ):
+        super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
+        self.second_head = fitting_head(second_head, self.label_head, "second_head")
+        self.track("second_label/loss", "discrepancy/loss")
+
+    def adversary(self, features, logits, training):
+        labelled = [features[name] for name in PARTS if name in features and name != "target"]
+        target = self.reversal(features["target"], training=training)
+        return {
+            "second_label": self.second_head(ops.concatenate(labelled), training=training),
+            "target/first_logits": self.label_head(target, training=training),
+            "target/second_logits": self.second_head(target, training=training),
+        }
+
+    def adversarial_losses(self, x, y, outputs):
+        first, second = (
+            ops.softmax(ops.cast(outputs[f"target/{head}_logits"], "float32"))
+            for head in ("first", "second")
+        )
+        return {"discrepancy/loss": -ops.mean(ops.abs(first - second))}
+
+    def total_loss(self, x, y, outputs, sample_weight=None, training=True):
+        second = {**outputs, "label": outputs["second_label"]}
+        loss = self.label_loss(x, y, second, sample_weight, training)
+        # Keras adds the layers' own losses, weight decay say, to either; once is enough.
+        for term in self.losses:
+            loss = loss - ops.sum(term)
+        self.trackers["second_label/loss"].update_state(loss)
+        return loss + super().total_loss(x, y, outputs, sample_weight, training)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "second_head": keras.saving.serialize_keras_object(self.second_head),
+        }

@@ -1,0 +1,174 @@
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.ranges import check_range
+from dann.networks import domain_head as build_domain_head
+
+WEIGHTINGS = ("soft", "hard")
+
+
+@keras.saving.register_keras_serializable("dann")
+class MDAN(AdversarialModel):
+    """Multisource domain adversarial network: DANN from several sources at once.
+
+    Each source has a discriminator of its own against the target. The source that is worst off, by
+    its label loss and by how easily it is told from the target, counts most.
+
+    With the mean label loss `E_i` of source `i` and the loss `D_i` of its discriminator, the mean
+    of both domains' binary cross-entropies from logits, over the examples of source `i` (domain
+    label 0) and over the target's (1), one step descends, with weights `w` that no gradient flows
+    through,
+
+    - for the label head: `sum_i w_i E_i`
+    - for the discriminators: `sum_i w_i D_i`
+    - for the features: `sum_i w_i (E_i - strength * D_i)`
+
+    `weighting="soft"`: `w = softmax(gamma * (E - D))`, so that the features descend
+    `log(sum_i exp(gamma * (E_i - D_i))) / gamma`; `"hard"`: 1 for the source with the largest
+    `E_i - D_i` and 0 for the others, the maximum of the paper's bound. With one source it is DANN.
+
+    Inputs of `fit` hold `"source_domain"`, integers `(batch,)` below `num_sources`, as a
+    `dann.data.DomainPair` of `dann.data.several_sources` gives them; without it all are source 0.
+
+    In training the logs also hold `domain/loss`, which is `sum_i w_i D_i`, and `domain/accuracy` of
+    all discriminators.
+
+    Args:
+        backbone: Functional model from inputs to features `(batch, num_features)`.
+        num_classes: Number of classes. Needed where `label_head` is not given.
+        label_head: Functional model from features to logits. Defaults to
+            `dann.networks.label_head`.
+        domain_head: Functional model from features to one logit a source, above 0 for the target.
+            One of a single logit is a pattern that each source gets a copy of, with weights of its
+            own. Defaults to such copies of `dann.networks.domain_head`.
+        num_sources: Number of sources, at least 1. Defaults to `1`.
+        weighting: `"soft"` (default) or `"hard"`.
+        gamma: How sharply the soft weights tell the sources apart, above 0. Defaults to `10.0`.
+        strength: Strength of the reversal: a number of at least 0, or a schedule of
+            `dann.schedules`. Defaults to `1.0`.
+        way: How the reversal is built; see `dann.layers.GradientReversal`.
+        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        augmentation: Layers by domain; see `AdversarialModel`.
+        regularizers: Losses that join; see `AdversarialModel`.
+
+    Raises:
+        ValueError: If the parts do not fit each other, or an argument is out of range.
+
+    Reference:
+        - [Zhao et al., 2018](https://arxiv.org/abs/1705.09684), section 4.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        num_classes=None,
+        label_head=None,
+        domain_head=None,
+        num_sources=1,
+        weighting="soft",
+        gamma=10.0,
+        strength=1.0,
+        way="override",
+        passes="joint",
+        **kwargs,
+    ):
+        super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
+        if weighting not in WEIGHTINGS:
+            raise ValueError(
+                f"Argument `weighting` must be one of {WEIGHTINGS}. Received: {weighting!r}"
+            )
+        if num_sources < 1:
+            raise ValueError(
+                f"Argument `num_sources` must be at least 1. Received: num_sources={num_sources}"
+            )
+        self.num_sources = num_sources
+        self.weighting = weighting
+        self.gamma = check_range("gamma", gamma, above=True)
+        self.domain_head = self._fitting_domain_head(domain_head)
+        self.track("domain/loss")
+        self.trackers["domain/accuracy"] = keras.metrics.Mean(name="domain/accuracy")
+
+    def _fitting_domain_head(self, head):
+        head = head or build_domain_head(self.num_features)
+        outputs = head.output_shape[-1]
+        if head.input_shape != (None, self.num_features) or outputs not in (1, self.num_sources):
+            raise ValueError(
+                f"The domain head must take the backbone's {self.num_features} features and give "
+                f"one logit, or one for each of {self.num_sources} sources. Received: input shape "
+                f"{head.input_shape}, output shape {head.output_shape}"
+            )
+        if outputs == self.num_sources:
+            return head
+        inputs = keras.Input((self.num_features,), name="features")
+        copies = [keras.models.clone_model(head) for _ in range(self.num_sources)]
+        logits = []
+        for index, copy in enumerate(copies):
+            copy.name = f"{head.name}_{index}"
+            logits.append(copy(inputs))
+        return keras.Model(inputs, ops.concatenate(logits, axis=-1), name=head.name)
+
+    def adversary(self, features, logits, training):
+        source, target = features["source"], features["target"]
+        both = self.reversal(ops.concatenate([source, target]), training=training)
+        domain = self.domain_head(both, training=training)
+        count = ops.shape(source)[0]
+        return {"source/domain_logits": domain[:count], "target/domain_logits": domain[count:]}
+
+    def label_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
+        members = self._members(x, outputs)
+        count = ops.cast(ops.shape(members)[0], members.dtype)
+        errors = []
+        for index in range(self.num_sources):
+            # The mean over one source, by a mean over all that leaves out the others.
+            share = ops.sum(members[:, index]) / count
+            weight = members[:, index] / ops.maximum(share, 1 / count)  # perhaps none is there
+            if sample_weight is not None:
+                weight = weight * ops.cast(sample_weight, weight.dtype)
+            errors.append(super().label_loss(x, y, outputs, weight, training))
+        errors = ops.stack(errors)
+        outputs["source/weights"] = self._weights(errors - self._domain_losses(x, outputs))
+        return ops.sum(outputs["source/weights"] * errors)
+
+    def adversarial_losses(self, x, y, outputs):
+        source, target = outputs["source/domain_logits"], outputs["target/domain_logits"]
+        right = self._mean_by_source(ops.cast(source < 0, source.dtype), x, outputs)
+        right += ops.mean(ops.cast(target > 0, target.dtype), axis=0)
+        self.trackers["domain/accuracy"].update_state(right / 2)
+        losses = self._domain_losses(x, outputs)
+        return {"domain/loss": ops.sum(outputs["source/weights"] * losses)}
+
+    def _members(self, x, outputs):
+        """Which labelled examples each source learns from `(batch, num_sources)`, 0 or 1."""
+        count = ops.shape(outputs["label"])[0]
+        sources = x.get("source_domain", ops.zeros_like(outputs["source/logits"][:, 0]))
+        its = ops.one_hot(ops.cast(sources, "int32"), self.num_sources)
+        # A labelled target follows the source, and is everyone's.
+        return ops.concatenate([its, ops.ones((count - ops.shape(its)[0], self.num_sources))])
+
+    def _domain_losses(self, x, outputs):
+        """`D_i` of each source, `(num_sources,)`."""
+        source, target = outputs["source/domain_logits"], outputs["target/domain_logits"]
+        of_source = self._mean_by_source(ops.softplus(source), x, outputs)
+        return (of_source + ops.mean(ops.softplus(-target), axis=0)) / 2
+
+    def _mean_by_source(self, values, x, outputs):
+        """The mean of column `i` over the examples of source `i`."""
+        its = self._members(x, outputs)[: ops.shape(values)[0]]
+        return ops.sum(its * values, axis=0) / ops.maximum(ops.sum(its, axis=0), 1.0)
+
+    def _weights(self, bounds):
+        if self.weighting == "hard" or self.num_sources == 1:
+            return ops.one_hot(ops.argmax(bounds), self.num_sources)
+        return ops.stop_gradient(ops.softmax(self.gamma * bounds))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "domain_head": keras.saving.serialize_keras_object(self.domain_head),
+            "num_sources": self.num_sources,
+            "weighting": self.weighting,
+            "gamma": self.gamma,
+        }

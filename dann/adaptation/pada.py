@@ -1,0 +1,123 @@
+import keras
+from keras import ops
+
+from dann.adaptation.dann import DANN
+from dann.adaptation.ranges import check_range
+
+
+@keras.saving.register_keras_serializable("dann")
+class PADA(DANN):
+    """Partial adversarial domain adaptation, for a target that lacks some of the source's classes.
+
+    DANN that takes from the target's predictions which classes are there, and lets source examples
+    of the others count less, so that the target is not aligned with classes that it has not.
+
+    With features `f`, label head `c`, discriminator `d`, domain label 0 for source and 1 for
+    target, `CE`, `BCE` the cross-entropies from logits and class weights `w`, one step descends
+
+    - for `c`: `L = mean_s w[y_s] * CE(c(f(x_s)), y_s)`
+    - for `d`: `D = mean over both domains of v(x) * BCE(d(f(x)), domain)`, with `v = w[y_s]` in the
+      source and 1 in the target
+    - for `f`: `L - strength * D`
+
+    and then, with `p` the mean of `softmax(c(f(x_t)))` over the batch,
+
+    - `q = momentum * w / sum(w) + (1 - momentum) * p`
+    - `w = q / max(q)`
+
+    so that `w` is the moving average of the predictions over its maximum. It starts at 1 for each
+    class and is kept in the non-trainable weight `class_weights`. The paper computes the average
+    anew over the whole target from time to time.
+
+    Labels are integers. Examples of a labelled target weigh 1. In training the logs also hold
+    `domain/loss` and `domain/accuracy`.
+
+    Args:
+        backbone: Functional model from inputs to features `(batch, num_features)`.
+        num_classes: Number of classes. Needed where `label_head` is not given.
+        label_head: Functional model from features to logits. Defaults to
+            `dann.networks.label_head`.
+        domain_head: Functional model from features to one logit, above 0 for the target. Defaults
+            to `dann.networks.domain_head`.
+        strength: Strength of the reversal: a number of at least 0, or a schedule of
+            `dann.schedules`. Defaults to `1.0`.
+        way: How the reversal is built; see `dann.layers.GradientReversal`.
+        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        momentum: What the moving average keeps in a step, in [0, 1]. Defaults to `0.99`.
+        domain_label_smoothing: See `DANN`.
+        augmentation: Layers by domain; see `AdversarialModel`.
+        regularizers: Losses that join; see `AdversarialModel`.
+
+    Raises:
+        ValueError: If the parts do not fit each other, or an argument is out of range.
+
+    Example:
+
+    >>> import dann
+    >>> model = dann.PADA(dann.networks.mlp_backbone((2,)), num_classes=3)
+    >>> model.class_weights.numpy().tolist()
+    [1.0, 1.0, 1.0]
+
+    Reference:
+        - [Cao et al., 2018](https://arxiv.org/abs/1808.04205), section 3.2.
+    """
+
+    classifies_target = True
+
+    def __init__(
+        self,
+        backbone,
+        num_classes=None,
+        label_head=None,
+        domain_head=None,
+        strength=1.0,
+        way="override",
+        passes="joint",
+        momentum=0.99,
+        **kwargs,
+    ):
+        super().__init__(
+            backbone, num_classes, label_head, domain_head, strength, way, passes, **kwargs
+        )
+        self.momentum = check_range("momentum", momentum, high=1.0)
+        self.class_weights = self.add_weight(
+            name="class_weights",
+            shape=(self.num_classes,),
+            dtype="float32",
+            initializer="ones",
+            trainable=False,
+            autocast=False,
+            aggregation="mean",
+        )
+
+    def adversary(self, features, logits, training):
+        # A step weighs by what earlier steps have seen.
+        class_weights = ops.copy(self.class_weights)
+        if training:
+            self._follow(class_weights, ops.softmax(logits["target"]))
+        return {**super().adversary(features, logits, training), "class_weights": class_weights}
+
+    def _follow(self, class_weights, predictions):
+        seen = ops.mean(ops.cast(ops.stop_gradient(predictions), "float32"), axis=0)
+        kept = class_weights / ops.sum(class_weights)
+        average = self.momentum * kept + (1 - self.momentum) * seen
+        self.class_weights.assign(average / ops.max(average))
+
+    def label_loss(self, x, y, outputs, sample_weight=None, training=True):
+        weights = self._with_ones(y, outputs, ops.shape(outputs["label"])[0])
+        if sample_weight is not None:
+            weights = weights * ops.cast(ops.reshape(sample_weight, (-1,)), weights.dtype)
+        return super().label_loss(x, y, outputs, weights, training)
+
+    def domain_weights(self, y, outputs):
+        return self._with_ones(y, outputs, ops.shape(outputs["domain"])[0])
+
+    def _with_ones(self, y, outputs, size):
+        """Returns the weights of the source's labels, and 1 for the rest of `size` examples."""
+        of_source = ops.shape(outputs["source/logits"])[0]
+        labels = ops.cast(ops.reshape(y, (-1,))[:of_source], "int32")
+        weights = ops.take(outputs["class_weights"], labels)
+        return ops.concatenate([weights, ops.ones((size - of_source,), weights.dtype)])
+
+    def get_config(self):
+        return {**super().get_config(), "momentum": self.momentum}

@@ -1,0 +1,24 @@
+import keras
+
+
+def second_head(head: keras.Model | None, label_head: keras.Model, name: str) -> keras.Model:
+    """Returns a head that takes and gives what the label head does, with weights of its own.
+
+    Args:
+        head: The head that the user gave, or `None` for one built like the label head.
+        label_head: The label head.
+        name: Name of the argument, and of a head that is built.
+
+    Raises:
+        ValueError: If `head` does not fit.
+    """
+    if head is None:
+        return type(label_head).from_config({**label_head.get_config(), "name": name})
+    wanted = label_head.input_shape, label_head.output_shape
+    if (head.input_shape, head.output_shape) != wanted:
+        raise ValueError(
+            f"Argument `{name}` must take and give what the label head does: input shape "
+            f"{wanted[0]}, output shape {wanted[1]}. Received: input shape {head.input_shape}, "
+            f"output shape {head.output_shape}"
+        )
+    return head

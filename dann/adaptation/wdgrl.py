@@ -1,0 +1,158 @@
+import keras
+from keras import ops
+
+from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.noise import Noise
+from dann.adaptation.ranges import check_range
+from dann.adaptation.smooth_task import frozen
+from dann.autodiff import gradients
+from dann.networks import domain_head as build_domain_head
+
+
+@keras.saving.register_keras_serializable("dann")
+class WDGRL(AdversarialModel):
+    """Wasserstein distance guided representation learning.
+
+    A critic estimates how far apart the domains' features are; the backbone brings them closer.
+
+    With features `f`, label head `c`, critic `d` and the points `h`: all `f(x_s)`, all `f(x_t)`
+    and, on the line between each pair of them, a random one,
+
+    - `W = mean_s d(f(x_s)) - mean_t d(f(x_t))`
+    - `P = mean_h (||dd(h)/dh|| - 1)^2`, the norm over the features, `h` a constant
+
+    one step descends
+
+    - for `d`: `-W + gradient_penalty * P`
+    - for `f` and `c`, on every `critic_steps`-th step: `mean_s CE(c(f(x_s)), y_s) + strength * W`
+
+    The paper takes `critic_steps` steps of the critic on one batch and then one of the rest. Here
+    every step brings a new batch; on the others of them the losses give the backbone and the label
+    head a gradient of 0. So these learn from every `critic_steps`-th batch alone, and a run needs
+    as many times the steps. What an optimizer does without a gradient it does there too: momentum
+    and Adam move on by what they have gathered, weight decay decays. A loss that runs
+    `classifier` itself, such as `VirtualAdversarial`, trains on every step.
+
+    In training the logs also hold `critic/loss`, `critic/distance` (`W`) and `critic/penalty`.
+
+    Args:
+        backbone: Functional model from inputs to features `(batch, num_features)`.
+        num_classes: Number of classes. Needed where `label_head` is not given.
+        label_head: Functional model from features to logits. Defaults to
+            `dann.networks.label_head`.
+        domain_head: The critic: functional model from features to one number, higher for the
+            source. Defaults to `dann.networks.domain_head`.
+        strength: Strength of the reversal: a number of at least 0, or a schedule of
+            `dann.schedules`. Defaults to `1.0`.
+        way: How the reversal is built; see `dann.layers.GradientReversal`.
+        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        gradient_penalty: Factor of the penalty, at least 0. Defaults to `10.0`.
+        critic_steps: How many steps the critic learns for one of the rest. Defaults to `5`.
+        seed: Seed of the points between the domains. Defaults to a random one.
+        augmentation: Layers by domain; see `AdversarialModel`.
+        regularizers: Losses that join; see `AdversarialModel`.
+
+    Raises:
+        ValueError: If the parts do not fit each other, `passes` is unknown, or a number is out of
+            its range.
+
+    Example:
+
+    >>> import dann
+    >>> model = dann.WDGRL(dann.networks.mlp_backbone((2,)), num_classes=3, critic_steps=2)
+    >>> model.compile("sgd", metrics=["accuracy"])
+
+    Reference:
+        - [Shen et al., 2018](https://arxiv.org/abs/1707.01217), equations 2 to 5 and algorithm 1.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        num_classes=None,
+        label_head=None,
+        domain_head=None,
+        strength=1.0,
+        way="override",
+        passes="joint",
+        gradient_penalty=10.0,
+        critic_steps=5,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
+        self.gradient_penalty = check_range("gradient_penalty", gradient_penalty)
+        if isinstance(critic_steps, bool) or not isinstance(critic_steps, int) or critic_steps < 1:
+            raise ValueError(
+                "Argument `critic_steps` must be an integer of at least 1. "
+                f"Received: critic_steps={critic_steps!r}"
+            )
+        self.critic_steps = critic_steps
+        self.seed = seed
+        self.noise = Noise(seed, name="line_noise")
+        self.domain_head = domain_head or build_domain_head(self.num_features, name="critic")
+        wanted = (None, self.num_features), (None, 1)
+        if (self.domain_head.input_shape, self.domain_head.output_shape) != wanted:
+            raise ValueError(
+                f"The domain head must take the backbone's {self.num_features} features and give "
+                f"one number. Received: input shape {self.domain_head.input_shape}, output shape "
+                f"{self.domain_head.output_shape}"
+            )
+        self.track("critic/loss", "critic/distance", "critic/penalty")
+
+    def extract(self, inputs, training):
+        return self._gated(super().extract(inputs, training), training)
+
+    def classify(self, features, training):
+        return self._gated(super().classify(features, training), training)
+
+    def _gated(self, tensors, training):
+        """Lets a gradient through to the tensors on every `critic_steps`-th step alone."""
+        if not training or self.critic_steps == 1:
+            return tensors
+        # The reversal counts the steps. This one is not counted yet.
+        closed = (self.reversal.step + 1) % self.critic_steps != 0
+        return {
+            name: ops.where(closed, ops.stop_gradient(tensor), tensor)
+            for name, tensor in tensors.items()
+        }
+
+    def adversary(self, features, logits, training):
+        source, target = features["source"], features["target"]
+        both = self.reversal(ops.concatenate([source, target]), training=training)
+        scores = self.domain_head(both, training=training)
+        count = ops.shape(source)[0]
+        return {
+            "critic/distance": ops.mean(scores[:count]) - ops.mean(scores[count:]),
+            "critic/penalty": self._penalty(source, target, training),
+        }
+
+    def _penalty(self, source, target, training):
+        source, target = ops.stop_gradient(source), ops.stop_gradient(target)
+        share = ops.cast(self.noise.uniform((ops.shape(source)[0], 1)), source.dtype)
+        points = ops.concatenate([source, target, source + share * (target - source)])
+
+        def total(points):
+            with frozen(self.domain_head):
+                return ops.sum(self.domain_head(points, training=training))
+
+        (slopes,) = gradients(total, [points])
+        squares = ops.sum(ops.square(ops.cast(slopes, "float32")), axis=-1)
+        # The root has no derivative at 0, where a dead critic would make it NaN.
+        return ops.mean(ops.square(ops.sqrt(squares + 1e-12) - 1))
+
+    def adversarial_losses(self, x, y, outputs):
+        distance, penalty = outputs["critic/distance"], outputs["critic/penalty"]
+        self.trackers["critic/distance"].update_state(distance)
+        self.trackers["critic/penalty"].update_state(penalty)
+        loss = self.gradient_penalty * penalty - ops.cast(distance, "float32")
+        return {"critic/loss": loss}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "domain_head": keras.saving.serialize_keras_object(self.domain_head),
+            "gradient_penalty": self.gradient_penalty,
+            "critic_steps": self.critic_steps,
+            "seed": self.seed,
+        }

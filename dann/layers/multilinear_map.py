@@ -1,0 +1,105 @@
+import math
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("dann")
+class MultilinearMap(keras.layers.Layer):
+    """Joins features and predictions into all products of one with the other.
+
+    A discriminator that gets them sees how the features are distributed within each class, where
+    one that gets both side by side need not look at the predictions at all.
+
+    With features `f` of length `F` and predictions `g` of length `C`
+
+    - exact, where `F * C <= max_units`: `y[i * C + j] = f[i] * g[j]`
+    - randomised, else: `y = (f R_f) * (g R_g) / sqrt(max_units)`, elementwise
+
+    `R_f` and `R_g` are drawn once from the standard normal distribution and kept in non-trainable
+    weights, so that they are saved. Inner products of the randomised form are in expectation those
+    of the exact one. Both inputs get gradients.
+
+    Args:
+        max_units: Greatest length of the output, at least 1. Defaults to `4096`.
+        seed: Seed of `R_f` and `R_g`, an integer; with `None` (default) they are drawn as
+            `keras.utils.set_random_seed` decides.
+
+    Call arguments:
+        inputs: The features and the predictions, a pair of tensors.
+
+    Input shape:
+        A pair `(batch, F)`, `(batch, C)`.
+
+    Output shape:
+        `(batch, F * C)`, or `(batch, max_units)` where that is shorter.
+
+    Raises:
+        ValueError: If `max_units` is no integer of at least 1, or the inputs are no such pair.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import MultilinearMap
+    >>> features, predictions = keras.ops.array([[1.0, 2.0]]), keras.ops.array([[0.25, 0.75]])
+    >>> [float(value) for value in MultilinearMap()([features, predictions])[0]]
+    [0.25, 0.75, 0.5, 1.5]
+
+    Reference:
+        - [Long et al., 2018](https://arxiv.org/abs/1705.10667), section 3.
+    """
+
+    def __init__(self, max_units: int = 4096, seed: int | None = None, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(max_units, int) or isinstance(max_units, bool) or max_units < 1:
+            raise ValueError(
+                "Argument `max_units` must be an integer of at least 1. "
+                f"Received: max_units={max_units!r}"
+            )
+        self.max_units = max_units
+        self.seed = seed
+        self.projections = None
+
+    def build(self, input_shape):
+        lengths = _lengths(input_shape)
+        if math.prod(lengths) <= self.max_units:
+            return
+        names = ("feature_projection", "prediction_projection")
+        self.projections = [
+            self.add_weight(
+                name=name,
+                shape=(length, self.max_units),
+                initializer=keras.initializers.RandomNormal(stddev=1.0, seed=self._seed_of(place)),
+                trainable=False,
+            )
+            for place, (name, length) in enumerate(zip(names, lengths, strict=True))
+        ]
+
+    def _seed_of(self, place):
+        # One seed for both would draw the same numbers twice.
+        return None if self.seed is None else 2 * self.seed + place
+
+    def call(self, inputs):
+        features, predictions = inputs
+        if self.projections is None:
+            products = ops.expand_dims(features, 2) * ops.expand_dims(predictions, 1)
+            return ops.reshape(products, (-1, products.shape[1] * products.shape[2]))
+        of_features, of_predictions = self.projections
+        scaled = ops.matmul(features, of_features) / math.sqrt(self.max_units)
+        return scaled * ops.matmul(predictions, of_predictions)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0][0], min(math.prod(_lengths(input_shape)), self.max_units))
+
+    def get_config(self):
+        return {**super().get_config(), "max_units": self.max_units, "seed": self.seed}
+
+
+def _lengths(input_shape):
+    shapes = [tuple(shape) for shape in input_shape if isinstance(shape, list | tuple)]
+    if len(shapes) != 2 or any(len(shape) != 2 or shape[1] is None for shape in shapes):
+        raise ValueError(
+            "The inputs must be features `(batch, num_features)` and predictions `(batch, "
+            f"num_classes)`, both of fixed length. Received: shapes {input_shape}"
+        )
+    return [shape[1] for shape in shapes]

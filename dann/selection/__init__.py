@@ -1,0 +1,30 @@
+"""Scores that rank checkpoints without labels of the target."""
+
+from dann.selection.bnm import bnm
+from dann.selection.callback import SelectionScores
+from dann.selection.dev import dev
+from dann.selection.entropy import entropy
+from dann.selection.info_max import info_max
+from dann.selection.mcc import mcc
+from dann.selection.mix_val import mix_val
+from dann.selection.regret import regret
+from dann.selection.reverse_validation import reverse_validation
+from dann.selection.scores import SCORES, compute_scores
+from dann.selection.snd import snd
+from dann.selection.source_accuracy import source_accuracy
+
+__all__ = [
+    "SCORES",
+    "SelectionScores",
+    "bnm",
+    "compute_scores",
+    "dev",
+    "entropy",
+    "info_max",
+    "mcc",
+    "mix_val",
+    "regret",
+    "reverse_validation",
+    "snd",
+    "source_accuracy",
+]

@@ -1,0 +1,79 @@
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from dann.selection.outputs import NotFiniteError, Remembering, check_source, check_target
+from dann.selection.scores import Score, choose
+
+
+class SelectionScores(keras.callbacks.Callback):
+    """Scores the model after every epoch without labels of the target.
+
+    The scores enter the logs as `selection/<name>`, higher is better, for the callbacks that stand
+    *after* this one in the list: a `ModelCheckpoint`, `EarlyStopping`, `CSVLogger` or `TensorBoard`
+    before it does not see them. Where the model's outputs are not finite a score is `-inf`, which
+    no callback takes for best; NaN in the first epoch would stay the best for ever.
+
+    It scores on all inputs that it is given: a few thousand of the target tell as much.
+
+    Args:
+        scores: Names in `dann.selection.SCORES`, or functions of the same arguments by any name.
+            Defaults to `("info_max",)`.
+        source: Inputs and labels of source examples that the training does not see, for the scores
+            that need them. Defaults to `None`.
+        target: Inputs of the target.
+        batch_size: Inputs at a time. Defaults to `256`.
+
+    Raises:
+        TypeError: If `target` is not one array, or `source` not a pair.
+        ValueError: If a score is unknown, needs a source that is not there, or a domain is empty.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from dann.selection import SelectionScores
+    >>> callbacks = [
+    ...     SelectionScores(("info_max", "snd"), target=np.zeros((8, 2), "float32")),
+    ...     keras.callbacks.ModelCheckpoint(
+    ...         "best.keras", monitor="selection/info_max", mode="max", save_best_only=True
+    ...     ),
+    ... ]
+    """
+
+    def __init__(
+        self,
+        scores: Sequence[str] | Mapping[str, Score] = ("info_max",),
+        source: Any = None,
+        target: Any = None,
+        batch_size: int = 256,
+    ):
+        super().__init__()
+        self.scores = choose(scores)
+        self.source = None if source is None else check_source(source)
+        self.target = check_target(target)
+        self.batch_size = batch_size
+        for name, score in self.scores.items():
+            if source is None and _needs_source(score):
+                raise ValueError(
+                    f"Score {name!r} needs `source`, held-out inputs and labels. Received: None"
+                )
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is None:
+            return
+        now = Remembering(self.model)
+        for name, score in self.scores.items():
+            logs[f"selection/{name}"] = self._value(score, now)
+
+    def _value(self, score, now):
+        try:
+            return score(now, source=self.source, target=self.target, batch_size=self.batch_size)
+        except NotFiniteError:
+            return float("-inf")
+
+
+def _needs_source(score):
+    source = inspect.signature(score).parameters.get("source")
+    return source is not None and source.default is inspect.Parameter.empty

@@ -1,0 +1,77 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dann.selection.logistic import fit_logistic
+from dann.selection.outputs import check_labels_fit, check_source, check_target, features, logits
+
+
+def reverse_validation(
+    model: Any,
+    *,
+    source: Any,
+    target: Any,
+    batch_size: int = 256,
+    fit: Callable[[Any, np.ndarray], Callable[[Any], Any]] | None = None,
+) -> float:
+    """Scores a checkpoint by the way back: what its predictions on the target teach of the source.
+
+    A reverse classifier `r` is trained on the target's inputs with the classes that the model
+    predicts for them, and scored on held-out source examples:
+
+    - `mean over the source of [r(x) = y]`, in [0, 1]
+
+    The paper trains `r` by the method itself, with the domains exchanged, which takes another whole
+    training; give it as `fit`. The default is cheap: a logistic regression on the model's features.
+
+    Args:
+        model: `dann.adaptation.AdversarialModel`, or with `fit` any Keras model from inputs to
+            logits.
+        source: Inputs and labels of source examples that the training does not see.
+        target: Inputs of the target.
+        batch_size: Inputs at a time. Defaults to `256`.
+        fit: Function of target inputs and predicted labels `(n,)` that trains a fresh classifier
+            and returns a function from inputs to labels `(m,)`. Defaults to `None`.
+
+    Returns:
+        The score; higher is better.
+
+    Raises:
+        TypeError: If `target` is not one array of inputs, `source` no pair of arrays, or the model
+            no `AdversarialModel` and `fit` not given.
+        ValueError: If a domain is empty, a label is not among the model's classes, an output is not
+            finite, or what `fit` made does not give one label for each input.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from dann.selection import reverse_validation
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> def fit(inputs, labels):
+    ...     return KNeighborsClassifier(1).fit(inputs, labels).predict
+    >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Identity()])
+    >>> x = np.eye(2, dtype="float32")
+    >>> reverse_validation(model, source=(x, np.array([0, 1])), target=2 * x, fit=fit)
+    1.0
+
+    Reference:
+        - [Zhong et al., 2010](https://doi.org/10.1007/978-3-642-15939-8_35), section 3.
+        - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.1.2.
+    """
+    inputs, labels = check_source(source)
+    values = logits(model, check_target(target), batch_size)
+    num_classes = values.shape[1]
+    check_labels_fit(labels, num_classes)
+    pseudo_labels = values.argmax(axis=1)
+    if fit is None:
+        predict = fit_logistic(features(model, target, batch_size), pseudo_labels, num_classes)
+        predicted = predict(features(model, inputs, batch_size)).argmax(axis=1)
+    else:
+        predicted = np.asarray(fit(target, pseudo_labels)(inputs))
+    if predicted.shape != labels.shape:
+        raise ValueError(
+            "What `fit` returns must give one label for each input. "
+            f"Received: {predicted.shape} for {len(labels)} inputs"
+        )
+    return float(np.mean(predicted == labels))

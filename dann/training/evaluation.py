@@ -1,0 +1,67 @@
+"""What each label-free score would have chosen in a run, beside the oracle."""
+
+import csv
+import pathlib
+
+from dann.selection import regret
+
+
+def evaluate_run(directory: str | pathlib.Path) -> dict[str, dict[str, float]]:
+    """Tells for every score of a finished run what choosing an epoch by it would have cost.
+
+    Args:
+        directory: A run directory with `selection/...` columns in `metrics.csv` and with
+            `oracle.csv`, which `trainer.oracle_curve=true` writes.
+
+    Returns:
+        Of each score: `step` of the epoch that it puts first, `score` there, `accuracy` on the
+        target there and `regret`, the best accuracy of all epochs minus that.
+
+    Raises:
+        FileNotFoundError: If a file is not there.
+        ValueError: If there are no scores.
+    """
+    directory = pathlib.Path(directory)
+    metrics, oracle = _columns(directory / "metrics.csv"), _columns(directory / "oracle.csv")
+    scores = {
+        name.removeprefix("selection/"): [float(value) for value in values]
+        for name, values in metrics.items()
+        if name.startswith("selection/")
+    }
+    if not scores:
+        raise ValueError(
+            f"Expected columns `selection/...` in {directory / 'metrics.csv'}; `selection.scores` "
+            f"names them. Received: {list(metrics)}"
+        )
+    steps = [int(step) for step in oracle["step"]]
+    found = regret(scores, [float(value) for value in oracle["target/accuracy"]])
+    return {
+        name: {
+            "step": steps[int(of["choice"])],
+            "score": scores[name][int(of["choice"])],
+            "accuracy": of["accuracy"],
+            "regret": of["regret"],
+        }
+        for name, of in found.items()
+    }
+
+
+def evaluation_table(evaluation: dict[str, dict[str, float]]) -> str:
+    """Formats what `evaluate_run` returns, the least regret first."""
+    lines = [f"{'score':<20}{'chosen step':>12}{'score':>12}{'target (oracle)':>18}{'regret':>10}"]
+    for name, of in sorted(evaluation.items(), key=lambda item: item[1]["regret"]):
+        lines.append(
+            f"{name:<20}{of['step']:>12,}{of['score']:>12.4f}{of['accuracy']:>18.1%}"
+            f"{100 * of['regret']:>+10.1f}"
+        )
+    return "\n".join(lines)
+
+
+def _columns(path):
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"Expected a finished run, and `trainer.oracle_curve=true` in it. Received: no {path}"
+        )
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}

@@ -1,0 +1,88 @@
+"""The runs of a sweep, ranked without target labels."""
+
+import csv
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+
+def rank_sweep(directory: str | pathlib.Path, score: str, overrides: Mapping[str, Sequence[str]]):
+    """Ranks the runs of a sweep by a label-free score and writes `sweep.csv` and `sweep.png`.
+
+    The table has a line a run, the best first: `rank`, `run`, `overrides`, every label-free score
+    of its summary, `source/accuracy` and `target/accuracy`. The last is an oracle: it is shown, and
+    the regret is told by it, the best of the column minus the accuracy of the run that the score
+    put first; nothing is ranked by it. A run that failed has its name and overrides alone. Of runs
+    with the same score the earlier comes first.
+
+    Args:
+        directory: Folder of the sweep.
+        score: The score to rank by, such as `"info_max"`.
+        overrides: Command-line arguments of each run that was begun, by its folder in `directory`.
+
+    Returns:
+        The table as text, or `None` if no run is finished and has that score.
+    """
+    directory = pathlib.Path(directory)
+    rows = [_row(directory, run, arguments) for run, arguments in overrides.items()]
+    key = f"selection/{score}"
+    ranked = sorted((row for row in rows if key in row), key=lambda row: -row[key])
+    if not ranked:
+        return None
+    for rank, row in enumerate(ranked, start=1):
+        row["rank"] = rank
+    others = [row for row in rows if key not in row]
+    best = max(row["target/accuracy"] for row in ranked)
+    regret = best - ranked[0]["target/accuracy"]
+    _write(ranked + others, directory / "sweep.csv")
+    _save_figure(ranked, key, directory / "sweep.png")
+    return _as_text(ranked, others, key, regret)
+
+
+def _row(directory, run, arguments) -> dict[str, Any]:
+    row: dict[str, Any] = {"run": run, "overrides": " ".join(arguments)}
+    path = directory / run / "summary.json"
+    if path.is_file():
+        summary = json.loads(path.read_text())
+        scores = {k: v for k, v in summary.items() if k.startswith("selection/")}
+        row.update(scores)
+        row.update({k: summary[k] for k in ("source/accuracy", "target/accuracy")})
+    return row
+
+
+def _write(rows, path):
+    last = ["source/accuracy", "target/accuracy"]
+    scores = dict.fromkeys(k for row in rows for k in row if k.startswith("selection/"))
+    with path.open("w", newline="") as file:
+        columns = ["rank", "run", "overrides", *scores, *last]
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _as_text(ranked, others, key, regret):
+    width = max(len(row["overrides"]) for row in ranked)
+    lines = [f"{'rank':<6}{'arguments':<{width}}{key:>24}{'source':>10}{'target (oracle)':>18}"]
+    lines += [
+        f"{row['rank']:<6}{row['overrides']:<{width}}{row[key]:>24.4f}"
+        f"{row['source/accuracy']:>10.1%}{row['target/accuracy']:>18.1%}"
+        for row in ranked
+    ]
+    lines += [f"{'-':<6}{row['overrides']:<{width}}{'not finished':>24}" for row in others]
+    lines.append(f"regret of {key}: {100 * regret:.1f} points")
+    return "\n".join(lines)
+
+
+def _save_figure(ranked, key, path):
+    figure = Figure(figsize=(5, 3.5), layout="constrained")
+    axes = figure.subplots()
+    scores, accuracies = ([row[name] for row in ranked] for name in (key, "target/accuracy"))
+    axes.scatter(scores, accuracies, marker="o", facecolors="none", edgecolors="#1b4f8f")
+    axes.scatter(scores[:1], accuracies[:1], marker="x", color="#e0701b", label="chosen")
+    axes.set_xlabel(key)
+    axes.set_ylabel("target accuracy (oracle)")
+    axes.legend(loc="best", fontsize=8)
+    figure.savefig(path, dpi=120)

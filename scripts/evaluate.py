@@ -1,0 +1,30 @@
+"""Lists what each label-free score of a run would have chosen, beside the oracle.
+
+python scripts/train.py trainer.oracle_curve=true hydra.run.dir=run
+python scripts/evaluate.py run=run
+
+The regret of a score is the best target accuracy of all epochs minus that of the epoch which the
+score puts first. The choices are made without target labels; the two columns on the right need
+them.
+"""
+
+import os
+
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
+
+from dann import config  # noqa: E402
+
+
+@config.command("evaluate")
+def main(cfg):
+    from dann.training.evaluation import evaluate_run, evaluation_table
+
+    evaluation = evaluate_run(cfg.run)
+    yield
+
+    print(evaluation_table(evaluation))
+    return evaluation
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""CDAN's loss and gradients, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear,
+    linear_parts,
+    softmax,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
+
+from dann.adaptation import CDAN
+from dann.networks import domain_head, label_head
+
+EXACT, RANDOMISED = 12, 11  # of 4 features and 3 classes
+INPUTS = np.concatenate([SOURCE, TARGET])
+
+
+def linear_cdan(entropy_conditioning=False, max_units=EXACT, **kwargs):
+    """f = x A, c = f B, d = T(f, softmax c) w, without biases."""
+    head = linear(max_units, 1, "domain_head")
+    model = CDAN(
+        **linear_parts(),
+        domain_head=head,
+        strength=STRENGTH,
+        entropy_conditioning=entropy_conditioning,
+        max_units=max_units,
+        **kwargs,
+    )
+    return with_random_weights(model)
+
+
+def products(features, predictions, projections):
+    """The exact and the randomised map."""
+    if not projections:
+        return np.stack(
+            [np.outer(f, g).ravel() for f, g in zip(features, predictions, strict=True)]
+        )
+    of_features, of_predictions = projections
+    return (features @ of_features) * (predictions @ of_predictions) / np.sqrt(RANDOMISED)
+
+
+def expected(model):
+    """Losses and gradients; predictions and entropies stand still in `domain_loss`."""
+    a, b, w = weights_of(model)
+    projections = [np.array(one, "float64") for one in model.multilinear_map.weights]
+    predictions = softmax(INPUTS @ a @ b)
+    certainty = 1 + np.prod(predictions**predictions, axis=1)  # exp(-H) = prod p^p
+    if not model.entropy_conditioning:
+        certainty[:] = 1.0
+    shares = [part / part.sum() for part in (certainty[:5], certainty[5:])]
+
+    def label_loss(a, b):
+        return cross_entropy(SOURCE @ a @ b, LABELS)
+
+    def domain_loss(a, w):
+        probability = 1 / (1 + np.exp(-products(INPUTS @ a, predictions, projections) @ w))[:, 0]
+        source = -(shares[0] * np.log(1 - probability[:5])).sum()
+        target = -(shares[1] * np.log(probability[5:])).sum()
+        return (source + target) / 2
+
+    (label_a, label_b) = central_differences(label_loss, [a, b])
+    (domain_a, domain_w) = central_differences(domain_loss, [a, w])
+    gradients = [label_a - STRENGTH * domain_a, label_b, domain_w]
+    return label_loss(a, b), domain_loss(a, w), gradients
+
+
+@pytest.mark.parametrize("max_units", [EXACT, RANDOMISED])
+@pytest.mark.parametrize("entropy_conditioning", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode, entropy_conditioning, max_units):
+    model = linear_cdan(entropy_conditioning, max_units)
+    label_loss, domain_loss, gradients = expected(model)
+    logs, slopes = step(model, mode)
+    assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
+    assert logs["domain/loss"] == pytest.approx(domain_loss, rel=1e-5)
+    assert logs["loss"] == pytest.approx(label_loss + domain_loss, rel=1e-5)
+    assert logs["strength"] == pytest.approx(STRENGTH)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("entropy_conditioning", [False, True])
+def test_a_small_step_of_the_features_raises_the_domain_loss_and_one_of_the_head_lowers_it(
+    entropy_conditioning,
+):
+    """Finite differences along the step that training takes."""
+    rate = 1e-3
+    model = linear_cdan(entropy_conditioning)
+    *_, slopes = expected(model)
+    model.compile(keras.optimizers.SGD(rate))
+    before = weights_of(model)
+    model.train_on_batch(PAIR, LABELS, sample_weight=np.zeros(5))
+    moved = weights_of(model)
+    np.testing.assert_array_equal(moved[1], before[1])
+
+    def domain_loss(place):
+        changed = linear_cdan(entropy_conditioning)
+        changed.trainable_weights[place].assign(moved[place])
+        # What the paper holds still: predictions and weights of the examples before the step.
+        a, b, _ = before
+        logits = {"source": SOURCE @ a @ b, "target": TARGET @ a @ b}
+        changed.classify = lambda features, training: {
+            domain: keras.ops.convert_to_tensor(values, "float32")
+            for domain, values in logits.items()
+        }
+        changed.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+        return changed.evaluate(PAIR, LABELS, batch_size=5, verbose=0, return_dict=True)[
+            "domain/loss"
+        ]
+
+    start = domain_loss(1)
+    assert domain_loss(0) - start > 1e-6
+    assert domain_loss(2) - start == pytest.approx(-rate * (slopes[2] ** 2).sum(), rel=0.1)
+
+
+def test_entropy_weights_favour_certain_predictions_and_have_mean_1_in_each_domain():
+    model = linear_cdan(entropy_conditioning=True)
+    uniform, certain = [0.0, 0.0, 0.0], [0.0, 0.0, 200.0]
+    outputs = {
+        "source/logits": keras.ops.array([uniform, uniform, certain]),
+        "target/logits": keras.ops.array([certain, certain]),
+    }
+    weights = keras.ops.convert_to_numpy(model.domain_weights(None, outputs))
+    least, most = 4 / 3, 2.0  # exp(-log 3) = 1 / 3
+    source = np.array([least, least, most]) * 3 / (2 * least + most)
+    np.testing.assert_allclose(weights, [*source, 1.0, 1.0], rtol=1e-5)
+
+
+def test_the_discriminator_gets_at_most_max_units():
+    assert linear_cdan(max_units=EXACT).multilinear_map.weights == []
+    model = CDAN(linear_parts()["backbone"], num_classes=3, max_units=RANDOMISED)
+    assert model.domain_head.input_shape == (None, RANDOMISED)
+    shapes = [weight.shape for weight in model.multilinear_map.non_trainable_weights]
+    assert shapes == [(4, RANDOMISED), (3, RANDOMISED)]
+    assert CDAN.adversary_inputs(4, 3) == 12
+    assert CDAN.adversary_inputs(4, 3, max_units=5, strength=0.5) == 5
+    assert CDAN.adversary_inputs(500, 10) == 4096
+
+
+def test_projections_and_arguments_come_back_from_a_file(tmp_path):
+    model = linear_cdan(True, RANDOMISED, domain_label_smoothing=0.1)
+    model.save(tmp_path / "model.keras")
+    keras.utils.set_random_seed(5)
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert again.entropy_conditioning is True
+    assert again.domain_label_smoothing == 0.1
+    for mine, other in zip(
+        model.multilinear_map.weights, again.multilinear_map.weights, strict=True
+    ):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_a_domain_head_for_the_features_alone_is_refused():
+    with pytest.raises(ValueError, match="must take 12 features and give one logit.*None, 4"):
+        CDAN(**linear_parts(), domain_head=linear(4, 1, "domain_head"))
+
+
+def test_a_length_that_is_no_positive_integer_is_refused():
+    with pytest.raises(ValueError, match="`max_units` must be an integer of at least 1"):
+        CDAN(**linear_parts(), max_units=0)
+
+
+@pytest.mark.parametrize("entropy_conditioning", [False, True])
+def test_it_adapts_where_the_best_source_classifier_fails(entropy_conditioning):
+    model = CDAN(
+        linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=()),
+        domain_head=domain_head(4, hidden_units=(16,)),
+        entropy_conditioning=entropy_conditioning,
+    )
+    accuracies = target_accuracies(model)
+    assert accuracies.mean() > source_only_accuracies().mean() + 0.35, accuracies

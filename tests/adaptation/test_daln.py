@@ -1,0 +1,129 @@
+"""DALN's loss and gradients, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear_parts,
+    softmax,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
+
+from dann.adaptation import DALN
+from dann.adaptation.daln import nuclear_norm
+from dann.autodiff import gradients as gradients_of
+from dann.networks import label_head
+
+
+def linear_daln(**kwargs):
+    """f = x A, c = f B, without biases."""
+    return with_random_weights(DALN(**linear_parts(), strength=STRENGTH, **kwargs))
+
+
+def norm(matrix):
+    return np.linalg.svd(matrix, compute_uv=False).sum()
+
+
+def label_loss_of(a, b):
+    return cross_entropy(SOURCE @ a @ b, LABELS)
+
+
+def discrepancy_of(a, b):
+    return (norm(softmax(SOURCE @ a @ b)) - norm(softmax(TARGET @ a @ b))) / 5
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode):
+    model = linear_daln()
+    a, b = weights_of(model)
+    label_loss, discrepancy = label_loss_of(a, b), discrepancy_of(a, b)
+    label_a, label_b = central_differences(label_loss_of, [a, b])
+    discrepancy_a, discrepancy_b = central_differences(discrepancy_of, [a, b])
+    logs, slopes = step(model, mode)
+    assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
+    assert logs["discrepancy/loss"] == pytest.approx(-discrepancy, rel=1e-4)
+    assert logs["loss"] == pytest.approx(label_loss - discrepancy, rel=1e-5)
+    assert logs["strength"] == pytest.approx(STRENGTH)
+    gradients = [label_a + STRENGTH * discrepancy_a, label_b - discrepancy_b]
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_a_small_step_of_the_features_lowers_the_discrepancy_and_one_of_the_head_raises_it():
+    """Finite differences along the step that training takes."""
+    rate = 1e-2
+    model = linear_daln()
+    a, b = weights_of(model)
+    slopes = central_differences(discrepancy_of, [a, b])
+    model.compile(keras.optimizers.SGD(rate))
+    # Source labels weigh nothing, so that what moves the weights is the discrepancy alone.
+    model.train_on_batch(PAIR, LABELS, sample_weight=np.zeros(5))
+    moved_a, moved_b = weights_of(model)
+    change = rate * (slopes[1] ** 2).sum()
+    assert discrepancy_of(a, moved_b) - discrepancy_of(a, b) == pytest.approx(change, rel=0.1)
+    change = -STRENGTH * rate * (slopes[0] ** 2).sum()
+    assert discrepancy_of(moved_a, b) - discrepancy_of(a, b) == pytest.approx(change, rel=0.1)
+
+
+RNG = np.random.default_rng(5)
+ROTATION = (
+    np.linalg.qr(RNG.normal(size=(6, 6)))[0][:, :3] @ np.linalg.qr(RNG.normal(size=(3, 3)))[0]
+)
+MATRICES = {
+    "tall": RNG.normal(size=(6, 3)),
+    "wide": RNG.normal(size=(3, 6)),
+    "square": RNG.normal(size=(4, 4)),
+    "equal_singular_values": 2 * ROTATION,
+    "two_equal": np.diag([3.0, 3.0, 1.0]),
+    "predictions": softmax(3 * RNG.normal(size=(8, 5))),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_the_nuclear_norm_and_its_gradient_match_finite_differences(name):
+    matrix = np.array(MATRICES[name])
+    tensor = ops.convert_to_tensor(matrix, "float32")
+    assert float(nuclear_norm(tensor)) == pytest.approx(norm(matrix), rel=1e-5)
+    (slope,) = gradients_of(nuclear_norm, [tensor])
+    (expected,) = central_differences(norm, [matrix])
+    np.testing.assert_allclose(ops.convert_to_numpy(slope), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_of_deficient_rank_the_gradient_is_the_subgradient_of_least_norm(rank):
+    left, right = np.array([[0.6], [0.8], [0.0]]), np.array([[0.8, -0.6]])
+    tensor = ops.convert_to_tensor(rank * 5 * left @ right, "float32")
+    assert float(nuclear_norm(tensor)) == pytest.approx(5 * rank, rel=1e-5)
+    (slope,) = gradients_of(nuclear_norm, [tensor])
+    np.testing.assert_allclose(ops.convert_to_numpy(slope), rank * left @ right, atol=1e-5)
+
+
+def test_predictions_that_are_all_alike_give_finite_gradients():
+    model = linear_daln()
+    model.label_head.set_weights([np.zeros((4, 3))])
+    logs, slopes = step(model, "graph")
+    # Both batches are rank 1, of norm sqrt(5 / 3).
+    assert logs["discrepancy/loss"] == pytest.approx(0.0, abs=1e-6)
+    assert all(np.isfinite(slope).all() for slope in slopes)
+
+
+def test_it_adds_no_weights():
+    assert len(linear_daln().trainable_weights) == 2
+
+
+def test_it_adapts_where_the_best_source_classifier_fails():
+    model = DALN(linear_backbone(), label_head=label_head(2, 2, hidden_units=(16,)))
+    accuracies = target_accuracies(model)
+    assert accuracies.mean() > source_only_accuracies().mean() + 0.2, accuracies

@@ -1,0 +1,162 @@
+"""f-DAL's loss and gradients, against NumPy on a linear network."""
+
+import keras
+import nearer_classes
+import numpy as np
+import pytest
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear,
+    linear_parts,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
+
+from dann.adaptation import FDAL
+from dann.adaptation.divergences import DIVERGENCES
+from dann.networks import label_head
+
+# The activation g(v) and the conjugate phi*(t), as in the table of Nowozin et al.
+FORMULAS = {
+    "kl": (lambda v: v, lambda t: np.exp(t - 1)),
+    "reverse_kl": (lambda v: -np.exp(-v), lambda t: -1 - np.log(-t)),
+    "pearson": (lambda v: v, lambda t: t**2 / 4 + t),
+    "neyman": (lambda v: 1 - np.exp(-v), lambda t: 2 - 2 * np.sqrt(1 - t)),
+    "squared_hellinger": (lambda v: 1 - np.exp(-v), lambda t: t / (1 - t)),
+    "jensen_shannon": (
+        lambda v: np.log(2) - np.log(1 + np.exp(-v)),
+        lambda t: -np.log(2 - np.exp(t)),
+    ),
+    "total_variation": (lambda v: np.tanh(v) / 2, lambda t: t),
+}
+
+
+def linear_fdal(**kwargs):
+    """f = x A, c = f B, h = f W, without biases."""
+    model = FDAL(**linear_parts(), critic=linear(4, 3, "critic"), strength=STRENGTH, **kwargs)
+    with_random_weights(model)
+    model.critic.set_weights([0.3 * model.critic.get_weights()[0]])
+    return model
+
+
+def predictions(a, b):
+    return [np.argmax(inputs @ a @ b, axis=1) for inputs in (SOURCE, TARGET)]
+
+
+def divergence_of(a, w, predicted, divergence="pearson"):
+    activation, conjugate = FORMULAS[divergence]
+    source = (SOURCE @ a @ w)[np.arange(5), predicted[0]]
+    target = (TARGET @ a @ w)[np.arange(5), predicted[1]]
+    return np.mean(activation(source)) - np.mean(conjugate(activation(target)))
+
+
+def label_loss_of(a, b):
+    return cross_entropy(SOURCE @ a @ b, LABELS)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode, divergence):
+    model = linear_fdal(divergence=divergence)
+    a, b, w = weights_of(model)
+    predicted = predictions(a, b)
+
+    def estimate(a, w):
+        return divergence_of(a, w, predicted, divergence)
+
+    label_loss, found = label_loss_of(a, b), estimate(a, w)
+    label_a, label_b = central_differences(label_loss_of, [a, b])
+    estimate_a, estimate_w = central_differences(estimate, [a, w])
+    logs, slopes = step(model, mode)
+    assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
+    assert logs["divergence/loss"] == pytest.approx(-found, rel=1e-5)
+    assert logs["loss"] == pytest.approx(label_loss - found, rel=1e-5)
+    assert logs["strength"] == pytest.approx(STRENGTH)
+    gradients = [label_a + STRENGTH * estimate_a, label_b, -estimate_w]
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_a_small_step_of_the_features_lowers_the_divergence_and_one_of_the_critic_raises_it():
+    """Finite differences along the step that training takes, the predictions standing still."""
+    rate = 1e-3
+    model = linear_fdal()
+    a, b, w = weights_of(model)
+    predicted = predictions(a, b)
+    slopes = central_differences(lambda a, w: divergence_of(a, w, predicted), [a, w])
+    model.compile(keras.optimizers.SGD(rate))
+    # Source labels weigh nothing, so that the features' step is the reversed one alone.
+    model.train_on_batch(PAIR, LABELS, sample_weight=np.zeros(5))
+    moved_a, moved_b, moved_w = weights_of(model)
+    np.testing.assert_array_equal(moved_b, b)
+    start = divergence_of(a, w, predicted)
+    change = rate * (slopes[1] ** 2).sum()
+    assert divergence_of(a, moved_w, predicted) - start == pytest.approx(change, rel=0.1)
+    change = -STRENGTH * rate * (slopes[0] ** 2).sum()
+    assert divergence_of(moved_a, w, predicted) - start == pytest.approx(change, rel=0.1)
+
+
+def test_the_critic_shows_the_output_of_the_predicted_class():
+    model = linear_fdal()
+    a, b, w = weights_of(model)
+    outputs = model(PAIR)
+    for domain, inputs, predicted in zip(PAIR, (SOURCE, TARGET), predictions(a, b), strict=True):
+        shown = keras.ops.convert_to_numpy(outputs[f"{domain}/critic"])
+        np.testing.assert_allclose(
+            shown, (inputs @ a @ w)[np.arange(5), predicted], rtol=1e-4, atol=1e-5
+        )
+
+
+def test_a_critic_is_built_like_the_label_head_and_comes_back_from_a_file(tmp_path):
+    pattern = label_head(4, 3, hidden_units=(7,))
+    model = FDAL(linear(3, 4, "backbone"), label_head=pattern, divergence="jensen_shannon")
+    assert [w.shape for w in model.critic.weights] == [w.shape for w in pattern.weights]
+    assert np.abs(model.critic.get_weights()[0] - pattern.get_weights()[0]).max() > 0.01
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert (again.critic.name, again.divergence) == ("critic", "jensen_shannon")
+    for mine, other in zip(model.critic.weights, again.critic.weights, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: linear_fdal(divergence="js"), "one of .*'pearson'.* Received: 'js'"),
+        (
+            lambda: FDAL(**linear_parts(), critic=linear(4, 1, "critic")),
+            r"`critic` must .*output shape \(None, 3\). Received: .*\(None, 1\)",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def small_fdal(divergence):
+    return FDAL(
+        linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=()),
+        critic=label_head(2, 2, hidden_units=(16,), name="critic"),
+        divergence=divergence,
+    )
+
+
+def test_it_adapts_where_source_only_is_wrong_on_a_fifth():
+    accuracies = target_accuracies(small_fdal("pearson"), problem=nearer_classes.nearer_classes)
+    assert accuracies.mean() > nearer_classes.source_only_accuracies().mean() + 0.12, accuracies
+
+
+def test_it_adapts_where_the_best_source_classifier_fails():
+    accuracies = target_accuracies(small_fdal("jensen_shannon"))
+    assert accuracies.mean() > source_only_accuracies().mean() + 0.3, accuracies

@@ -1,0 +1,134 @@
+"""MADA's loss and gradients, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear,
+    linear_parts,
+    softmax,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
+
+from dann.adaptation import MADA
+from dann.networks import domain_head, label_head
+
+INPUTS = np.concatenate([SOURCE, TARGET])
+
+
+def linear_mada(**kwargs):
+    """f = x A, c = f B, d_k = (softmax(c)_k f) w_k, without biases."""
+    head = linear(4, 1, "domain_head")
+    model = MADA(**linear_parts(), domain_head=head, strength=STRENGTH, **kwargs)
+    return with_random_weights(model)
+
+
+def domain_loss_of(a, heads, predictions, smoothing=0.0):
+    """Equation 4: the sum over classes of the mean over examples of both domains."""
+    domain = np.repeat([smoothing, 1 - smoothing], 5)
+    losses = []
+    for k, head in enumerate(heads):
+        score = (predictions[:, k : k + 1] * (INPUTS @ a) @ head)[:, 0]
+        probability = 1 / (1 + np.exp(-score))
+        losses.append(-domain * np.log(probability) - (1 - domain) * np.log(1 - probability))
+    return np.sum(losses) / 10
+
+
+def expected(weights, smoothing=0.0):
+    """Losses and gradients; the predictions stand still in the domain loss."""
+    a, b, *heads = weights
+    predictions = softmax(INPUTS @ a @ b)
+
+    def label_loss(a, b):
+        return cross_entropy(SOURCE @ a @ b, LABELS)
+
+    def domain_loss(a, *heads):
+        return domain_loss_of(a, heads, predictions, smoothing)
+
+    label_a, label_b = central_differences(label_loss, [a, b])
+    domain_a, *of_heads = central_differences(domain_loss, [a, *heads])
+    gradients = [label_a - STRENGTH * domain_a, label_b, *of_heads]
+    return label_loss(a, b), domain_loss(a, *heads), gradients
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode, smoothing):
+    model = linear_mada(domain_label_smoothing=smoothing)
+    label_loss, domain_loss, gradients = expected(weights_of(model), smoothing)
+    assert len(gradients) == 2 + 3
+    logs, slopes = step(model, mode)
+    assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
+    assert logs["domain/loss"] == pytest.approx(domain_loss, rel=1e-5)
+    assert logs["loss"] == pytest.approx(label_loss + domain_loss, rel=1e-5)
+    assert logs["strength"] == pytest.approx(STRENGTH)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_a_small_step_of_the_features_raises_the_domain_loss_and_one_of_the_heads_lowers_it():
+    """Finite differences along the step that training takes, the predictions standing still."""
+    rate = 1e-3
+    model = linear_mada()
+    a, b, *heads = weights_of(model)
+    predictions = softmax(INPUTS @ a @ b)
+    *_, slopes = expected([a, b, *heads])
+    model.compile(keras.optimizers.SGD(rate))
+    # Source labels weigh nothing, so that the features' step is the reversed one alone.
+    model.train_on_batch(PAIR, LABELS, sample_weight=np.zeros(5))
+    moved_a, moved_b, *moved_heads = weights_of(model)
+    np.testing.assert_array_equal(moved_b, b)
+    start = domain_loss_of(a, heads, predictions)
+    assert domain_loss_of(moved_a, heads, predictions) - start > 1e-6
+    change = -rate * sum((slope**2).sum() for slope in slopes[2:])
+    assert domain_loss_of(a, moved_heads, predictions) - start == pytest.approx(change, rel=0.1)
+
+
+def test_each_class_has_a_discriminator_of_its_own():
+    pattern = domain_head(4, hidden_units=(5,))
+    model = MADA(**linear_parts(), domain_head=pattern)
+    assert model.domain_heads[0] is pattern
+    kernels = [head.get_weights()[0] for head in model.domain_heads]
+    assert [kernel.shape for kernel in kernels] == [(4, 5)] * 3
+    assert min(np.abs(kernels[0] - kernels[1]).max(), np.abs(kernels[1] - kernels[2]).max()) > 0.01
+    assert len(model.trainable_weights) == 1 + 1 + 3 * 4
+
+
+def test_accuracy_counts_a_discriminator_as_much_as_its_class_is_predicted():
+    model = linear_mada()
+    a, b, *heads = weights_of(model)
+    predictions = softmax(INPUTS @ a @ b)
+    logits = np.concatenate([INPUTS @ a @ head for head in heads], axis=1)
+    right = (logits > 0) == (np.arange(10) >= 5)[:, None]
+    logs, _ = step(model, "graph")
+    assert logs["domain/accuracy"] == pytest.approx((predictions * right).sum() / 10, rel=1e-5)
+
+
+def test_every_discriminator_comes_back_from_a_file(tmp_path):
+    model = linear_mada()
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert len(again.trainable_weights) == 5
+    for mine, other in zip(model.trainable_weights, again.trainable_weights, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_it_adapts_where_the_best_source_classifier_fails():
+    model = MADA(
+        linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=()),
+        domain_head=domain_head(2, hidden_units=(16,)),
+    )
+    accuracies = target_accuracies(model)
+    assert accuracies.mean() > source_only_accuracies().mean() + 0.35, accuracies

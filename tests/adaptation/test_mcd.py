@@ -1,0 +1,136 @@
+"""MCD's loss and gradients, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear,
+    linear_parts,
+    softmax,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
+
+from dann.adaptation import MCD
+from dann.networks import label_head
+
+
+def linear_mcd(**kwargs):
+    """f = x A, c1 = f B, c2 = f C, without biases."""
+    head = linear(4, 3, "second_head")
+    return with_random_weights(MCD(**linear_parts(), second_head=head, strength=STRENGTH, **kwargs))
+
+
+def label_loss_of(a, head):
+    return cross_entropy(SOURCE @ a @ head, LABELS)
+
+
+def discrepancy_of(a, b, c):
+    """The mean over examples and classes of the difference of the probabilities."""
+    return np.mean(np.abs(softmax(TARGET @ a @ b) - softmax(TARGET @ a @ c)))
+
+
+def expected(weights):
+    a, b, c = weights
+    of_first = central_differences(label_loss_of, [a, b])
+    of_second = central_differences(label_loss_of, [a, c])
+    of_discrepancy = central_differences(discrepancy_of, [a, b, c])
+    return [
+        of_first[0] + of_second[0] + STRENGTH * of_discrepancy[0],
+        of_first[1] - of_discrepancy[1],
+        of_second[1] - of_discrepancy[2],
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode):
+    model = linear_mcd()
+    a, b, c = weights_of(model)
+    first, second, discrepancy = label_loss_of(a, b), label_loss_of(a, c), discrepancy_of(a, b, c)
+    gradients = expected([a, b, c])
+    logs, slopes = step(model, mode)
+    assert logs["label/loss"] == pytest.approx(first, rel=1e-5)
+    assert logs["second_label/loss"] == pytest.approx(second, rel=1e-5)
+    assert logs["discrepancy/loss"] == pytest.approx(-discrepancy, rel=1e-5)
+    assert logs["loss"] == pytest.approx(first + second - discrepancy, rel=1e-5)
+    assert logs["strength"] == pytest.approx(STRENGTH)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_a_small_step_of_the_features_lowers_the_discrepancy_and_one_of_the_heads_raises_it():
+    """Finite differences along the step that training takes."""
+    rate = 1e-2
+    model = linear_mcd()
+    a, b, c = weights_of(model)
+    slopes = central_differences(discrepancy_of, [a, b, c])
+    model.compile(keras.optimizers.SGD(rate))
+    # Source labels weigh nothing, so that what moves the weights is the discrepancy alone.
+    model.train_on_batch(PAIR, LABELS, sample_weight=np.zeros(5))
+    moved_a, moved_b, moved_c = weights_of(model)
+    start = discrepancy_of(a, b, c)
+    change = rate * sum((slope**2).sum() for slope in slopes[1:])
+    assert discrepancy_of(a, moved_b, moved_c) - start == pytest.approx(change, rel=0.1)
+    change = -STRENGTH * rate * (slopes[0] ** 2).sum()
+    assert discrepancy_of(moved_a, b, c) - start == pytest.approx(change, rel=0.1)
+
+
+def test_both_heads_learn_from_weighted_labels_and_from_a_labelled_target():
+    model = linear_mcd()
+    a, b, c = weights_of(model)
+    inputs, labels = np.concatenate([SOURCE, TARGET]), np.concatenate([LABELS, LABELS])
+    weights = np.linspace(0.1, 2.0, 10)
+    logs, _ = step(model, "graph", {**PAIR, "target_labelled": TARGET}, labels, weights)
+    for name, head in (("label/loss", b), ("second_label/loss", c)):
+        losses = -np.log(softmax(inputs @ a @ head)[np.arange(10), labels])
+        assert logs[name] == pytest.approx(np.mean(weights * losses), rel=1e-5)
+
+
+def test_weight_decay_counts_once():
+    decayed = keras.layers.Dense(4, use_bias=False, kernel_regularizer=keras.regularizers.L2(0.5))
+    entry = keras.Input((3,))
+    model = MCD(keras.Model(entry, decayed(entry)), num_classes=3)
+    decay = 0.5 * float(np.sum(np.square(decayed.get_weights()[0])))
+    model.compile(keras.optimizers.SGD(0.0))
+    logs = model.train_on_batch(PAIR, LABELS, return_dict=True)
+    parts = logs["label/loss"] + logs["second_label/loss"] + logs["discrepancy/loss"]
+    assert logs["loss"] == pytest.approx(parts, rel=1e-5)
+    classified = keras.ops.convert_to_numpy(model.classifier(SOURCE)).astype("float64")
+    assert logs["label/loss"] == pytest.approx(cross_entropy(classified, LABELS) + decay, rel=1e-5)
+
+
+def test_the_heads_begin_apart_and_come_back_from_a_file(tmp_path):
+    model = MCD(linear(3, 4, "backbone"), label_head=label_head(4, 3, hidden_units=(5,)))
+    first, second = model.label_head.get_weights(), model.second_head.get_weights()
+    assert [w.shape for w in first] == [w.shape for w in second]
+    assert np.abs(first[0] - second[0]).max() > 0.01
+    assert model.second_head.name == "second_head"
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    for mine, other in zip(second, again.second_head.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_a_second_head_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match=r"`second_head` must .*Received: .*shape \(None, 2\)"):
+        MCD(**linear_parts(), second_head=linear(4, 2, "second_head"))
+
+
+def test_it_adapts_where_the_best_source_classifier_fails():
+    model = MCD(
+        linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=(16,)),
+        second_head=label_head(2, 2, hidden_units=(16,), name="second_head"),
+    )
+    accuracies = target_accuracies(model)
+    assert accuracies.mean() > source_only_accuracies().mean() + 0.2, accuracies

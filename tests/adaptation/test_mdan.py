@@ -1,0 +1,178 @@
+"""MDAN's loss and gradients, against NumPy on a linear network."""
+
+import numpy as np
+import pytest
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear,
+    linear_parts,
+    softmax,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import SIZE, linear_backbone, shifted_classes, target_accuracies
+
+from dann.adaptation import DANN, MDAN
+from dann.networks import domain_head, label_head
+
+DOMAINS = np.array([0, 1, 1, 0, 1])
+PAIRS = {**PAIR, "source_domain": DOMAINS}
+GAMMA = 2.0
+
+
+def linear_mdan(weighting="soft", num_sources=2):
+    """f = x A, c = f B, d = f W, without biases."""
+    head = linear(4, num_sources, "domain_head")
+    model = MDAN(
+        **linear_parts(),
+        domain_head=head,
+        num_sources=num_sources,
+        weighting=weighting,
+        gamma=GAMMA,
+        strength=STRENGTH,
+    )
+    return with_random_weights(model)
+
+
+def errors(a, b, w):
+    """`E_i` and `D_i` of both sources."""
+    source, target = SOURCE @ a, TARGET @ a @ w
+    label, domain = [], []
+    for index in range(2):
+        its = source[index == DOMAINS]
+        label.append(cross_entropy(its @ b, LABELS[index == DOMAINS]))
+        of_source = np.mean(np.log1p(np.exp((its @ w)[:, index])))
+        domain.append((of_source + np.mean(np.log1p(np.exp(-target[:, index])))) / 2)
+    return np.array(label), np.array(domain)
+
+
+def expected(weights, weighting):
+    """The weighted losses, and the gradients by central differences of them."""
+    label, domain = errors(*weights)
+    chosen = softmax(GAMMA * (label - domain))
+    if weighting == "hard":
+        chosen = np.eye(2)[np.argmax(label - domain)]
+
+    def objective(a, b, w, sign):
+        label, domain = errors(a, b, w)
+        return chosen @ (label + sign * domain)
+
+    reversed_slopes = central_differences(lambda *ws: objective(*ws, -STRENGTH), weights)
+    slopes = central_differences(lambda *ws: objective(*ws, 1.0), weights)
+    return chosen @ label, chosen @ domain, [reversed_slopes[0], *slopes[1:]]
+
+
+@pytest.mark.parametrize("weighting", ["soft", "hard"])
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(weighting, mode):
+    model = linear_mdan(weighting)
+    label, domain, gradients = expected(weights_of(model), weighting)
+    logs, slopes = step(model, mode, PAIRS)
+    assert logs["label/loss"] == pytest.approx(label, rel=1e-5)
+    assert logs["domain/loss"] == pytest.approx(domain, rel=1e-5)
+    assert logs["loss"] == pytest.approx(label + domain, rel=1e-5)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_soft_weights_descend_a_smooth_maximum_of_the_bounds():
+    """At strength 1 the features' gradient is that of log(sum(exp(gamma (E - D)))) / gamma."""
+    model = linear_mdan()
+    model.reversal.strength.assign(1.0)
+    weights = weights_of(model)
+
+    def smooth_maximum(a):
+        label, domain = errors(a, *weights[1:])
+        return np.log(np.exp(GAMMA * (label - domain)).sum()) / GAMMA
+
+    (gradient,) = central_differences(smooth_maximum, weights[:1])
+    _, slopes = step(model, "graph", PAIRS)
+    np.testing.assert_allclose(slopes[0], gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_one_source_is_dann():
+    mdan = linear_mdan(num_sources=1)
+    head = linear(4, 1, "domain_head")
+    dann = with_random_weights(DANN(**linear_parts(), domain_head=head, strength=STRENGTH))
+    ours, theirs = step(mdan, "graph"), step(dann, "graph")
+    assert ours[0]["domain/loss"] == pytest.approx(theirs[0]["domain/loss"], rel=1e-5)
+    assert ours[0]["domain/accuracy"] == pytest.approx(theirs[0]["domain/accuracy"])
+    for mine, other in zip(ours[1], theirs[1], strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
+
+
+def test_a_step_of_the_features_raises_the_domain_loss_and_one_of_the_heads_lowers_it():
+    # Source labels weigh nothing, so that the features' step is the reversed one alone, and the
+    # source counts that is told from the target best.
+    model = linear_mdan("hard")
+    before = weights_of(model)
+    worst = np.argmin(errors(*before)[1])
+    _, slopes = step(model, "graph", PAIRS, sample_weight=np.zeros(5))
+    a, b, w = before
+    loss = errors(a, b, w)[1][worst]
+    assert errors(a - 1e-3 * slopes[0], b, w)[1][worst] - loss > 1e-6
+    assert errors(a, b, w - 1e-3 * slopes[2])[1][worst] - loss < -1e-6
+
+
+def test_a_batch_without_one_of_the_sources_does_no_harm():
+    _, slopes = step(linear_mdan(), "graph", {**PAIR, "source_domain": np.zeros(5, int)})
+    assert all(np.isfinite(slope).all() for slope in slopes)
+
+
+def test_a_head_of_one_logit_is_copied_with_weights_of_its_own():
+    model = MDAN(linear(3, 4, "backbone"), num_classes=3, num_sources=3)
+    assert model.domain_head.output_shape == (None, 3)
+    first, second = (model.domain_head.get_layer(f"domain_head_{i}").weights[0] for i in (0, 1))
+    assert np.abs(np.array(first) - np.array(second)).max() > 0
+
+
+def two_sources(seed):
+    """The shifted classes as one source, and as another the same beyond the target."""
+    source, labels, target, target_labels = shifted_classes(seed)
+    beyond = source + np.array([3.0, 4.0], "float32")
+    inputs = np.concatenate([source, beyond])
+    return inputs, np.concatenate([labels, labels]), target, target_labels
+
+
+@pytest.mark.parametrize("weighting", ["soft", "hard"])
+def test_it_adapts_from_two_sources_of_which_each_alone_fails(weighting):
+    model = MDAN(
+        linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=()),
+        domain_head=domain_head(2, hidden_units=(16,)),
+        num_sources=2,
+        weighting=weighting,
+    )
+    domains = np.repeat([0, 1], SIZE)
+    # Fisher's discriminant of each source is the sign of x1 minus its middle.
+    for middle in (0.0, 3.0):
+        target, labels = shifted_classes(0)[2:]
+        assert np.mean((target[:, 0] > middle) == labels) < 0.55
+    accuracies = target_accuracies(model, problem=two_sources, source_domain=domains)
+    assert accuracies.mean() > 0.95
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"weighting": "mean"}, r"one of \('soft', 'hard'\). Received: 'mean'"),
+        ({"num_sources": 0}, "at least 1. Received: num_sources=0"),
+        ({"gamma": 0.0}, "above 0. Received: gamma=0.0"),
+        (
+            {"domain_head": linear(4, 3, "head"), "num_sources": 2},
+            r"each of 2 sources.*\(None, 3\)",
+        ),
+        ({"domain_head": linear(5, 1, "head")}, r"backbone's 4 features.*\(None, 5\)"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MDAN(linear(3, 4, "backbone"), num_classes=3, **arguments)

@@ -1,0 +1,165 @@
+"""MDD's loss and gradients, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from nearer_classes import nearer_classes, source_only_accuracies
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear,
+    linear_parts,
+    softmax,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import linear_backbone, target_accuracies
+
+from dann.adaptation import MDD
+from dann.networks import label_head
+
+
+def linear_mdd(**kwargs):
+    """f = x A, c = f B, a = f W, without biases."""
+    head = linear(4, 3, "adversarial_head")
+    arguments = {"strength": STRENGTH, **kwargs}
+    return with_random_weights(MDD(**linear_parts(), adversarial_head=head, **arguments))
+
+
+def disparity_loss_of(a, w, predicted, gamma=4.0):
+    """The paper's: gamma times the agreement on the source, and the disagreement on the target."""
+    rows = np.arange(5)
+    agree = -np.log(softmax(SOURCE @ a @ w)[rows, predicted[0]])
+    disagree = -np.log(1 - softmax(TARGET @ a @ w)[rows, predicted[1]] + 1e-6)
+    return gamma * agree.mean() + disagree.mean()
+
+
+def predictions(a, b):
+    return [np.argmax(inputs @ a @ b, axis=1) for inputs in (SOURCE, TARGET)]
+
+
+def expected(weights, gamma=4.0):
+    a, b, w = weights
+    predicted = predictions(a, b)
+
+    def label_loss(a, b):
+        return cross_entropy(SOURCE @ a @ b, LABELS)
+
+    def disparity_loss(a, w):
+        return disparity_loss_of(a, w, predicted, gamma)
+
+    label_a, label_b = central_differences(label_loss, [a, b])
+    disparity_a, disparity_w = central_differences(disparity_loss, [a, w])
+    gradients = [label_a - STRENGTH * disparity_a, label_b, disparity_w]
+    return label_loss(a, b), disparity_loss(a, w), gradients
+
+
+@pytest.mark.parametrize("gamma", [4.0, 1.5])
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode, gamma):
+    model = linear_mdd(gamma=gamma)
+    label_loss, disparity_loss, gradients = expected(weights_of(model), gamma)
+    logs, slopes = step(model, mode)
+    assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
+    assert logs["disparity/loss"] == pytest.approx(disparity_loss, rel=1e-5)
+    assert logs["loss"] == pytest.approx(label_loss + disparity_loss, rel=1e-5)
+    assert logs["strength"] == pytest.approx(STRENGTH)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_a_small_step_of_the_features_raises_the_disparity_loss_and_one_of_the_head_lowers_it():
+    """Finite differences along the step that training takes, the predictions standing still."""
+    rate = 1e-3
+    model = linear_mdd()
+    a, b, w = weights_of(model)
+    *_, slopes = expected([a, b, w])
+    model.compile(keras.optimizers.SGD(rate))
+    # Source labels weigh nothing, so that the features' step is the reversed one alone.
+    model.train_on_batch(PAIR, LABELS, sample_weight=np.zeros(5))
+    moved_a, moved_b, moved_w = weights_of(model)
+    np.testing.assert_array_equal(moved_b, b)
+    predicted = predictions(a, b)
+    start = disparity_loss_of(a, w, predicted)
+    assert disparity_loss_of(moved_a, w, predicted) - start > 1e-5
+    change = -rate * (slopes[2] ** 2).sum()
+    assert disparity_loss_of(a, moved_w, predicted) - start == pytest.approx(change, rel=0.1)
+
+
+def test_where_the_adversarial_head_is_certain_the_loss_stays_finite():
+    model = linear_mdd()
+    model.adversarial_head.set_weights([1e3 * model.label_head.get_weights()[0]])
+    a, b, _ = weights_of(model)
+    logs, slopes = step(model, "graph")
+    assert logs["disparity/loss"] == pytest.approx(-np.log(1e-6), rel=1e-3)
+    assert all(np.isfinite(slope).all() for slope in slopes)
+
+
+def test_an_adversarial_head_of_its_own_weights_is_built_like_the_label_head():
+    pattern = label_head(4, 3, hidden_units=(7,), dropout=0.2)
+    model = MDD(linear(3, 4, "backbone"), label_head=pattern)
+    built = model.adversarial_head
+    assert built.name == "adversarial_head"
+    assert [type(layer) for layer in built.layers] == [type(layer) for layer in pattern.layers]
+    assert [w.shape for w in built.weights] == [w.shape for w in pattern.weights]
+    assert np.abs(built.get_weights()[0] - pattern.get_weights()[0]).max() > 0.01
+
+
+def test_the_options_come_back_from_a_file(tmp_path):
+    model = linear_mdd(gamma=2.5)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert (again.gamma, again.disparity) == (2.5, "margin")
+    assert len(again.trainable_weights) == 3
+    for mine, other in zip(model.trainable_weights, again.trainable_weights, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: linear_mdd(gamma=0), ValueError, "`gamma` must be .* above 0. Received: gamma=0"),
+        (lambda: linear_mdd(gamma="4"), TypeError, "Received: gamma='4'"),
+        (
+            lambda: linear_mdd(disparity="huber"),
+            ValueError,
+            r"one of \('margin', 'absolute_error', 'squared_error'\). Received: 'huber'",
+        ),
+        (
+            lambda: MDD(linear(3, 4, "f"), label_head=linear(4, 1, "c")),
+            ValueError,
+            "one output is for regression and takes one of .*Received: disparity='margin'",
+        ),
+        (
+            lambda: MDD(**linear_parts(), adversarial_head=linear(4, 2, "a")),
+            ValueError,
+            r"`adversarial_head` must .*output shape \(None, 3\). Received: .*\(None, 2\)",
+        ),
+        (
+            lambda: MDD(**linear_parts(), adversarial_head=linear(5, 3, "a")),
+            ValueError,
+            r"input shape \(None, 4\),.* Received: input shape \(None, 5\)",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_it_adapts_where_source_only_is_wrong_on_a_fifth():
+    model = MDD(
+        linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=()),
+        adversarial_head=label_head(2, 2, hidden_units=(16,), name="adversarial_head"),
+        strength=1.0,
+    )
+    accuracies = target_accuracies(model, problem=nearer_classes)
+    assert accuracies.mean() > source_only_accuracies().mean() + 0.12, accuracies

@@ -1,0 +1,185 @@
+"""PADA's loss, gradients and class weights, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    central_differences,
+    linear,
+    linear_parts,
+    softmax,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
+
+from dann.adaptation import PADA
+from dann.networks import domain_head, label_head
+from dann.schedules import GaninSchedule
+
+CLASS_WEIGHTS = np.array([0.3, 1.0, 0.6])
+SAMPLE_WEIGHTS = np.array([2.0, 0.0, 1.0, 0.5, 3.0])
+
+
+def linear_pada(class_weights=CLASS_WEIGHTS, **kwargs):
+    """f = x A, c = f B, d = f w, without biases."""
+    head = linear(4, 1, "domain_head")
+    model = PADA(**linear_parts(), domain_head=head, strength=STRENGTH, **kwargs)
+    model.class_weights.assign(class_weights)
+    return with_random_weights(model)
+
+
+def label_loss(a, b, of_examples=1.0):
+    probabilities = softmax(SOURCE @ a @ b)[np.arange(5), LABELS]
+    return -np.mean(of_examples * CLASS_WEIGHTS[LABELS] * np.log(probabilities))
+
+
+def domain_loss(a, w):
+    """Half the sum of the domains' means, of which the source's is weighted."""
+    source, target = (1 / (1 + np.exp(-x @ a @ w))[:, 0] for x in (SOURCE, TARGET))
+    of_source = -np.mean(CLASS_WEIGHTS[LABELS] * np.log(1 - source))
+    return (of_source - np.mean(np.log(target))) / 2
+
+
+def expected(weights):
+    """Losses and gradients; the class weights stand still."""
+    a, b, w = weights
+    label_a, label_b = central_differences(label_loss, [a, b])
+    domain_a, domain_w = central_differences(domain_loss, [a, w])
+    gradients = [label_a - STRENGTH * domain_a, label_b, domain_w]
+    return label_loss(a, b), domain_loss(a, w), gradients
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode):
+    model = linear_pada()
+    wanted_label_loss, wanted_domain_loss, gradients = expected(weights_of(model))
+    logs, slopes = step(model, mode)
+    assert logs["label/loss"] == pytest.approx(wanted_label_loss, rel=1e-5)
+    assert logs["domain/loss"] == pytest.approx(wanted_domain_loss, rel=1e-5)
+    assert logs["loss"] == pytest.approx(wanted_label_loss + wanted_domain_loss, rel=1e-5)
+    assert logs["strength"] == pytest.approx(STRENGTH)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_class_weights_follow_the_targets_predictions_and_their_greatest_is_1(mode):
+    model = linear_pada(momentum=0.8)
+    a, b, _ = weights_of(model)
+    seen = softmax(TARGET @ a @ b).mean(axis=0)
+    average = 0.8 * CLASS_WEIGHTS / CLASS_WEIGHTS.sum() + 0.2 * seen
+    step(model, mode)
+    class_weights = np.array(model.class_weights)
+    np.testing.assert_allclose(class_weights, average / average.max(), rtol=1e-5)
+    assert class_weights.max() == 1.0
+
+
+def test_evaluation_leaves_the_class_weights_alone():
+    model = linear_pada()
+    model.compile(keras.optimizers.SGD(1.0))
+    logs = model.evaluate(PAIR, LABELS, batch_size=5, verbose=0, return_dict=True)
+    assert logs["label/loss"] == pytest.approx(label_loss(*weights_of(model)[:2]), rel=1e-5)
+    np.testing.assert_array_equal(model.class_weights, CLASS_WEIGHTS.astype("float32"))
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1)])
+def test_sample_weights_multiply_the_class_weights_in_the_label_loss_alone(shape):
+    model = linear_pada()
+    a, b, w = weights_of(model)
+    logs, _ = step(model, "graph", y=LABELS.reshape(shape), sample_weight=SAMPLE_WEIGHTS)
+    assert logs["label/loss"] == pytest.approx(label_loss(a, b, SAMPLE_WEIGHTS), rel=1e-5)
+    assert logs["domain/loss"] == pytest.approx(domain_loss(a, w), rel=1e-5)
+
+
+def test_examples_of_a_labelled_target_weigh_1():
+    model = linear_pada()
+    a, b, w = weights_of(model)
+    extra, extra_labels = TARGET[:2] + 1, np.array([0, 2])
+    pair = {**PAIR, "target_labelled": extra}
+    labels = np.concatenate([LABELS, extra_labels])
+    model.compile(keras.optimizers.SGD(0.0))
+    logs = model.train_on_batch(pair, labels, return_dict=True)
+    of_extra = -np.log(softmax(extra @ a @ b)[np.arange(2), extra_labels])
+    wanted = (5 * label_loss(a, b) + of_extra.sum()) / 7
+    assert logs["label/loss"] == pytest.approx(wanted, rel=1e-5)
+    assert logs["domain/loss"] == pytest.approx(domain_loss(a, w), rel=1e-5)
+
+
+def test_a_small_step_of_the_features_raises_the_domain_loss_and_one_of_the_head_lowers_it():
+    """Finite differences along the step that training takes, the class weights standing still."""
+    rate = 1e-2
+    model = linear_pada()
+    a, b, w = weights_of(model)
+    *_, slopes = expected([a, b, w])
+    model.compile(keras.optimizers.SGD(rate))
+    # Source labels weigh nothing, so that the features' step is the reversed one alone.
+    model.train_on_batch(PAIR, LABELS, sample_weight=np.zeros(5))
+    moved_a, _, moved_w = weights_of(model)
+    assert domain_loss(moved_a, w) - domain_loss(a, w) > 1e-6
+    change = -rate * (slopes[2] ** 2).sum()
+    assert domain_loss(a, moved_w) - domain_loss(a, w) == pytest.approx(change, rel=0.1)
+
+
+def partial_classes(size=512):
+    """Three normal classes in a triangle; the target is shifted and lacks the last."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=size), rng.integers(2, size=size)
+    corners = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 1.7]])
+    source, target = (corners[of] + rng.normal(scale=0.2, size=(size, 2)) for of in labels)
+    return {"source": source, "target": target + [0.2, 0.2]}, labels[0], labels[1]
+
+
+def test_classes_that_the_target_lacks_lose_their_weight():
+    pair, labels, target_labels = partial_classes()
+    model = PADA(
+        linear_backbone(),
+        label_head=label_head(2, 3, hidden_units=()),
+        domain_head=domain_head(2, hidden_units=(16,)),
+        strength=GaninSchedule(total_steps=400),
+        momentum=0.95,
+    )
+    model.compile(keras.optimizers.Adam(0.01, beta_1=0.5), steps_per_execution=8)
+    model.fit(pair, labels, batch_size=64, epochs=50, verbose=0)
+    class_weights = np.array(model.class_weights)
+    assert class_weights[2] < 0.2, class_weights
+    assert class_weights[:2].min() > 0.7, class_weights
+    predictions = model.predict(pair["target"], verbose=0).argmax(axis=1)
+    assert np.mean(predictions == target_labels) > 0.95
+
+
+def test_class_weights_and_momentum_come_back_from_a_file(tmp_path):
+    model = linear_pada(momentum=0.5)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert again.momentum == 0.5
+    np.testing.assert_array_equal(again.class_weights, CLASS_WEIGHTS.astype("float32"))
+
+
+def test_they_start_at_1_and_do_not_train():
+    model = PADA(**linear_parts())
+    np.testing.assert_array_equal(model.class_weights, np.ones(3))
+    assert all(weight is not model.class_weights for weight in model.trainable_weights)
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1.1])
+def test_a_momentum_out_of_range_is_refused(momentum):
+    with pytest.raises(ValueError, match=f"`momentum` must be .* Received: momentum={momentum}"):
+        PADA(**linear_parts(), momentum=momentum)
+
+
+def test_it_adapts_where_the_best_source_classifier_fails():
+    model = PADA(
+        linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=()),
+        domain_head=domain_head(2, hidden_units=(16,)),
+    )
+    accuracies = target_accuracies(model)
+    assert accuracies.mean() > source_only_accuracies().mean() + 0.35, accuracies

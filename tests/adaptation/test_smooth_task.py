@@ -1,0 +1,197 @@
+"""The gradient at weights moved up the label loss, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear,
+    linear_parts,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
+
+from dann.adaptation import DANN, Regularizer, SourceOnly, VirtualAdversarial
+from dann.networks import domain_head, label_head, mlp_backbone
+from dann.schedules import GaninSchedule
+
+RADIUS = 0.3
+
+
+def smooth_dann(radius=RADIUS, **kwargs):
+    """f = x A, c = f B, d = f w, without biases."""
+    arguments = {"domain_head": linear(4, 1, "domain_head"), "strength": STRENGTH, **kwargs}
+    return with_random_weights(DANN(**linear_parts(), task_radius=radius, **arguments))
+
+
+def label_loss(a, b):
+    return cross_entropy(SOURCE @ a @ b, LABELS)
+
+
+def domain_loss(a, w):
+    of_source, of_target = SOURCE @ a @ w, TARGET @ a @ w
+    return (np.mean(np.log1p(np.exp(of_source))) + np.mean(np.log1p(np.exp(-of_target)))) / 2
+
+
+def moved(a, b, radius=RADIUS):
+    slopes = central_differences(label_loss, [a, b])
+    length = np.sqrt(sum((slope**2).sum() for slope in slopes))
+    return [w + radius * slope / length for w, slope in zip((a, b), slopes, strict=True)]
+
+
+@pytest.mark.parametrize("passes", ["joint", "separate"])
+@pytest.mark.parametrize("mode", MODES)
+def test_the_step_is_the_gradient_at_the_moved_weights(mode, passes):
+    model = smooth_dann(passes=passes)
+    a, b, w = weights_of(model)
+    start = a.copy()
+    a, b = moved(a, b)
+    assert np.abs(a - start).max() > 0.01
+    of_label, of_domain = (
+        central_differences(label_loss, [a, b]),
+        central_differences(domain_loss, [a, w]),
+    )
+    gradients = [of_label[0] - STRENGTH * of_domain[0], of_label[1], of_domain[1]]
+    logs, slopes = step(model, mode, y=LABELS)
+    assert logs["label/loss"] == pytest.approx(label_loss(a, b), rel=1e-5)
+    assert logs["domain/loss"] == pytest.approx(domain_loss(a, w), rel=1e-5)
+    assert logs["loss"] == pytest.approx(label_loss(a, b) + domain_loss(a, w), rel=1e-5)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_evaluation_does_not_move_the_weights():
+    model = smooth_dann()
+    a, b, _ = weights_of(model)
+    model.compile(keras.optimizers.SGD(1.0))
+    logs = model.evaluate(PAIR, LABELS, batch_size=5, verbose=0, return_dict=True)
+    assert logs["label/loss"] == pytest.approx(label_loss(a, b), rel=1e-5)
+
+
+@keras.saving.register_keras_serializable("tests")
+class SquaredHead(Regularizer):
+    """The sum of squares of the label head's weights, which it reads itself."""
+
+    name = "squared_head"
+    classifies_target = False
+
+    def loss(self, model, x, outputs):
+        return sum(keras.ops.sum(keras.ops.square(w)) for w in model.label_head.weights)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_regularizer_is_taken_at_the_moved_weights_too(mode):
+    model, plain = smooth_dann(regularizers=[SquaredHead(2.0)]), smooth_dann()
+    _, b = moved(*weights_of(model)[:2])
+    logs, slopes = step(model, mode)
+    _, without = step(plain, mode)
+    assert logs["squared_head/loss"] == pytest.approx((b**2).sum(), rel=1e-5)
+    np.testing.assert_allclose(slopes[1] - without[1], 4 * b, rtol=1e-4, atol=1e-5)
+
+
+def noisy_model(radius):
+    """Everything that has a state: two kinds of noise, statistics, a schedule, a regularizer."""
+    entry = keras.Input((3,))
+    hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8)(entry))
+    return DANN(
+        keras.Model(entry, keras.layers.Dropout(0.3, seed=1)(hidden)),
+        num_classes=3,
+        strength=GaninSchedule(5),
+        augmentation={"source": keras.layers.GaussianNoise(0.5, seed=2)},
+        regularizers=[VirtualAdversarial(1.0, radius=0.1, seed=3)],
+        task_radius=radius,
+    )
+
+
+def train(model, mode, rate):
+    model.compile(
+        keras.optimizers.SGD(rate),
+        metrics=["accuracy"],
+        jit_compile=mode == "xla",
+        run_eagerly=mode == "eager",
+    )
+    pair, labels = {name: np.tile(part, (3, 1)) for name, part in PAIR.items()}, np.tile(LABELS, 3)
+    return model.fit(pair, labels, batch_size=5, shuffle=False, verbose=0).history
+
+
+@pytest.mark.parametrize("mode", MODES[:2])
+def test_a_step_leaves_the_state_that_one_pass_leaves(mode):
+    smooth, plain = noisy_model(0.5), noisy_model(0.0)
+    plain.set_weights(smooth.get_weights())
+    logs, plain_logs = train(smooth, mode, 0.0), train(plain, mode, 0.0)
+    assert int(smooth.reversal.step) == 3
+    for mine, other in zip(
+        smooth.non_trainable_variables, plain.non_trainable_variables, strict=True
+    ):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
+    assert logs["strength"] == plain_logs["strength"]
+    assert logs["accuracy"] == plain_logs["accuracy"]  # of the weights as they are
+    assert logs["label/loss"][0] > plain_logs["label/loss"][0]  # of the moved ones
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_without_a_move_to_speak_of_the_passes_draw_the_same_noise(mode):
+    """A radius too small to matter gives the steps of the method itself, whatever is random."""
+    smooth, plain = noisy_model(1e-7), noisy_model(0.0)
+    plain.set_weights(smooth.get_weights())
+    train(smooth, mode, 0.01)
+    train(plain, mode, 0.01)
+    for mine, other in zip(smooth.get_weights(), plain.get_weights(), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=2e-5)
+
+
+def test_a_label_loss_without_slope_moves_nothing():
+    logs, slopes = step(smooth_dann(), "graph", sample_weight=np.zeros(5))
+    assert logs["label/loss"] == 0
+    assert np.isfinite(slopes[0]).all()
+    assert np.abs(slopes[0]).max() > 0  # the domain loss's
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_it_trains_in_mixed_precision(policy):
+    keras.config.set_dtype_policy(policy)
+    model = noisy_model(0.05)
+    before = weights_of(model)
+    history = train(model, "graph", 0.01)
+    assert np.isfinite(history["loss"]).all()
+    moved = [np.abs(new - old).max() for new, old in zip(weights_of(model), before, strict=True)]
+    assert max(moved) > 0
+
+
+def test_its_radius_comes_back_from_a_file(tmp_path):
+    model = DANN(mlp_backbone((4,), hidden_units=(6,)), num_classes=3, task_radius=0.02)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert again.task_radius == 0.02
+
+
+@pytest.mark.parametrize(
+    ("method", "radius", "message"),
+    [
+        (DANN, -0.1, "`task_radius` must be .* at least 0. Received: task_radius=-0.1"),
+        (SourceOnly, 0.1, "beside an adversary; `SourceOnly` has none. Received: task_radius=0.1"),
+    ],
+)
+def test_a_radius_that_does_not_fit_is_refused(method, radius, message):
+    with pytest.raises(ValueError, match=message):
+        method(mlp_backbone((4,)), num_classes=3, task_radius=radius)
+
+
+def test_it_adapts_where_the_best_source_classifier_fails():
+    model = DANN(
+        linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=()),
+        domain_head=domain_head(2, hidden_units=(16,)),
+        task_radius=0.05,
+    )
+    assert source_only_accuracies().mean() < 0.55
+    assert target_accuracies(model).mean() > 0.95

@@ -1,0 +1,193 @@
+"""WDGRL's loss and gradients, against NumPy on a linear backbone and a critic of one layer."""
+
+import keras
+import numpy as np
+import pytest
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear,
+    linear_parts,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
+
+from dann.adaptation import WDGRL
+from dann.adaptation.noise import Noise
+from dann.networks import domain_head, label_head, mlp_backbone
+
+PENALTY = 3.0
+
+
+def tanh_critic():
+    """d(h) = tanh(h U) v, without biases, whose slope is U (v * (1 - tanh^2))."""
+    entry = keras.Input((4,))
+    hidden = keras.layers.Dense(5, activation="tanh", use_bias=False)(entry)
+    return keras.Model(entry, keras.layers.Dense(1, use_bias=False)(hidden), name="critic")
+
+
+def wdgrl(critic_steps=1, gradient_penalty=PENALTY, **kwargs):
+    arguments = {"domain_head": tanh_critic(), "strength": STRENGTH, "seed": 6, **kwargs}
+    model = WDGRL(
+        **linear_parts(),
+        critic_steps=critic_steps,
+        gradient_penalty=gradient_penalty,
+        **arguments,
+    )
+    return with_random_weights(model)
+
+
+@pytest.fixture
+def shares(monkeypatch):
+    """Places on the lines between the domains; XLA draws other numbers from the same seed."""
+    shares = np.random.default_rng(8).uniform(size=(5, 1)).astype("float32")
+    monkeypatch.setattr(Noise, "uniform", lambda self, shape: keras.ops.convert_to_tensor(shares))
+    return shares.astype("float64")
+
+
+def next_numbers(model):
+    """What the model draws next, without drawing it."""
+    generator = keras.random.SeedGenerator(0)
+    generator.state.assign(model.noise.seed_generator.state)
+    return keras.ops.convert_to_numpy(keras.random.uniform((5, 1), seed=generator))
+
+
+def label_loss(a, b):
+    return cross_entropy(SOURCE @ a @ b, LABELS)
+
+
+def distance(a, u, v):
+    return np.mean(np.tanh(SOURCE @ a @ u) @ v) - np.mean(np.tanh(TARGET @ a @ u) @ v)
+
+
+def penalty(a, u, v, shares):
+    source, target = SOURCE @ a, TARGET @ a
+    points = np.concatenate([source, target, (1 - shares) * source + shares * target])
+    slopes = (v.T * (1 - np.tanh(points @ u) ** 2)) @ u.T
+    return np.mean((np.linalg.norm(slopes, axis=1) - 1) ** 2)
+
+
+def expected(weights, shares):
+    """The penalty is the critic's alone: features are constants to it."""
+    a, b, u, v = weights
+    of_label = central_differences(label_loss, [a, b])
+    of_distance = central_differences(distance, [a, u, v])
+    of_penalty = central_differences(lambda u, v: penalty(a, u, v, shares), [u, v])
+    return [
+        of_label[0] + STRENGTH * of_distance[0],
+        of_label[1],
+        *(PENALTY * of_it - of_w for of_it, of_w in zip(of_penalty, of_distance[1:], strict=True)),
+    ]
+
+
+@pytest.mark.parametrize("passes", ["joint", "separate"])
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode, passes, shares):
+    model = wdgrl(passes=passes)
+    a, b, u, v = weights_of(model)
+    gradients = expected([a, b, u, v], shares)
+    logs, slopes = step(model, mode)
+    assert logs["critic/distance"] == pytest.approx(distance(a, u, v), rel=1e-5)
+    assert logs["critic/penalty"] == pytest.approx(penalty(a, u, v, shares), rel=1e-5)
+    critic = PENALTY * penalty(a, u, v, shares) - distance(a, u, v)
+    assert logs["critic/loss"] == pytest.approx(critic, rel=1e-5)
+    assert logs["loss"] == pytest.approx(label_loss(a, b) + critic, rel=1e-5)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_only_every_second_step_trains_more_than_the_critic(mode, shares):
+    model = wdgrl(critic_steps=2)
+    for number in range(1, 5):
+        weights = weights_of(model)
+        gradients = expected(weights, shares)
+        if number % 2:
+            gradients[:2] = np.zeros((3, 4)), np.zeros((4, 3))
+        logs, slopes = step(model, mode)
+        assert logs["label/loss"] == pytest.approx(label_loss(*weights[:2]), rel=1e-4)
+        for slope, gradient in zip(slopes, gradients, strict=True):
+            np.testing.assert_allclose(slope, gradient, rtol=1e-3, atol=1e-5)
+        for weight, old in zip(model.trainable_weights, weights, strict=True):
+            weight.assign(old)  # a step at learning rate 1 leads anywhere
+
+
+def test_the_count_of_critic_steps_and_the_noise_go_on_after_loading(tmp_path):
+    model = wdgrl(critic_steps=3)
+    model.compile(keras.optimizers.SGD(0.0))
+    for _ in range(2):
+        model.train_on_batch(PAIR, LABELS)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert (again.critic_steps, again.gradient_penalty, again.seed) == (3, PENALTY, 6)
+    np.testing.assert_array_equal(next_numbers(model), next_numbers(again))
+    _, slopes = step(again, "graph")
+    assert np.abs(slopes[0]).max() > 0  # the third step
+
+
+def test_a_small_step_of_the_features_lowers_the_distance_and_one_of_the_critic_raises_it():
+    def measured(model):
+        model.compile(keras.optimizers.SGD(0.0))
+        logs = model.evaluate(PAIR, LABELS, batch_size=5, verbose=0, return_dict=True)
+        return logs["critic/distance"]
+
+    # Source labels weigh nothing, so that the features' step is the critic's alone.
+    moved = wdgrl(gradient_penalty=0.0)
+    moved.compile(keras.optimizers.SGD(1e-2))
+    moved.fit(PAIR, LABELS, sample_weight=np.zeros(5), batch_size=5, shuffle=False, verbose=0)
+    before = measured(wdgrl())
+    features_only, critic_only = wdgrl(), wdgrl()
+    features_only.trainable_weights[0].assign(np.array(moved.trainable_weights[0]))
+    for index in (2, 3):
+        critic_only.trainable_weights[index].assign(np.array(moved.trainable_weights[index]))
+    a, _, u, v = weights_of(wdgrl())
+    of_distance = central_differences(distance, [a, u, v])
+    by_features = -1e-2 * STRENGTH * (of_distance[0] ** 2).sum()
+    by_critic = 1e-2 * sum((slope**2).sum() for slope in of_distance[1:])
+    assert measured(features_only) - before == pytest.approx(by_features, rel=0.1)
+    assert measured(critic_only) - before == pytest.approx(by_critic, rel=0.1)
+
+
+def test_a_critic_without_slope_has_a_finite_gradient():
+    model = wdgrl()
+    for weight in model.domain_head.trainable_weights:
+        weight.assign(np.zeros(weight.shape))
+    logs, slopes = step(model, "graph")
+    assert logs["critic/penalty"] == pytest.approx(1, rel=1e-4)
+    assert all(np.isfinite(slope).all() for slope in slopes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"critic_steps": 0}, "`critic_steps` must be an integer of at least 1. Received.*=0"),
+        ({"critic_steps": 2.5}, "Received: critic_steps=2.5"),
+        ({"gradient_penalty": -1}, "`gradient_penalty` must be .* at least 0. Received.*=-1"),
+        ({"domain_head": linear(6, 2, "critic")}, "one number. Received: .*shape .None, 2."),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        WDGRL(mlp_backbone((4,), hidden_units=(6,)), num_classes=3, **arguments)
+
+
+@pytest.mark.parametrize("critic_steps", [1, 5])
+def test_it_adapts_where_the_best_source_classifier_fails(critic_steps):
+    model = WDGRL(
+        linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=()),
+        domain_head=domain_head(2, hidden_units=(16,)),
+        critic_steps=critic_steps,
+        seed=0,
+    )
+    assert source_only_accuracies().mean() < 0.55
+    accuracies = target_accuracies(model, steps=600 if critic_steps == 1 else 1500)
+    assert accuracies.mean() > 0.95, accuracies

@@ -1,0 +1,258 @@
+"""Every score against its formula, on planted checkpoints and in closed form."""
+
+import inspect
+import math
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+import references
+from checkpoints import (
+    SOURCE,
+    TARGET,
+    TURNS,
+    as_logits,
+    checkpoint,
+    logits,
+    measured_target_accuracy,
+    target_accuracy,
+)
+
+from dann import selection
+from dann.selection import SCORES, compute_scores
+
+NAMES = sorted(SCORES)
+OF_TARGET = ["bnm", "entropy", "info_max", "mcc", "mix_val", "snd"]
+
+
+def values(name, model, target, source=SOURCE, **kwargs):
+    return SCORES[name](model, source=source, target=target, **kwargs)
+
+
+def test_the_planted_accuracies_are_what_the_angles_say():
+    measured = [measured_target_accuracy(turn) for turn in TURNS]
+    assert measured == pytest.approx([target_accuracy(turn) for turn in TURNS])
+    assert np.argmax(measured) == 4
+    assert measured[4] == 1.0
+    assert measured[0] < 0.8
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_and_ranking_of_a_series_of_checkpoints_are_those_of_the_formula(name):
+    tolerance = {"dev": 1e-4}.get(name, 1e-5)  # as exactly as the domain classifier is fitted
+    expected = [getattr(references, name)(turn) for turn in TURNS]
+    scores = [values(name, checkpoint(turn), TARGET) for turn in TURNS]
+    assert all(isinstance(score, float) for score in scores)
+    assert scores == pytest.approx(expected, rel=tolerance, abs=1e-9)
+    assert np.argsort(np.round(scores, 6), kind="stable").tolist() == (
+        np.argsort(np.round(expected, 6), kind="stable").tolist()
+    )
+
+
+def test_where_the_target_is_clustered_its_scores_find_what_source_accuracy_misses():
+    by_checkpoint = [
+        compute_scores(checkpoint(turn), source=SOURCE, target=TARGET) for turn in TURNS
+    ]
+    scores = {name: [row[name] for row in by_checkpoint] for name in SCORES}
+    oracle = [target_accuracy(turn) for turn in TURNS]
+    result = selection.regret(scores, oracle)
+    for name in ("entropy", "info_max", "bnm", "mcc"):
+        assert result[name] == {"choice": 4, "accuracy": 1.0, "regret": 0.0}
+    assert result["source_accuracy"]["regret"] > 0.2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_parameter_of_a_score_can_hold_labels_of_the_target(name):
+    parameters = inspect.signature(SCORES[name]).parameters
+    own = {"temperature", "share", "seed", "fit"}
+    assert set(parameters) <= {"model", "source", "target", "batch_size"} | own
+    assert not any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters.values())
+    labelled = (TARGET, np.zeros(len(TARGET), int))
+    for refused in (labelled, list(labelled), {"inputs": TARGET}):
+        with pytest.raises(TypeError, match="sees no labels of the target. Received: "):
+            values(name, checkpoint(0), refused)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_batch_size_does_not_matter(name):
+    whole = values(name, checkpoint(20), TARGET)
+    assert values(name, checkpoint(20), TARGET, batch_size=7) == pytest.approx(whole, rel=1e-5)
+    with pytest.raises(ValueError, match="`batch_size` must be at least 1. Received: 0"):
+        values(name, checkpoint(20), TARGET, batch_size=0)
+
+
+@pytest.mark.parametrize("name", [*OF_TARGET, "dev", "reverse_validation"])
+def test_the_order_of_the_target_does_not_matter_but_for_a_random_draw(name):
+    order = np.random.default_rng(1).permutation(len(TARGET))
+    moved = values(name, checkpoint(20), TARGET[order])
+    tolerance = {"mix_val": 0.15, "dev": 1e-3}.get(name, 1e-6)
+    assert moved == pytest.approx(values(name, checkpoint(20), TARGET), rel=tolerance)
+
+
+def test_the_order_of_the_source_does_not_matter():
+    order = np.random.default_rng(1).permutation(len(SOURCE[1]))
+    moved = SOURCE[0][order], SOURCE[1][order]
+    for name in ("source_accuracy", "reverse_validation"):
+        score = values(name, checkpoint(20), TARGET, source=moved)
+        assert score == values(name, checkpoint(20), TARGET)
+
+
+@pytest.mark.parametrize("name", ["dev", "mix_val"])
+def test_what_is_drawn_depends_on_the_seed_alone(name):
+    model = checkpoint(60)
+    assert values(name, model, TARGET, seed=3) == values(name, model, TARGET, seed=3)
+    draws = {values(name, model, TARGET, seed=seed) for seed in range(4)}
+    assert len(draws) > 1
+    assert values(name, model, TARGET, seed=3) == pytest.approx(
+        getattr(references, name)(60, seed=3), rel=2e-3
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_collapsed_model_has_a_finite_score(name):
+    model = checkpoint(0)
+    for weight in model.trainable_weights:
+        weight.assign(np.zeros(weight.shape))
+    score = values(name, model, TARGET)
+    third = {"source_accuracy": 1 / 3, "reverse_validation": 1 / 3}
+    assert math.isfinite(score)
+    assert score == pytest.approx(third.get(name, score))
+
+
+def test_dev_of_domains_that_cannot_be_told_apart_is_the_source_risk():
+    model = checkpoint(0)
+    model.backbone.trainable_weights[0].assign(np.zeros((2, 2)))
+    assert values("dev", model, TARGET) == pytest.approx(-math.log(3), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_that_are_not_finite_are_refused(name):
+    model = checkpoint(0)
+    model.backbone.trainable_weights[0].assign(np.full((2, 2), np.nan))
+    with pytest.raises(ValueError, match="logits must be finite numbers.*others for 63 of 63"):
+        values(name, model, TARGET)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_few_examples_are_enough_and_too_few_are_refused(name):
+    few, source = TARGET[:2], (SOURCE[0][:4], SOURCE[1][:4])
+    assert math.isfinite(values(name, checkpoint(0), few, source=source))
+    with pytest.raises(ValueError, match=r"target must hold at least \d examples?. Received: 0"):
+        values(name, checkpoint(0), TARGET[:0])
+    if name in ("snd", "mix_val"):
+        with pytest.raises(ValueError, match="target must hold at least 2 examples. Received: 1"):
+            values(name, checkpoint(0), TARGET[:1])
+
+
+@pytest.mark.parametrize("name", ["source_accuracy", "dev", "reverse_validation"])
+def test_a_source_that_does_not_fit_is_refused(name):
+    inputs, labels = SOURCE
+    for source, error, message in [
+        (inputs, TypeError, "must be the arrays .*Received: ndarray"),
+        ((inputs[:0], labels[:0]), ValueError, "source must hold at least .*Received: 0"),
+        ((inputs, labels[:5]), ValueError, "63 inputs, labels of shape"),
+        ((inputs, labels.astype("float32")), ValueError, "type float32"),
+        ((inputs, labels + 1), ValueError, "below the model's 3 classes. .*from 1 to 3"),
+    ]:
+        with pytest.raises(error, match=message):
+            values(name, checkpoint(0), TARGET, source=source)
+
+
+def test_a_model_must_give_a_logit_for_each_of_two_classes():
+    one = np.zeros((4, 1), "float32")
+    with pytest.raises(ValueError, match=r"at least 2 classes. Received: .*\('batch', 1\)"):
+        selection.entropy(as_logits(classes=1), target=one)
+
+
+def test_a_plain_model_is_scored_by_its_logits_and_refused_where_features_are_needed():
+    model = checkpoint(20)
+    for name in [*OF_TARGET, "source_accuracy"]:
+        assert values(name, model.classifier, TARGET) == values(name, model, TARGET)
+    for name in ("dev", "reverse_validation"):
+        with pytest.raises(
+            TypeError, match="needs the features .*`backbone`. Received: Functional"
+        ):
+            values(name, model.classifier, TARGET)
+
+
+def test_reverse_validation_trains_what_it_is_given():
+    seen = []
+
+    def fit(inputs, labels):
+        seen.append((inputs, labels))
+        return lambda others: np.full(len(others), 2)
+
+    score = values("reverse_validation", checkpoint(20).classifier, TARGET, fit=fit)
+    assert score == np.mean(SOURCE[1] == 2)
+    assert np.array_equal(seen[0][0], TARGET)
+    assert np.array_equal(seen[0][1], logits(20, TARGET).argmax(axis=1))
+    with pytest.raises(ValueError, match=r"one label for each input. Received: \(1,\) for 63"):
+        values("reverse_validation", checkpoint(0), TARGET, fit=lambda x, y: lambda o: [1])
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "wrong"),
+    [("snd", "temperature", 0.0), ("mcc", "temperature", -1.0), ("mix_val", "share", 0.5)],
+)
+def test_options_out_of_range_are_refused(name, option, wrong):
+    with pytest.raises(ValueError, match=f"`{option}` must be above .*Received: {wrong}"):
+        values(name, checkpoint(0), TARGET, **{option: wrong})
+
+
+def test_options_are_those_of_the_formula():
+    model = checkpoint(20)
+    for name, option in [("snd", {"temperature": 0.3}), ("mcc", {"temperature": 1.0})]:
+        expected = getattr(references, name)(20, **option)
+        assert values(name, model, TARGET, **option) == pytest.approx(expected, rel=1e-5)
+    assert values("mix_val", model, TARGET, share=0.9) == references.mix_val(20, share=0.9)
+
+
+def test_snd_holds_a_few_rows_of_the_similarities_at_a_time(monkeypatch):
+    whole = values("snd", checkpoint(20), TARGET)
+    monkeypatch.setattr(sys.modules["dann.selection.snd"], "_CELLS", 130)  # 2 rows
+    assert values("snd", checkpoint(20), TARGET) == pytest.approx(whole, rel=1e-12)
+    monkeypatch.setattr(sys.modules["dann.selection.snd"], "_CELLS", 2**16)
+    many = np.random.default_rng(0).normal(size=(3000, 3)).astype("float32")
+    tracemalloc.start()
+    selection.snd(as_logits(), target=many)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3000 * 3000 * 8 / 8
+
+
+class Counted:
+    """An array that is not in memory and counts the rows that are read."""
+
+    def __init__(self, rows):
+        self.rows, self.shape, self.dtype, self.read = rows, rows.shape, rows.dtype, 0
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, chosen):
+        self.read += len(chosen)
+        return self.rows[chosen]
+
+
+def test_several_scores_together_are_the_single_ones_and_read_the_data_once():
+    target, model = Counted(TARGET), checkpoint(20)
+    some = compute_scores(model, source=None, target=target, scores=OF_TARGET[:4])
+    assert target.read == len(TARGET)
+    assert some == {name: values(name, model, TARGET) for name in OF_TARGET[:4]}
+    source = Counted(SOURCE[0]), SOURCE[1]
+    every = compute_scores(model, source=source, target=TARGET, batch_size=10)
+    assert source[0].read == 2 * len(TARGET)  # once for logits, once for features
+    assert list(every) == list(SCORES)
+    for name, value in every.items():
+        assert value == values(name, model, TARGET, batch_size=10)
+
+
+def test_scores_that_are_not_there_are_refused():
+    for wrong, error, message in [
+        (["accuracy"], ValueError, r"must name some of .*'snd'.*Received: \['accuracy'\]"),
+        ([], ValueError, r"must name some of .*Received: \[\]"),
+        ("snd", TypeError, r"such as \('snd',\). Received: 'snd'"),
+    ]:
+        with pytest.raises(error, match=message):
+            compute_scores(checkpoint(0), source=SOURCE, target=TARGET, scores=wrong)
