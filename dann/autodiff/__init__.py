@@ -8,7 +8,7 @@ import keras
 
 __all__ = ["gradients"]
 
-_ENGINES = {"tensorflow": "dann.autodiff.tensorflow", "jax": "dann.autodiff.jax"}
+_ENGINES = {"tensorflow": "dann.autodiff.on_tensorflow", "jax": "dann.autodiff.on_jax"}
 
 
 def gradients(function: Callable[..., Any], xs: Sequence[Any]) -> list[Any]:
