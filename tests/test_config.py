@@ -184,7 +184,7 @@ def test_containers_arrive_plain():
     [
         ({"_target_": "os.system", "command": "true"}, r"one of \['dann', 'keras'\].*os.system"),
         ({"a": [{"_target_": "subprocess.run"}]}, "Received: subprocess.run"),
-        ({"_target_": "dann.config.os.getcwd"}, "Received: dann.config.os.getcwd"),
+        ({"_target_": "dann.config.program.os.getcwd"}, "Received: dann.config.program.os.getcwd"),
         ({"_target_": "keras.nothing"}, "keras.nothing"),
         ({"_target_": "dann.schedules.Constant", "valu": 1}, "dann.schedules.Constant.*valu"),
         ({"_target_": "dann.schedules.Constant", "value": -1}, "`value` must be finite"),

@@ -1,19 +1,18 @@
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
+from dann.adaptation.fitting import as_layers, fitting_label_head, flat_features
+from dann.adaptation.pairs import in_one_pass, is_pair, labelled_parts, parts_of
 from dann.adaptation.ranges import check_range
 from dann.adaptation.regularizer import Regularizer, check_regularizers
 from dann.adaptation.smooth_task import loss_at_moved_weights
 from dann.layers import GradientReversal
-from dann.networks import label_head as build_label_head
 from dann.schedules import StrengthSchedule
 
 PASSES = ("joint", "separate")
-PARTS = ("source", "target", "target_labelled")  # of a pair, in the order of a joint pass
 
 
 class AdversarialModel(keras.Model):
@@ -86,10 +85,10 @@ class AdversarialModel(keras.Model):
         if passes not in PASSES:
             raise ValueError(f"Argument `passes` must be one of {PASSES}. Received: {passes!r}")
         self.passes = passes
-        self.augmentation = _as_layers(augmentation or {})
+        self.augmentation = as_layers(augmentation or {})
         self.backbone = backbone
-        self.num_features = _flat_features(backbone)
-        self.label_head = self._fitting_label_head(label_head, num_classes)
+        self.num_features = flat_features(backbone)
+        self.label_head = fitting_label_head(label_head, self.num_features, num_classes)
         self.num_classes = self.label_head.output_shape[-1]
         logits = self.label_head(backbone.output)
         self.classifier = keras.Model(backbone.input, logits, name="classifier")
@@ -118,25 +117,13 @@ class AdversarialModel(keras.Model):
         """Logs the mean over an epoch of what is known by these names; see `adversarial_losses`."""
         self.trackers.update({name: keras.metrics.Mean(name=name) for name in names})
 
-    def _fitting_label_head(self, label_head, num_classes):
-        if label_head is None:
-            if num_classes is None:
-                raise ValueError("Give `num_classes` or a `label_head`. Received: neither")
-            return build_label_head(self.num_features, num_classes)
-        if label_head.input_shape[-1] != self.num_features:
-            raise ValueError(
-                f"The label head must take the backbone's {self.num_features} features. "
-                f"Received: a head for {label_head.input_shape[-1]}"
-            )
-        if num_classes not in (None, label_head.output_shape[-1]):
-            raise ValueError(
-                f"`num_classes={num_classes}` and the label head must agree. "
-                f"Received: a head with {label_head.output_shape[-1]} outputs"
-            )
-        return label_head
-
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         if loss is None:
+            if self.num_classes == 1:
+                raise ValueError(
+                    "A label head of one output predicts a number; give `loss`, such as 'mse'. "
+                    "Received: no loss, which means cross-entropy of classes"
+                )
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
 
@@ -153,10 +140,9 @@ class AdversarialModel(keras.Model):
             state["state"] = [ops.copy(v.value) for v in self.non_trainable_variables]
         features = self.extract(self.augment(inputs, training), training)
         logits = self.classify(features, training)
-        labelled = [logits[name] for name in PARTS if name in logits and name != "target"]
         outputs = {f"{domain}/logits": part for domain, part in logits.items()}
         return {
-            "label": ops.concatenate(labelled),
+            "label": labelled_parts(logits),
             **outputs,
             **self.adversary(features, logits, training),
             **state,
@@ -167,25 +153,25 @@ class AdversarialModel(keras.Model):
         if not (training and self.augmentation):
             return inputs
         changed = {}
-        for name in _parts(inputs):
+        for name, part in parts_of(inputs).items():
             of_source = name == "source" and not self.oracle
             layer = self.augmentation.get("source" if of_source else "target")
-            images = ops.cast(inputs[name], self.compute_dtype)
+            images = ops.cast(part, self.compute_dtype)
             changed[name] = images if layer is None else layer(images, training=True)
         return {**inputs, **changed}
 
     def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of every part of a pair, by the same names."""
-        parts = {name: inputs[name] for name in _parts(inputs)}
+        parts = parts_of(inputs)
         if self.passes == "separate":
             return {name: self.backbone(part, training=training) for name, part in parts.items()}
-        return _in_one_pass(self.backbone, parts, training)
+        return in_one_pass(self.backbone, parts, training)
 
     def classify(self, features: dict, training: bool) -> dict[str, Any]:
         """Returns the logits of the parts that the method classifies, by name, in one pass."""
         target_too = self.classifies_target or any(r.classifies_target for r in self.regularizers)
         chosen = {k: v for k, v in features.items() if k != "target" or target_too}
-        return _in_one_pass(self.label_head, chosen, training)
+        return in_one_pass(self.label_head, chosen, training)
 
     def adversary(self, features: dict, logits: dict, training: bool) -> dict[str, Any]:
         """Runs the networks that the method adds.
@@ -290,46 +276,3 @@ class AdversarialModel(keras.Model):
             if isinstance(value, dict | list) and key != "dtype"
         }
         return cls(**{**config, **parts})
-
-
-def is_pair(inputs: Any) -> bool:
-    """Whether `inputs` hold both domains."""
-    return isinstance(inputs, dict) and {"source", "target"} <= set(inputs)
-
-
-def _parts(inputs):
-    return [name for name in PARTS if name in inputs]
-
-
-def _in_one_pass(network, parts, training):
-    outputs = network(ops.concatenate(list(parts.values())), training=training)
-    ends = list(itertools.accumulate(ops.shape(part)[0] for part in parts.values()))
-    return {
-        name: outputs[start:end] for name, start, end in zip(parts, [0, *ends], ends, strict=False)
-    }
-
-
-def _as_layers(augmentation):
-    unknown = set(augmentation) - {"source", "target"}
-    if unknown:
-        raise ValueError(
-            "Argument `augmentation` must have layers under 'source' and 'target'. "
-            f"Received: {sorted(unknown)}"
-        )
-    return {
-        domain: keras.Sequential(layers, name=f"{domain}_augmentation")
-        if isinstance(layers, list | tuple)
-        else layers
-        for domain, layers in augmentation.items()
-    }
-
-
-def _flat_features(backbone):
-    shape = backbone.output_shape if backbone.built else None
-    if shape is None or len(shape) != 2 or shape[-1] is None:
-        raise ValueError(
-            "The backbone must be built and end in flat features of fixed length "
-            "`(batch, num_features)`; a `Flatten` or `GlobalAveragePooling2D` layer makes them. "
-            f"Received: output shape {shape}"
-        )
-    return shape[-1]

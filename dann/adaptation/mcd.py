@@ -1,7 +1,8 @@
 import keras
 from keras import ops
 
-from dann.adaptation.adversarial_model import PARTS, AdversarialModel
+from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.pairs import labelled_parts
 from dann.adaptation.second_head import second_head as fitting_head
 
 
@@ -69,10 +70,10 @@ class MCD(AdversarialModel):
         self.track("second_label/loss", "discrepancy/loss")
 
     def adversary(self, features, logits, training):
-        labelled = [features[name] for name in PARTS if name in features and name != "target"]
+        labelled = labelled_parts(features)
         target = self.reversal(features["target"], training=training)
         return {
-            "second_label": self.second_head(ops.concatenate(labelled), training=training),
+            "second_label": self.second_head(labelled, training=training),
             "target/first_logits": self.label_head(target, training=training),
             "target/second_logits": self.second_head(target, training=training),
         }

@@ -1,7 +1,7 @@
 import keras
-from keras import ops
 
-from dann.adaptation.adversarial_model import AdversarialModel, is_pair
+from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.pairs import is_pair, labelled_parts
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -39,7 +39,7 @@ class SourceOnly(AdversarialModel):
         labelled = {name: part for name, part in inputs.items() if name != "target"}
         features = self.extract(self.augment(labelled, training), training)
         logits = self.classify(features, training)
-        return {"label": ops.concatenate(list(logits.values()))}
+        return {"label": labelled_parts(logits)}
 
     def _accept_plain_training(self):
         pass

@@ -123,6 +123,7 @@ def test_it_adds_no_weights():
     assert len(linear_daln().trainable_weights) == 2
 
 
+@pytest.mark.slow
 def test_it_adapts_where_the_best_source_classifier_fails():
     model = DALN(linear_backbone(), label_head=label_head(2, 2, hidden_units=(16,)))
     accuracies = target_accuracies(model)

@@ -52,7 +52,10 @@ METHODS = {
         backbone(), num_classes=3, strength=GaninSchedule(100), passes="separate", **kwargs
     ),
 }
-each_method = pytest.mark.parametrize("name", METHODS)
+VARIANTS = {"cdan_e", "els", "dann_schedule"}  # of methods that are here in their own right
+each_method = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS else n for n in METHODS]
+)
 
 
 def compiled(name, **kwargs):
@@ -120,7 +123,9 @@ def test_its_classifier_comes_back_alone(name, tmp_path):
 
 
 @each_method
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
+)
 def test_it_trains_in_mixed_precision(name, policy):
     keras.config.set_dtype_policy(policy)
     model = compiled(name)
@@ -323,3 +328,14 @@ def test_a_regularizer_adds_its_weight_times_its_loss(name, tmp_path):
 def test_regularizers_that_do_not_fit_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_augmentation_that_is_no_layer_is_refused():
+    with pytest.raises(TypeError, match="must hold Keras layers.*Received: source=.*lambda"):
+        DANN(backbone(), num_classes=3, augmentation={"source": lambda images: images})
+
+
+def test_a_head_of_one_output_needs_a_loss():
+    head = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
+    with pytest.raises(ValueError, match="give `loss`, such as 'mse'"):
+        DANN(backbone(), label_head=head).compile("sgd")

@@ -152,11 +152,13 @@ def small_fdal(divergence):
     )
 
 
+@pytest.mark.slow
 def test_it_adapts_where_source_only_is_wrong_on_a_fifth():
     accuracies = target_accuracies(small_fdal("pearson"), problem=nearer_classes.nearer_classes)
     assert accuracies.mean() > nearer_classes.source_only_accuracies().mean() + 0.12, accuracies
 
 
+@pytest.mark.slow
 def test_it_adapts_where_the_best_source_classifier_fails():
     accuracies = target_accuracies(small_fdal("jensen_shannon"))
     assert accuracies.mean() > source_only_accuracies().mean() + 0.3, accuracies

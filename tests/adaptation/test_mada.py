@@ -124,6 +124,7 @@ def test_every_discriminator_comes_back_from_a_file(tmp_path):
         np.testing.assert_array_equal(mine, other)
 
 
+@pytest.mark.slow
 def test_it_adapts_where_the_best_source_classifier_fails():
     model = MADA(
         linear_backbone(),

@@ -126,6 +126,7 @@ def test_a_second_head_that_does_not_fit_is_refused():
         MCD(**linear_parts(), second_head=linear(4, 2, "second_head"))
 
 
+@pytest.mark.slow
 def test_it_adapts_where_the_best_source_classifier_fails():
     model = MCD(
         linear_backbone(),

@@ -142,6 +142,7 @@ def two_sources(seed):
     return inputs, np.concatenate([labels, labels]), target, target_labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighting", ["soft", "hard"])
 def test_it_adapts_from_two_sources_of_which_each_alone_fails(weighting):
     model = MDAN(

@@ -154,6 +154,7 @@ def test_what_does_not_fit_is_refused(make, error, message):
         make()
 
 
+@pytest.mark.slow
 def test_it_adapts_where_source_only_is_wrong_on_a_fifth():
     model = MDD(
         linear_backbone(),

@@ -175,6 +175,7 @@ def test_a_momentum_out_of_range_is_refused(momentum):
         PADA(**linear_parts(), momentum=momentum)
 
 
+@pytest.mark.slow
 def test_it_adapts_where_the_best_source_classifier_fails():
     model = PADA(
         linear_backbone(),

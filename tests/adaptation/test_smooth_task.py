@@ -186,6 +186,7 @@ def test_a_radius_that_does_not_fit_is_refused(method, radius, message):
         method(mlp_backbone((4,)), num_classes=3, task_radius=radius)
 
 
+@pytest.mark.slow
 def test_it_adapts_where_the_best_source_classifier_fails():
     model = DANN(
         linear_backbone(),

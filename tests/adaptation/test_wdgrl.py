@@ -179,6 +179,7 @@ def test_what_does_not_fit_is_refused(arguments, message):
         WDGRL(mlp_backbone((4,), hidden_units=(6,)), num_classes=3, **arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic_steps", [1, 5])
 def test_it_adapts_where_the_best_source_classifier_fails(critic_steps):
     model = WDGRL(

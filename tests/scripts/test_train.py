@@ -125,7 +125,7 @@ def test_a_sweep_runs_its_jobs_apart_and_survives_one_that_fails(tmp_path, cache
 WRONG = {
     "seed=abc": "Value 'abc' of type 'str' could not be converted to Integer",
     "trainer.stepz=3": "Could not override 'trainer.stepz'",
-    "method=foo": "Could not find 'method/foo' Available options in 'method': dann source_only",
+    "method=foo": "Could not find 'method/foo' Available options in 'method': cdan",
     "optimizer._target_=os.system": "`_target_` must be in one of ['dann', 'keras']",
     "paths.data_dir=nowhere": "paths.data_dir must be a directory that is there. Received: nowhere",
     "seed": "missing EQUAL",

@@ -1,0 +1,22 @@
+"""The only room that knows Hydra: the schema, the command line and the one door to objects."""
+
+from dann.config import schema
+from dann.config.building import build_domains, build_model, build_optimizer
+from dann.config.digests import digest_of_command, digest_of_run, settings_digest
+from dann.config.program import command
+from dann.config.ranking import Ranking
+from dann.config.targets import ConfigError, instantiate
+
+__all__ = [
+    "ConfigError",
+    "Ranking",
+    "build_domains",
+    "build_model",
+    "build_optimizer",
+    "command",
+    "digest_of_command",
+    "digest_of_run",
+    "instantiate",
+    "schema",
+    "settings_digest",
+]

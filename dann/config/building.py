@@ -1,0 +1,77 @@
+"""The objects of a training run, from its composed config."""
+
+import dataclasses
+import inspect
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from dann.config.targets import instantiate
+
+
+def build_domains(cfg: DictConfig) -> Any:
+    """Loads the domains of `cfg.data`, sampled as `cfg.balanced` and `cfg.target_labelled` say.
+
+    With `data.sources` the pairs of each of them with the target are joined.
+    """
+    from dann.data import several_sources
+
+    node: Any = OmegaConf.to_container(cfg.data, resolve=True)
+    sources = node.pop("sources", None)
+    if sources:
+        domains = several_sources([instantiate({**node, "source": name}) for name in sources])
+    else:
+        domains = instantiate(node)
+    if cfg.target_labelled:
+        domains = domains.with_target_labelled(cfg.target_labelled, cfg.seed)
+    return dataclasses.replace(domains, balanced=cfg.balanced)
+
+
+def build_model(
+    cfg: DictConfig, method: Any, input_shape: tuple, num_classes: int, num_sources: int = 1
+) -> Any:
+    """Builds the network of `cfg` and the method around it.
+
+    Args:
+        cfg: The composed config.
+        method: Node of the method.
+        input_shape: Shape of one input.
+        num_classes: Number of classes.
+        num_sources: Number of domains that the source is made of.
+
+    Returns:
+        A model. The method gets those parts of the network that its constructor names, made for
+        inputs of the length that it tells.
+    """
+    # What has no target are values that parts and the optimizer refer to.
+    nodes = {name: node for name, node in cfg.network.items() if isinstance(node, DictConfig)}
+    network = {name: instantiate(part) for name, part in nodes.items() if "_target_" in part}
+    backbone = network.pop("backbone")(input_shape=input_shape)
+    features = backbone.output_shape[-1]
+    # The baseline beside the method has none.
+    regularizers = instantiate(cfg.regularizers).values() if method == cfg.method else ()
+    method = instantiate(method)
+    length = method.func.adversary_inputs(features, num_classes, **method.keywords)
+    parts = {
+        "label_head": network.pop("label_head")(features, num_classes),
+        **{name: head(length) for name, head in network.items()},
+        "num_sources": num_sources,
+    }
+    named = inspect.signature(method.func).parameters
+    parts = {name: part for name, part in parts.items() if name in named}
+    parts["regularizers"] = list(regularizers)
+    return method(backbone, augmentation=instantiate(cfg.augmentation), **parts)
+
+
+def build_optimizer(cfg: DictConfig, model: Any) -> Any:
+    """Builds the optimizer of `cfg`; all but the backbone learns `network.head_rate` times as fast.
+
+    Args:
+        cfg: The composed config.
+        model: The model to compile with it.
+    """
+    from dann.adaptation.faster_heads import faster_heads
+
+    optimizer = instantiate(cfg.optimizer)
+    head_rate = cfg.network.get("head_rate", 1.0)
+    return optimizer if head_rate == 1 else faster_heads(model, optimizer, head_rate)

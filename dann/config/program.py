@@ -1,0 +1,117 @@
+"""Functions of a composed config as command-line programs."""
+
+import inspect
+import os
+import pathlib
+import shutil
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from dann.config.targets import ConfigError, check_targets
+from dann.startup import start_backend
+
+
+def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:
+    """Turns a function of a composed config into a command-line program.
+
+    The function is a generator in two parts: it prepares, yields once, and does the work. An error
+    in the first part is the user's to mend: it is told in one line on standard error, the exit
+    status is 1, and the run directory that Hydra made is removed. An error in the second part is
+    shown in full, and the directory stays; in a sweep (`-m`) the other jobs go on. With
+    `HYDRA_FULL_ERROR=1` both are shown in full.
+
+    Args:
+        config_name: Primary config in `conf/`.
+
+    Returns:
+        A decorator that gives a function without arguments.
+    """
+
+    full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
+
+    def decorate(work: Callable) -> Callable[[], None]:
+        failed = []
+
+        def job(cfg: DictConfig) -> Any:
+            steps = work(cfg)
+            try:
+                check_targets(OmegaConf.to_container(cfg, resolve=True))
+                _check_paths(cfg)
+                _check_given(cfg)
+                start_backend()
+                next(steps)
+            except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
+                if full_errors:
+                    raise
+                _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
+                failed.append(error)
+                return _report(error)
+            if HydraConfig.get().mode != RunMode.MULTIRUN:
+                return next(steps, None)
+            try:
+                return next(steps, None)
+            except Exception as error:  # the other jobs of the sweep go on
+                traceback.print_exc()
+                failed.append(error)
+                return None
+
+        def program() -> None:
+            conf = pathlib.Path(inspect.getfile(work)).resolve().parent.parent / "conf"
+            main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
+            os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
+            try:
+                main(job)()
+            except (HydraException, OmegaConfBaseException) as error:
+                if full_errors:
+                    raise
+                failed.append(error)
+                _report(error)
+            if failed:
+                sys.exit(1)
+
+        return program
+
+    return decorate
+
+
+def _check_paths(cfg):
+    data_dir = cfg.paths.data_dir
+    if data_dir is not None and not pathlib.Path(data_dir).is_dir():
+        raise ConfigError(f"paths.data_dir must be a directory that is there. Received: {data_dir}")
+
+
+def _check_given(cfg):
+    several = {"data.source"} if OmegaConf.select(cfg, "data.sources") else set()
+    missing = sorted(OmegaConf.missing_keys(cfg) - several)
+    if missing:
+        raise ConfigError(f"{', '.join(missing)} must be given. Received: nothing")
+
+
+def _report(error):
+    """Tells an error, and the first line of its cause, in one line."""
+    message = str(error)
+    cause = str(error.__cause__ or "").partition("\n")[0]
+    if cause not in message and not isinstance(error, ConfigError):
+        message = f"{message}: {cause}"
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _remove_unused(run_dir):
+    """Removes a run directory that holds nothing but what Hydra put there."""
+    here = pathlib.Path.cwd()
+    if not run_dir.is_dir() or run_dir.resolve() in (here, *here.parents):
+        return
+    others = [path for path in run_dir.iterdir() if path.name != ".hydra" and path.suffix != ".log"]
+    if not others:
+        shutil.rmtree(run_dir)
+        if run_dir.parent.name in ("runs", "multirun") and not any(run_dir.parent.iterdir()):
+            run_dir.parent.rmdir()

@@ -1,0 +1,92 @@
+"""What the scripts take, with types, so that a wrong value is refused."""
+
+import dataclasses
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING
+
+
+@dataclasses.dataclass
+class TrainerConfig:
+    """How long and how to train."""
+
+    steps: int = MISSING
+    steps_per_epoch: int = 100
+    batch_size: int = 64
+    steps_per_execution: int = 1
+    jit_compile: bool = False
+    run_eagerly: bool = False
+    precision: str = "float32"
+    oracle_curve: bool = False
+
+
+@dataclasses.dataclass
+class SelectionConfig:
+    """Which label-free scores are computed, and what is chosen by them."""
+
+    scores: list[str] = MISSING
+    samples: int = MISSING
+    keep: str | None = None
+    rank_by: str | None = None
+
+
+@dataclasses.dataclass
+class PathsConfig:
+    """Where things are read and written."""
+
+    data_dir: str | None = None
+    cache_dir: str = MISSING
+    run_dir: str = MISSING
+
+
+@dataclasses.dataclass
+class TrainConfig:
+    """Everything that `scripts/train.py` takes."""
+
+    seed: int = 0
+    compare: bool = True
+    balanced: bool = False
+    target_labelled: int = 0
+    data: dict[str, Any] = MISSING
+    network: dict[str, Any] = MISSING
+    method: dict[str, Any] = MISSING
+    schedule: dict[str, Any] = MISSING
+    optimizer: dict[str, Any] = MISSING
+    trainer: TrainerConfig = MISSING
+    callbacks: dict[str, Any] = MISSING
+    augmentation: dict[str, Any] = MISSING
+    regularizers: dict[str, Any] = dataclasses.field(default_factory=dict)
+    selection: SelectionConfig = MISSING
+    paths: PathsConfig = MISSING
+    experiment: Any = None
+    debug: Any = None
+
+
+@dataclasses.dataclass
+class ReproduceConfig:
+    """Everything that `scripts/reproduce.py` takes."""
+
+    experiments: list[str] = MISSING
+    methods: list[str] = MISSING
+    seeds: list[int] = MISSING
+    overrides: list[str] = MISSING
+    jobs: int = 1
+    runs_dir: str = MISSING
+    results: str = MISSING
+    bars: dict[str, float] = MISSING
+    published: dict[str, dict[str, float]] = MISSING
+    paths: PathsConfig = MISSING
+
+
+@dataclasses.dataclass
+class EvaluateConfig:
+    """Everything that `scripts/evaluate.py` takes."""
+
+    run: str = MISSING
+    paths: PathsConfig = MISSING
+
+
+ConfigStore.instance().store(name="train_schema", node=TrainConfig)
+ConfigStore.instance().store(name="evaluate_schema", node=EvaluateConfig)
+ConfigStore.instance().store(name="reproduce_schema", node=ReproduceConfig)
