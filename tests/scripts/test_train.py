@@ -100,6 +100,7 @@ def test_the_method_learns_the_same_without_a_comparison(finished, tmp_path, cac
     assert "source_only/target/accuracy" not in alone
 
 
+@pytest.mark.slow
 def test_a_sweep_over_the_oracle_and_a_method_with_every_option_of_the_data(tmp_path, cache):
     options = ["target_labelled=2", "balanced=true", "augmentation=affine"]
     watched = ["trainer.oracle_curve=true", "callbacks=none", "hydra.sweep.dir=runs"]
@@ -113,6 +114,7 @@ def test_a_sweep_over_the_oracle_and_a_method_with_every_option_of_the_data(tmp_
         assert len((tmp_path / f"runs/{number}/oracle.csv").read_text().splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_its_jobs_apart_and_survives_one_that_fails(tmp_path, cache):
     arguments = ["-m", "debug=fast", "compare=false", "callbacks=none", "schedule.high=0.1,-1,0.2"]
     result = run(arguments, tmp_path, cache)
