@@ -34,8 +34,9 @@ def gradients(function: Callable[..., Any], xs: Sequence[Any]) -> list[Any]:
     >>> import keras
     >>> from dann.autodiff import gradients
     >>> x = keras.ops.convert_to_tensor([1.0, 2.0])
-    >>> [g.numpy().tolist() for g in gradients(lambda x: keras.ops.sum(x**2), [x])]
-    [[2.0, 4.0]]
+    >>> gradient = gradients(lambda x: keras.ops.sum(x**2), [x])[0]
+    >>> [float(value) for value in gradient]
+    [2.0, 4.0]
     """
     backend = keras.backend.backend()
     if backend not in _ENGINES:

@@ -1,0 +1,1 @@
+"""Measurements of a model on data: is the reversal alive, who is winning, what the Jacobians say."""

@@ -1,0 +1,1 @@
+"""Keras optimizers that binary and adversarial networks need."""
