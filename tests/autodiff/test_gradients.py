@@ -1,29 +1,15 @@
-"""Gradients of scalars against closed forms."""
+"""Gradients against closed forms, and what is refused before it goes wrong."""
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
+from modes import each_mode, in_mode
 
 from dann.autodiff import gradients
 
 X = np.array([[-1.5, 0.0, 2.0], [0.5, 1.0, -3.0]], "float32")
 Y = np.array([[2.0, 1.0, -1.0], [0.0, 4.0, 0.5]], "float32")
-
-
-def in_mode(function, mode):
-    if mode == "eager":
-        return function
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.jit(function)
-    import tensorflow as tf
-
-    return tf.function(function, jit_compile=mode == "xla")
-
-
-each_mode = pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
 
 
 @each_mode
@@ -54,3 +40,82 @@ def test_an_argument_that_does_not_matter_has_zeros():
     of_x, of_y = gradients(lambda x, y: ops.sum(x), [X, Y])
     np.testing.assert_array_equal(of_x, np.ones_like(X))
     np.testing.assert_array_equal(of_y, np.zeros_like(Y))
+
+
+@each_mode
+def test_several_outputs_are_weighed_by_their_upstream_gradients(mode):
+    def both(x, u):
+        return gradients(lambda x: {"b": ops.sum(x, axis=0), "a": x**2}, [x], [u, u[0]])[0]
+
+    inputs = [ops.convert_to_tensor(value) for value in (X, Y)]
+    np.testing.assert_allclose(in_mode(both, mode)(*inputs), 2 * X * Y + Y[0], rtol=1e-6)
+
+
+def test_without_upstream_gradients_the_outputs_are_summed():
+    (of_x,) = gradients(lambda x: [x**2, ops.sum(x)], [X])
+    np.testing.assert_allclose(of_x, 2 * X + 1, rtol=1e-6)
+
+
+def test_a_constant_argument_is_unconnected():
+    of_x, of_y = gradients(lambda x, y: ops.sum(x * y), [X, Y], stop_gradients=[0])
+    np.testing.assert_array_equal(of_x, np.zeros_like(X))
+    np.testing.assert_array_equal(of_y, X)
+
+
+def test_a_model_is_called_in_inference():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dropout(0.5)])
+    np.testing.assert_array_equal(gradients(model, [X])[0], np.ones_like(X))
+
+
+def test_an_unconnected_argument_has_none_where_the_backend_tells():
+    def constant(x, y):
+        return ops.sum(x)
+
+    if keras.backend.backend() == "jax":
+        with pytest.raises(NotImplementedError, match="Received: 'none'"):
+            gradients(constant, [X, Y], unconnected_gradients="none")
+    else:
+        assert gradients(constant, [X, Y], unconnected_gradients="none")[1] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"grad_ys": [X, X]}, ValueError, "one tensor for each of the 1 outputs. Received: 2"),
+        ({"grad_ys": []}, ValueError, "one tensor for each of the 1 outputs. Received: 0"),
+        ({"grad_ys": [X[:1]]}, ValueError, r"must have the shape \(2, 3\) .*shape=\(1, 3\)"),
+        ({"grad_ys": [np.float32(1)]}, ValueError, r"Received: shape=\(\)"),
+        ({"grad_ys": [None]}, TypeError, r"`grad_ys\[0\]` must be a tensor.*Received: None"),
+        ({"grad_ys": [X.astype("float16")]}, TypeError, "dtype float32 .*Received: dtype=float16"),
+        ({"grad_ys": [X.astype("int32")]}, TypeError, "must be floating.*Received: dtype=int32"),
+        ({"grad_ys": X}, TypeError, "`grad_ys` must be a list.*Received: ndarray"),
+        ({"stop_gradients": [1]}, ValueError, "whole numbers from 0 to 0. Received: 1"),
+        ({"stop_gradients": [-1]}, ValueError, "Received: -1"),
+        ({"unconnected_gradients": None}, ValueError, "'zero' or 'none'. Received: None"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        gradients(lambda x: x**2, [X], **arguments)
+
+
+@pytest.mark.parametrize(
+    ("function", "xs", "error", "message"),
+    [
+        (ops.sum, [X.astype("int32")], TypeError, r"`xs\[0\]` must be floating.*int32"),
+        (ops.sum, X, TypeError, "`xs` must be a list of tensors"),
+        (ops.sum, [], ValueError, "at least one tensor"),
+        (lambda x: ops.argmax(x), [X], TypeError, r"`function\(\*xs\)\[0\]` must be floating"),
+        (lambda x: [], [X], TypeError, "must return a tensor"),
+        ("sum", [X], TypeError, "a function of tensors or a Keras model. Received: 'sum'"),
+    ],
+)
+def test_functions_and_inputs_without_a_gradient_are_refused(function, xs, error, message):
+    with pytest.raises(error, match=message):
+        gradients(function, xs)
+
+
+def test_torch_is_told_to_be_missing(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    with pytest.raises(NotImplementedError, match="Received: Keras backend 'torch'"):
+        gradients(ops.sum, [X])

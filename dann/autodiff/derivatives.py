@@ -1,0 +1,247 @@
+"""Gradients and products with Jacobians and Hessians of any function of tensors."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.autodiff.arguments import as_function, floating_tensor, floating_tensors, tensors_like
+from dann.autodiff.engines import running_engine
+
+
+def gradients(
+    function: Callable[..., Any],
+    xs: Sequence[Any],
+    grad_ys: Sequence[Any] | None = None,
+    stop_gradients: Sequence[int] = (),
+    unconnected_gradients: str = "zero",
+) -> list[Any]:
+    """Returns the gradients of a function's outputs with respect to each of its arguments.
+
+    With outputs `y_1, ..., y_n` and upstream gradients `g_1, ..., g_n`,
+
+    - `gradients(f, [x_1, x_2], [g_1, ..., g_n])[i] = sum_n g_n^T dy_n/dx_i`
+
+    so that of a scalar it is the plain gradient, and of several tensors, without `grad_ys`, the
+    gradient of the sum of all their elements. The result can be differentiated again. It is what
+    `tf.gradients` computes, for a function in place of a graph.
+
+    Args:
+        function: Takes as many tensors as `xs` holds and returns a floating-point tensor, or any
+            nest of them. Or a Keras model; it is called with `training=False`.
+        xs: List of floating-point tensors or arrays, as values: not the variables that they come
+            from.
+        grad_ys: List of upstream gradients, one for each output in the order of
+            `keras.tree.flatten`, in its shape and type. Defaults to `None`: ones.
+        stop_gradients: Indices of the arguments that are constants: nothing flows through them,
+            and they count as unconnected. The arguments of a function are independent anyway; for
+            a tensor that the function itself makes, call `keras.ops.stop_gradient` there. Defaults
+            to none.
+        unconnected_gradients: What an argument gets that the outputs do not depend on: `"zero"`
+            for zeros, `"none"` for `None`. JAX does not tell the two apart; it has but `"zero"`.
+
+    Returns:
+        A list of tensors, each in the shape of its argument.
+
+    Raises:
+        NotImplementedError: On a Keras backend other than TensorFlow and JAX; on JAX with
+            `unconnected_gradients="none"`.
+        TypeError: If an argument, an output or an upstream gradient is not floating, or of another
+            type than its output.
+        ValueError: If the number or shape of `grad_ys` does not fit the outputs, or another
+            argument is out of range.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.autodiff import gradients
+    >>> x = keras.ops.convert_to_tensor([1.0, 2.0])
+    >>> gradient = gradients(lambda x: keras.ops.sum(x**2), [x])[0]
+    >>> [float(value) for value in gradient]
+    [2.0, 4.0]
+    >>> gradient = gradients(lambda x: x**2, [x], grad_ys=[[10.0, 1.0]])[0]
+    >>> [float(value) for value in gradient]
+    [20.0, 4.0]
+    """
+    if unconnected_gradients not in ("zero", "none"):
+        raise ValueError(
+            "Argument `unconnected_gradients` must be 'zero' or 'none'. "
+            f"Received: {unconnected_gradients!r}"
+        )
+    call, xs = as_function(function), floating_tensors(xs, "xs")
+    stopped = _check_indices(stop_gradients, len(xs))
+
+    def with_constants(*xs):
+        return call(*(ops.stop_gradient(x) if i in stopped else x for i, x in enumerate(xs)))
+
+    outputs, pull = running_engine().pull_back(with_constants, xs)
+    outputs = _floating_outputs(outputs)
+    if grad_ys is None:
+        upstream = [ops.ones_like(output) for output in outputs]
+    else:
+        upstream = tensors_like(grad_ys, "grad_ys", outputs, "outputs")
+    return pull(upstream, unconnected_gradients)
+
+
+def vjp(
+    function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]
+) -> tuple[Any, list[Any]]:
+    """Returns a function's outputs and the products of vectors with its Jacobian: `v^T J`.
+
+    Args:
+        function: Takes as many tensors as `xs` holds; see `gradients`.
+        xs: List of floating-point tensors or arrays.
+        vs: List of tensors, one for each output, in its shape and type.
+
+    Returns:
+        The outputs as `function` returned them, and a list of tensors, each in the shape of its
+        argument.
+
+    Raises:
+        NotImplementedError, TypeError, ValueError: As in `gradients`.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.autodiff import vjp
+    >>> outputs, products = vjp(lambda x: x**2, [[1.0, 2.0]], [[10.0, 1.0]])
+    >>> [float(value) for value in products[0]]
+    [20.0, 4.0]
+    """
+    outputs, pull = running_engine().pull_back(as_function(function), floating_tensors(xs, "xs"))
+    return outputs, pull(tensors_like(vs, "vs", _floating_outputs(outputs), "outputs"), "zero")
+
+
+def jvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> tuple[Any, Any]:
+    """Returns a function's outputs and the products of its Jacobian with vectors: `J v`.
+
+    Two backward passes make a forward one: `u^T J` is linear in `u`, and its gradient with respect
+    to `u` along `v` is `J v`. So it follows the backward pass that a function was given, where
+    forward mode uses the derivative of the forward pass, silently, or raises an error.
+
+    Under XLA, TensorFlow's second derivative of max pooling compares in bfloat16 and is wrong;
+    do not compile such a product with `jit_compile=True`.
+
+    Args:
+        function: Takes as many tensors as `xs` holds; see `gradients`.
+        xs: List of floating-point tensors or arrays.
+        vs: List of tensors, one for each of `xs`, in its shape and type.
+
+    Returns:
+        The outputs as `function` returned them, and their tangents, nested alike.
+
+    Raises:
+        NotImplementedError, TypeError, ValueError: As in `gradients`.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.autodiff import jvp
+    >>> outputs, tangents = jvp(lambda x, y: x * y, [[1.0, 2.0], [3.0, 4.0]], [[1.0, 0.0]] * 2)
+    >>> [float(value) for value in tangents]
+    [4.0, 0.0]
+    """
+    xs = floating_tensors(xs, "xs")
+    vs = tensors_like(vs, "vs", xs, "xs")
+    outputs, push = running_engine().push_forward(as_function(function), xs)
+    _floating_outputs(outputs)
+    return outputs, keras.tree.pack_sequence_as(outputs, push(vs))
+
+
+def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> list[Any]:
+    """Returns the products of a scalar's Hessian with vectors: `H v`.
+
+    - `hvp(f, xs, vs)[i] = sum_j d2f/(dx_i dx_j) v_j`
+
+    It is the gradient of `sum_j v_j^T df/dx_j`, so for a backward pass that is not the derivative
+    it is the product with the transposed Jacobian of the gradient.
+
+    Args:
+        function: Takes as many tensors as `xs` holds and returns a scalar.
+        xs: List of floating-point tensors or arrays.
+        vs: List of tensors, one for each of `xs`, in its shape and type.
+
+    Returns:
+        A list of tensors, each in the shape of its argument.
+
+    Raises:
+        NotImplementedError, TypeError: As in `gradients`.
+        ValueError: If the function's output is not a scalar, or `vs` do not fit `xs`.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.autodiff import hvp
+    >>> products = hvp(lambda x: keras.ops.sum(x**3), [[1.0, 2.0]], [[1.0, 1.0]])
+    >>> [float(value) for value in products[0]]
+    [6.0, 12.0]
+    """
+    xs = floating_tensors(xs, "xs")
+    vs = tensors_like(vs, "vs", xs, "xs")
+    call = as_function(function)
+
+    def scalar(*xs):
+        output = call(*xs)
+        shapes = [tuple(y.shape) for y in _floating_outputs(output)]
+        if shapes != [()]:
+            raise ValueError(
+                "Argument `function` must return a scalar, because the Hessian is that of one; sum "
+                f"or average over the batch. Received: outputs of shapes {shapes}"
+            )
+        return output
+
+    _, products = vjp(lambda *xs: gradients(scalar, xs), xs, vs)
+    return products
+
+
+def jacobian(function: Callable[..., Any], x: Any) -> Any:
+    """Returns the Jacobian of a function's output with respect to its argument.
+
+    - `jacobian(f, x)[i, j] = df_i/dx_j`, with multi-indices `i` and `j`
+
+    Every output is differentiated by every input, also across examples: of a batch it has the size
+    of the batch squared. Where examples do not see each other, `batch_jacobian` has what is not 0.
+
+    On TensorFlow in eager mode a plain function is traced at each call; one that is a
+    `tf.function`, or a Keras model, only once.
+
+    Args:
+        function: Takes a tensor and returns one. Or a Keras model; it is called with
+            `training=False`.
+        x: Floating-point tensor or array.
+
+    Returns:
+        A tensor in the shape of the output followed by the shape of `x`.
+
+    Raises:
+        NotImplementedError: On a Keras backend other than TensorFlow and JAX.
+        TypeError: If `x` or the output is not floating.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.autodiff import jacobian
+    >>> matrix = jacobian(lambda x: keras.ops.cumsum(x) ** 2, [1.0, 2.0])
+    >>> [[float(value) for value in row] for row in matrix]
+    [[2.0, 0.0], [6.0, 6.0]]
+    """
+    engine = running_engine()
+    return engine.run(function, engine.jacobian, floating_tensor(x, "x"))
+
+
+def _floating_outputs(outputs):
+    leaves = keras.tree.flatten(outputs)
+    if not leaves:
+        raise TypeError(f"Argument `function` must return a tensor. Received: {outputs!r}")
+    return [floating_tensor(y, f"function(*xs)[{i}]") for i, y in enumerate(leaves)]
+
+
+def _check_indices(indices, count):
+    for index in indices:
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+            raise ValueError(
+                "Argument `stop_gradients` must hold indices of `xs`, whole numbers from 0 to "
+                f"{count - 1}. Received: {index!r}"
+            )
+    return frozenset(indices)

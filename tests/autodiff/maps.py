@@ -1,0 +1,39 @@
+"""Functions whose Jacobians are known, in `keras.ops` and in NumPy."""
+
+import numpy as np
+from keras import ops
+
+RNG = np.random.default_rng(0)
+INPUTS = RNG.normal(size=(3, 4)).astype("float32")
+WEIGHTS = (RNG.normal(size=(4, 5)) / 2).astype("float32")
+SCALES = RNG.normal(size=(5,)).astype("float32")
+
+
+def linear(x):
+    """`W^T x`; the Jacobian of every example is `W^T`."""
+    return ops.matmul(x, ops.convert_to_tensor(WEIGHTS))
+
+
+def curved(x):
+    """`s tanh(W^T x)`, with the Jacobian `diag(s (1 - tanh^2)) W^T`."""
+    return ops.convert_to_tensor(SCALES) * ops.tanh(linear(x))
+
+
+def curved_in_numpy(x):
+    return SCALES.astype("float64") * np.tanh(x @ WEIGHTS.astype("float64"))
+
+
+def by_differences(function, x, step=1e-5):
+    """Each example's Jacobian, `(batch, outputs, inputs)`, by central differences in float64."""
+    x = x.astype("float64")
+    columns = []
+    for index in range(x.shape[1]):
+        shift = np.zeros_like(x)
+        shift[:, index] = step
+        columns.append((function(x + shift) - function(x - shift)) / (2 * step))
+    return np.stack(columns, axis=2)
+
+
+CURVED_JACOBIAN = by_differences(curved_in_numpy, INPUTS)
+EDGES = np.array([[-2.0, -1.0, -0.5, -0.0], [0.0, 0.5, 1.0, 2.0]], "float32")
+EDGES_PASS = (np.abs(EDGES) <= 1).astype("float32")

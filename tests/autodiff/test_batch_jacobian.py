@@ -1,0 +1,252 @@
+"""Per-example Jacobians by each engine, the choice among them, and what is refused."""
+
+import gc
+import weakref
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
+
+from dann.autodiff import batch_jacobian
+from dann.gradients import binary_sign, reverse_gradient
+
+BACKEND = keras.backend.backend()
+RNG = np.random.default_rng(0)
+each_engine = pytest.mark.parametrize("engine", ["pfor", "while", "forward"])
+
+
+@each_engine
+def test_every_engine_matches_closed_form_and_differences(engine):
+    of_linear = batch_jacobian(linear, INPUTS, engine=engine)
+    np.testing.assert_allclose(of_linear.values, np.stack([WEIGHTS.T] * 3), atol=1e-6)
+    assert of_linear.engine == engine
+    of_curved = batch_jacobian(curved, INPUTS, engine=engine)
+    np.testing.assert_allclose(of_curved.values, CURVED_JACOBIAN, atol=1e-4)
+
+
+@each_engine
+def test_every_engine_follows_a_backward_pass_that_is_not_the_derivative(engine):
+    def both(x):
+        return ops.stack([binary_sign(x), reverse_gradient(x, strength=0.5)], axis=1)
+
+    values = np.asarray(batch_jacobian(both, EDGES, engine=engine).values)
+    assert values.shape == (2, 2, 4, 4)
+    for example in range(2):
+        np.testing.assert_array_equal(values[example, 0], np.diag(EDGES_PASS[example]))
+        np.testing.assert_allclose(values[example, 1], -0.5 * np.eye(4), rtol=1e-6)
+
+
+@each_engine
+def test_the_axes_of_output_and_input_are_kept(engine):
+    def pooled(x):
+        windows = ops.reshape(x, (2, 1, 2, 2, 2, 1))
+        return 3.0 * ops.mean(windows, axis=(2, 4))  # (batch, 1, 2, 1)
+
+    images = np.arange(16, dtype="float32").reshape(2, 2, 4, 1)
+    values = np.asarray(batch_jacobian(pooled, images, engine=engine).values)
+    expected = np.zeros((2, 1, 2, 1, 2, 4, 1))
+    expected[:, :, 0, :, :, :2] = expected[:, :, 1, :, :, 2:] = 0.75
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+
+
+@each_engine
+def test_an_output_that_depends_on_nothing_has_zeros(engine):
+    result = batch_jacobian(lambda x: ops.ones((3, 2)), INPUTS, engine=engine)
+    np.testing.assert_array_equal(result.values, np.zeros((3, 2, 4)))
+
+
+def test_one_number_an_example_has_a_gradient_each():
+    values = batch_jacobian(lambda x: ops.sum(x**2, axis=1), INPUTS).values
+    np.testing.assert_allclose(values, 2 * INPUTS, rtol=1e-6)
+
+
+def test_float64_is_kept():
+    if BACKEND == "jax":
+        pytest.skip("JAX computes in float32")
+    values = batch_jacobian(lambda x: ops.tanh(x) ** 2, INPUTS.astype("float64")).values
+    tanh = np.tanh(INPUTS.astype("float64"))
+    slopes = 2 * tanh * (1 - tanh**2)
+    np.testing.assert_allclose(np.einsum("bii->bi", values), slopes, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("outputs", "chosen"), [(16, "pfor"), (17, "forward")])
+def test_forward_is_chosen_where_inputs_are_few(outputs, chosen):
+    weights = np.ones((4, outputs), "float32")
+    assert batch_jacobian(lambda x: ops.matmul(x, weights), INPUTS).engine == chosen
+
+
+def test_the_engine_and_its_memory_follow_sizes_and_budget():
+    def wide(x):
+        hidden = ops.tile(x, (1, 1000))  # 3 x 4000 numbers
+        return ops.concatenate([hidden[:, :4], hidden[:, 8:12]], axis=1)
+
+    result, one = 3 * 4 * 3 * 8 * 4, 3 * 4 * 3 * 4000
+    free = batch_jacobian(wide, INPUTS)
+    assert (free.engine, free.bytes) == ("pfor", result + 8 * one)
+    np.testing.assert_array_equal(free.values, [np.tile(np.eye(4), (2, 1))] * 3)
+    # Room for 7 of 8 outputs makes two parts of 4, room for 1 none.
+    parts = batch_jacobian(wide, INPUTS, memory_budget=free.bytes - 1)
+    assert (parts.engine, parts.bytes) == ("pfor", result + 4 * one)
+    least = batch_jacobian(wide, INPUTS, engine="while", memory_budget=result + 2 * one)
+    assert (least.engine, least.bytes) == ("while", result + 2 * one)
+    for tight in (parts, least):
+        np.testing.assert_array_equal(tight.values, free.values)
+    with pytest.raises(ValueError, match="'while' would need .*Received: memory_budget=1,000"):
+        batch_jacobian(wide, INPUTS, memory_budget=1000)
+    with pytest.raises(ValueError, match="'forward' would need"):
+        batch_jacobian(wide, INPUTS, engine="forward", memory_budget=one)
+
+
+@pytest.mark.parametrize("outputs", [7, 40])
+def test_parts_of_what_is_computed_come_in_order(outputs):
+    weights = RNG.normal(size=(4, outputs)).astype("float32")
+    result, one = 3 * 4 * 3 * outputs * 4, 3 * 4 * 3 * max(outputs, 4)
+    budget = result + 3 * one
+    seen = batch_jacobian(lambda x: ops.matmul(x, weights), INPUTS, memory_budget=budget)
+    assert seen.bytes == result + {7: 3, 40: 2}[outputs] * one
+    assert seen.engine == {7: "pfor", 40: "forward"}[outputs]
+    np.testing.assert_allclose(seen.values, [weights.T] * 3, rtol=1e-6)
+
+
+def small_model():
+    inputs = keras.Input((4,))
+    x = layers.Dense(6, activation="tanh")(inputs)
+    x = layers.BatchNormalization()(x)
+    return keras.Model(inputs, layers.Dense(3)(layers.Dropout(0.5)(x)))
+
+
+def differences_of(model):
+    first, norm, last = model.layers[1], model.layers[2], model.layers[4]
+    weights = [w.astype("float64") for layer in (first, norm, last) for w in layer.get_weights()]
+    kernel, bias, gamma, beta, mean, variance, out, out_bias = weights
+
+    def function(x):
+        hidden = np.tanh(x @ kernel + bias)
+        return ((hidden - mean) / np.sqrt(variance + 1e-3) * gamma + beta) @ out + out_bias
+
+    step, eye = 1e-5, np.eye(4)
+    x = INPUTS.astype("float64")
+    columns = [(function(x + step * e) - function(x - step * e)) / (2 * step) for e in eye]
+    return np.stack(columns, axis=2)
+
+
+def test_a_model_is_taken_in_inference_with_its_present_weights():
+    model = small_model()
+    for _ in range(2):
+        np.testing.assert_allclose(
+            batch_jacobian(model, INPUTS).values, differences_of(model), atol=1e-4
+        )
+        model.set_weights([w + 0.1 for w in model.get_weights()])
+
+
+def test_a_model_is_traced_once_for_a_shape_and_freed():
+    calls = []
+
+    class Counted(keras.Model):
+        def call(self, inputs):
+            calls.append(tuple(inputs.shape))
+            return 2.0 * inputs
+
+    model = Counted()
+    batch_jacobian(model, INPUTS)
+    first = len(calls)
+    batch_jacobian(model, INPUTS + 1)
+    assert len(calls) == first
+    batch_jacobian(model, INPUTS[:2])
+    assert set(calls[first:]) == {(2, 4)}
+    alive = weakref.ref(model)
+    del model
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_plain_function_is_read_anew():
+    scale = 1.0
+
+    def scaled(x):
+        return scale * x
+
+    for scale in (1.0, 3.0):  # noqa: B007
+        values = batch_jacobian(scaled, INPUTS[:1]).values
+        np.testing.assert_array_equal(values[0], scale * np.eye(4))
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_batch_statistics_are_refused_and_not_updated(batch):
+    layer = layers.BatchNormalization()
+    layer.build((None, 4))
+    before = [w.copy() for w in layer.get_weights()]
+    with pytest.raises(ValueError, match=r"one by one.*`training=False`.*Received: a gradient"):
+        batch_jacobian(lambda x: layer(x, training=True), INPUTS[:batch])
+    for old, new in zip(before, layer.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_one_example_that_sees_one_other_is_refused():
+    def leaking(x):
+        return ops.concatenate([x[:-1], x[-1:] + 0.01 * x[:1]], axis=0)
+
+    with pytest.raises(ValueError, match="one by one"):
+        batch_jacobian(leaking, INPUTS)
+
+
+def test_dropout_in_training_is_refused():
+    layer = layers.Dropout(0.5)
+    with pytest.raises(ValueError, match="same outputs twice.*Received: outputs that differ"):
+        batch_jacobian(lambda x: layer(x, training=True), INPUTS)
+
+
+def test_dropout_that_a_model_never_leaves_out_is_refused():
+    class Stuck(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dropout = layers.Dropout(0.5)
+
+        def call(self, inputs, training=None):
+            return self.dropout(inputs, training=True)
+
+    with pytest.raises(ValueError, match="same outputs twice"):
+        batch_jacobian(Stuck(), INPUTS)
+
+
+def test_noise_of_a_fixed_seed_is_accepted():
+    def noisy(x):
+        return x * keras.random.normal(x.shape, seed=3)
+
+    noise = np.asarray(noisy(ops.ones((3, 4))))
+    np.testing.assert_allclose(
+        np.einsum("bii->bi", batch_jacobian(noisy, INPUTS).values), noise, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "arguments", "error", "message"),
+    [
+        (linear, INPUTS.astype("int32"), {}, TypeError, "`inputs` must be floating.*int32"),
+        (linear, INPUTS[:0], {}, ValueError, r"at least one example.*shape=\(0, 4\)"),
+        (linear, np.float32(1), {}, ValueError, r"at least one example.*shape=\(\)"),
+        (linear, INPUTS, {"engine": "reverse"}, ValueError, "'auto' or one of .*'reverse'"),
+        (ops.sum, INPUTS, {}, ValueError, r"each of the 3 examples.*shape \(\)"),
+        (lambda x: x[:2], INPUTS, {}, ValueError, r"each of the 3 examples.*shape \(2, 4\)"),
+        (lambda x: [x, x], INPUTS, {}, ValueError, "one tensor; .*Received: 2 outputs"),
+        (lambda x: ops.argmax(x, axis=1), INPUTS, {}, TypeError, "must be floating"),
+    ],
+)
+def test_what_has_no_jacobian_an_example_is_refused(function, inputs, arguments, error, message):
+    with pytest.raises(error, match=message):
+        batch_jacobian(function, inputs, **arguments)
+
+
+def test_inputs_without_values_are_refused():
+    if BACKEND == "jax":
+        import jax
+
+        compiled = jax.jit(lambda x: batch_jacobian(linear, x).values)
+    else:
+        import tensorflow as tf
+
+        compiled = tf.function(lambda x: batch_jacobian(linear, x).values, autograph=False)
+    with pytest.raises(TypeError, match="outside of compiled functions"):
+        compiled(ops.convert_to_tensor(INPUTS))

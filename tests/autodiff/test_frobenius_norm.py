@@ -1,0 +1,57 @@
+"""The estimated Frobenius norm, against the norm of the matrix itself."""
+
+import numpy as np
+import pytest
+from keras import ops
+from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, curved
+
+from dann.autodiff import frobenius_norm
+from dann.gradients import binary_sign
+
+TRUE_NORM = np.sqrt((CURVED_JACOBIAN**2).sum(axis=(1, 2)))
+
+
+def test_rows_at_right_angles_leave_no_error():
+    scales = np.array([3.0, -4.0, 12.0], "float32")
+    norm, error = frobenius_norm(lambda x: x * scales, np.ones((2, 3), "float32"), samples=2)
+    np.testing.assert_allclose(norm, [13, 13], rtol=1e-6)
+    np.testing.assert_allclose(error, [0, 0], atol=1e-5)
+
+
+def test_estimate_and_error_are_those_of_the_formula():
+    samples = 8
+    norm, error = frobenius_norm(curved, INPUTS, samples=samples, seed=5)
+    signs = 2 * np.random.default_rng(5).integers(0, 2, (samples, 3, 5)) - 1
+    squares = (np.einsum("sbo,boi->sbi", signs, CURVED_JACOBIAN) ** 2).sum(axis=2)
+    np.testing.assert_allclose(norm, np.sqrt(squares.mean(axis=0)), rtol=1e-4)
+    expected = squares.std(axis=0, ddof=1) / np.sqrt(samples) / (2 * np.asarray(norm))
+    np.testing.assert_allclose(error, expected, rtol=1e-3)
+
+
+def test_the_error_tells_how_far_off_the_estimate_is():
+    copies = np.repeat(INPUTS, 400, axis=0)  # independent signs for every copy
+    norm, error = (np.asarray(value) for value in frobenius_norm(curved, copies, samples=64))
+    squared = (norm**2).reshape(3, 400).mean(axis=1)
+    np.testing.assert_allclose(squared, TRUE_NORM**2, rtol=0.02)
+    deviations = (norm.reshape(3, 400) - TRUE_NORM[:, None]) / error.reshape(3, 400)
+    np.testing.assert_allclose(deviations.std(axis=1), 1, atol=0.2)
+
+
+def test_a_jacobian_of_zeros_has_norm_and_error_zero():
+    norm, error = frobenius_norm(lambda x: ops.zeros_like(x), INPUTS)
+    np.testing.assert_array_equal([norm, error], np.zeros((2, 3)))
+
+
+def test_it_follows_a_backward_pass_that_is_not_the_derivative():
+    norm, _ = frobenius_norm(binary_sign, EDGES)
+    np.testing.assert_allclose(norm, np.sqrt(EDGES_PASS.sum(axis=1)), rtol=1e-6)
+
+
+def test_one_sample_is_refused():
+    with pytest.raises(ValueError, match="at least 2, .*Received: samples=1"):
+        frobenius_norm(curved, INPUTS, samples=1)
+
+
+def test_batch_statistics_are_refused():
+    with pytest.raises(ValueError, match="one by one"):
+        frobenius_norm(lambda x: x - ops.mean(x, axis=0), INPUTS)

@@ -1,0 +1,58 @@
+import keras
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("compares with TensorFlow's tape", allow_module_level=True)
+
+from dann.autodiff.jacobian_speed import JacobianSpeed, jacobian_table  # noqa: E402
+
+
+def network():
+    return keras.Sequential([keras.Input((6,)), keras.layers.Dense(4, activation="tanh")])
+
+
+def test_all_ways_compute_the_same():
+    model = network()
+    x = tf.random.normal((3, 6))
+    ways = JacobianSpeed({"small": model}, [3], k=4, rounds=1).ways(model, x)
+    results = {name: np.asarray(way()) for name, way in ways.items() if name != "frobenius_norm"}
+    blocks = np.einsum("bobi->boi", results.pop("tape.jacobian"))
+    values = results.pop("singular_values"), results.pop("tape.batch_jacobian and SVD")
+    np.testing.assert_allclose(*values, rtol=1e-4)
+    np.testing.assert_allclose(values[0], np.linalg.svd(blocks, compute_uv=False), rtol=1e-4)
+    assert len(results) == 3
+    for result in results.values():
+        np.testing.assert_allclose(result, blocks, rtol=1e-5)
+
+
+def test_ways_that_exceed_the_budget_are_left_out():
+    model = network()
+    ways = JacobianSpeed({"small": model}, [3], k=5, memory_budget=10).ways(
+        model, tf.random.normal((3, 6))
+    )
+    assert list(ways) == ["frobenius_norm"]
+
+
+def test_every_network_is_measured_at_every_size():
+    results = JacobianSpeed({"small": network()}, [1, 2], k=2, rounds=1, seconds=0).measure()
+    assert list(results) == [("small", 1), ("small", 2)]
+    assert all(time > 0 for times in results.values() for time in times.values())
+
+
+def test_the_table_has_a_line_for_every_way():
+    lines = jacobian_table({("cnn", 4): {"tape.jacobian": 12.345}}).splitlines()
+    assert lines[1].split() == ["cnn", "4", "tape.jacobian", "12.35"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"networks": {}}, r"at least one. Received: \[\]"),
+        ({"rounds": 0}, r"at least 1 .*Received: \[1\], 20, 0, 0.1"),
+    ],
+)
+def test_values_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        JacobianSpeed(**{"networks": {"small": network()}, "batch_sizes": [1], **arguments})

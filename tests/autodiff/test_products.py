@@ -1,0 +1,107 @@
+"""Products with Jacobians and Hessians: closed forms, differences, custom gradients."""
+
+import numpy as np
+import pytest
+from keras import ops
+from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
+from modes import each_mode, in_mode
+
+from dann.autodiff import hvp, jacobian, jvp, vjp
+from dann.gradients import binary_sign, reverse_gradient
+
+RNG = np.random.default_rng(1)
+U = RNG.normal(size=(3, 5)).astype("float32")
+V = RNG.normal(size=(3, 4)).astype("float32")
+
+
+def tensors(*values):
+    return [ops.convert_to_tensor(value) for value in values]
+
+
+@each_mode
+def test_products_with_the_jacobian_match_differences(mode):
+    def both(x, u, v):
+        return vjp(curved, [x], [u]), jvp(curved, [x], [v])
+
+    (outputs, (pulled,)), (same, pushed) = in_mode(both, mode)(*tensors(INPUTS, U, V))
+    np.testing.assert_allclose(outputs, curved(INPUTS), rtol=1e-5)
+    np.testing.assert_array_equal(outputs, same)
+    expected = np.einsum("boi,bo->bi", CURVED_JACOBIAN, U)
+    np.testing.assert_allclose(pulled, expected, rtol=1e-4, atol=1e-5)
+    expected = np.einsum("boi,bi->bo", CURVED_JACOBIAN, V)
+    np.testing.assert_allclose(pushed, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_tangents_of_several_inputs_and_outputs_are_nested_like_the_outputs():
+    def function(x, y):
+        return {"product": x * y, "sum": ops.sum(x), "constant": ops.ones((2,))}
+
+    outputs, tangents = jvp(function, [INPUTS, V], [V, INPUTS])
+    np.testing.assert_allclose(outputs["product"], INPUTS * V, rtol=1e-6)
+    np.testing.assert_allclose(tangents["product"], V**2 + INPUTS**2, rtol=1e-5)
+    np.testing.assert_allclose(tangents["sum"], V.sum(), rtol=1e-5)
+    np.testing.assert_array_equal(tangents["constant"], [0, 0])
+
+
+@each_mode
+def test_products_follow_a_backward_pass_that_is_not_the_derivative(mode):
+    def both(x, v):
+        reverse = lambda x: reverse_gradient(x, strength=0.5)  # noqa: E731
+        return [
+            product
+            for function in (reverse, binary_sign)
+            for product in (jvp(function, [x], [v])[1], vjp(function, [x], [v])[1][0])
+        ]
+
+    upstream = RNG.normal(size=EDGES.shape).astype("float32")
+    reversed_jv, reversed_vj, sign_jv, sign_vj = in_mode(both, mode)(*tensors(EDGES, upstream))
+    for product in (reversed_jv, reversed_vj):
+        np.testing.assert_allclose(product, -0.5 * upstream, rtol=1e-6)
+    for product in (sign_jv, sign_vj):
+        np.testing.assert_array_equal(product, EDGES_PASS * upstream)
+
+
+@each_mode
+def test_hessian_products_match_the_closed_form_across_arguments(mode):
+    def products(x, y, v, w):
+        return hvp(lambda x, y: ops.sum(x**3 * y), [x, y], [v, w])
+
+    x, y, v, w = (RNG.normal(size=(2, 3)).astype("float32") for _ in range(4))
+    of_x, of_y = in_mode(products, mode)(*tensors(x, y, v, w))
+    np.testing.assert_allclose(of_x, 6 * x * y * v + 3 * x**2 * w, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(of_y, 3 * x**2 * v, rtol=1e-4, atol=1e-5)
+
+
+@each_mode
+def test_the_jacobian_holds_every_output_by_every_input(mode):
+    matrices = in_mode(lambda x: (jacobian(linear, x), jacobian(curved, x)), mode)
+    of_linear, of_curved = matrices(ops.convert_to_tensor(INPUTS))
+    expected = np.einsum("ab,io->aobi", np.eye(3), WEIGHTS)
+    np.testing.assert_allclose(of_linear, expected, atol=1e-6)
+    expected = np.einsum("ab,aoi->aobi", np.eye(3), CURVED_JACOBIAN)
+    np.testing.assert_allclose(of_curved, expected, atol=1e-4)
+
+
+def test_the_jacobian_shows_what_examples_do_to_each_other():
+    matrix = jacobian(lambda x: x - ops.mean(x, axis=0), INPUTS[:, 0])
+    np.testing.assert_allclose(matrix, np.eye(3) - 1 / 3, atol=1e-6)
+
+
+def test_the_jacobian_of_a_constant_is_zero():
+    np.testing.assert_array_equal(jacobian(lambda x: ops.ones((2,)), INPUTS), np.zeros((2, 3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: jvp(linear, [INPUTS], [U]), ValueError, r"`vs\[0\]` must have the shape \(3, 4\)"),
+        (lambda: jvp(linear, [INPUTS], []), ValueError, "each of the 1 xs. Received: 0"),
+        (lambda: vjp(linear, [INPUTS], [V]), ValueError, r"`vs\[0\]` must have the shape \(3, 5\)"),
+        (lambda: hvp(ops.sum, [INPUTS], [U]), ValueError, r"`vs\[0\]` must have the shape"),
+        (lambda: hvp(linear, [INPUTS], [V]), ValueError, r"a scalar.*of shapes \[\(3, 5\)\]"),
+        (lambda: jacobian(linear, [[1, 2, 3, 4]]), TypeError, "`x` must be floating.*int32"),
+    ],
+)
+def test_vectors_and_functions_that_do_not_fit_are_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,112 @@
+"""Singular values without the Jacobian, against those of the matrix itself."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, curved
+
+from dann.autodiff import singular_values
+from dann.gradients import binary_sign
+
+RNG = np.random.default_rng(0)
+
+
+def rotated(spectrum, rows, columns):
+    """A matrix with these singular values."""
+    left, _ = np.linalg.qr(RNG.normal(size=(rows, len(spectrum))))
+    right, _ = np.linalg.qr(RNG.normal(size=(columns, len(spectrum))))
+    return left @ np.diag(spectrum) @ right.T
+
+
+def times(matrix):
+    weights = ops.convert_to_tensor(matrix.T.astype("float32"))
+    return lambda x: ops.matmul(x, weights)
+
+
+def test_with_as_many_iterations_as_the_rank_they_are_exact():
+    spectrum = np.array([7.0, 5.0, 4.0, 1.0, 0.5, 0.01])
+    for rows, columns in ((6, 9), (9, 6)):
+        function = times(rotated(spectrum, rows, columns))
+        values = singular_values(function, np.zeros((2, columns), "float32"), k=6)
+        np.testing.assert_allclose(values, [spectrum] * 2, rtol=1e-5, atol=1e-5)
+
+
+def test_each_example_has_its_own():
+    expected = np.linalg.svd(CURVED_JACOBIAN, compute_uv=False)
+    np.testing.assert_allclose(singular_values(curved, INPUTS, k=4), expected, rtol=1e-4)
+
+
+def test_the_largest_come_first_and_from_below():
+    spectrum = 100 * 0.9 ** np.arange(60)
+    function, zeros = times(rotated(spectrum, 60, 80)), np.zeros((1, 80), "float32")
+    errors = []
+    for iterations in (6, 12, 24):
+        values = singular_values(function, zeros, k=5, iterations=iterations)[0]
+        assert np.all(np.asarray(values) < spectrum[:5] * (1 + 1e-5))
+        errors.append(np.abs(np.asarray(values) / spectrum[:5] - 1))
+    assert errors[0][0] < 0.02
+    assert errors[0].max() > errors[1].max() > errors[2].max()
+    assert errors[2].max() < 1e-4
+    default = singular_values(function, zeros, k=5)[0]
+    np.testing.assert_allclose(default, spectrum[:5], rtol=1e-3)
+
+
+def test_equal_values_are_found_as_often_as_they_are_there():
+    spectrum = np.array([3.0, 3.0, 3.0, 2.0, 2.0, 1.0, 0.0, 0.0])
+    values = singular_values(times(rotated(spectrum, 8, 8)), np.zeros((1, 8), "float32"), k=8)
+    np.testing.assert_allclose(values[0], spectrum, atol=1e-5)
+    values = singular_values(lambda x: -2.0 * x, np.zeros((2, 5), "float32"), k=5)
+    np.testing.assert_allclose(values, np.full((2, 5), 2.0), rtol=1e-6)
+
+
+def test_a_jacobian_of_zeros_has_zeros_and_harms_no_other_example():
+    inputs = np.array([[0.0, 0.0], [1.0, 2.0]], "float32")
+    values = singular_values(lambda x: x**2, inputs, k=2)
+    np.testing.assert_allclose(values, [[0, 0], [4, 2]], atol=1e-6)
+
+
+def test_they_follow_a_backward_pass_that_is_not_the_derivative():
+    values = singular_values(lambda x: 3.0 * binary_sign(x), EDGES, k=4)
+    np.testing.assert_allclose(values, 3 * -np.sort(-EDGES_PASS, axis=1), atol=1e-6)
+
+
+def test_images_and_models_are_flattened():
+    model = keras.Sequential([keras.Input((4, 4, 2)), keras.layers.Conv2D(3, 2)])
+    kernel, _ = model.get_weights()
+    matrix = np.zeros((3, 3, 3, 4, 4, 2))
+    for row, column in np.ndindex(3, 3):
+        window = slice(row, row + 2), slice(column, column + 2)
+        matrix[row, column, :, *window] = kernel.transpose(3, 0, 1, 2)
+    expected = np.linalg.svd(matrix.reshape(27, 32), compute_uv=False)[:5]
+    images = RNG.normal(size=(2, 4, 4, 2)).astype("float32")
+    np.testing.assert_allclose(singular_values(model, images, k=5), [expected] * 2, rtol=1e-4)
+
+
+def test_the_seed_decides_the_start():
+    function = times(rotated(0.8 ** np.arange(20), 20, 20))
+    zeros = np.zeros((1, 20), "float32")
+    values = [
+        np.asarray(singular_values(function, zeros, k=2, iterations=3, seed=seed))
+        for seed in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(values[0], values[1])
+    assert np.abs(values[0] - values[2]).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"k": 0}, "from 1 to 4, .*Received: k=0"),
+        ({"k": 5}, "from 1 to 4, .*Received: k=5"),
+        ({"k": 3, "iterations": 2}, "at least `k`. Received: 2 and k=3"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        singular_values(curved, INPUTS, **arguments)
+
+
+def test_batch_statistics_are_refused():
+    with pytest.raises(ValueError, match="one by one"):
+        singular_values(lambda x: x - ops.mean(x, axis=0), INPUTS, k=1)
