@@ -2,12 +2,19 @@
 
 import keras
 
+from dann.gradients import estimators
 from dann.gradients.override import override_gradient
 from dann.gradients.reversal import reverse_gradient
 from dann.gradients.sign import binary_sign
 from dann.gradients.stop_gradient import surrogate_gradient
 
-__all__ = ["binary_sign", "override_gradient", "reverse_gradient", "surrogate_gradient"]
+__all__ = [
+    "binary_sign",
+    "estimators",
+    "override_gradient",
+    "reverse_gradient",
+    "surrogate_gradient",
+]
 
 if keras.backend.backend() == "tensorflow":
     from dann.gradients.op_override import override_op_gradients, register_gradient

@@ -1,16 +1,20 @@
-"""The two-valued sign with a straight-through gradient."""
+"""The two-valued sign with a gradient to train through."""
 
 from typing import Any
 
-from keras import ops
+from dann.gradients.estimators import Estimator, get_estimator
 
-from dann.gradients.override import override_gradient
-from dann.gradients.stop_gradient import surrogate_gradient
-from dann.gradients.ways import check_way, floating_tensor
+WAYS = ("override", "stop_gradient", "op_override")
 
 
-def binary_sign(inputs: Any, way: str = "override") -> Any:
-    """Returns the sign of `inputs`, +1 or -1, with the gradient of Htanh.
+def binary_sign(
+    inputs: Any,
+    way: str = "override",
+    estimator: str | Estimator = "htanh",
+    sharpness: Any = None,
+    seed: Any = None,
+) -> Any:
+    """Returns the sign of `inputs`, +1 or -1, with the gradient of Htanh or another estimator.
 
     - forward: `y = +1` where `x >= 0`, also at `-0.0`; `y = -1` where `x < 0`; NaN stays NaN
     - backward: `dL/dx = dL/dy` where `|x| <= 1`, both ends included; `0` elsewhere, also
@@ -18,17 +22,32 @@ def binary_sign(inputs: Any, way: str = "override") -> Any:
 
     Subnormal numbers count as zero where the device flushes them.
 
+    The other estimators have other slopes, written in their docstrings, and are 0 at the
+    infinities and NaN too; `"ternary"` and `"dorefa"` have more values than two, and
+    `"magnitude_aware"` scales them. Both ways give the same gradient to the last bit where the
+    slope takes no arithmetic (`"htanh"`, `"identity"`, `"magnitude_aware"`, `"stochastic"`,
+    `"ternary"`, `"dorefa"` of activations), else to a few roundings of float32 and the last of the
+    inputs' type.
+
     Args:
         inputs: Floating-point tensor of any shape.
-        way: `"override"`, `"stop_gradient"` or, on TensorFlow, `"op_override"`; see
-            `reverse_gradient`. All three agree in value and gradient, at the infinities too.
+        way: `"override"`, `"stop_gradient"` or, on TensorFlow and for `"htanh"`, `"op_override"`;
+            see `reverse_gradient`. All three agree in value and gradient, at the infinities too.
+        estimator: `"htanh"` (default), `"identity"`, `"approx_sign"`, `"swish_sign"`,
+            `"magnitude_aware"`, `"ede"`, `"reste"`, `"stochastic"`, `"ternary"`, `"dorefa"`, or an
+            object of `dann.gradients.estimators`.
+        sharpness: For `"ede"` its `t`, for `"reste"` its `o`: a number above 0, a tensor or a
+            variable. Defaults to the end of their schedules, 10 and 3.
+        seed: For `"stochastic"`, an integer or a `keras.random.SeedGenerator` to draw from. With
+            `None` (default) nothing is drawn and the value is the sign.
 
     Returns:
         A tensor of the shape and type of `inputs`.
 
     Raises:
         TypeError: If `inputs` are not floating.
-        ValueError: If `way` is unknown.
+        ValueError: If `way` or `estimator` is unknown, the estimator has no such way, or it takes
+            no `sharpness` or `seed`.
 
     Example:
 
@@ -40,32 +59,4 @@ def binary_sign(inputs: Any, way: str = "override") -> Any:
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 1 and 4.
     """
-    return WAYS[check_way(way, WAYS)](floating_tensor(inputs))
-
-
-def _two_valued_sign(inputs):
-    signs = ops.where(inputs >= 0, ops.ones_like(inputs), -ops.ones_like(inputs))
-    return ops.where(ops.isnan(inputs), inputs, signs)
-
-
-def _htanh_gradient(upstream, inputs):
-    return ops.where(ops.abs(inputs) <= 1, upstream, ops.zeros_like(upstream))
-
-
-def _htanh(inputs):
-    # JAX gives a clip half a gradient where the input equals a bound.
-    bound = ops.stop_gradient(ops.clip(inputs, -1.0, 1.0))
-    return ops.where(ops.abs(inputs) <= 1, inputs, bound)
-
-
-def _by_op_override(inputs):
-    from dann.gradients.op_override import sign_op_gradient
-
-    return sign_op_gradient(inputs)
-
-
-WAYS = {
-    "override": override_gradient(_two_valued_sign, _htanh_gradient),
-    "stop_gradient": surrogate_gradient(_two_valued_sign, _htanh),
-    "op_override": _by_op_override,
-}
+    return get_estimator(estimator)(inputs, way, sharpness, seed)

@@ -1,21 +1,38 @@
 import keras
+from keras import ops
 
 from dann.gradients import binary_sign
-from dann.gradients.sign import WAYS
-from dann.gradients.ways import check_way
+from dann.gradients.estimators import (
+    Estimator,
+    Sharpened,
+    Stochastic,
+    get_estimator,
+    serialize_estimator,
+)
 
 
 @keras.saving.register_keras_serializable("dann")
 class BinarySign(keras.layers.Layer):
     """Replaces each input by its sign, +1 or -1, and trains through it.
 
-    - forward: `y = +1` where `x >= 0`, else `-1`
-    - backward: the gradient of Htanh, `1` where `|x| <= 1`, else `0`
+    - forward: `y = +1` where `x >= 0`, else `-1`; NaN stays NaN
+    - backward: the estimator's; by default the gradient of Htanh, `1` where `|x| <= 1`, else `0`
+
+    An estimator that sharpens as training goes on (`"ede"`, `"reste"`) makes the layer count
+    training steps (calls with `training=True`) in the non-trainable weight `step` and hold the
+    latest sharpness in the non-trainable weight `sharpness`, so that it needs no callback and a
+    saved model goes on where it stopped. One that draws (`"stochastic"`) does so in training alone,
+    from a seed generator that is saved with the model.
 
     Args:
         way: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
-            TensorFlow, `"op_override"`. They agree in value and gradient; see
+            TensorFlow and for `"htanh"`, `"op_override"`. They agree in value and gradient; see
             `dann.gradients.binary_sign`.
+        estimator: A name or an object of `dann.gradients.estimators`. Defaults to `"htanh"`.
+
+    Call arguments:
+        inputs: Floating-point tensor.
+        training: Whether the call is a training step. Defaults to `False`; `fit` sets it.
 
     Input shape:
         Any.
@@ -24,7 +41,8 @@ class BinarySign(keras.layers.Layer):
         The same as the input.
 
     Raises:
-        ValueError: If `way` is unknown.
+        ValueError: If `way` or `estimator` is unknown, or the estimator has no such way.
+        TypeError: If `estimator` is neither a name nor an estimator.
 
     Example:
 
@@ -37,17 +55,57 @@ class BinarySign(keras.layers.Layer):
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 1 and 4.
     """
 
-    def __init__(self, way: str = "override", **kwargs):
+    def __init__(self, way: str = "override", estimator: str | Estimator = "htanh", **kwargs):
         super().__init__(**kwargs)
-        self.way = check_way(way, WAYS)
+        self.identifier = estimator
+        self.estimator = get_estimator(estimator)
+        self.estimator.check_way(way)
+        self.way = way
         self.supports_masking = True
+        self.step = self.sharpness = self.seed_generator = None
+        if isinstance(self.estimator, Sharpened):
+            # Made here, not in `build`: callbacks may read them before the first batch.
+            self.step = self._counter("step", "int", 0)
+            self.sharpness = self._counter("sharpness", "float32", self.estimator.low)
+        if isinstance(self.estimator, Stochastic):
+            self.seed_generator = keras.random.SeedGenerator(self.estimator.seed)
         self.built = True
 
-    def call(self, inputs):
-        return binary_sign(inputs, way=self.way)
+    def _counter(self, name, dtype, value):
+        return self.add_weight(
+            name=name,
+            shape=(),
+            dtype=dtype,
+            initializer=keras.initializers.Constant(value),
+            trainable=False,
+            autocast=False,
+            aggregation="only_first_replica",
+        )
+
+    def call(self, inputs, training=False):
+        sharpness = None
+        if isinstance(self.estimator, Sharpened):
+            if training:
+                self.sharpness.assign(self.estimator.sharpness_at(self.step.value))
+                self.step.assign_add(1)
+            sharpness = ops.convert_to_tensor(self.sharpness)
+        seed = self.seed_generator if training else None
+        return binary_sign(inputs, self.way, self.estimator, sharpness, seed)
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        if self.seed_generator is not None:  # Keras keeps no seeds in a file
+            store["seed"] = self.seed_generator.state
+
+    def load_own_variables(self, store):
+        variables = {name: store[name] for name in store.keys()}  # noqa: SIM118, not a dict
+        if self.seed_generator is not None:
+            self.seed_generator.state.assign(variables.pop("seed"))
+        super().load_own_variables(variables)
 
     def compute_output_shape(self, input_shape):
         return input_shape
 
     def get_config(self):
-        return {**super().get_config(), "way": self.way}
+        estimator = serialize_estimator(self.identifier)
+        return {**super().get_config(), "way": self.way, "estimator": estimator}

@@ -1,6 +1,10 @@
 """Backbones and heads as functional models."""
 
 from dann.networks.application import application_backbone
+from dann.networks.binary_label_head import binary_label_head
+from dann.networks.binary_lenet import binary_lenet_backbone
+from dann.networks.binary_mlp import binary_mlp_backbone
+from dann.networks.binary_resnet import binary_resnet_backbone
 from dann.networks.cnn import cnn_backbone
 from dann.networks.gtsrb import gtsrb_backbone
 from dann.networks.heads import domain_head, label_head
@@ -11,6 +15,10 @@ from dann.networks.time_series import time_series_backbone
 
 __all__ = [
     "application_backbone",
+    "binary_label_head",
+    "binary_lenet_backbone",
+    "binary_mlp_backbone",
+    "binary_resnet_backbone",
     "cnn_backbone",
     "domain_head",
     "gtsrb_backbone",

@@ -1,1 +1,7 @@
 """Keras optimizers that binary and adversarial networks need."""
+
+from dann.optimizers.bop import Bop
+from dann.optimizers.flip_ratio import FlipRatio
+from dann.optimizers.per_variable import PerVariable
+
+__all__ = ["Bop", "FlipRatio", "PerVariable"]

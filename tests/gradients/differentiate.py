@@ -9,7 +9,10 @@ DTYPES = ["float32", "float16", "bfloat16"] + ["float64"] * (BACKEND == "tensorf
 
 
 def value_and_gradients(function, *inputs, upstream=None, compiled=False):
-    """Returns `function(*inputs)` and the gradient of `sum(upstream * function)` for each input."""
+    """Returns `function(*inputs)` and the gradient of `sum(upstream * function)` for each input.
+
+    `compiled` is a truth value, or `"xla"`.
+    """
     tensors = [keras.ops.convert_to_tensor(value) for value in inputs]
     if upstream is None:
         upstream = np.ones(tensors[0].shape)
@@ -17,6 +20,33 @@ def value_and_gradients(function, *inputs, upstream=None, compiled=False):
     differentiated = _tensorflow if BACKEND == "tensorflow" else _jax
     value, gradients = differentiated(function, upstream, compiled)(*tensors)
     return as_array(value), [as_array(gradient) for gradient in gradients]
+
+
+def values_and_gradients(functions, inputs, upstreams, compiled=False):
+    """`value_and_gradients` of several functions, each of one input, in a single trace."""
+
+    def differentiate(inputs, upstreams):
+        differentiated = _tensorflow if BACKEND == "tensorflow" else _jax
+        arguments = zip(functions, inputs, upstreams, strict=True)
+        return [differentiated(f, upstream, False)(x) for f, x, upstream in arguments]
+
+    pairs = _compiled(differentiate, compiled)(
+        [keras.ops.convert_to_tensor(array) for array in inputs],
+        [keras.ops.convert_to_tensor(array) for array in upstreams],
+    )
+    return [(as_array(value), as_array(gradient)) for value, (gradient,) in pairs]
+
+
+def _compiled(function, how):
+    if not how:
+        return function
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, jit_compile=how == "xla")
+    import jax
+
+    return jax.jit(function)
 
 
 def _tensorflow(function, upstream, compiled):
@@ -29,7 +59,7 @@ def _tensorflow(function, upstream, compiled):
         zero = tf.UnconnectedGradients.ZERO
         return value, tape.gradient(value, inputs, upstream, unconnected_gradients=zero)
 
-    return tf.function(differentiate) if compiled else differentiate
+    return _compiled(differentiate, compiled)
 
 
 def _jax(function, upstream, compiled):
@@ -39,7 +69,7 @@ def _jax(function, upstream, compiled):
         value, pull_back = jax.vjp(function, *inputs)
         return value, pull_back(upstream)
 
-    return jax.jit(differentiate) if compiled else differentiate
+    return _compiled(differentiate, compiled)
 
 
 def derivative(function, inputs, order):

@@ -8,7 +8,21 @@ import numpy as np
 import pytest
 
 import dann.layers
-from dann.layers import BinarySign, GradientReversal, MultilinearMap
+from dann.gradients.estimators import SwishSign
+from dann.layers import (
+    BinaryConv1D,
+    BinaryConv2D,
+    BinaryConv2DTranspose,
+    BinaryConv3D,
+    BinaryDense,
+    BinaryDepthwiseConv2D,
+    BinarySeparableConv2D,
+    BinarySign,
+    GradientReversal,
+    MultilinearMap,
+    RPReLU,
+    RSign,
+)
 from dann.schedules import GaninSchedule
 
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
@@ -17,9 +31,22 @@ LAYERS = [
     *(lambda way=way: GradientReversal(0.5, way=way) for way in WAYS),
     lambda: GradientReversal(GaninSchedule(total_steps=10)),
     *(lambda way=way: BinarySign(way=way) for way in WAYS),
+    *(lambda name=name: BinarySign(estimator=name) for name in ("ede", "stochastic", "identity")),
+    lambda: BinarySign("stop_gradient", SwishSign(2.0)),
+    RSign,
 ]
-# Those of several inputs, whose own tests hold the rest of the battery.
-JOINING = [lambda: MultilinearMap(max_units=7, seed=3)]
+# Those of several inputs, of a kernel or of other values, whose own tests hold the rest.
+OTHERS = [
+    lambda: MultilinearMap(max_units=7, seed=3),
+    RPReLU,
+    lambda: BinaryDense(2, kernel_estimator="magnitude_aware"),
+    lambda: BinaryConv1D(2, 3, padding="causal", pad_values=-1),
+    lambda: BinaryConv2D(2, 3, input_estimator=None, kernel_estimator=SwishSign(2.0), clip=False),
+    lambda: BinaryConv3D(2, 3, padding="same", pad_values=1.0),
+    lambda: BinaryDepthwiseConv2D(3, kernel_estimator="dorefa"),
+    lambda: BinarySeparableConv2D(2, 3, input_estimator="reste"),
+    lambda: BinaryConv2DTranspose(2, 3, way="stop_gradient"),
+]
 INPUTS = np.array([[-2.0, -1.0, -0.5], [0.0, 1.0, 1.5]], "float32")
 
 each_layer = pytest.mark.parametrize("make", LAYERS, ids=lambda make: make().name)
@@ -31,10 +58,10 @@ def test_no_layer_is_forgotten():
         for value in vars(dann.layers).values()
         if inspect.isclass(value) and issubclass(value, keras.layers.Layer)
     }
-    assert {type(make()) for make in LAYERS + JOINING} == classes
+    assert {type(make()) for make in LAYERS + OTHERS} == classes
 
 
-@pytest.mark.parametrize("make", LAYERS + JOINING, ids=lambda make: make().name)
+@pytest.mark.parametrize("make", LAYERS + OTHERS, ids=lambda make: make().name)
 def test_it_comes_back_from_its_config_through_json(make):
     layer = make()
     config = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))

@@ -5,6 +5,10 @@ import pytest
 import dann.networks
 from dann.networks import (
     application_backbone,
+    binary_label_head,
+    binary_lenet_backbone,
+    binary_mlp_backbone,
+    binary_resnet_backbone,
     cnn_backbone,
     domain_head,
     gtsrb_backbone,
@@ -35,6 +39,18 @@ NETWORKS = {
         6,
     ),
     "mlp": (lambda: mlp_backbone((5, 2), hidden_units=(4, 3), dropout=0.5), (5, 2), 3),
+    "binary_mlp": (
+        lambda: binary_mlp_backbone((5, 2), hidden_units=(4, 3), input_range=(0, 255)),
+        (5, 2),
+        3,
+    ),
+    "binary_lenet": (lambda: binary_lenet_backbone((16, 16, 1), filters=(4, 6)), (16, 16, 1), 6),
+    "binary_resnet": (
+        lambda: binary_resnet_backbone((9, 8, 3), filters=(4, 6), blocks=2),
+        (9, 8, 3),
+        6,
+    ),
+    "binary_label_head": (lambda: binary_label_head(6, 4, hidden_units=(5, 3)), (6,), 4),
     "label_head": (lambda: label_head(6, 4, hidden_units=(5,), dropout=0.5), (6,), 4),
     "domain_head": (lambda: domain_head(6), (6,), 1),
 }

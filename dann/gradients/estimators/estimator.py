@@ -1,0 +1,150 @@
+"""What the estimators share: how codes, a slope and a curve become a function of both ways."""
+
+import abc
+import functools
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.gradients.override import override_gradient
+from dann.gradients.stop_gradient import surrogate_gradient
+from dann.gradients.ways import check_way, floating_tensor
+
+
+class Estimator(abc.ABC):
+    """A quantizer with a backward pass of its own.
+
+    - forward: `y = scale(x) * codes(x)`, by default the sign with `sign(0) = +1`; NaN stays NaN
+    - backward: `dL/dx = slope(x) * dL/dy` where `inside(x)`, else `0`
+
+    `way="override"` gives the slope as it is written; `way="stop_gradient"` differentiates `curve`,
+    the function with that slope. Subclasses return their constructor's arguments from `get_config`.
+
+    Attributes:
+        bits: Bits that a code takes.
+        signed: Whether codes may be negative.
+        pooled: Whether a value depends on the others in its tensor, and so on the batch.
+        ways: Names of the ways it can be built.
+    """
+
+    bits = 1
+    signed = True
+    pooled = False
+    ways: tuple[str, ...] = ("override", "stop_gradient")
+
+    @abc.abstractmethod
+    def slope(self, inputs: Any, *extras: Any) -> Any:
+        """What stands for the derivative, at inputs that are inside."""
+
+    @abc.abstractmethod
+    def curve(self, inputs: Any, *extras: Any) -> Any:
+        """A function whose derivative is `slope`, at inputs that are inside."""
+
+    def inside(self, inputs: Any) -> Any:
+        """Where a gradient flows: by default `|x| <= 1`, both ends included, and not at NaN."""
+        return ops.abs(inputs) <= 1
+
+    def codes(self, inputs: Any) -> Any:
+        """The values to store, +1 or -1, free of scale and of chance."""
+        return two_valued_sign(inputs)
+
+    def scale(self, inputs: Any) -> Any:
+        """What the codes are multiplied by: `None`, or a tensor that broadcasts to `inputs`."""
+        return None
+
+    def forward(self, inputs: Any, *extras: Any) -> Any:
+        """The value of the quantizer."""
+        scale = self.scale(inputs)
+        return self.codes(inputs) if scale is None else scale * self.codes(inputs)
+
+    def backward(self, upstream: Any, inputs: Any, *extras: Any) -> Any:
+        """The gradient of `inputs`, in at least float32 until the last rounding."""
+        inside, wide = self._widened(inputs)
+        gradient = ops.cast(upstream, wide.dtype) * self.slope(wide, *extras)
+        return ops.where(inside, ops.cast(gradient, inputs.dtype), ops.zeros_like(inputs))
+
+    def surrogate(self, inputs: Any, *extras: Any) -> Any:
+        """A function whose derivative is that of the backward pass; its value is not seen."""
+        _, wide = self._widened(inputs)
+        return ops.cast(self.curve(wide, *extras), inputs.dtype)
+
+    def extras(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
+        """What changes from call to call, as tensors."""
+        for name, value in (("sharpness", sharpness), ("seed", seed)):
+            if value is not None:
+                raise ValueError(
+                    f"{type(self).__name__} takes no `{name}`: leave it out. "
+                    f"Received: {name}={value!r}"
+                )
+        return ()
+
+    def __call__(
+        self, inputs: Any, way: str = "override", sharpness: Any = None, seed: Any = None
+    ) -> Any:
+        """Quantizes a floating-point tensor; see `dann.gradients.binary_sign`."""
+        inputs = floating_tensor(inputs)
+        # A Keras variable, which TensorFlow counts among tensors, is read only by a cast.
+        inputs = ops.cast(inputs, inputs.dtype)
+        extras = [ops.stop_gradient(value) for value in self.extras(inputs, sharpness, seed)]
+        return getattr(self, f"_by_{self.check_way(way)}")(inputs, *extras)
+
+    def check_way(self, way: str) -> str:
+        """Returns `way` if the estimator has it.
+
+        Raises:
+            ValueError: If it has not.
+        """
+        if way == "op_override" and way not in self.ways:
+            raise ValueError(
+                "Way 'op_override' overrides the gradient of TensorFlow's own sign and serves the "
+                f"estimator 'htanh' alone. Choose one of {sorted(self.ways)}. "
+                f"Received: way='op_override' with {self!r}"
+            )
+        return check_way(way, dict.fromkeys(self.ways, self))
+
+    @functools.cached_property
+    def _by_override(self):
+        def backward(upstream, inputs, *extras):
+            zeros = [ops.zeros_like(extra) for extra in extras]
+            return self.backward(upstream, inputs, *extras), *zeros
+
+        return override_gradient(self.forward, backward)
+
+    @functools.cached_property
+    def _by_stop_gradient(self):
+        return surrogate_gradient(self.forward, self.surrogate)
+
+    def _widened(self, inputs):
+        """Where a gradient flows, and the inputs in float32 or wider, 0 elsewhere."""
+        inside = self.inside(inputs)
+        held = ops.where(inside, inputs, ops.zeros_like(inputs))
+        return inside, ops.cast(held, keras.backend.result_type(inputs.dtype, "float32"))
+
+    def __reduce__(self):
+        # A traced function, which may be among the attributes, can be neither copied nor pickled.
+        return type(self).from_config, (self.get_config(),)
+
+    def get_config(self) -> dict:
+        """Returns the constructor's arguments."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict) -> "Estimator":
+        return cls(**config)
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{key}={value!r}" for key, value in self.get_config().items())
+        return f"{type(self).__name__}({arguments})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.get_config() == self.get_config()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+def two_valued_sign(inputs: Any) -> Any:
+    """+1 where `x >= 0`, also at -0.0, else -1; NaN stays NaN."""
+    signs = ops.where(inputs >= 0, ops.ones_like(inputs), -ops.ones_like(inputs))
+    return ops.where(ops.isnan(inputs), inputs, signs)

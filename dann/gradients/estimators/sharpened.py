@@ -1,0 +1,155 @@
+"""Estimators whose slope is sharpened as training goes on."""
+
+import abc
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.gradients.estimators.estimator import Estimator
+from dann.gradients.estimators.numbers import check_above_zero
+
+
+class Sharpened(Estimator):
+    """An estimator with a parameter, its sharpness, that rises from `low` to `high` in training.
+
+    A layer computes the sharpness from its own count of training steps and holds both in
+    non-trainable weights, as `GradientReversal` does with its strength. In a function it is an
+    argument, `high` by default.
+
+    Args:
+        total_steps: Length of the run in training steps, above 0.
+        low: Sharpness at step 0, above 0.
+        high: Sharpness at the last step and after it, at least `low`.
+    """
+
+    def __init__(self, total_steps: int, low: float, high: float):
+        self.total_steps = check_above_zero("total_steps", total_steps)
+        self.low = check_above_zero("low", low)
+        self.high = check_above_zero("high", high)
+        if high < low:
+            raise ValueError(
+                "Argument `high` must be at least `low`, because the estimator gets sharper. "
+                f"Received: low={low}, high={high}"
+            )
+
+    def sharpness_at(self, step: Any) -> Any:
+        """Returns the sharpness at `step`, a float32 scalar."""
+        progress = ops.minimum(ops.cast(step, "float32") / self.total_steps, 1.0)
+        return self.sharpness_of(progress)
+
+    @abc.abstractmethod
+    def sharpness_of(self, progress: Any) -> Any:
+        """Returns the sharpness where a share `progress` of the run is over."""
+
+    def extras(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
+        super().extras(inputs, None, seed)
+        given = self.high if sharpness is None else sharpness
+        if isinstance(given, int | float):
+            check_above_zero("sharpness", given)
+        wide = keras.backend.result_type(inputs.dtype, "float32")
+        return (ops.cast(ops.convert_to_tensor(given), wide),)
+
+    def get_config(self) -> dict:
+        return {"total_steps": self.total_steps, "low": self.low, "high": self.high}
+
+
+@keras.saving.register_keras_serializable("dann")
+class EDE(Sharpened):
+    """`"ede"`: the sign with the gradient of a tanh that steepens in training, IR-Net's.
+
+    - forward: `y = +1` where `x >= 0`, else `-1`
+    - backward: `dL/dx = k t (1 - tanh(t x)^2) dL/dy` with `k = max(1 / t, 1)`, at every finite `x`;
+      the derivative of `k tanh(t x)`
+    - sharpness: `t = low (high / low)^p`, with `p = min(step / total_steps, 1)`
+
+    At first the gradient is that of the identity, at last it is narrow around 0.
+
+    Args:
+        total_steps: Length of the run in training steps, above 0. Defaults to `10_000`.
+        low: `t` at step 0, above 0. Defaults to `1e-3`, the paper's.
+        high: `t` at the end, at least `low`. Defaults to `10.0`, the paper's.
+
+    Example:
+
+    >>> from dann.gradients.estimators import EDE
+    >>> estimator = EDE(total_steps=100)
+    >>> [round(float(estimator.sharpness_at(step)), 3) for step in (0, 50, 75, 100, 200)]
+    [0.001, 0.1, 1.0, 10.0, 10.0]
+
+    Reference:
+        - [Qin et al., 2020](https://arxiv.org/abs/1909.10788), section 3.3.
+    """
+
+    def __init__(self, total_steps: int = 10_000, low: float = 1e-3, high: float = 10.0):
+        super().__init__(total_steps, low, high)
+
+    def sharpness_of(self, progress: Any) -> Any:
+        return self.low * (self.high / self.low) ** progress
+
+    def inside(self, inputs: Any) -> Any:
+        return ops.abs(inputs) < float("inf")
+
+    def slope(self, inputs: Any, *extras: Any) -> Any:
+        (t,) = extras
+        return ops.maximum(1 / t, 1) * t * (1 - ops.square(ops.tanh(t * inputs)))
+
+    def curve(self, inputs: Any, *extras: Any) -> Any:
+        (t,) = extras
+        return ops.maximum(1 / t, 1) * ops.tanh(t * inputs)
+
+
+@keras.saving.register_keras_serializable("dann")
+class ReSTE(Sharpened):
+    """`"reste"`: the sign with the gradient of a root that rises in training.
+
+    - forward: `y = +1` where `x >= 0`, else `-1`
+    - backward: `dL/dx = (1 / o) |x|^((1 - o) / o) dL/dy` where `0.1 < |x| <= 1.5`, the derivative
+      of `sign(x) |x|^(1 / o)`; `0.1^((1 - o) / o) dL/dy`, the slope of the chord, where
+      `|x| <= 0.1`; else `0`
+    - sharpness: `o = low + (high - low) p`, with `p = min(step / total_steps, 1)`
+
+    With `o = 1` it is the straight-through estimator on `|x| <= 1.5`.
+
+    Args:
+        total_steps: Length of the run in training steps, above 0. Defaults to `10_000`.
+        low: `o` at step 0, at least 1. Defaults to `1.0`, the paper's.
+        high: `o` at the end, at least `low`. Defaults to `3.0`, the paper's.
+
+    Reference:
+        - [Wu et al., 2023](https://arxiv.org/abs/2308.06689), section 3.3; bounds 0.1 and 1.5 as in
+          the released code.
+    """
+
+    middle = 0.1
+    edge = 1.5
+
+    def __init__(self, total_steps: int = 10_000, low: float = 1.0, high: float = 3.0):
+        super().__init__(total_steps, low, high)
+        if low < 1:
+            raise ValueError(
+                f"Argument `low` of ReSTE must be at least 1, where it starts. Received: low={low}"
+            )
+
+    def sharpness_of(self, progress: Any) -> Any:
+        return self.low + (self.high - self.low) * progress
+
+    def inside(self, inputs: Any) -> Any:
+        return ops.abs(inputs) <= self.edge
+
+    def slope(self, inputs: Any, *extras: Any) -> Any:
+        (o,) = extras
+        outer, magnitude, chord = self._parts(inputs, o)
+        return ops.where(outer, magnitude ** ((1 - o) / o) / o, chord)
+
+    def curve(self, inputs: Any, *extras: Any) -> Any:
+        (o,) = extras
+        outer, magnitude, chord = self._parts(inputs, o)
+        return ops.where(outer, ops.sign(inputs) * magnitude ** (1 / o), chord * inputs)
+
+    def _parts(self, inputs, o):
+        magnitude = ops.abs(inputs)
+        outer = magnitude > self.middle
+        # The root's own slope is infinite at 0, which would reach even a branch not taken.
+        away = ops.where(outer, magnitude, ops.full_like(magnitude, self.middle))
+        return outer, away, self.middle ** ((1 - o) / o)

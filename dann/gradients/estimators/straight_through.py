@@ -1,0 +1,163 @@
+"""Estimators that pass the incoming gradient straight through, inside of a mask."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.gradients.estimators.estimator import Estimator
+
+
+class StraightThrough(Estimator):
+    """An estimator whose slope is 1 inside, which takes no arithmetic and no wider type."""
+
+    def slope(self, inputs: Any, *extras: Any) -> Any:
+        return ops.ones_like(inputs)
+
+    def curve(self, inputs: Any, *extras: Any) -> Any:
+        return inputs
+
+    def backward(self, upstream: Any, inputs: Any, *extras: Any) -> Any:
+        return ops.where(self.inside(inputs), upstream, ops.zeros_like(upstream))
+
+    def surrogate(self, inputs: Any, *extras: Any) -> Any:
+        # Not a clip: JAX gives that half a gradient where the input equals a bound.
+        return ops.where(self.inside(inputs), inputs, ops.zeros_like(inputs))
+
+
+@keras.saving.register_keras_serializable("dann")
+class Htanh(StraightThrough):
+    """`"htanh"`: the sign with the gradient of Htanh, the straight-through estimator of BinaryNet.
+
+    - forward: `y = +1` where `x >= 0`, else `-1`
+    - backward: `dL/dx = dL/dy` where `|x| <= 1`, else `0`
+
+    It is the one estimator with `way="op_override"`.
+
+    Reference:
+        - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 1 and 4.
+    """
+
+    ways = ("override", "stop_gradient", "op_override")
+
+    @property
+    def _by_op_override(self):
+        from dann.gradients.op_override import sign_op_gradient
+
+        return sign_op_gradient
+
+
+_AT_INFERENCE = Htanh()
+
+
+@keras.saving.register_keras_serializable("dann")
+class Identity(StraightThrough):
+    """`"identity"`: the sign with the gradient of the identity, the first straight-through one.
+
+    - forward: `y = +1` where `x >= 0`, else `-1`
+    - backward: `dL/dx = dL/dy` at every finite `x`; `0` at the infinities and NaN
+
+    Reference:
+        - [Bengio et al., 2013](https://arxiv.org/abs/1308.3432), section 4.
+    """
+
+    def inside(self, inputs: Any) -> Any:
+        return ops.abs(inputs) < float("inf")
+
+
+@keras.saving.register_keras_serializable("dann")
+class MagnitudeAware(StraightThrough):
+    """`"magnitude_aware"`: the sign, scaled in each channel by the mean magnitude.
+
+    - forward: `y = s * sign(x)`, with `s = mean(|x|)` over all axes but `axis`
+    - backward: `dL/dx = s * dL/dy` where `|x| <= 1`, else `0`; `s` itself gets no gradient
+
+    It is made for kernels, whose scale then belongs to an output channel and can be folded into the
+    batch norm that follows. In a channel with an infinite or NaN value `s` is infinite or NaN and
+    the gradient 0.
+
+    Args:
+        axis: The axis or axes of the channels. Defaults to `-1`; a binary layer that is given the
+            name puts in the axes of its output channels.
+
+    Reference:
+        - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), section 3.3, magnitude-aware
+          gradient; the scale is that of [Rastegari et al.,
+          2016](https://arxiv.org/abs/1603.05279), equation 6, a channel at a time.
+    """
+
+    pooled = True
+
+    def __init__(self, axis: int | Sequence[int] = -1):
+        axes = [axis] if isinstance(axis, int) else axis
+        if not isinstance(axes, list | tuple) or not all(type(place) is int for place in axes):
+            raise TypeError(
+                "Argument `axis` must be an integer or a sequence of integers. "
+                f"Received: axis={axis!r}"
+            )
+        self.axes = list(axes)
+
+    def scale(self, inputs: Any) -> Any:
+        rank = len(inputs.shape)
+        kept = {axis % rank for axis in self.axes}
+        pooled = tuple(axis for axis in range(rank) if axis not in kept)
+        wide = ops.cast(ops.abs(inputs), keras.backend.result_type(inputs.dtype, "float32"))
+        return ops.cast(ops.mean(wide, axis=pooled, keepdims=True), inputs.dtype)
+
+    def backward(self, upstream: Any, inputs: Any, *extras: Any) -> Any:
+        return super().backward(upstream * self._finite_scale(inputs), inputs)
+
+    def surrogate(self, inputs: Any, *extras: Any) -> Any:
+        return ops.stop_gradient(self._finite_scale(inputs)) * super().surrogate(inputs)
+
+    def _finite_scale(self, inputs):
+        scale = self.scale(inputs)
+        return ops.where(scale < float("inf"), scale, ops.zeros_like(scale))
+
+    def get_config(self) -> dict:
+        return {"axis": self.axes}
+
+
+@keras.saving.register_keras_serializable("dann")
+class Stochastic(StraightThrough):
+    """`"stochastic"`: in training +1 or -1 by chance, at inference the sign.
+
+    - forward: in training `y = +1` with probability `min(max((x + 1) / 2, 0), 1)`, else `-1`; at
+      inference `y = +1` where `x >= 0`, else `-1`
+    - backward: `dL/dx = dL/dy` where `|x| <= 1`, else `0`
+
+    A layer holds the state of its draws in a `keras.random.SeedGenerator`, saved with the model.
+
+    Args:
+        seed: Seed of the layer's generator, an integer; with `None` (default) it is drawn as
+            `keras.utils.set_random_seed` decides.
+
+    Reference:
+        - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 2 and 3.
+    """
+
+    def __init__(self, seed: int | None = None):
+        if seed is not None and type(seed) is not int:
+            raise TypeError(f"Argument `seed` must be an integer or None. Received: seed={seed!r}")
+        self.seed = seed
+
+    def __call__(
+        self, inputs: Any, way: str = "override", sharpness: Any = None, seed: Any = None
+    ) -> Any:
+        if seed is None:
+            return _AT_INFERENCE(inputs, self.check_way(way), sharpness)
+        return super().__call__(inputs, way, sharpness, seed)
+
+    def extras(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
+        super().extras(inputs, sharpness, None)
+        return (keras.random.uniform(ops.shape(inputs), dtype="float32", seed=seed),)
+
+    def forward(self, inputs: Any, *extras: Any) -> Any:
+        (draw,) = extras
+        likely = (ops.cast(inputs, draw.dtype) + 1) / 2
+        ones = ops.ones_like(inputs)
+        return ops.where(ops.isnan(inputs), inputs, ops.where(draw < likely, ones, -ones))
+
+    def get_config(self) -> dict:
+        return {"seed": self.seed}

@@ -1,0 +1,108 @@
+import keras
+import numpy as np
+
+from dann.optimizers.binary_variables import is_binary
+
+
+class FlipRatio(keras.callbacks.Callback):
+    """Logs of each binary layer the share of weights that changed their sign.
+
+    What to watch where binary weights train: it falls as they settle. A layer that flips nothing
+    has stopped learning; one that keeps flipping percents of its weights asks for a lower learning
+    rate, or under `dann.optimizers.Bop` for a higher threshold.
+
+    At the end of each epoch the shares, in [0, 1], enter the logs as `flips/<layer>`, for the
+    callbacks that stand *after* this one in the list. A weight that changed its sign twice between
+    two looks counts as unchanged. Layers of one name are told apart by a number.
+
+    Args:
+        every: Number of training steps between two looks, at least 1; logged is the mean over an
+            epoch's looks, and an epoch without one logs nothing. Defaults to `None`: one look at
+            the end of each epoch.
+
+    Raises:
+        ValueError: If `every` is below 1, or no binary layer of the model trains.
+
+    Example:
+
+    >>> from dann.optimizers import FlipRatio
+    >>> callbacks = [FlipRatio(), keras.callbacks.CSVLogger("metrics.csv")]
+
+    Reference:
+        - [Helwegen et al., 2019](https://arxiv.org/abs/1906.02107), section 5, who watch the
+          logarithm of this share, taken over a step.
+    """
+
+    def __init__(self, every: int | None = None):
+        super().__init__()
+        if every is not None and every < 1:
+            raise ValueError(f"Argument `every` must be at least 1, or None. Received: {every}")
+        self.every = every
+        self._kernels = {}
+        self._signs = {}
+        self._steps = self._steps_before_epoch = 0
+        self._shares = []
+
+    def on_train_begin(self, logs=None):
+        self._kernels = _kernels_by_layer(self.model)
+        if not self._kernels:
+            raise ValueError(
+                "`FlipRatio` watches binary layers; leave it out for others. Received: "
+                f"{self.model.name}, in which none trains"
+            )
+        self._signs = self._now()
+        self._steps = self._steps_before_epoch = 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._steps_before_epoch = self._steps
+        self._shares = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        # Under `steps_per_execution` several steps end at once; `batch` is the last of them.
+        steps = self._steps_before_epoch + batch + 1
+        if self.every is not None and steps // self.every > self._steps // self.every:
+            self._look()
+        self._steps = steps
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.every is None:
+            self._look()
+        if logs is not None and self._shares:
+            for name in self._kernels:
+                shares = [look[name] for look in self._shares]
+                logs[f"flips/{name}"] = float(np.mean(shares))
+
+    def _look(self):
+        now = self._now()
+        self._shares.append({name: np.mean(now[name] != self._signs[name]) for name in now})
+        self._signs = now
+
+    def _now(self):
+        """The signs of the kernels by layer, as truth values: `sign(0) = +1`."""
+        if keras.backend.backend() == "jax":
+            self.model.jax_state_sync()
+        return {
+            name: np.concatenate(
+                [(keras.ops.convert_to_numpy(kernel) >= 0).ravel() for kernel in kernels]
+            )
+            for name, kernels in self._kernels.items()
+        }
+
+
+def _kernels_by_layer(model):
+    """The binary variables that train, by name of their layer, in the model's order."""
+    owners = {}
+    for layer in model._flatten_layers():
+        for variable in layer.trainable_variables:
+            # Models and wrappers hold it too, beside others or before the layer within them.
+            owner = owners.get(id(variable), (layer, variable))[0]
+            if is_binary(variable) and len(layer.variables) <= len(owner.variables):
+                owners[id(variable)] = layer, variable
+    layers = list({id(layer): layer for layer, _ in owners.values()}.values())
+    names = [layer.name for layer in layers]
+    return {
+        f"{name}/{names[:place].count(name)}" if name in names[:place] else name: [
+            variable for owner, variable in owners.values() if owner is layer
+        ]
+        for place, (name, layer) in enumerate(zip(names, layers, strict=True))
+    }

@@ -1,0 +1,169 @@
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+
+from dann.optimizers.binary_variables import is_binary
+
+Rule = str | Callable[[Any], bool]
+
+
+@keras.saving.register_keras_serializable("dann")
+class PerVariable(keras.optimizers.MultiOptimizer):
+    """Trains some variables with one optimizer and the rest with another.
+
+    Each variable goes to the first rule that holds for it, or to the rest. The parts keep what is
+    theirs: learning rate or schedule, clipping (`global_clipnorm` limits the norm of the part's
+    gradient alone), moving averages of the weights, accumulation of gradients.
+
+    The rules are asked once, when the optimizer meets the variables. From then on, and in a saved
+    model, the variables are known by their place among the trainable ones: their paths, which
+    `keras.optimizers.OptimizerMap` goes by, are others in a model that comes from a file.
+
+    Args:
+        optimizers: The optimizers by rule. A rule is `"binary"`, for the kernels of binary layers;
+            any other string, a regular expression that is searched in the variable's path; or a
+            function from a variable to whether it holds.
+        rest: Optimizer of all other variables.
+        places: Of each trainable variable, in order, the number of its optimizer, where the rest's
+            is the last; the rules are then mere names. Defaults to `None`: the rules decide.
+        loss_scale_factor: Factor of the loss for all parts; see Keras' optimizers.
+        name: Name of the optimizer.
+
+    Raises:
+        TypeError: If an optimizer is none, or itself made of others; or a rule is neither a string
+            nor a function.
+        ValueError: If there are no rules; if one optimizer stands in two places; if a part has a
+            `loss_scale_factor` of its own; if a rule holds for no variable, or another number of
+            variables trains than `places` tells; or if it is saved with functions for rules before
+            it met the variables.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.optimizers import Bop, PerVariable
+    >>> optimizer = PerVariable({"binary": Bop()}, rest=keras.optimizers.Adam(1e-3))
+    >>> [type(part).__name__ for part in optimizer.optimizers]
+    ['Bop', 'Adam']
+
+    Reference:
+        - [Helwegen et al., 2019](https://arxiv.org/abs/1906.02107), section 5: binary weights by
+          one optimizer, the rest by Adam.
+    """
+
+    def __init__(
+        self,
+        optimizers: Mapping[Rule, keras.optimizers.Optimizer],
+        rest: keras.optimizers.Optimizer,
+        places: Sequence[int] | None = None,
+        loss_scale_factor: float | None = None,
+        name: str = "per_variable",
+    ):
+        _check(optimizers, rest, loss_scale_factor)
+        super().__init__(self._optimizer_of, name=name)
+        # Known from the start: callbacks look at the parts before the first step.
+        self._inner_optimizers.extend([*optimizers.values(), rest])
+        self.loss_scale_factor = loss_scale_factor
+        self.rules = tuple(optimizers)
+        self.places = None if places is None else tuple(places)
+        self._place_of = {}
+
+    def _optimizer_of(self, variable):
+        return self.optimizers[self._place_of[self._var_key(variable)]]
+
+    def build(self, var_list):
+        if self.built:
+            return
+        if self.places is None:
+            self.places = self._places_by_rule(var_list)
+        if len(var_list) != len(self.places):
+            raise ValueError(
+                "Layers were frozen or thawed since the optimizer was made; make a new one. "
+                f"Received: {len(var_list)} trainable variables instead of {len(self.places)}"
+            )
+        self._place_of = {
+            self._var_key(variable): place
+            for variable, place in zip(var_list, self.places, strict=True)
+        }
+        super().build(var_list)
+
+    def _places_by_rule(self, var_list):
+        rest = len(self.rules)
+        places = tuple(
+            next((place for place, rule in enumerate(self.rules) if _holds(rule, variable)), rest)
+            for variable in var_list
+        )
+        for place, rule in enumerate(self.rules):
+            if place not in places:
+                raise ValueError(
+                    "Each rule must hold for a variable that no rule before it took. Received: "
+                    f"{rule!r}, which holds for none of {[v.path for v in var_list]}"
+                )
+        return places
+
+    def get_config(self):
+        functions = [rule for rule in self.rules if not isinstance(rule, str)]
+        if functions and self.places is None:
+            raise ValueError(
+                "Functions cannot be saved: save the model after its first step, or give strings "
+                f"for rules. Received: {functions[0]}"
+            )
+        names = [
+            rule if isinstance(rule, str) else f"function {place}"
+            for place, rule in enumerate(self.rules)
+        ]
+        *optimizers, rest = map(keras.saving.serialize_keras_object, self.optimizers)
+        return {
+            # Pairs, because their order counts.
+            "optimizers": [list(pair) for pair in zip(names, optimizers, strict=True)],
+            "rest": rest,
+            "places": None if self.places is None else list(self.places),
+            "loss_scale_factor": self.loss_scale_factor,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        def restored(part):
+            return keras.saving.deserialize_keras_object(part, custom_objects=custom_objects)
+
+        optimizers = {name: restored(part) for name, part in config["optimizers"]}
+        return cls(**{**config, "optimizers": optimizers, "rest": restored(config["rest"])})
+
+
+def _holds(rule, variable):
+    if callable(rule):
+        return bool(rule(variable))
+    return is_binary(variable) if rule == "binary" else bool(re.search(rule, variable.path))
+
+
+def _check(optimizers, rest, loss_scale_factor):
+    if not optimizers:
+        raise ValueError("Argument `optimizers` must hold at least one rule. Received: none")
+    composed = (keras.optimizers.MultiOptimizer, keras.optimizers.LossScaleOptimizer)
+    parts = [*optimizers.values(), rest]
+    for part in parts:
+        if not isinstance(part, keras.optimizers.Optimizer) or isinstance(part, composed):
+            raise TypeError(
+                "Each part must be a single Keras optimizer; `compile` wraps the whole where the "
+                f"precision needs it. Received: {part!r}"
+            )
+        if part.loss_scale_factor not in (None, loss_scale_factor):
+            raise ValueError(
+                "The loss has one factor; give `loss_scale_factor` to `PerVariable`, not to a part."
+                f" Received: {part.name} with loss_scale_factor={part.loss_scale_factor}"
+            )
+    if len({id(part) for part in parts}) < len(parts):
+        raise ValueError(
+            "Each rule, and the rest, must have an optimizer of its own. Received: one of them "
+            f"twice among {[part.name for part in parts]}"
+        )
+    for rule in optimizers:
+        wanted = "A rule must be 'binary', a regular expression or a function of a variable. "
+        if not isinstance(rule, str) and not callable(rule):
+            raise TypeError(f"{wanted}Received: {rule!r}")
+        try:
+            re.compile(rule if isinstance(rule, str) else "")
+        except re.error as error:
+            raise ValueError(f"{wanted}Received: {rule!r} ({error})") from error

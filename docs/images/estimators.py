@@ -1,0 +1,56 @@
+"""Draws `estimators.png`, what each estimator gives forward and backward, into this folder.
+
+Run `python docs/images/estimators.py`.
+"""
+
+import pathlib
+
+import keras
+import numpy as np
+from matplotlib.figure import Figure
+
+from dann.autodiff import gradients
+from dann.gradients import binary_sign
+from dann.gradients.estimators import MagnitudeAware
+
+PLAIN = ("htanh", "identity", "approx_sign", "swish_sign")
+SHARPENED = {"ede": ("t", (0.001, 1, 3)), "reste": ("o", (1, 2, 3))}
+REST = ("magnitude_aware", "stochastic", "ternary", "dorefa")
+STYLES = ("-", "--", ":")
+
+
+def draw(axes, inputs, estimator, sharpness=None, style="-", label=None):
+    """The value in grey, the slope in black."""
+
+    def function(inputs):
+        return binary_sign(inputs, estimator=estimator, sharpness=sharpness)
+
+    slope = gradients(function, [inputs])[0]
+    value = np.array(keras.ops.convert_to_numpy(function(inputs)))
+    value[1:][np.diff(value) > 0.1] = np.nan  # no line along a jump
+    axes.plot(inputs, value, color="0.65", linewidth=2.5)
+    axes.plot(inputs, keras.ops.convert_to_numpy(slope), "k", linestyle=style, label=label)
+
+
+def main():
+    """One panel an estimator."""
+    inputs = np.linspace(-2, 2, 801).astype("float32")
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    panels = figure.subplots(2, 5, sharex=True, sharey=True)
+    for axes, name in zip(panels.flat, [*PLAIN, *SHARPENED, *REST], strict=True):
+        if name in SHARPENED:
+            letter, values = SHARPENED[name]
+            for style, sharpness in zip(STYLES, values, strict=True):
+                draw(axes, inputs, name, sharpness, style, f"{letter} = {sharpness:g}")
+            axes.legend(fontsize=6, loc="upper left", frameon=False)
+        else:
+            draw(axes, inputs, MagnitudeAware([]) if name == "magnitude_aware" else name)
+        axes.set_title(name, fontsize=9)
+        axes.grid(color="0.9")
+    figure.supxlabel("x; grey: value (of stochastic, at inference), black: slope", fontsize=9)
+    panels[0, 0].set_ylim(-1.4, 5.3)
+    figure.savefig(pathlib.Path(__file__).with_suffix(".png"), dpi=90)
+
+
+if __name__ == "__main__":
+    main()

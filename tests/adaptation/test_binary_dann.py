@@ -1,0 +1,121 @@
+"""Where the straight-through estimator and the reversal compose: gradients by hand."""
+
+import keras
+import numpy as np
+import pytest
+from one_step import (
+    LABELS,
+    MODES,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    linear,
+    softmax,
+    step,
+    weights_of,
+    with_random_weights,
+)
+
+from dann.adaptation import DANN
+from dann.layers import BinaryDense
+from dann.networks import binary_label_head, binary_lenet_backbone, binary_mlp_backbone
+from dann.networks import domain_head as build_domain_head
+
+
+def two_binary_layers(way):
+    """`x -> sign(sign-free x K1) K2` in signs of the kernels; nothing clips what a step does."""
+    inputs = keras.Input((3,))
+    settings = {"use_bias": False, "clip": False, "way": way}
+    hidden = BinaryDense(4, input_estimator=None, **settings)(inputs)
+    return keras.Model(inputs, BinaryDense(4, **settings)(hidden), name="backbone")
+
+
+def sign(values):
+    return np.where(values >= 0, 1.0, -1.0)
+
+
+def expected(weights, strength):
+    """Gradients of f = sign(x sign(K1)) sign(K2), c = f B, d = f w, each STE a mask of ones."""
+    first, second, b, w = weights
+    inputs = np.concatenate([SOURCE, TARGET])
+    hidden = inputs @ sign(first)
+    features = sign(hidden) @ sign(second)
+    label_slope = (softmax(features[:5] @ b) - np.eye(3)[LABELS]) / 5
+    sigmoid = 1 / (1 + np.exp(-features @ w))
+    domain_slope = (sigmoid - np.repeat([[0.0], [1.0]], 5, axis=0)) / 10
+    label_part = np.concatenate([label_slope @ b.T, np.zeros((5, 4))])
+    feature_slope = label_part - strength * domain_slope @ w.T
+    hidden_slope = (np.abs(hidden) <= 1) * (feature_slope @ sign(second).T)
+    masks = [np.abs(kernel) <= 1 for kernel in (first, second)]
+    assert all(0 < mask.mean() < 1 for mask in (*masks, np.abs(hidden) <= 1))
+    return [
+        masks[0] * (inputs.T @ hidden_slope),
+        masks[1] * (sign(hidden).T @ feature_slope),
+        features[:5].T @ label_slope,
+        features.T @ domain_slope,
+    ]
+
+
+@pytest.mark.parametrize("way", ["override", "stop_gradient"])
+@pytest.mark.parametrize("mode", MODES)
+def test_latent_kernels_get_the_mask_times_label_part_minus_strength_times_adversary(mode, way):
+    model = DANN(
+        two_binary_layers(way),
+        label_head=linear(4, 3, "label_head"),
+        domain_head=linear(4, 1, "domain_head"),
+        strength=STRENGTH,
+    )
+    gradients = expected(weights_of(with_random_weights(model)), STRENGTH)
+    _, slopes = step(model, mode)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+def binary_dann(strength):
+    keras.utils.set_random_seed(3)
+    backbone = binary_mlp_backbone((3,), hidden_units=(6, 4))
+    model = DANN(
+        backbone,
+        label_head=binary_label_head(4, 3, hidden_units=(5,)),
+        domain_head=build_domain_head(4, hidden_units=(3,)),
+        strength=strength,
+    )
+    for layer in model._flatten_layers():
+        if isinstance(layer, BinaryDense):
+            layer.kernel.constraint = None  # a step of length 1 would be cut
+    return model
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param(mode, marks=pytest.mark.slow) if mode == "xla" else mode for mode in MODES],
+)
+def test_a_whole_binary_network_adds_both_parts_through_its_batch_normalization(mode):
+    labels_alone, weak, strong = (
+        [np.array(slope) for slope in step(binary_dann(strength), mode)[1]]
+        for strength in (0.0, 1.0, 3.0)
+    )
+    of_backbone = len(binary_dann(0.0).backbone.trainable_variables)
+    reached = []
+    for alone, once, thrice in zip(labels_alone, weak, strong, strict=True):
+        reached.append(np.abs(once - alone).max() > 1e-3)
+        np.testing.assert_allclose(thrice - alone, 3 * (once - alone), rtol=1e-3, atol=1e-5)
+    assert all(reached[:of_backbone])  # the adversary's part is there, and
+    assert not any(reached[of_backbone:])  # neither head is reversed
+
+
+def test_a_binary_dann_adapts_a_network_on_images_and_stays_binary(tmp_path):
+    backbone = binary_lenet_backbone((16, 16, 1), filters=(4, 6))
+    head = binary_label_head(6, 3, hidden_units=(5,))
+    model = DANN(backbone, label_head=head, strength=0.5)
+    model.compile(keras.optimizers.Adam(0.01), jit_compile=False)
+    rng = np.random.default_rng(0)
+    pair = {name: rng.uniform(0, 255, (12, 16, 16, 1)) for name in ("source", "target")}
+    model.fit(pair, np.arange(12) % 3, batch_size=6, epochs=2, verbose=0)
+    model.classifier.save(tmp_path / "classifier.keras")
+    again = keras.models.load_model(tmp_path / "classifier.keras", safe_mode=True)
+    np.testing.assert_array_equal(
+        again.predict(pair["target"], verbose=0), model.predict(pair["target"], verbose=0)
+    )
+    features = model.backbone.predict(pair["target"], verbose=0)
+    np.testing.assert_array_equal(np.abs(features), np.ones((12, 6)))

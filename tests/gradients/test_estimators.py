@@ -1,0 +1,355 @@
+"""Every estimator against its published formulas, in every type and mode, both ways."""
+
+import copy
+import pickle
+
+import keras
+import numpy as np
+import pytest
+from differentiate import (
+    BACKEND,
+    DTYPES,
+    as_array,
+    bits,
+    derivative,
+    tensor,
+    value_and_gradients,
+    values_and_gradients,
+)
+from published_estimators import PUBLISHED, ede_slope, reste_slope, sign
+
+from dann.gradients import binary_sign
+from dann.gradients.estimators import (
+    EDE,
+    ESTIMATORS,
+    DoReFa,
+    MagnitudeAware,
+    ReSTE,
+    Stochastic,
+    SwishSign,
+    Ternary,
+    get_estimator,
+    get_kernel_estimator,
+)
+
+MODES = [False, True] + ["xla"] * (BACKEND == "tensorflow")
+NAMES_TO_COMPILE = [name for name in PUBLISHED if "(" not in name or "kernel" in name]
+WAYS = ["override", "stop_gradient"]
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+def points(dtype, name):
+    """Zeros, edges and their neighbours, subnormals, infinities, NaN and random numbers.
+
+    Two rows, the second of which leaves each column a mean of its own.
+    """
+    # Float64 has no 0.05 and 0.1 of float32, in which the expectation draws the line.
+    thresholds = [0.05, 0.1] * (dtype != "float64")
+    edges = as_array(tensor([*thresholds, 0.5, 1.0, 1.5, 16.0], dtype))
+    near = [np.nextafter(edges, edges * end) for end in (0, 2)]
+    smallest = np.nextafter(edges[:1] * 0, edges[:1])
+    random = np.random.default_rng(0)
+    drawn = [as_array(tensor(random.normal(size=40) * scale, dtype)) for scale in (0.1, 1, 100)]
+    positive = np.concatenate([edges * 0, edges, *near, smallest, smallest * 5])
+    special = as_array(tensor([np.inf, -np.inf, np.nan], dtype))
+    row = np.concatenate([positive, -positive, *drawn, special])
+    if name == "ternary(None)":  # where an infinite value makes all the others 0
+        row = np.where(np.isfinite(row), row, drawn[0][0])
+    return np.stack([row, np.full_like(row, 0.25)])
+
+
+def sign_by(name, way, **arguments):
+    estimator = PUBLISHED[name].estimator
+
+    def function(inputs):
+        return binary_sign(inputs, way=way, estimator=estimator, **arguments)
+
+    return function
+
+
+def assert_value(name, value, inputs, dtype):
+    expected = PUBLISHED[name].value(inputs.astype("float64"))
+    subnormal = negative_subnormal(inputs, dtype)
+    seen = value.astype("float64")
+    assert {abs(one) for one in seen[subnormal & (np.abs(expected) == 1)]} <= {1.0}
+    tolerance = 0.0 if PUBLISHED[name].value is sign else 2 * spacing(dtype)
+    np.testing.assert_allclose(seen[~subnormal], expected[~subnormal], rtol=tolerance)
+
+
+def negative_subnormal(inputs, dtype):
+    """Where a device that flushes subnormal numbers sees a zero in place of a negative number."""
+    least = np.finfo("float16" if dtype == "float16" else "float32").tiny
+    inputs = inputs.astype("float64")
+    return (inputs < 0) & (inputs > -float(least))
+
+
+def assert_gradient(name, gradient, slope, upstream, dtype):
+    """Within two roundings of the type, and a few of float32 where the slope is computed."""
+    upstream = upstream.astype("float64")
+    flushed = 1e-7 if dtype == "float16" else 1e-37
+    bound = 1.5 * spacing(dtype) * np.abs(upstream * slope) + flushed
+    if not PUBLISHED[name].same_bits:
+        bound = bound + 4e-6 * PUBLISHED[name].steepest * np.abs(upstream)
+    error = np.abs(gradient.astype("float64") - upstream * slope)
+    assert (error <= bound).all(), (dtype, float((error / bound).max()))
+
+
+def spacing(dtype):
+    """The distance from 1 to the next number."""
+    one = as_array(tensor([1.0], dtype))
+    return float(np.nextafter(one, one * 2)[0]) - 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "compiled"),
+    [(name, False) for name in PUBLISHED]
+    + [(name, mode) for name in NAMES_TO_COMPILE for mode in MODES[1:]],
+)
+def test_value_and_gradient_are_those_published_in_every_type_and_both_ways(name, compiled):
+    dtypes = DTYPES[:3] if compiled else DTYPES
+    cases = [(dtype, way) for dtype in dtypes for way in WAYS]
+    inputs = {dtype: points(dtype, name) for dtype in dtypes}
+    draws = np.random.default_rng(1).normal(size=1000)
+    upstreams = {
+        dtype: as_array(tensor(draws[: 2 * array.shape[1]].reshape(array.shape), dtype))
+        for dtype, array in inputs.items()
+    }
+    pairs = values_and_gradients(
+        [sign_by(name, way) for _, way in cases],
+        [inputs[dtype] for dtype, _ in cases],
+        [upstreams[dtype] for dtype, _ in cases],
+        compiled,
+    )
+    seen = dict(zip(cases, pairs, strict=True))
+    for (dtype, _), (value, gradient) in seen.items():
+        slope = PUBLISHED[name].slope(inputs[dtype].astype("float64"))
+        assert_value(name, value, inputs[dtype], dtype)
+        if name.startswith("dorefa"):  # whose mask begins at 0, where a flushed number would be
+            slope, gradient = (
+                np.where(negative_subnormal(inputs[dtype], dtype), 0, array)
+                for array in (slope, gradient)
+            )
+        assert_gradient(name, gradient, slope, upstreams[dtype], dtype)
+    for dtype in dtypes:
+        (value, gradient), (other_value, other) = seen[dtype, WAYS[0]], seen[dtype, WAYS[1]]
+        np.testing.assert_array_equal(bits(other_value), bits(value))
+        if PUBLISHED[name].same_bits:
+            np.testing.assert_array_equal(other, gradient)
+
+
+def test_no_estimator_is_forgotten():
+    judged = {type(get_estimator(published.estimator)) for published in PUBLISHED.values()}
+    assert judged == {type(estimator) for estimator in ESTIMATORS.values()}
+
+
+@pytest.mark.parametrize("compiled", MODES[1:])
+@pytest.mark.parametrize(
+    ("name", "slope", "sharpness"),
+    [("ede", ede_slope, t) for t in (1e-3, 0.7)] + [("reste", reste_slope, o) for o in (1.0, 2.2)],
+)
+def test_the_gradient_follows_the_sharpness(name, slope, sharpness, compiled):
+    inputs = points("float32", name)
+    upstream = np.random.default_rng(1).normal(size=inputs.shape).astype("float32")
+    functions = [sign_by(name, way, sharpness=sharpness) for way in WAYS]
+    pairs = values_and_gradients(functions, [inputs] * 2, [upstream] * 2, compiled)
+    for value, gradient in pairs:
+        assert_value(name, value, inputs, "float32")
+        expected = slope(inputs.astype("float64"), sharpness)
+        assert_gradient(name, gradient, expected, upstream, "float32")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "sharpness", "expected"),
+    [
+        ("identity", None, [1, 1, 1, 1]),
+        ("approx_sign", None, [2, 1, 0, 0]),
+        ("swish_sign", None, [5, 5 * (2 - 2.5 * np.tanh(1.25)) / (1 + np.cosh(2.5)), None, None]),
+        ("ede", 1.0, [1, 1 - np.tanh(0.5) ** 2, 1 - np.tanh(1) ** 2, 1 - np.tanh(2) ** 2]),
+        ("ede", 1e-3, [1, 1, 1, 1]),
+        ("reste", 3.0, [0.1 ** (-2 / 3), 0.5 ** (-2 / 3) / 3, 1 / 3, 0]),
+        ("reste", 1.0, [1, 1, 1, 0]),
+        ("dorefa", None, [1, 1, 1, 0]),
+    ],
+)
+@each_way
+def test_slopes_at_a_few_points_worked_by_hand(estimator, sharpness, expected, way):
+    """At 0, 0.5, 1 and 2."""
+
+    def function(inputs):
+        return binary_sign(inputs, way, estimator, sharpness)
+
+    _, (gradient,) = value_and_gradients(function, tensor([0.0, 0.5, 1.0, 2.0], "float32"))
+    for seen, hand in zip(gradient, expected, strict=True):
+        assert hand is None or seen == pytest.approx(hand, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "way"),
+    [("ternary", way) for way in WAYS] + [("approx_sign", "override"), ("reste", "override")],
+)
+def test_an_infinite_upstream_stays_behind_the_mask(estimator, way):
+    def function(inputs):
+        return binary_sign(inputs, way, estimator)
+
+    inputs = tensor([-2.0, 0.5, 2.0], "float32")
+    _, (gradient,) = value_and_gradients(function, inputs, upstream=np.full(3, np.inf))
+    assert gradient.tolist() == [0.0, np.inf, 0.0]
+
+
+@each_way
+@pytest.mark.parametrize(
+    ("estimator", "second"),
+    [
+        ("approx_sign", lambda x: -2 * np.sign(x)),
+        ("ede", lambda x: -2 * np.tanh(x) / np.cosh(x) ** 2),
+    ],
+)
+def test_the_second_derivative_is_that_of_the_curve(estimator, second, way):
+    """Of y + y^3: 4 slope' + 6 y slope^2."""
+    sharpness = 1.0 if estimator == "ede" else None
+
+    def function(inputs):
+        outputs = binary_sign(inputs, way, estimator, sharpness)
+        return outputs + outputs**3
+
+    x = np.array([-0.75, -0.25, 0.5], "float32")
+    slope = ede_slope(x, 1.0) if estimator == "ede" else PUBLISHED[estimator].slope(x)
+    expected = 4 * second(x) + 6 * np.sign(x) * slope**2
+    np.testing.assert_allclose(derivative(function, x, 2), expected, rtol=1e-5)
+
+
+@each_way
+def test_stochastic_draws_by_the_hard_sigmoid(way):
+    inputs = np.repeat(np.array([-1.5, -1, -0.5, 0, 0.8, 1, 2], "float32"), 20_000)
+    drawn = as_array(binary_sign(inputs, way, "stochastic", seed=3))
+    assert set(drawn.tolist()) == {-1.0, 1.0}
+    shares = (drawn == 1).reshape(7, -1).mean(axis=1)
+    assert shares[[0, 1, 5, 6]].tolist() == [0, 0, 1, 1]
+    # Four standard errors of a share of 20,000 draws.
+    np.testing.assert_allclose(shares[2:5], [0.25, 0.5, 0.9], atol=4 * 0.5 / 20_000**0.5)
+
+
+def test_stochastic_draws_the_same_both_ways_and_keeps_the_gradient_of_htanh():
+    inputs = np.random.default_rng(0).normal(size=1000).astype("float32")
+    pairs = [
+        value_and_gradients(sign_by("stochastic", way, seed=5), inputs, compiled=True)
+        for way in WAYS
+    ]
+    np.testing.assert_array_equal(pairs[0][0], pairs[1][0])
+    assert (pairs[0][0] != np.sign(inputs)).mean() > 0.1
+    for _, (gradient,) in pairs:
+        np.testing.assert_array_equal(gradient, np.abs(inputs) <= 1)
+
+
+def test_stochastic_leaves_nan_and_infinities():
+    drawn = as_array(binary_sign(np.float32([np.nan, -np.inf, np.inf]), "override", "stochastic"))
+    np.testing.assert_array_equal(drawn, [np.nan, -1, 1])
+
+
+@each_way
+def test_magnitudes_are_those_of_the_channels(way):
+    kernel = np.array([[[1.0, -2.0]], [[-0.5, 0.25]]], "float32")
+
+    def scaled_by(axis):
+        return as_array(binary_sign(kernel, way, MagnitudeAware(axis)))
+
+    np.testing.assert_allclose(scaled_by(-1), [[[0.75, -1.125]], [[-0.75, 1.125]]])
+    np.testing.assert_allclose(scaled_by(0), [[[1.5, -1.5]], [[-0.375, 0.375]]])
+    np.testing.assert_allclose(scaled_by([0, 2]), kernel)
+
+
+def test_a_kernel_of_one_bit_has_two_levels_and_is_positive_at_zero():
+    kernel = np.float32([-2, -1e-3, 0, 1e-3, 2])
+    levels = as_array(binary_sign(kernel, estimator=DoReFa(1, mode="kernel")))
+    assert levels.tolist() == [-1, -1, 1, 1, 1]
+
+
+def test_a_kernel_of_zeros_has_a_gradient():
+    def function(inputs):
+        return binary_sign(inputs, estimator=DoReFa(1, mode="kernel"))
+
+    value, (gradient,) = value_and_gradients(function, np.zeros(3, "float32"))
+    assert value.tolist() == gradient.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_schedules_go_from_their_start_to_their_end_and_stay_there():
+    steps = [0, 25, 50, 100, 1000]
+    ede, reste = EDE(total_steps=100), ReSTE(total_steps=100)
+    seen = [float(ede.sharpness_at(step)) for step in steps]
+    np.testing.assert_allclose(seen, [1e-3, 1e-2, 1e-1, 10, 10], rtol=1e-5)
+    seen = [float(reste.sharpness_at(step)) for step in steps]
+    np.testing.assert_allclose(seen, [1, 1.5, 2, 3, 3], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_survives_copies_pickles_and_serialization(name):
+    estimator = ESTIMATORS[name]
+    estimator(np.ones(2, "float32"))  # traced
+    config = keras.saving.serialize_keras_object(estimator)
+    for again in (copy.deepcopy(estimator), pickle.loads(pickle.dumps(estimator))):
+        assert again == estimator
+    assert get_estimator(config) == estimator
+    assert get_estimator(config) is not estimator
+
+
+def test_parameters_tell_estimators_apart():
+    assert SwishSign(2.0) != SwishSign(5.0) == SwishSign()
+    assert {SwishSign(), SwishSign(5.0)} == {SwishSign()}
+    assert SwishSign() != EDE()
+
+
+def test_a_variable_is_taken_for_its_values():
+    variable = keras.Variable([-0.5, 2.0])
+    for way in WAYS:
+        function = sign_by("swish_sign", way)
+        assert as_array(function(variable)).tolist() == [-1, 1]
+
+
+def test_a_kernel_gets_the_parameters_that_fit_it():
+    assert get_kernel_estimator("magnitude_aware", (-2,)) == MagnitudeAware([-2])
+    assert get_kernel_estimator("dorefa", (-1,)) == DoReFa(mode="kernel")
+    assert get_kernel_estimator("ede", (-1,)) == EDE()
+
+
+@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"htanh"}))
+def test_the_overridden_operation_serves_htanh_alone(name):
+    with pytest.raises(ValueError, match="serves the estimator 'htanh' alone.*'stop_gradient'"):
+        binary_sign(tensor([1.0], "float32"), "op_override", name)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: get_estimator("ste"), ValueError, "one of .*'htanh'.*Received: estimator='ste'"),
+        (lambda: get_estimator(5.0), TypeError, "a name or an object of .* Received: 5.0"),
+        (lambda: SwishSign(0), ValueError, "`beta` must be finite and above 0. Received: beta=0"),
+        (lambda: SwishSign("5"), TypeError, "`beta` must be a number. Received: beta='5'"),
+        (lambda: EDE(low=2, high=1), ValueError, "`high` must be at least `low`.*low=2, high=1"),
+        (lambda: EDE(total_steps=0), ValueError, "`total_steps` must be finite and above 0"),
+        (lambda: ReSTE(low=0.5), ValueError, "at least 1, where it starts. Received: low=0.5"),
+        (lambda: Ternary(-1), ValueError, "`threshold` must be finite and above 0"),
+        (lambda: DoReFa(0), ValueError, "integer from 1 to 8. Received: bits=0"),
+        (lambda: DoReFa(mode="x"), ValueError, "'activations' or 'kernel'. Received: mode='x'"),
+        (lambda: MagnitudeAware("last"), TypeError, "`axis` must be an integer or a sequence"),
+        (lambda: Stochastic("3"), TypeError, "`seed` must be an integer or None.*seed='3'"),
+        (lambda: get_kernel_estimator(DoReFa(), [-1]), ValueError, "use `DoReFa.mode='kernel'"),
+        (
+            lambda: binary_sign(tensor([1.0], "float32"), sharpness=2.0),
+            ValueError,
+            "Htanh takes no `sharpness`: leave it out. Received: sharpness=2.0",
+        ),
+        (
+            lambda: binary_sign(tensor([1.0], "float32"), estimator="ede", seed=1),
+            ValueError,
+            "EDE takes no `seed`",
+        ),
+        (
+            lambda: binary_sign(tensor([1.0], "float32"), estimator="ede", sharpness=-1.0),
+            ValueError,
+            "`sharpness` must be finite and above 0. Received: sharpness=-1.0",
+        ),
+    ],
+)
+def test_errors_say_what_is_wrong(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

@@ -1,0 +1,457 @@
+"""Layers with a binary kernel, against plain loops in NumPy and the Keras layers of their names."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from numpy_convolution import (
+    convolution,
+    depthwise_convolution,
+    gradients_of_bilinear,
+    sign,
+    transposed_convolution,
+)
+
+from dann.autodiff import gradients
+from dann.gradients.estimators import EDE, DoReFa, MagnitudeAware, Stochastic, SwishSign, Ternary
+from dann.layers import (
+    BinaryConv1D,
+    BinaryConv2D,
+    BinaryConv2DTranspose,
+    BinaryConv3D,
+    BinaryDense,
+    BinaryDepthwiseConv2D,
+    BinarySeparableConv2D,
+    WeightClip,
+)
+
+ARGUMENTS = {
+    BinaryDense: (3,),
+    BinaryConv1D: (4, 3),
+    BinaryConv2D: (4, 3),
+    BinaryConv3D: (4, 2),
+    BinaryDepthwiseConv2D: (3,),
+    BinarySeparableConv2D: (4, 3),
+    BinaryConv2DTranspose: (4, 3),
+}
+SHAPES = {
+    BinaryDense: (2, 3, 5),
+    BinaryConv1D: (2, 6, 2),
+    BinaryConv2D: (2, 5, 6, 2),
+    BinaryConv3D: (2, 3, 4, 3, 2),
+    BinaryDepthwiseConv2D: (2, 5, 6, 2),
+    BinarySeparableConv2D: (2, 5, 6, 2),
+    BinaryConv2DTranspose: (2, 3, 4, 2),
+}
+each_class = pytest.mark.parametrize("cls", ARGUMENTS, ids=lambda cls: cls.__name__)
+
+
+def inputs_for(cls):
+    """Normal numbers with zeros and both edges of the clip among them."""
+    inputs = np.random.default_rng(1).normal(size=SHAPES[cls]).astype("float32")
+    inputs.reshape(-1)[:5] = [0.0, -0.0, 1.0, -1.0, 1.5]
+    return inputs
+
+
+def array(tensor):
+    return ops.convert_to_numpy(tensor)
+
+
+def built(layer, inputs):
+    """The layer with latent weights in and beyond [-1, 1], 0 and both edges among them."""
+    layer.build(inputs.shape)
+    for latent in layer.latent_kernels:
+        weights = np.random.default_rng(2).normal(size=latent.shape)
+        weights.reshape(-1)[:4] = [0.0, 1.0, -1.0, 1.25]
+        latent.assign(weights)
+    return layer
+
+
+def keras_class(cls):
+    return getattr(keras.layers, cls.__name__.removeprefix("Binary"))
+
+
+def by_numpy(layer, inputs, kernels, value=0.0):
+    """The layer's linear part of real numbers, padded with `value`, from Keras' attributes."""
+    if isinstance(layer, BinaryDense):
+        return inputs @ kernels[0]
+    if isinstance(layer, BinaryConv2DTranspose):
+        return transposed_convolution(inputs, kernels[0], layer.strides[0])
+    geometry = {
+        "strides": layer.strides[0],
+        "dilations": layer.dilation_rate[0],
+        "padding": layer.padding,
+        "value": value,
+    }
+    if isinstance(layer, BinarySeparableConv2D):
+        return convolution(depthwise_convolution(inputs, kernels[0], **geometry), kernels[1])
+    if isinstance(layer, BinaryDepthwiseConv2D):
+        return depthwise_convolution(inputs, kernels[0], **geometry)
+    return convolution(inputs, kernels[0], groups=layer.groups, **geometry)
+
+
+GEOMETRIES = [
+    (BinaryDense, {}),
+    (BinaryConv1D, {}),
+    (BinaryConv1D, {"padding": "causal", "pad_values": 1}),
+    (BinaryConv1D, {"padding": "causal", "dilation_rate": 2}),
+    (BinaryConv1D, {"padding": "causal", "strides": 2, "pad_values": -1}),
+    (BinaryConv2D, {}),
+    (BinaryConv2D, {"padding": "same"}),
+    (BinaryConv2D, {"padding": "same", "pad_values": 1}),
+    (BinaryConv2D, {"padding": "same", "pad_values": -1, "strides": 2}),
+    (BinaryConv2D, {"padding": "same", "pad_values": 1, "dilation_rate": 2}),
+    (BinaryConv2D, {"padding": "same", "pad_values": 1, "groups": 2}),
+    (BinaryConv3D, {"padding": "same", "pad_values": -1}),
+    (BinaryConv3D, {"strides": 2}),
+    (BinaryDepthwiseConv2D, {"depth_multiplier": 2}),
+    (BinaryDepthwiseConv2D, {"padding": "same", "pad_values": 1, "strides": 2}),
+    (BinarySeparableConv2D, {}),
+    (BinarySeparableConv2D, {"padding": "same", "pad_values": -1}),
+    (BinaryConv2DTranspose, {}),
+    (BinaryConv2DTranspose, {"strides": 2}),
+]
+
+
+@pytest.mark.parametrize(
+    ("cls", "arguments"), GEOMETRIES, ids=lambda value: getattr(value, "__name__", str(value))
+)
+def test_values_are_those_of_a_convolution_of_signs(cls, arguments):
+    inputs = inputs_for(cls)
+    layer = built(cls(*ARGUMENTS[cls], **arguments), inputs)
+    layer.bias.assign(np.arange(layer.bias.shape[0]) - 1.5)
+    kernels = [sign(array(latent)) for latent in layer.latent_kernels]
+    value = arguments.get("pad_values", 0)
+    expected = by_numpy(layer, sign(inputs), kernels, value) + array(layer.bias)
+    outputs = layer(inputs)
+    np.testing.assert_array_equal(array(outputs), expected)
+    assert tuple(outputs.shape) == tuple(layer.compute_output_shape(inputs.shape))
+
+
+@pytest.mark.parametrize("way", ["override", "stop_gradient"])
+@each_class
+def test_gradients_are_those_of_a_convolution_of_signs_behind_the_clip(cls, way):
+    arguments = {} if cls in (BinaryDense, BinaryConv2DTranspose) else {"padding": "same"}
+    arguments |= {"pad_values": 1} if arguments else {}
+    inputs = inputs_for(cls)
+    layer = built(cls(*ARGUMENTS[cls], way=way, use_bias=False, **arguments), inputs)
+    latents = [array(latent) for latent in layer.latent_kernels]
+    signs = [sign(latent) for latent in latents]
+    upstream = np.random.default_rng(3).integers(-3, 4, layer(inputs).shape).astype("float32")
+
+    def outputs_of(inputs, *kernels):
+        return layer.stateless_call(list(kernels), [], inputs)[0]
+
+    seen = gradients(outputs_of, [inputs, *latents], [upstream])
+    for place, latent in enumerate(latents):
+
+        def linear(inputs, kernel, place=place):
+            kernels = [*signs[:place], kernel, *signs[place + 1 :]]
+            return by_numpy(layer, inputs, kernels, arguments.get("pad_values", 0))
+
+        of_inputs, of_kernel = gradients_of_bilinear(linear, sign(inputs), signs[place], upstream)
+        np.testing.assert_array_equal(array(seen[1 + place]), of_kernel * (np.abs(latent) <= 1))
+        np.testing.assert_array_equal(array(seen[0]), of_inputs * (np.abs(inputs) <= 1))
+
+
+@each_class
+def test_it_is_the_keras_layer_of_its_name_with_quantized_inputs_and_kernels(cls):
+    inputs = inputs_for(cls)
+    arguments = {"activation": "relu", "name": "layer"}
+    layer = built(cls(*ARGUMENTS[cls], **arguments), inputs)
+    twin = keras_class(cls)(*ARGUMENTS[cls], **arguments)
+    twin.build(inputs.shape)
+    kernels = layer.binary_kernel()
+    twin.set_weights(
+        [*map(array, kernels if isinstance(kernels, tuple) else [kernels]), layer.bias]
+    )
+    np.testing.assert_array_equal(array(layer(inputs)), array(twin(sign(inputs))))
+    assert set(twin.get_config()) <= set(layer.get_config())
+    assert layer(keras.Input(inputs.shape[1:])).shape == twin(keras.Input(inputs.shape[1:])).shape
+
+
+@pytest.mark.parametrize("cls", [BinaryConv2D, BinaryDepthwiseConv2D, BinarySeparableConv2D])
+def test_channels_may_come_first_where_the_device_allows(cls):
+    """Compiled by XLA: TensorFlow's own CPU kernels want them last."""
+    last = built(cls(*ARGUMENTS[cls], padding="same", pad_values=1), inputs_for(cls))
+    first = cls(
+        *ARGUMENTS[cls], padding="same", pad_values=1, data_format="channels_first", name="first"
+    )
+    model = keras.Sequential([keras.Input((2, 5, 6)), first])
+    last.bias.assign(np.arange(last.bias.shape[0]))
+    model.set_weights(last.get_weights())
+    model.compile(jit_compile=True)
+    outputs = model.predict(inputs_for(cls).transpose(0, 3, 1, 2), verbose=0)
+    np.testing.assert_array_equal(outputs.transpose(0, 2, 3, 1), array(last(inputs_for(cls))))
+
+
+@each_class
+def test_the_kernel_holds_two_values_and_takes_the_sign_of_zero_for_one(cls):
+    layer = built(cls(*ARGUMENTS[cls]), inputs_for(cls))
+    kernels = layer.binary_kernel()
+    for latent, kernel in zip(
+        layer.latent_kernels, kernels if isinstance(kernels, tuple) else [kernels], strict=True
+    ):
+        np.testing.assert_array_equal(array(kernel), sign(array(latent)))
+        assert array(kernel).reshape(-1)[0] == 1
+        assert latent.binary is True
+    assert layer.bias is not None
+    assert not getattr(layer.bias, "binary", False)
+
+
+@each_class
+def test_magnitudes_belong_to_output_channels(cls):
+    inputs = inputs_for(cls)
+    layer = built(cls(*ARGUMENTS[cls], kernel_estimator="magnitude_aware", use_bias=False), inputs)
+    codes, scales = layer.binary_kernel(), layer.kernel_scale()
+    if not isinstance(codes, tuple):
+        codes, scales = (codes,), (scales,)
+    for latent, code, scale in zip(layer.latent_kernels, codes, scales, strict=True):
+        assert set(np.unique(array(code))) == {-1.0, 1.0}
+        assert latent.binary is True
+        pooled = tuple(np.flatnonzero(np.array(array(scale).shape) == 1))
+        expected = np.abs(array(latent)).mean(axis=pooled, keepdims=True)
+        np.testing.assert_allclose(array(scale), expected, rtol=1e-6)
+    outputs = array(layer(inputs))
+    assert array(scales[-1]).size == outputs.shape[-1]
+    unscaled = by_numpy(layer, sign(inputs), [array(codes[0]) * array(scales[0]), *codes[1:]])
+    if len(codes) == 1:
+        unscaled = by_numpy(layer, sign(inputs), [array(codes[0])])
+    factors = array(scales[-1]).reshape(-1)
+    np.testing.assert_allclose(outputs, unscaled * factors, rtol=1e-5, atol=1e-5)
+
+
+def test_only_magnitude_aware_kernels_have_a_scale():
+    assert built(BinaryDense(2), np.ones((1, 4))).kernel_scale() is None
+
+
+@pytest.mark.parametrize(
+    ("estimator", "levels"),
+    [("ternary", [-1, 0, 1]), ("dorefa", [-1, -1 / 3, 1 / 3, 1]), (DoReFa(1, "kernel"), [-1, 1])],
+)
+def test_other_levels_than_two_are_those_of_the_estimator(estimator, levels):
+    layer = BinaryDense(40, kernel_estimator=estimator, use_bias=False)
+    outputs = array(layer(np.eye(30, dtype="float32") * 2 - 1))
+    kernel = array(layer.binary_kernel())
+    np.testing.assert_allclose(np.unique(kernel), levels, rtol=1e-6)
+    np.testing.assert_allclose(outputs, (np.eye(30) * 2 - 1) @ kernel, rtol=1e-5, atol=1e-5)
+    assert layer.kernel.binary is (len(levels) == 2)
+
+
+def test_inputs_stay_as_they_are_without_an_estimator():
+    layer = BinaryDense(3, input_estimator=None, use_bias=False)
+    inputs = np.random.default_rng(0).normal(size=(2, 4)).astype("float32")
+    outputs = array(layer(inputs))
+    np.testing.assert_allclose(outputs, inputs @ array(layer.binary_kernel()), rtol=1e-5)
+    assert layer.get_config()["input_estimator"] is None
+
+
+@pytest.mark.parametrize("policy", ["bfloat16", "mixed_float16"])
+@each_class
+def test_it_computes_in_its_policy_with_the_same_whole_numbers(cls, policy):
+    inputs = inputs_for(cls)
+    exact = built(cls(*ARGUMENTS[cls]), inputs)
+    half = built(cls(*ARGUMENTS[cls], dtype=policy), inputs)
+    outputs = half(inputs)
+    assert keras.backend.standardize_dtype(outputs.dtype) == half.compute_dtype
+    np.testing.assert_array_equal(array(ops.cast(outputs, "float32")), array(exact(inputs)))
+    kernels = half.binary_kernel()
+    for kernel in kernels if isinstance(kernels, tuple) else (kernels,):
+        assert keras.backend.standardize_dtype(kernel.dtype) == half.compute_dtype
+
+
+def every_layer():
+    """A network of all the layers, and of estimators that hold a state."""
+    more = {"padding": "same", "pad_values": -1}
+    return keras.Sequential(
+        [
+            keras.Input((6, 6, 2)),
+            BinaryConv2D(3, 3, input_estimator=None, kernel_estimator="ede", **more),
+            BinaryDepthwiseConv2D(3, kernel_estimator="stochastic", **more),
+            BinarySeparableConv2D(3, 3, kernel_estimator=SwishSign(2.0), **more),
+            BinaryConv2DTranspose(2, 3, kernel_estimator="magnitude_aware", padding="same"),
+            keras.layers.Reshape((36, 2)),
+            BinaryConv1D(4, 3, input_estimator="stochastic", padding="causal", pad_values=1),
+            keras.layers.Reshape((4, 3, 3, 4)),
+            BinaryConv3D(2, 2, input_estimator=EDE(total_steps=9), kernel_estimator="reste"),
+            keras.layers.Flatten(),
+            keras.layers.BatchNormalization(),
+            BinaryDense(3, kernel_estimator=Ternary(0.1)),
+        ]
+    )
+
+
+IMAGES = np.random.default_rng(4).normal(size=(8, 6, 6, 2)).astype("float32")
+TARGETS = np.random.default_rng(5).normal(size=(8, 3)).astype("float32")
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_all_train_and_come_back_from_a_file_with_their_state(jit_compile, tmp_path):
+    model = every_layer()
+    before = [array(variable) for variable in model.trainable_variables]
+    model.compile(keras.optimizers.SGD(0.01), "mse", jit_compile=jit_compile)
+    model.fit(IMAGES, TARGETS, batch_size=4, epochs=2, verbose=0)
+    for variable, was in zip(model.trainable_variables, before, strict=True):
+        assert np.abs(array(variable) - was).max() > 0, variable.path
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    for one, other in zip(model.layers, again.layers, strict=True):
+        assert one.get_config() == other.get_config()
+    for one, other in zip(model.variables, again.variables, strict=True):
+        np.testing.assert_array_equal(array(one), array(other))
+    np.testing.assert_array_equal(
+        again.predict(IMAGES, verbose=0), model.predict(IMAGES, verbose=0)
+    )
+    sharpened = again.layers[0].kernel_signs[0]
+    assert int(sharpened.step) == 4
+    assert float(sharpened.sharpness) == pytest.approx(float(EDE().sharpness_at(3)))
+    # Draws go on where they stopped.
+    drawn = [array(one(IMAGES, training=True)) for one in (model, again)]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[0] != array(model(IMAGES, training=True))).any()
+
+
+RELOAD = """
+import sys, keras, numpy as np
+import dann
+model = keras.models.load_model(sys.argv[1])
+images = np.load(sys.argv[2])
+np.save(sys.argv[3], model.predict(images, verbose=0))
+kernels = [k for layer in model.layers if hasattr(layer, "binary_kernel")
+           for k in (layer.binary_kernel() if isinstance(layer.binary_kernel(), tuple)
+                     else [layer.binary_kernel()])]
+print(sorted({abs(float(value)) for kernel in kernels for value in
+              np.unique(keras.ops.convert_to_numpy(kernel))}))
+"""
+
+
+def test_a_fresh_process_reloads_a_binary_network(tmp_path):
+    model = every_layer()
+    model.save(tmp_path / "model.keras")
+    np.save(tmp_path / "images.npy", IMAGES)
+    files = [str(tmp_path / name) for name in ("model.keras", "images.npy", "outputs.npy")]
+    run = subprocess.run(
+        [sys.executable, "-c", RELOAD, *files], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == "[0.0, 1.0]"  # 0 is of the ternary one
+    np.testing.assert_allclose(
+        np.load(files[2]), model.predict(IMAGES, verbose=0), rtol=1e-6, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("clip", [True, False])
+@pytest.mark.parametrize("cls", [BinaryDense, BinaryDepthwiseConv2D, BinarySeparableConv2D])
+def test_latent_weights_are_clipped_unless_told_otherwise(cls, clip):
+    """By the optimizer, after a step of 0.5 from weights of at most 0.8."""
+    layer = cls(*ARGUMENTS[cls], clip=clip)
+    layer.build(SHAPES[cls])
+    for latent in layer.latent_kernels:
+        latent.assign(np.linspace(-0.8, 0.8, array(latent).size).reshape(latent.shape))
+    before = [array(latent) for latent in layer.latent_kernels]
+    steps = [np.full(latent.shape, -0.5, "float32") for latent in layer.latent_kernels]
+    keras.optimizers.SGD(1.0).apply(
+        [ops.convert_to_tensor(step) for step in steps], layer.latent_kernels
+    )
+    for was, latent in zip(before, layer.latent_kernels, strict=True):
+        expected = np.clip(was + 0.5, -1, 1) if clip else was + 0.5
+        np.testing.assert_allclose(array(latent), expected, rtol=1e-6)
+
+
+def test_a_constraint_of_the_users_takes_the_place_of_the_clip():
+    layer = BinaryDense(2, kernel_constraint="non_neg")
+    assert isinstance(layer.kernel_constraint, keras.constraints.NonNeg)
+    assert BinaryDense(2, clip=False).kernel_constraint is None
+    assert BinaryDense(2).kernel_constraint.limit == 1.0
+    assert array(WeightClip(0.5)(np.float32([-2, 0.3, 2]))).tolist() == pytest.approx(
+        [-0.5, 0.3, 0.5]
+    )
+
+
+def test_inference_counts_no_step_and_draws_nothing():
+    layer = BinaryDense(2, input_estimator="stochastic", kernel_estimator="ede")
+    inputs = np.zeros((1, 50), "float32")
+    outputs = [array(layer(inputs)) for _ in range(3)]
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    assert int(layer.kernel_signs[0].step) == 0
+    drawn = [array(layer(inputs, training=True)) for _ in range(2)]
+    assert (drawn[0] != drawn[1]).any()
+    assert int(layer.kernel_signs[0].step) == 2
+
+
+def test_masks_pass_as_in_keras():
+    embedded = keras.layers.Embedding(4, 3, mask_zero=True)(np.array([[1, 0]]))
+    mask = BinaryDense(2)(embedded)._keras_mask
+    np.testing.assert_array_equal(array(mask), [[True, False]])
+
+
+def test_lengths_may_be_unknown_where_strides_are_one():
+    layer = BinaryConv2D(3, 3, padding="same", pad_values=1)
+    assert layer(keras.Input((None, None, 2))).shape == (None, None, None, 3)
+    with pytest.raises(ValueError, match="needs fixed lengths.*strides=.2, 2. with a length of"):
+        BinaryConv2D(3, 3, padding="same", pad_values=1, strides=2)(keras.Input((None, None, 2)))
+
+
+def test_configs_hold_names_as_names_and_objects_as_objects():
+    layer = BinaryDense(2, "relu", input_estimator=Stochastic(3), kernel_estimator="ede")
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))
+    again = keras.saving.deserialize_keras_object(config)
+    assert config["config"]["kernel_estimator"] == "ede"
+    assert again.input_sign.estimator == Stochastic(3)
+    assert again.kernel_signs[0].estimator == EDE()
+    assert again.get_config() == layer.get_config()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: BinaryDense(2, kernel_estimator=None),
+            ValueError,
+            "stay in full precision: use `keras.layers.Dense`.*kernel_estimator=None",
+        ),
+        (lambda: BinaryDense(2, kernel_estimator="ste"), ValueError, "one of .*'htanh'.*'ste'"),
+        (lambda: BinaryDense(2, way="ste"), ValueError, "`way` must be one of"),
+        (
+            lambda: BinaryDense(2, way="op_override", kernel_estimator="ede"),
+            ValueError,
+            "serves the estimator 'htanh' alone",
+        ),
+        (
+            lambda: BinaryDense(2, input_estimator=MagnitudeAware()),
+            ValueError,
+            "treat each value by itself.*input_estimator=MagnitudeAware",
+        ),
+        (lambda: BinaryDense(2, kernel_estimator=DoReFa()), ValueError, "negative values too"),
+        (
+            lambda: BinaryDense(2, dtype="int8_from_float32"),
+            ValueError,
+            "would keep it binary.*dtype=int8_from_float32",
+        ),
+        (lambda: BinaryConv2D(2, 3, lora_rank=1), ValueError, "lora_rank=1"),
+        (lambda: built(BinaryDense(2), IMAGES).enable_lora(4), ValueError, "Received: rank=4"),
+        (
+            lambda: built(BinaryDense(2), IMAGES).quantize("int8"),
+            ValueError,
+            "BinaryDense is quantized already, to Htanh.*mode='int8'",
+        ),
+        (
+            lambda: BinaryConv2D(2, 3, padding="same", pad_values=2),
+            ValueError,
+            r"-1, 0 or \+1. Received: pad_values=2",
+        ),
+        (
+            lambda: BinaryConv2D(2, 3, pad_values=1),
+            ValueError,
+            "give `padding='same'` too. Received: pad_values=1 with padding='valid'",
+        ),
+        (lambda: WeightClip(0), ValueError, "`limit` must be above 0. Received: limit=0"),
+    ],
+)
+def test_errors_say_what_is_wrong(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

@@ -1,0 +1,103 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from dann.autodiff import gradients
+from dann.layers import RPReLU, RSign
+
+INPUTS = np.array([[[-2.0, 0.5], [-0.5, 0.25]], [[0.0, 1.0], [3.0, -1.0]]], "float32")
+UPSTREAM = np.array([[[1.0, -2.0], [3.0, 4.0]], [[5.0, -6.0], [7.0, 8.0]]], "float32")
+
+
+def array(tensor):
+    return ops.convert_to_numpy(tensor)
+
+
+def shape_of(values, axis):
+    return np.float32(values).reshape((2, 1) if axis == 1 else (1, 2))
+
+
+def by_channel(array, axis):
+    """Summed over all axes but that of the channels."""
+    return array.sum(axis=tuple(place for place in range(3) if place != axis % 3))
+
+
+def outputs_and_gradients(layer):
+    weights = [array(weight) for weight in layer.trainable_variables]
+
+    def call(inputs, *weights):
+        return layer.stateless_call(list(weights), [], inputs)[0]
+
+    return array(layer(INPUTS)), [
+        array(one) for one in gradients(call, [INPUTS, *weights], [UPSTREAM])
+    ]
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+@pytest.mark.parametrize("estimator", ["htanh", "approx_sign"])
+def test_rsign_compares_with_a_threshold_that_gets_the_opposite_gradient(estimator, axis):
+    layer = RSign(axis=axis, estimator=estimator)
+    layer.build(INPUTS.shape)
+    assert array(layer.threshold).tolist() == np.zeros_like(shape_of([0, 0], axis)).tolist()
+    layer.threshold.assign(shape_of([0.5, -0.25], axis))
+    shifted = INPUTS - shape_of([0.5, -0.25], axis)
+    outputs, (of_inputs, of_threshold) = outputs_and_gradients(layer)
+    np.testing.assert_array_equal(outputs, np.where(shifted >= 0, 1, -1))
+    slope = np.maximum(0, 2 - 2 * np.abs(shifted)) if estimator == "approx_sign" else 1.0
+    expected = UPSTREAM * slope * (np.abs(shifted) <= 1)
+    np.testing.assert_allclose(of_inputs, expected, rtol=1e-6)
+    np.testing.assert_allclose(of_threshold.reshape(-1), -by_channel(expected, axis), rtol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_rprelu_bends_and_shifts_each_channel(axis):
+    layer = RPReLU(axis=axis)
+    layer.build(INPUTS.shape)
+    assert set(array(layer.slope).reshape(-1)) == {0.25}
+    values = {"slope": [0.5, 2.0], "input_shift": [-0.5, 0.25], "output_shift": [3.0, -1.0]}
+    for name, value in values.items():
+        getattr(layer, name).assign(shape_of(value, axis))
+    slope, input_shift, output_shift = (shape_of(value, axis) for value in values.values())
+    shifted = INPUTS - input_shift
+    outputs, seen = outputs_and_gradients(layer)
+    expected = np.where(shifted > 0, shifted, slope * shifted) + output_shift
+    np.testing.assert_allclose(outputs, expected, rtol=1e-6)
+    of_inputs = UPSTREAM * np.where(shifted > 0, 1, slope)
+    of_slope = UPSTREAM * np.minimum(shifted, 0)
+    by_hand = [by_channel(of_slope, axis), -by_channel(of_inputs, axis), by_channel(UPSTREAM, axis)]
+    np.testing.assert_allclose(seen[0], of_inputs, rtol=1e-6)
+    for gradient, hand in zip(seen[1:], by_hand, strict=True):
+        np.testing.assert_allclose(gradient.reshape(-1), hand, rtol=1e-6)
+
+
+@pytest.mark.parametrize("layer", [RSign(), RPReLU()], ids=lambda layer: layer.name)
+def test_they_keep_shape_type_and_mask(layer):
+    embedded = keras.layers.Embedding(4, 3, mask_zero=True)(np.array([[1, 0]]))
+    outputs = layer(embedded)
+    assert outputs.shape == (1, 2, 3)
+    np.testing.assert_array_equal(array(outputs._keras_mask), [[True, False]])
+    assert layer.compute_output_shape((None, 2, 3)) == (None, 2, 3)
+
+
+@pytest.mark.parametrize("cls", [RSign, RPReLU])
+def test_they_train_and_come_back_from_a_file(cls, tmp_path):
+    model = keras.Sequential([keras.Input((3,)), cls(), keras.layers.Dense(2)])
+    before = [array(variable) for variable in model.trainable_variables]
+    model.compile("sgd", "mse")
+    inputs = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+    model.fit(inputs, np.ones((8, 2)), verbose=0)
+    for variable, was in zip(model.trainable_variables, before, strict=True):
+        assert np.abs(array(variable) - was).max() > 0, variable.path
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    np.testing.assert_array_equal(
+        again.predict(inputs, verbose=0), model.predict(inputs, verbose=0)
+    )
+
+
+@pytest.mark.parametrize("cls", [RSign, RPReLU])
+@pytest.mark.parametrize(("axis", "shape"), [(0, (2, 3)), (2, (2, 3)), (-1, (2, None))])
+def test_an_axis_without_a_fixed_number_of_channels_is_refused(cls, axis, shape):
+    with pytest.raises(ValueError, match=f"axis of channels of fixed length.*axis={axis} with"):
+        cls(axis=axis).build(shape)

@@ -1,0 +1,181 @@
+"""What the binary networks compute, in NumPy, and what of them is binary."""
+
+import keras
+import numpy as np
+import pytest
+
+from dann.layers import BinaryConv2D, BinaryDense
+from dann.networks import (
+    binary_label_head,
+    binary_lenet_backbone,
+    binary_mlp_backbone,
+    binary_resnet_backbone,
+)
+
+BINARY = (BinaryConv2D, BinaryDense)
+MAKERS = {
+    "mlp": lambda **kwargs: binary_mlp_backbone((6,), hidden_units=(5, 4), **kwargs),
+    "lenet": lambda **kwargs: binary_lenet_backbone((16, 16, 3), filters=(4, 6), **kwargs),
+    "resnet": lambda **kwargs: binary_resnet_backbone((8, 8, 3), (4, 6), blocks=1, **kwargs),
+    "label_head": lambda **kwargs: binary_label_head(4, 3, hidden_units=(5,), **kwargs),
+}
+each_network = pytest.mark.parametrize("name", MAKERS)
+
+
+def linear_layers(model):
+    kinds = (*BINARY, keras.layers.Dense, keras.layers.Conv2D)
+    return [layer for layer in model.layers if isinstance(layer, kinds)]
+
+
+def with_random_statistics(model, seed=0):
+    """Draws what batch normalization holds; a third of the factors is negative."""
+    rng = np.random.default_rng(seed)
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            shape = layer.gamma.shape
+            layer.gamma.assign(rng.uniform(-1, 2, shape))
+            layer.beta.assign(rng.normal(size=shape))
+            layer.moving_mean.assign(rng.normal(size=shape))
+            layer.moving_variance.assign(rng.uniform(0.5, 2, shape))
+    return model
+
+
+def sign(values):
+    return np.where(values >= 0, 1.0, -1.0)
+
+
+def normalized(values, layer):
+    gamma, beta, mean, variance = (np.array(weight, "float64") for weight in layer.weights)
+    return gamma * (values - mean) / np.sqrt(variance + layer.epsilon) + beta
+
+
+def test_a_binary_perceptron_computes_signs_of_sums_of_signs():
+    inputs = np.random.default_rng(1).uniform(0, 255, (7, 6)).astype("float32")
+    backbone = with_random_statistics(MAKERS["mlp"](input_range=(0, 255)))
+    head = with_random_statistics(MAKERS["label_head"](), seed=1)
+    first, second, hidden, last = linear_layers(backbone) + linear_layers(head)
+    norms = [
+        layer
+        for layer in backbone.layers + head.layers
+        if isinstance(layer, keras.layers.BatchNormalization)
+    ]
+    x = inputs / 127.5 - 1
+    for place, layer in enumerate((first, second, hidden)):
+        sums = (sign(x) if place else x) @ sign(np.array(layer.kernel))
+        x = normalized(sums, norms[place])
+        if layer is second:
+            np.testing.assert_array_equal(backbone.predict(inputs, verbose=0), sign(x))
+    logits = sign(x) @ np.array(last.kernel) + np.array(last.bias)
+    classifier = keras.Model(backbone.input, head(backbone.output))
+    np.testing.assert_allclose(classifier.predict(inputs, verbose=0), logits, rtol=1e-5, atol=1e-5)
+
+
+def test_the_lenet_pools_before_batch_normalization_and_sign():
+    kinds = [type(layer).__name__ for layer in MAKERS["lenet"]().layers]
+    assert kinds == [
+        *("InputLayer", "Rescaling"),
+        *("Conv2D", "MaxPooling2D", "BatchNormalization"),
+        *("BinaryConv2D", "MaxPooling2D", "BatchNormalization"),
+        *("Flatten", "BinarySign"),
+    ]
+
+
+def test_the_lenet_has_the_papers_kernels_and_four_numbers_a_channel():
+    expected = 5 * 5 * 3 * 32 + 5 * 5 * 32 * 48 + 4 * (32 + 48)
+    assert binary_lenet_backbone().count_params() == expected
+
+
+def test_a_shortcut_leads_around_each_convolution():
+    backbone = with_random_statistics(binary_resnet_backbone((8, 8, 1), (3,), blocks=2))
+    norms = [x for x in backbone.layers if isinstance(x, keras.layers.BatchNormalization)]
+    for layer in norms[1:]:
+        layer.gamma.assign(np.zeros(3))
+        layer.beta.assign(np.zeros(3))
+    inputs = np.random.default_rng(0).uniform(0, 255, (2, 8, 8, 1))
+    before_blocks = keras.Model(backbone.input, norms[0].output).predict(inputs, verbose=0)
+    np.testing.assert_allclose(
+        backbone.predict(inputs, verbose=0), before_blocks.mean(axis=(1, 2)), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_a_new_stage_halves_the_image_and_its_shortcut_too():
+    backbone = binary_resnet_backbone((7, 9, 1), (3, 5), blocks=2)
+    sums = [x.output.shape[1:] for x in backbone.layers if isinstance(x, keras.layers.Add)]
+    assert sums == [(7, 9, 3), (7, 9, 3), (4, 5, 5), (4, 5, 5)]
+    full = [x for x in backbone.layers if type(x) is keras.layers.Conv2D]
+    assert [x.kernel_size for x in full] == [(3, 3), (1, 1)]  # the first layer, and a shortcut
+
+
+@each_network
+def test_hidden_layers_are_binary_and_the_outer_ones_as_is_usual(name):
+    binary = [isinstance(layer, BINARY) for layer in linear_layers(MAKERS[name]())]
+    usual = {
+        "mlp": [True, True],
+        "lenet": [False, True],
+        "resnet": [False, True, True, False],
+        "label_head": [True, False],
+    }
+    assert sorted(binary) == sorted(usual[name])
+    assert binary[0] == usual[name][0]
+
+
+@pytest.mark.parametrize("name", ["mlp", "lenet", "resnet"])
+def test_the_first_layer_is_what_it_is_asked_to_be(name):
+    first = {
+        kind: linear_layers(MAKERS[name](first_layer=kind))[0]
+        for kind in ("float", "binary_kernel", "binary")
+    }
+    assert not isinstance(first["float"], BINARY)
+    assert isinstance(first["binary_kernel"], BINARY)
+    assert first["binary_kernel"].input_estimator is None
+    assert isinstance(first["binary"], BINARY)
+    assert first["binary"].input_estimator is not None
+
+
+def test_binary_logits_are_normalized_sums_in_single_precision():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    for binary_logits in (False, True):
+        head = MAKERS["label_head"](binary_logits=binary_logits)
+        assert head.output.dtype == "float32"
+    *_, last = linear_layers(head)
+    assert isinstance(last, BinaryDense)
+    assert isinstance(head.layers[-1], keras.layers.BatchNormalization)
+
+
+@each_network
+def test_the_float_twin_has_the_same_weights_and_relu_for_the_sign(name):
+    binary, full = MAKERS[name](), MAKERS[name](binary=False)
+    assert [w.shape for w in full.weights] == [w.shape for w in binary.weights]
+    assert not any(isinstance(layer, BINARY) for layer in full.layers)
+    relus = sum(isinstance(layer, keras.layers.ReLU) for layer in full.layers)
+    assert relus == {"mlp": 2, "lenet": 2, "resnet": 2, "label_head": 1}[name]
+    assert not any(type(layer).__name__ == "BinarySign" for layer in full.layers)
+
+
+@each_network
+def test_the_estimators_reach_every_binary_layer(name):
+    estimators = {"input_estimator": "swish_sign", "kernel_estimator": "approx_sign"}
+    layers = [x for x in linear_layers(MAKERS[name](**estimators)) if isinstance(x, BINARY)]
+    assert layers
+    assert {layer.kernel_estimator for layer in layers} == {"approx_sign"}
+    assert {layer.input_estimator for layer in layers} <= {"swish_sign", None}
+    kernels_alone = MAKERS[name](input_estimator=None)
+    assert any(isinstance(layer, keras.layers.ReLU) for layer in kernels_alone.layers)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: binary_mlp_backbone((3,), ()), "at least one layer. Received: none"),
+        (lambda: MAKERS["mlp"](first_layer="int8"), "one of .*. Received: first_layer='int8'"),
+        (lambda: binary_lenet_backbone((15, 28, 3)), r"at least \(16, 16, 1\). Received"),
+        (lambda: binary_lenet_backbone(filters=(8,)), r"two numbers. Received: \(8,\)"),
+        (lambda: binary_resnet_backbone((3, 8, 1)), r"at least \(4, 4, 1\). Received"),
+        (lambda: binary_resnet_backbone(filters=()), r"one block. Received: filters=\(\), blo"),
+        (lambda: binary_resnet_backbone(blocks=0), "one block. Received: .*, blocks=0"),
+        (lambda: binary_label_head(4, 1), "at least 2. Received: num_classes=1"),
+    ],
+)
+def test_what_a_binary_network_cannot_be_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,71 @@
+"""A model whose gradient is known in closed form and depends on no weight."""
+
+import keras
+import numpy as np
+
+RNG = np.random.default_rng(0)
+INPUTS = RNG.normal(size=(24, 3)).astype("float32")
+UPSTREAM = RNG.normal(size=(24, 4)).astype("float32")
+BATCH = 4
+MODES = {
+    "eager": {"run_eagerly": True},
+    "graph": {"jit_compile": False},
+    "xla": {"jit_compile": True},
+    "steps at once": {"jit_compile": False, "steps_per_execution": 3},
+}
+
+
+def product(upstream, outputs):
+    return keras.ops.mean(upstream * outputs, axis=-1)
+
+
+def kernel_gradients(epochs):
+    """The gradient of a kernel, `x^T u / (batch * units)`, of every step."""
+    for _ in range(epochs):
+        for start in range(0, len(INPUTS), BATCH):
+            x, u = (
+                values[start : start + BATCH].astype("float64") for values in (INPUTS, UPSTREAM)
+            )
+            yield x.T @ u / u.size
+
+
+def sum_of_layers(*names, binary=(), use_bias=True):
+    """A model `x -> sum of x K + b` over layers of these names, some of them marked as binary."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((3,))
+    layers = [keras.layers.Dense(4, use_bias=use_bias, name=name) for name in names]
+    outputs = [layer(inputs) for layer in layers]
+    model = keras.Model(inputs, keras.layers.Add()(outputs) if names[1:] else outputs[0])
+    for layer in layers:
+        layer.kernel.binary = layer.name in binary
+    return model
+
+
+def train(model, optimizer=None, epochs=2, callbacks=(), upstream=UPSTREAM, **mode):
+    """Compiles the model unless it is, and trains it on the batches in their order."""
+    if optimizer is not None:
+        model.compile(optimizer, product, **mode)
+    return model.fit(
+        INPUTS,
+        upstream,
+        batch_size=BATCH,
+        epochs=epochs,
+        shuffle=False,
+        verbose=0,
+        callbacks=list(callbacks),
+    ).history
+
+
+def values(variables):
+    return [keras.ops.convert_to_numpy(variable) for variable in variables]
+
+
+def assert_equal(one, other):
+    """Whether two models and their optimizers hold the same numbers, to the last digit."""
+    pairs = zip(
+        values([*one.variables, *one.optimizer.variables]),
+        values([*other.variables, *other.optimizer.variables]),
+        strict=True,
+    )
+    for mine, others in pairs:
+        np.testing.assert_array_equal(mine, others)
