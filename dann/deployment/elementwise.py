@@ -1,0 +1,64 @@
+"""Steps that treat every value, or every channel, by itself."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from dann.deployment.program import Step
+
+
+def as_floats(values: np.ndarray) -> np.ndarray:
+    """Returns values or sums as `float32`."""
+    return values.astype("float32", copy=False)
+
+
+def _affine(step):
+    scale, offset = step.arrays["scale"], step.arrays["offset"]
+    scale, offset = scale.astype("float32"), offset.astype("float32")
+
+    def run(values):
+        # Rounded twice, as in the model: no fused multiplication and addition.
+        scaled = as_floats(values) * scale
+        scaled += offset
+        return scaled
+
+    return run
+
+
+def _prelu(step):
+    slopes = step.arrays["slopes"].astype("float32")
+
+    def run(values):
+        values = as_floats(values)
+        return np.where(values > 0, values, values * slopes)
+
+    return run
+
+
+def _relu(values):
+    return np.maximum(values, np.float32(0))
+
+
+def _sigmoid(values):
+    shrunk = np.exp(-np.abs(values))
+    return np.where(values >= 0, 1 / (1 + shrunk), shrunk / (1 + shrunk)).astype("float32")
+
+
+def _softmax(values):
+    powers = np.exp(values - values.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+_FUNCTIONS = {"relu": _relu, "sigmoid": _sigmoid, "softmax": _softmax, "tanh": np.tanh}
+
+
+def _activation(step):
+    function = _FUNCTIONS[step.attributes["function"]]
+    return lambda values: function(as_floats(values))
+
+
+ELEMENTWISE: Mapping[str, Callable[[Step], Callable[[np.ndarray], np.ndarray]]] = {
+    "activation": _activation,
+    "affine": _affine,
+    "prelu": _prelu,
+}

@@ -1,0 +1,162 @@
+"""A run's classifier in the formats that other programs load."""
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from dann.deployment.litert import LiteRTModel, litert_file
+from dann.deployment.packed_model import load
+from dann.deployment.packing import pack
+
+# What each format is called on disk, and what must be installed for it.
+FORMATS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "packed": ("classifier.dann", ()),
+    "keras": ("classifier.keras", ()),
+    "saved_model": ("saved_model", ("tensorflow",)),
+    "litert": ("classifier.tflite", ("tensorflow", "ai_edge_litert")),
+    "onnx": ("classifier.onnx", ("tf2onnx", "onnxruntime")),
+}
+_PACKAGES = {"ai_edge_litert": "ai-edge-litert"}
+
+
+class ExportError(ValueError):
+    """What was exported does not do what the classifier does."""
+
+
+def check_format(format: str) -> str:
+    """Returns the format if it is known and what it needs is installed.
+
+    Raises:
+        ValueError: If it is unknown.
+        ImportError: If a package is missing.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}. Received: {format}")
+    missing = [name for name in FORMATS[format][1] if importlib.util.find_spec(name) is None]
+    if missing:
+        names = " ".join(_PACKAGES.get(name, name) for name in missing)
+        raise ImportError(f"format={format} needs what `pip install {names}` installs")
+    return format
+
+
+def export(
+    model: keras.Model,
+    format: str,
+    directory: str | os.PathLike,
+    inputs: np.ndarray,
+    tolerance: float = 1e-3,
+) -> dict[str, Any]:
+    """Exports a classifier, loads what was written, and compares its logits on data.
+
+    It is written beside its place first and moved there once it has passed, so that what is there
+    is never half written or wrong.
+
+    Args:
+        model: The classifier.
+        format: One of `FORMATS`.
+        directory: Where to write; made if it is not there.
+        inputs: Inputs `(n, ...)` to compare on, at least one.
+        tolerance: Greatest difference of logits, as a share of the classifier's greatest logit.
+
+    Returns:
+        `path`, `bytes`, `examples`, `agreement`, the share of examples of the same class, and
+        `difference`, the greatest of a logit.
+
+    Raises:
+        ExportError: If a class differs, or a logit by more than `tolerance`.
+        ImportError: If a package is missing.
+        ValueError: If the format is unknown, there are no inputs, or a layer cannot be exported.
+    """
+    if len(inputs) == 0:
+        raise ValueError("There must be inputs to compare on. Received: none")
+    name = FORMATS[check_format(format)][0]
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    # The ending stays, by which some writers know the format.
+    place, draft = directory / name, directory / f"unchecked_{name}"
+    # First, because Keras exports to ONNX only what was called.
+    expected = np.asarray(model.predict(inputs, verbose=0))  # pyright: ignore
+    try:
+        run = _EXPORTS[format](model, draft)
+        result = _compare(expected, np.asarray(run(inputs)), tolerance, format)
+        _remove(place)
+        draft.replace(place)
+    finally:
+        _remove(draft)
+    return {"path": str(place), "bytes": _size(place), **result}
+
+
+def _compare(expected, given, tolerance, format):
+    difference = float(np.abs(given - expected).max())
+    same = float(np.mean(given.argmax(-1) == expected.argmax(-1)))
+    limit = tolerance * max(1.0, float(np.abs(expected).max()))
+    if not (difference <= limit and same == 1.0):
+        raise ExportError(
+            f"The classifier as {format} does not give what it gave in Keras: {same:.2%} of "
+            f"{len(expected)} examples get the same class, and logits differ by up to "
+            f"{difference:.3g}, where {limit:.3g} is allowed"
+        )
+    return {"examples": len(expected), "agreement": same, "difference": difference}
+
+
+def _packed(model, path):
+    pack(model, path)
+    return load(path).predict
+
+
+def _keras(model, path):
+    model.save(path)
+    again: Any = keras.models.load_model(path, safe_mode=True)
+    return lambda inputs: again.predict(inputs, verbose=0)
+
+
+def _saved_model(model, path):
+    import tensorflow as tf
+
+    model.export(path, format="tf_saved_model", verbose=False)
+    again = tf.saved_model.load(str(path))
+    return lambda inputs: again.serve(np.asarray(inputs, "float32")).numpy()
+
+
+def _litert(model, path):
+    path.write_bytes(litert_file(model))
+    return LiteRTModel(path.read_bytes()).predict
+
+
+def _onnx(model, path):
+    import onnxruntime
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tf2onnx asks NumPy for names that are gone
+        model.export(path, format="onnx", verbose=False)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (entry,) = session.get_inputs()
+    return lambda inputs: session.run(None, {entry.name: np.asarray(inputs, "float32")})[0]
+
+
+_EXPORTS: Mapping[str, Callable[[keras.Model, pathlib.Path], Callable[[Any], Any]]] = {
+    "packed": _packed,
+    "keras": _keras,
+    "saved_model": _saved_model,
+    "litert": _litert,
+    "onnx": _onnx,
+}
+
+
+def _remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _size(path):
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)

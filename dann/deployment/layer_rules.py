@@ -1,0 +1,287 @@
+"""Every kind of layer as steps of a program, but for those with a binary kernel."""
+
+import keras
+import numpy as np
+from keras import layers, ops
+
+from dann.deployment.graph import PackError
+from dann.deployment.windows import same_padding
+from dann.layers import BinarySign, RPReLU, RSign
+
+ONE = np.ones(1, "<f4")
+ZERO = np.zeros(1, "<f4")
+ACTIVATIONS = ("relu", "sigmoid", "tanh", "softmax")
+
+
+def array(values) -> np.ndarray:
+    """Returns a tensor as `float32`, in the byte order of packed files."""
+    return np.asarray(ops.convert_to_numpy(values), "<f4")
+
+
+def convolution(node, kernel_shape, groups, pad_value=0.0) -> dict:
+    """Returns the attributes of a convolution.
+
+    Args:
+        node: Call of a Keras convolution.
+        kernel_shape: Shape of its kernel: window, inputs of a group, outputs.
+        groups: Number of groups.
+        pad_value: What it pads with.
+    """
+    layer, shape = node.layer, node.inputs[0].shape
+    check_channels_last(node)
+    spatial, size = shape[:-1], kernel_shape[:-2]
+    dilation = [int(rate) for rate in layer.dilation_rate]
+    pads = [[0, 0] for _ in spatial]
+    if layer.padding == "same":
+        pads = same_padding(spatial, size, layer.strides, dilation)
+    elif layer.padding == "causal":
+        pads = [[(size[0] - 1) * dilation[0], 0]]
+    return {
+        "input_shape": list(shape),
+        "size": [int(length) for length in size],
+        "strides": [int(stride) for stride in layer.strides],
+        "dilation": dilation,
+        "pads": pads,
+        "groups": groups,
+        "pad_value": pad_value,
+        "fan_in": int(np.prod(kernel_shape[:-1])),
+        "macs": int(np.prod(node.shape) * np.prod(kernel_shape[:-1])),
+    }
+
+
+def check_channels_last(node) -> None:
+    """Refuses a layer of images whose channels come first."""
+    if getattr(node.layer, "data_format", "channels_last") != "channels_last":
+        raise PackError(
+            f"Layer {node.name!r} must have data_format='channels_last' to be packed. "
+            f"Received: {node.layer.data_format!r}"
+        )
+
+
+def activated(steps, node, number, activation) -> int:
+    """Adds an activation function."""
+    if activation is None or activation is keras.activations.linear:
+        return number
+    name = getattr(activation, "__name__", str(activation))
+    if name not in ACTIVATIONS or activation is not getattr(keras.activations, name):
+        raise PackError(
+            f"Layer {node.name!r} has an activation that cannot be packed. Expected linear, "
+            f"{', '.join(ACTIVATIONS)}. Received: {name}"
+        )
+    return steps.emit("activation", node.name, [number], node.shape, attributes={"function": name})
+
+
+def _dense(steps, node, inputs):
+    layer = node.layer
+    kernel = array(layer.kernel)
+    bias = array(layer.bias) if layer.use_bias else None
+    fan_in = kernel.shape[0]
+    attributes = {"fan_in": fan_in, "macs": int(np.prod(node.shape)) * fan_in}
+    number = steps.emit(
+        "dense", node.name, inputs, node.shape, attributes=attributes, kernel=kernel, bias=bias
+    )
+    return activated(steps, node, number, layer.activation)
+
+
+def _conv(steps, node, inputs):
+    layer = node.layer
+    kernel = array(layer.kernel)
+    groups = getattr(layer, "groups", 1)
+    if isinstance(layer, layers.DepthwiseConv1D | layers.DepthwiseConv2D):
+        groups = kernel.shape[-2]
+        kernel = kernel.reshape(*kernel.shape[:-2], 1, -1)
+    bias = array(layer.bias) if layer.use_bias else None
+    attributes = convolution(node, kernel.shape, groups)
+    number = steps.emit(
+        "conv", node.name, inputs, node.shape, attributes=attributes, kernel=kernel, bias=bias
+    )
+    return activated(steps, node, number, layer.activation)
+
+
+def _batch_norm(steps, node, inputs):
+    layer = node.layer
+    axis = layer.axis if isinstance(layer.axis, int) else layer.axis[0]
+    if axis not in (-1, len(node.shape)):
+        raise PackError(
+            f"Layer {node.name!r} must normalize the last axis to be packed. Received: axis={axis}"
+        )
+    # The operations and their order are those of the layer, so that ties fall the same way.
+    scale = ops.rsqrt(layer.moving_variance + layer.epsilon)
+    if layer.scale:
+        scale = scale * layer.gamma
+    shift = layer.moving_mean * scale
+    offset = layer.beta - shift if layer.center else -shift
+    return _affine(steps, node, inputs, array(scale), array(offset))
+
+
+def _affine(steps, node, inputs, scale, offset):
+    return steps.emit("affine", node.name, inputs, node.shape, scale=scale, offset=offset)
+
+
+def _rescaling(steps, node, inputs):
+    layer = node.layer
+    scale, offset = (np.atleast_1d(np.asarray(v, "<f4")) for v in (layer.scale, layer.offset))
+    if scale.ndim > 1 or offset.ndim > 1:
+        raise PackError(
+            f"Layer {node.name!r} must scale all values or channels to be packed. Received: "
+            f"scale of shape {scale.shape}, offset of shape {offset.shape}"
+        )
+    return _affine(steps, node, inputs, scale, offset)
+
+
+def _activation(steps, node, inputs):
+    return activated(steps, node, inputs[0], node.layer.activation)
+
+
+def _softmax(steps, node, inputs):
+    if node.layer.axis not in (-1, len(node.shape)):
+        raise PackError(f"Layer {node.name!r} must have axis=-1. Received: {node.layer.axis}")
+    return activated(steps, node, inputs[0], keras.activations.softmax)
+
+
+def _relu(steps, node, inputs):
+    layer = node.layer
+    if layer.max_value is not None or layer.threshold:
+        raise PackError(
+            f"Layer {node.name!r} must have no `max_value` or `threshold` to be packed. Received: "
+            f"max_value={layer.max_value}, threshold={layer.threshold}"
+        )
+    if not layer.negative_slope:
+        return activated(steps, node, inputs[0], keras.activations.relu)
+    return _leaky_relu(steps, node, inputs)
+
+
+def _leaky_relu(steps, node, inputs):
+    slopes = np.full(1, node.layer.negative_slope, "<f4")
+    return steps.emit("prelu", node.name, inputs, node.shape, slopes=slopes)
+
+
+def _rprelu(steps, node, inputs):
+    layer = node.layer
+    number = _affine(steps, node, inputs, ONE, -_of_channels(node, layer.input_shift))
+    slopes = _of_channels(node, layer.slope)
+    number = steps.emit("prelu", node.name, [number], node.shape, slopes=slopes)
+    return _affine(steps, node, [number], ONE, _of_channels(node, layer.output_shift))
+
+
+def _of_channels(node, weight):
+    """A weight of one number a channel, if the channels are the last axis."""
+    values = array(weight)
+    if values.size != values.shape[-1]:
+        raise PackError(
+            f"Layer {node.name!r} must have axis=-1 to be packed. Received: axis={node.layer.axis}"
+        )
+    return values.reshape(-1)
+
+
+def sign_step(steps, node, number, sign) -> int:
+    """Adds the signs of a step, as bits, if that is what a `BinarySign` layer gives."""
+    probe = np.array([-3.0, -1.0, -0.3, -1e-9, -0.0, 0.0, 1e-9, 0.3, 1.0, 3.0], "float32")
+    given = np.asarray(ops.convert_to_numpy(sign.estimator(ops.convert_to_tensor(probe))))
+    if sign.estimator.pooled or not np.array_equal(given, np.where(probe >= 0, 1, -1)):
+        raise PackError(
+            f"Layer {node.name!r} must quantize its inputs to their signs to be packed. "
+            f"Received: {sign.estimator!r}"
+        )
+    shape = steps[number].shape
+    return steps.emit("sign", node.name, [number], shape, "bits")
+
+
+def _sign(steps, node, inputs):
+    bits = sign_step(steps, node, inputs[0], node.layer)
+    return steps.emit("signs", node.name, [bits], node.shape)
+
+
+def _rsign(steps, node, inputs):
+    threshold = _of_channels(node, node.layer.threshold)
+    return _sign(steps, node, [_affine(steps, node, inputs, ONE, -threshold)])
+
+
+def _pool(steps, node, inputs):
+    layer, spatial = node.layer, node.inputs[0].shape[:-1]
+    check_channels_last(node)
+    whole = not hasattr(layer, "pool_size")  # global pooling
+    size = list(spatial) if whole else [int(length) for length in layer.pool_size]
+    strides = size if whole else [int(stride) for stride in layer.strides]
+    flat = [1] * len(size)
+    same = not whole and layer.padding == "same"
+    attributes = {
+        "input_shape": list(node.inputs[0].shape),
+        "size": size,
+        "strides": strides,
+        "dilation": flat,
+        "pads": same_padding(spatial, size, strides, flat) if same else [[0, 0] for _ in size],
+    }
+    shape = [*flat, node.shape[-1]] if whole else node.shape
+    maximum = "Max" in type(layer).__name__
+    kind = steps[inputs[0]].kind if maximum else "float"
+    op = "max_pool" if maximum else "average_pool"
+    number = steps.emit(op, node.name, inputs, shape, kind, attributes)
+    return _reshape(steps, node, [number]) if whole else number
+
+
+def _reshape(steps, node, inputs):
+    check_channels_last(node)
+    before = steps[inputs[0]]
+    attributes = {"input_shape": list(before.shape)}
+    return steps.emit("reshape", node.name, inputs, node.shape, before.kind, attributes)
+
+
+def _add(steps, node, inputs):
+    shapes = [one.shape for one in node.inputs]
+    if any(shape != node.shape for shape in shapes):
+        raise PackError(
+            f"Layer {node.name!r} must add outputs of one shape to be packed. Received: {shapes}"
+        )
+    return steps.emit("add", node.name, inputs, node.shape)
+
+
+def _nothing(steps, node, inputs):
+    """What a layer does that is there for training only."""
+    return inputs[0]
+
+
+_POOLS = [
+    getattr(layers, f"{kind}Pooling{rank}D")
+    for kind in ("Max", "Average", "GlobalMax", "GlobalAverage")
+    for rank in (1, 2, 3)
+]
+LAYERS = {
+    layers.Activation: _activation,
+    layers.Add: _add,
+    layers.BatchNormalization: _batch_norm,
+    layers.Dense: _dense,
+    layers.Flatten: _reshape,
+    layers.LeakyReLU: _leaky_relu,
+    layers.ReLU: _relu,
+    layers.Rescaling: _rescaling,
+    layers.Reshape: _reshape,
+    layers.Softmax: _softmax,
+    BinarySign: _sign,
+    RPReLU: _rprelu,
+    RSign: _rsign,
+    **dict.fromkeys(
+        (
+            layers.Conv1D,
+            layers.Conv2D,
+            layers.Conv3D,
+            layers.DepthwiseConv1D,
+            layers.DepthwiseConv2D,
+        ),
+        _conv,
+    ),
+    **dict.fromkeys(
+        (
+            layers.ActivityRegularization,
+            layers.Dropout,
+            layers.GaussianDropout,
+            layers.GaussianNoise,
+            layers.Identity,
+            layers.SpatialDropout1D,
+            layers.SpatialDropout2D,
+            layers.SpatialDropout3D,
+        ),
+        _nothing,
+    ),
+    **dict.fromkeys(_POOLS, _pool),
+}

@@ -1,0 +1,97 @@
+"""Classifiers as LiteRT files, in float32 or 8-bit integers, and what runs them."""
+
+import contextlib
+import logging
+import tempfile
+import warnings
+from typing import Any
+
+import keras
+import numpy as np
+
+
+def litert_file(model: keras.Model, images: np.ndarray | None = None) -> bytes:
+    """Converts a classifier to a LiteRT file for one input at a time.
+
+    Args:
+        model: Model of one input and one output.
+        images: Inputs `(n, ...)` by which ranges of 8-bit integers are chosen, for weights,
+            activations, inputs and outputs. With `None` (default) all stays float32.
+    """
+    import tensorflow as tf
+
+    signature = [keras.InputSpec(shape=(1, *model.input_shape[1:]), dtype="float32")]
+    with _quiet(), tempfile.TemporaryDirectory() as folder:
+        model.export(folder, verbose=False, input_signature=signature)
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+        if images is not None:
+            examples = np.asarray(images, "float32")
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+            converter.representative_dataset = lambda: ([one[None]] for one in examples)
+            converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+            converter.inference_input_type = converter.inference_output_type = tf.int8
+        return converter.convert()
+
+
+class LiteRTModel:
+    """A LiteRT file in its interpreter.
+
+    Args:
+        content: The file's content.
+        threads: Threads of the interpreter. Defaults to `1`.
+
+    Raises:
+        ImportError: If ai-edge-litert is not installed.
+    """
+
+    def __init__(self, content: bytes, threads: int = 1):
+        try:
+            from ai_edge_litert.interpreter import Interpreter
+        except ImportError as error:
+            raise ImportError(
+                "LiteRT files are run by ai-edge-litert; `pip install ai-edge-litert`. "
+                f"Received: {error}"
+            ) from error
+        self.interpreter = Interpreter(model_content=content, num_threads=threads)
+        self.interpreter.allocate_tensors()
+        (self._input,) = self.interpreter.get_input_details()
+        (self._output,) = self.interpreter.get_output_details()
+
+    def quantized(self, inputs: np.ndarray) -> np.ndarray:
+        """Returns inputs in the type that the file takes."""
+        return _to_integers(np.asarray(inputs, "float32"), self._input)
+
+    def invoke(self, one: np.ndarray) -> Any:
+        """Runs one input `(1, ...)`, in the type that the file takes."""
+        self.interpreter.set_tensor(self._input["index"], one)
+        self.interpreter.invoke()
+        return self.interpreter.get_tensor(self._output["index"])
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        """Returns the outputs `(n, ...)` of `inputs` `(n, ...)`, both as floats."""
+        outputs = [self.invoke(one[None]) for one in self.quantized(inputs)]
+        shape = tuple(self._output["shape"][1:])
+        values = np.concatenate(outputs) if outputs else np.zeros((0, *shape), "float32")
+        scale, zero = self._output["quantization"]
+        return (values.astype("float32") - zero) * np.float32(scale) if scale else values
+
+
+def _to_integers(values, details):
+    scale, zero = details["quantization"]
+    if not scale:
+        return values
+    limits = np.iinfo(details["dtype"])
+    return np.clip(np.round(values / scale) + zero, limits.min, limits.max).astype(details["dtype"])
+
+
+@contextlib.contextmanager
+def _quiet():
+    """TensorFlow announces that its converter will move, and what it saves."""
+    logger, before = logging.getLogger("tensorflow"), logging.getLogger("tensorflow").level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,160 @@
+"""Products of signs by 64-bit words, compiled by numba."""
+
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 8  # units side by side: two AVX2 registers, one of AVX-512
+_BLOCK = 8  # words that one count of bits serves
+_WORD = ir.IntType(64)
+_WORDS = ir.VectorType(_WORD, LANES)
+_INDICES = ir.VectorType(ir.IntType(32), LANES)
+
+
+@numba.njit(nogil=True, cache=True)
+def products(rows, tiles, size, sums, first, last):  # pragma: no cover, compiled
+    """Fills `sums[first:last]` with the products of rows and units.
+
+    Args:
+        rows: Bits `(n, words)` of `uint64`, contiguous.
+        tiles: Bits `(units / LANES, words, LANES)`, contiguous.
+        size: How many bits of a row count.
+        sums: `(n, units)` of `int32`.
+        first: First row to fill.
+        last: One past the last.
+    """
+    words = rows.shape[1]
+    # A few rows at a time, which stay in the cache next to the processor with a tile.
+    for begin in range(first, last, 16):
+        end = min(begin + 16, last)
+        for tile in range(tiles.shape[0]):
+            for row in range(begin, end):
+                _tile_products(
+                    rows,
+                    row * words,
+                    tiles,
+                    tile * words * LANES,
+                    words,
+                    size,
+                    sums,
+                    row * sums.shape[1] + tile * LANES,
+                )
+
+
+def _of_tile(typing, rows, row, tiles, tile, words, size, sums, place):
+    """Products of one row and `LANES` units, all given by their places in flat arrays."""
+    arguments = (rows, types.intp, tiles, types.intp, types.intp, types.intp, sums, types.intp)
+
+    def generate(context, builder, signature, values):
+        def data(number):
+            array = context.make_array(signature.args[number])(context, builder, values[number])
+            return builder.gep(array.data, [values[number + 1]])
+
+        units = builder.bitcast(data(2), _WORDS.as_pointer())
+        different = _count_differences(builder, data(0), units, values[4])
+        short = ir.VectorType(ir.IntType(32), LANES)
+        sums = builder.sub(_spread(builder, values[5]), _times(builder, different, 1))
+        target = data(6)
+        store = builder.store(
+            builder.trunc(sums, short), builder.bitcast(target, short.as_pointer())
+        )
+        store.align = 4
+        return context.get_dummy_value()
+
+    return types.void(*arguments), generate
+
+
+_tile_products: Any = intrinsic(_of_tile)
+
+
+def _count_differences(builder, row, units, words):
+    """Counts the bits in which words of a row and of `LANES` units differ.
+
+    A full adder takes three words and gives their sums modulo 2 and their carries, bit by bit. A
+    tree of them turns a block of words into one of carries of weight `_BLOCK`, whose bits alone are
+    counted (Harley and Seal); what is left over in each weight stays for the next block.
+    """
+    weights = _BLOCK.bit_length() - 1
+
+    def word(index):
+        values = builder.load(builder.gep(units, [index]))
+        values.align = 8
+        return builder.xor(_spread(builder, builder.load(builder.gep(row, [index]))), values)
+
+    def block(index, state):
+        *left, count = state
+
+        def carries(weight, start):
+            if weight == 0:
+                return word(builder.add(index, _WORD(start)))
+            half = 1 << (weight - 1)
+            one, other = carries(weight - 1, start), carries(weight - 1, start + half)
+            left[weight - 1], carry = _full_adder(builder, left[weight - 1], one, other)
+            return carry
+
+        bits = _count_bits(builder, carries(weights, 0))
+        return [*left, builder.add(count, bits)]
+
+    whole = builder.and_(words, _WORD(-_BLOCK))
+    zero = _WORDS([0] * LANES)
+    *left, count = _loop(builder, _WORD(0), whole, _BLOCK, block, [zero] * (weights + 1))
+    total = _times(builder, count, weights)
+    for weight, rest in enumerate(left):
+        total = builder.add(total, _times(builder, _count_bits(builder, rest), weight))
+
+    def single(index, state):
+        return [builder.add(state[0], _count_bits(builder, word(index)))]
+
+    (total,) = _loop(builder, whole, words, 1, single, [total])
+    return total
+
+
+def _loop(builder, start, stop, step, body, state):
+    """Repeats `body`, from an index and a state to a state, while the index is below `stop`."""
+    before = builder.block
+    head, inside, after = (builder.append_basic_block() for _ in range(3))
+    builder.branch(head)
+    builder.position_at_end(head)
+    index = builder.phi(_WORD)
+    index.add_incoming(start, before)
+    held = [builder.phi(_WORDS) for _ in state]
+    for phi, value in zip(held, state, strict=True):
+        phi.add_incoming(value, before)
+    builder.cbranch(builder.icmp_signed("<", index, stop), inside, after)
+    builder.position_at_end(inside)
+    changed = body(index, held)
+    index.add_incoming(builder.add(index, _WORD(step)), builder.block)
+    for phi, value in zip(held, changed, strict=True):
+        phi.add_incoming(value, builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return held
+
+
+def _full_adder(builder, one, two, three):
+    """The sum modulo 2 and the carry of three words, bit by bit."""
+    half = builder.xor(one, two)
+    carry = builder.or_(builder.and_(one, two), builder.and_(half, three))
+    return builder.xor(half, three), carry
+
+
+def _count_bits(builder, words):
+    function = ir.FunctionType(_WORDS, [_WORDS])
+    name = f"llvm.ctpop.v{LANES}i64"
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [words])
+
+
+def _spread(builder, word):
+    """One word in all lanes."""
+    empty = _WORDS(ir.Undefined)
+    first = builder.insert_element(empty, word, ir.IntType(32)(0))
+    return builder.shuffle_vector(first, empty, _INDICES([0] * LANES))
+
+
+def _times(builder, words, power):
+    """Words times 2 to a power."""
+    return builder.shl(words, _WORDS([power] * LANES))

@@ -1,0 +1,151 @@
+"""The format of packed files; `docs/deployment.md` shows its layout."""
+
+import hashlib
+import json
+import os
+import pathlib
+import struct
+import tempfile
+
+import numpy as np
+
+from dann.deployment.program import Program, Step
+
+MAGIC = b"DANNBITS"
+VERSION = 1
+HEADER = 64  # bytes
+_ALIGNMENT = 8
+_FIELDS = struct.Struct("<8sIIQ8x32s")  # magic, version, bytes of directory, of file, SHA-256
+
+
+class PackedFileError(ValueError):
+    """A file that cannot be loaded: no packed file, of another version, damaged or cut short."""
+
+
+def encode(program: Program) -> bytes:
+    """Returns the packed file of a program: header, directory, arrays."""
+    arrays, steps, offset = [], [], 0
+    for step in program.steps:
+        entry = {
+            "op": step.op,
+            "layer": step.layer,
+            "inputs": list(step.inputs),
+            "shape": list(step.shape),
+            "kind": step.kind,
+            **({"attributes": dict(step.attributes)} if step.attributes else {}),
+        }
+        for name, array in step.arrays.items():
+            place = {"type": array.dtype.str, "shape": list(array.shape), "offset": offset}
+            entry.setdefault("arrays", {})[name] = place
+            arrays.append(np.ascontiguousarray(array).tobytes())
+            arrays.append(bytes(-len(arrays[-1]) % _ALIGNMENT))
+            offset += len(arrays[-2]) + len(arrays[-1])
+        steps.append(entry)
+    directory = json.dumps({"steps": steps}, separators=(",", ":")).encode()
+    directory += b" " * (-len(directory) % _ALIGNMENT)
+    payload = b"".join([directory, *arrays])
+    return _header(len(directory), payload) + payload
+
+
+def _header(directory_size, payload):
+    fields = (MAGIC, VERSION, directory_size, HEADER + len(payload))
+    digest = _digest(_FIELDS.pack(*fields, bytes(32)), payload)
+    return _FIELDS.pack(*fields, digest)
+
+
+def _digest(header, payload):
+    """SHA-256 of the whole file with zeros where the digest stands."""
+    digest = hashlib.sha256(header)
+    digest.update(payload)
+    return digest.digest()
+
+
+def write(program: Program, path: str | os.PathLike) -> int:
+    """Writes a packed file in one piece, or nothing, and returns its size in bytes."""
+    path, data = pathlib.Path(path), encode(program)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return len(data)
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def read(path: str | os.PathLike) -> Program:
+    """Reads and checks a packed file.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+        PackedFileError: If it is no packed file, of another version, damaged or cut short.
+    """
+    return decode(pathlib.Path(path).read_bytes(), str(path))
+
+
+def decode(data: bytes, name: str = "the file") -> Program:
+    """Returns the program of a packed file; see `read`.
+
+    Args:
+        data: The file's content.
+        name: What to call it in errors.
+    """
+    if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
+        raise PackedFileError(
+            f"Expected a file that `dann.deployment.pack` wrote, which begins with {MAGIC}. "
+            f"Received: {name}, which begins with {data[: len(MAGIC)]}"
+        )
+    if len(data) < HEADER:
+        raise PackedFileError(f"{name} is cut short: {len(data)} bytes are no header of {HEADER}")
+    _, version, directory_size, size, digest = _FIELDS.unpack_from(data)
+    if version != VERSION:
+        raise PackedFileError(
+            f"This version of dann reads packed files of version {VERSION}; pack the classifier "
+            f"again with it. Received: {name} of version {version}"
+        )
+    if size != len(data):
+        raise PackedFileError(
+            f"{name} is cut short or damaged: its header tells of {size} bytes. "
+            f"Received: {len(data)}"
+        )
+    header = data[: HEADER - len(digest)] + bytes(len(digest))
+    if digest != _digest(header, memoryview(data)[HEADER:]):
+        raise PackedFileError(
+            f"{name} is damaged: its content does not have the SHA-256 in its header. Copy it again"
+        )
+    try:
+        return _program(data, directory_size)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PackedFileError(f"{name} does not hold a program: {error}") from error
+
+
+def _program(data, directory_size):
+    start = HEADER + directory_size
+    steps = []
+    for entry in json.loads(data[HEADER:start])["steps"]:
+        arrays = {
+            array: np.frombuffer(
+                data,
+                np.dtype(place["type"]),
+                count=int(np.prod(place["shape"], dtype=int)),
+                offset=start + place["offset"],
+            ).reshape(place["shape"])
+            for array, place in entry.pop("arrays", {}).items()
+        }
+        steps.append(Step(**entry, arrays=arrays))
+    return Program(steps)
+
+
+def size_beside_arrays(program: Program) -> int:
+    """Bytes of the header, the directory and the padding between arrays."""
+    return len(encode(program)) - sum(step.nbytes for step in program.steps)

@@ -1,0 +1,90 @@
+"""Networks to pack, whose float arithmetic is exact, and a reference for single layers."""
+
+import keras
+import numpy as np
+from keras import layers
+
+from dann.layers import (
+    BinaryConv2D,
+    BinaryDense,
+    BinaryDepthwiseConv2D,
+    BinarySeparableConv2D,
+    RPReLU,
+    RSign,
+)
+
+
+def normalized(x):
+    return layers.BatchNormalization(momentum=0.9)(x)
+
+
+def spread_statistics(model, seed=0):
+    """Batch norms with gammas of both signs and 0, and other shifts than at the start."""
+    rng = np.random.default_rng(seed)
+    for weight in model.weights:
+        shape = weight.shape
+        if weight.name in ("gamma", "slope"):
+            values = rng.choice([-1.5, -0.5, 0.0, 0.25, 2.0], shape)
+        elif weight.name in ("beta", "threshold", "input_shift", "output_shift"):
+            values = rng.integers(-4, 5, shape) / 4
+        elif weight.name == "moving_mean":
+            values = rng.integers(-12, 13, shape) / 4
+        elif weight.name == "moving_variance":
+            values = rng.uniform(0.5, 20.0, shape)
+        else:
+            continue
+        weight.assign(values)
+    return model
+
+
+def perceptron():
+    """Sizes that fill no word, and a binary last layer."""
+    inputs = keras.Input((5, 7))
+    x = layers.Flatten()(inputs)
+    x = normalized(BinaryDense(70, input_estimator=None, use_bias=False)(x))
+    x = normalized(BinaryDense(130, bias_initializer="ones")(x))
+    x = normalized(BinaryDense(65, kernel_estimator="magnitude_aware", use_bias=False)(x))
+    x = layers.Dropout(0.5)(x)
+    return keras.Model(inputs, normalized(BinaryDense(3, use_bias=False)(x)))
+
+
+def lenet():
+    """One channel in, pooling before and after batch norm, a nested head with shared layers."""
+    inputs = keras.Input((14, 13, 1))
+    x = BinaryConv2D(9, 3, input_estimator=None, use_bias=False)(inputs)
+    x = normalized(layers.MaxPooling2D()(x))
+    x = normalized(BinaryConv2D(70, 3, padding="same", use_bias=False)(x))
+    x = layers.MaxPooling2D(padding="same")(x)
+    features = keras.Input((630,))
+    hidden = normalized(BinaryDense(20, use_bias=False)(features))
+    head = keras.Model(features, normalized(BinaryDense(4)(hidden)), name="head")
+    return keras.Model(inputs, head(layers.Flatten()(x)))
+
+
+def residual():
+    """Shortcuts of real values, every padding, groups, depthwise, learnt shifts."""
+    inputs = keras.Input((8, 7, 2))
+    first = normalized(BinaryConv2D(6, 3, input_estimator=None, padding="same")(inputs))
+    x = BinaryConv2D(6, 3, padding="same", use_bias=False)(first)
+    second = layers.Add()([normalized(x), first])
+    x = BinaryConv2D(6, 3, padding="same", pad_values=1.0, groups=2, use_bias=False)(second)
+    x = layers.Add()([RPReLU()(normalized(x)), second])
+    x = BinaryConv2D(66, (3, 2), strides=2, padding="same", pad_values=-1.0)(RSign()(x))
+    x = normalized(layers.ReLU()(x))
+    x = normalized(BinaryDepthwiseConv2D(2, depth_multiplier=2, padding="same")(x))
+    x = normalized(BinarySeparableConv2D(16, 3, dilation_rate=2, padding="same")(x))
+    x = layers.Flatten()(x)
+    return keras.Model(inputs, normalized(BinaryDense(5, use_bias=False)(x)))
+
+
+NETWORKS = {"perceptron": perceptron, "lenet": lenet, "residual": residual}
+
+
+def whole_inputs(model, count, seed=1):
+    """Small integers, on which the float layers are exact."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(-3, 4, (count, *model.input_shape[1:])).astype("float32")
+
+
+def logits(model, inputs):
+    return keras.ops.convert_to_numpy(model(inputs, training=False))

@@ -1,0 +1,159 @@
+"""Every engine computes sums of signs, whatever the sizes, as NumPy does from the definition."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dann.deployment import ENGINES
+from dann.deployment.bits import count_bits, pack_bits, unpack_bits, unpack_signs
+from dann.deployment.packed_model import PackedModel
+from dann.deployment.program import Program, Step
+from dann.deployment.thresholds import find_thresholds
+
+few = settings(deadline=None, max_examples=25)
+# TensorFlow compiles each shape anew.
+fewest = settings(deadline=None, max_examples=3)
+
+
+def signs_into(op, input_shape, shape, attributes, kernel):
+    bits = {"kernel_bits": pack_bits(kernel > 0).astype("<u8")}
+    return Program(
+        [
+            Step("input", "input", (), input_shape, "float"),
+            Step("sign", "sign", (0,), input_shape, "bits"),
+            Step(op, op, (1,), shape, "int", attributes, bits),
+        ]
+    )
+
+
+def check_dense(engine, rows, inputs, units, seed):
+    rng = np.random.default_rng(seed)
+    kernel = rng.choice([-1, 1], (units, inputs))
+    x = rng.integers(-1, 2, (rows, inputs))
+    expected = np.where(x >= 0, 1, -1) @ kernel.T
+    program = signs_into("binary_dense", (inputs,), (units,), {"fan_in": inputs}, kernel)
+    np.testing.assert_array_equal(PackedModel(program, engine).predict(x), expected)
+
+
+def check_convolution(engine, shape, channels, units, size, stride, rate, pads, value, seed):
+    rng = np.random.default_rng(seed)
+    kernel = rng.choice([-1, 1], (*size, channels, units))
+    x = rng.integers(-1, 2, (2, *shape, channels))
+    widths = [(0, 0), *pads, (0, 0)]
+    padded = np.pad(np.where(x >= 0, 1, -1), widths, constant_values=value)
+    reach = [(taps - 1) * rate for taps in size]
+    outputs = [
+        (length - far - 1) // stride + 1
+        for length, far in zip(padded.shape[1:3], reach, strict=True)
+    ]
+    expected = np.zeros((2, *outputs, units), int)
+    for place in np.ndindex(*outputs):
+        for tap in np.ndindex(*size):
+            at = [p * stride + t * rate for p, t in zip(place, tap, strict=True)]
+            expected[:, *place] += padded[:, *at] @ kernel[tap]
+    attributes = {
+        "input_shape": [*shape, channels],
+        "size": list(size),
+        "strides": [stride, stride],
+        "dilation": [rate, rate],
+        "pads": [list(pad) for pad in pads],
+        "groups": 1,
+        "pad_value": float(value),
+        "fan_in": int(np.prod(size)) * channels,
+    }
+    rows = kernel.reshape(-1, units).T
+    output_shape = (*outputs, units)
+    program = signs_into("binary_conv", (*shape, channels), output_shape, attributes, rows)
+    np.testing.assert_array_equal(PackedModel(program, engine).predict(x), expected)
+
+
+dense_cases = {
+    "rows": st.integers(1, 20),
+    "inputs": st.integers(1, 1200),
+    "units": st.integers(1, 20),
+    "seed": st.integers(0, 99),
+}
+convolution_cases = {
+    "shape": st.tuples(st.integers(5, 8), st.integers(5, 8)),
+    "channels": st.sampled_from([1, 3, 63, 64, 65]),
+    "units": st.sampled_from([1, 7, 8, 9]),
+    "size": st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    "stride": st.integers(1, 2),
+    "rate": st.integers(1, 2),
+    "pads": st.tuples(*[st.tuples(st.integers(0, 2), st.integers(0, 2))] * 2),
+    "value": st.sampled_from([-1, 0, 1]),
+    "seed": st.integers(0, 99),
+}
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@few
+@given(**dense_cases)
+def test_dense_products_of_any_size(engine, rows, inputs, units, seed):
+    check_dense(engine, rows, inputs, units, seed)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@few
+@given(**convolution_cases)
+def test_convolutions_of_any_size(engine, **case):
+    check_convolution(engine, **case)
+
+
+@fewest
+@given(**dense_cases)
+def test_dense_products_of_any_size_under_xla(rows, inputs, units, seed):
+    check_dense("tensorflow", rows, inputs, units, seed)
+
+
+@fewest
+@given(**convolution_cases)
+def test_convolutions_of_any_size_under_xla(**case):
+    check_convolution("tensorflow", **case)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_fan_in_of_many_words_that_fill_no_group(engine):
+    check_dense(engine, rows=2, inputs=64 * 37 + 5, units=17, seed=0)
+
+
+@few
+@given(size=st.integers(1, 200), seed=st.integers(0, 99))
+def test_bits_come_back_and_fill_up_with_zeros(size, seed):
+    positive = np.random.default_rng(seed).random((3, size)) < 0.5
+    words = pack_bits(positive)
+    assert words.shape == (3, -(-size // 64))
+    np.testing.assert_array_equal(unpack_bits(words, size), positive)
+    np.testing.assert_array_equal(unpack_signs(words, size), np.where(positive, 1, -1))
+    assert count_bits(words).sum() == positive.sum()
+    whole = [[int(word) >> bit & 1 for word in row for bit in range(64)] for row in words]
+    np.testing.assert_array_equal(np.array(whole)[:, :size], positive)
+    assert not np.array(whole)[:, size:].any()
+
+
+def test_bits_are_counted_without_numpy_2(monkeypatch):
+    words = np.array([[0, 1, 2**64 - 1], [2**63 + 5, 255, 2**32]], "uint64")
+    monkeypatch.delattr(np, "bitwise_count", raising=False)
+    assert count_bits(words).tolist() == [[0, 1, 64], [3, 8, 1]]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    largest=st.integers(1, 40),
+    gamma=st.sampled_from([-3.0, -0.1, 0.0, -0.0, 1e-6, 0.7]),
+    beta=st.sampled_from([-20.0, -0.7, -1e-7, -0.0, 0.0, 0.7, 20.0]),
+    mean=st.integers(-50, 50),
+)
+def test_thresholds_decide_as_batch_norm_for_every_sum(largest, gamma, beta, mean):
+    scale = np.float32(gamma)
+    offset = np.float32(beta) - np.float32(mean) * scale
+
+    def batch_norm(sums):
+        return sums * scale + offset
+
+    thresholds, flips = find_thresholds(batch_norm, 1, largest)
+    sums = np.arange(-largest, largest + 1)
+    expected = batch_norm(sums.astype("float32")) >= 0
+    np.testing.assert_array_equal((sums >= thresholds) != flips, expected)
+    assert abs(thresholds[0]) <= largest

@@ -1,0 +1,62 @@
+"""What is exported does what the classifier does, or is not there."""
+
+import importlib.util
+
+import keras
+import numpy as np
+import pytest
+from packable_networks import normalized, spread_statistics, whole_inputs
+
+from dann.deployment import export as exporting
+from dann.deployment.export import FORMATS, ExportError, check_format, export
+from dann.layers import BinaryConv2D, BinaryDense
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    inputs = keras.Input((6, 6, 1))
+    x = normalized(keras.layers.Conv2D(4, 3, use_bias=False)(inputs))
+    x = normalized(BinaryConv2D(8, 2, use_bias=False)(x))
+    x = BinaryDense(3)(keras.layers.Flatten()(x))
+    model = spread_statistics(keras.Model(inputs, x))
+    # No sum of the first layer is 0 then, which other programs may round to either side.
+    model.layers[2].beta.assign(np.full(4, 0.123))
+    return model, whole_inputs(model, 16)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_is_loaded_and_compared(format, classifier, tmp_path):
+    model, inputs = classifier
+    found = export(model, format, tmp_path / "made", inputs)
+    assert (found["examples"], found["agreement"]) == (16, 1.0)
+    assert found["difference"] < 1e-4
+    assert [path.name for path in (tmp_path / "made").iterdir()] == [FORMATS[format][0]]
+    assert found["bytes"] > 100
+
+
+def test_what_differs_is_not_left_behind(classifier, tmp_path, monkeypatch):
+    model, inputs = classifier
+    expected = model.predict(inputs, verbose=0)
+
+    def worse(model, path):
+        path.write_bytes(b"worse")
+        return lambda inputs: expected + np.eye(len(expected), 3, dtype="float32") * 0.5
+
+    (tmp_path / "classifier.dann").write_bytes(b"old")
+    with monkeypatch.context() as patch:
+        patch.setitem(exporting._EXPORTS, "packed", worse)
+        with pytest.raises(ExportError, match="packed does not give .*differ by up to 0.5"):
+            export(model, "packed", tmp_path, inputs)
+    assert [path.name for path in tmp_path.iterdir()] == ["classifier.dann"]
+    assert (tmp_path / "classifier.dann").read_bytes() == b"old"
+
+
+def test_unknown_formats_and_missing_packages_are_told(classifier, tmp_path, monkeypatch):
+    model, inputs = classifier
+    with pytest.raises(ValueError, match="format must be one of packed, .*Received: gguf"):
+        export(model, "gguf", tmp_path, inputs)
+    with pytest.raises(ValueError, match="inputs to compare on"):
+        export(model, "packed", tmp_path, inputs[:0])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="pip install tensorflow ai-edge-litert"):
+        check_format("litert")

@@ -1,0 +1,209 @@
+"""Packed classifiers give what the classifier gives."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+from packable_networks import (
+    NETWORKS,
+    logits,
+    normalized,
+    spread_statistics,
+    whole_inputs,
+)
+
+from dann import DANN
+from dann.deployment import ENGINES, PackError, load, pack
+from dann.deployment.packed_model import PackedModel
+from dann.deployment.packing import lowered, program_of
+from dann.layers import BinaryConv1D, BinaryConv2D, BinaryConv2DTranspose, BinaryDense, BinarySign
+from dann.networks import binary_label_head, binary_lenet_backbone, binary_resnet_backbone
+
+each_engine = pytest.mark.parametrize("engine", ENGINES)
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def packed(request, tmp_path_factory):
+    keras.utils.set_random_seed(0)
+    model = spread_statistics(NETWORKS[request.param]())
+    path = tmp_path_factory.mktemp("packed") / "model.dann"
+    inputs = whole_inputs(model, 20)
+    assert pack(model, path) == path.stat().st_size
+    return model, path, inputs, logits(model, inputs)
+
+
+@each_engine
+def test_every_logit_is_that_of_the_classifier(packed, engine):
+    _, path, inputs, expected = packed
+    assert len(np.unique(expected, axis=0)) > 10
+    given = load(path, engine).predict(inputs)
+    assert given.dtype == np.float32
+    np.testing.assert_array_equal(given, expected)
+
+
+@each_engine
+def test_empty_and_partial_batches(packed, engine):
+    _, path, inputs, expected = packed
+    model = load(path, engine)
+    assert model.predict(inputs[:0]).shape == (0, *expected.shape[1:])
+    np.testing.assert_array_equal(model.predict(inputs[:3], batch_size=2), expected[:3])
+
+
+def test_folding_changes_no_logit_and_leaves_no_batch_norm_before_a_sign(packed):
+    model, _, inputs, expected = packed
+    plain = PackedModel(lowered(model)[1], "numpy")
+    assert not any(step.op == "threshold" for step in plain.program.steps)
+    np.testing.assert_array_equal(plain.predict(inputs), expected)
+    steps = program_of(model).steps
+    assert any(step.op == "threshold" for step in steps)
+    for step in steps:
+        if step.op == "sign":
+            before = steps[step.inputs[0]]
+            assert before.op != "affine" or steps[before.inputs[0]].kind != "int"
+
+
+def test_threads_give_the_same(packed):
+    _, path, inputs, expected = packed
+    many = np.repeat(inputs, 8, axis=0)
+    given = load(path, "numba", threads=3).predict(many, batch_size=160)
+    np.testing.assert_array_equal(given, np.repeat(expected, 8, axis=0))
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_other_ranks_of_convolution(rank, tmp_path):
+    from dann.layers import BinaryConv3D
+
+    inputs = keras.Input((9, 6, 5, 3)[-rank - 1 :])
+    if rank == 1:
+        x = BinaryConv1D(8, 3, input_estimator=None, padding="causal", dilation_rate=2)(inputs)
+        x = BinaryConv1D(8, 3, padding="causal", pad_values=1, use_bias=False)(normalized(x))
+        x = layers.MaxPooling1D()(x)
+    else:
+        x = BinaryConv3D(8, 2, input_estimator=None)(inputs)
+        x = BinaryConv3D(8, 3, padding="same", strides=2, use_bias=False)(normalized(x))
+    x = layers.Flatten()(normalized(x))
+    model = spread_statistics(keras.Model(inputs, BinaryDense(4)(x)))
+    pack(model, tmp_path / "model.dann")
+    images = whole_inputs(model, 6)
+    for engine in ENGINES:
+        given = load(tmp_path / "model.dann", engine).predict(images)
+        np.testing.assert_array_equal(given, logits(model, images))
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_the_networks_of_the_package_are_packed(residual, tmp_path):
+    if residual:
+        backbone = binary_resnet_backbone((8, 8, 3), filters=(8, 16), blocks=1)
+        model = DANN(backbone, num_classes=5)
+    else:
+        backbone = binary_lenet_backbone((28, 28, 1), filters=(8, 16))
+        head = binary_label_head(backbone.output_shape[-1], 5)
+        model = DANN(backbone, label_head=head)
+    rng = np.random.default_rng(0)
+    for weight in model.classifier.weights:
+        if weight.name in ("moving_mean", "gamma", "beta"):
+            weight.assign(rng.uniform(-1, 1, weight.shape))
+    pack(model, tmp_path / "model.dann")
+    images = rng.integers(0, 256, (30, *model.classifier.input_shape[1:]), "uint8")
+    expected = logits(model.classifier, images)
+    given = load(tmp_path / "model.dann", "numpy").predict(images)
+    np.testing.assert_array_equal(given.argmax(1), expected.argmax(1))
+    np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
+def test_layers_in_full_precision_and_their_activations(tmp_path):
+    inputs = keras.Input((9, 8, 4))
+    x = layers.Rescaling([0.5, 1, 2, 4], offset=-1)(inputs)
+    x = layers.Conv2D(6, 3, activation="relu", groups=2, padding="same", strides=2)(x)
+    x = layers.DepthwiseConv2D(2, depth_multiplier=2, activation="tanh")(x)
+    x = layers.AveragePooling2D(2, padding="same")(x)
+    x = layers.LeakyReLU(0.1)(BinarySign()(x))
+    x = layers.Reshape((2, 2, 12))(x)
+    x = layers.Add()([layers.GlobalAveragePooling2D()(x), layers.GlobalMaxPooling2D()(x)])
+    x = layers.Dense(6, activation="sigmoid")(x)
+    model = keras.Model(inputs, layers.Softmax()(layers.Dense(3)(x)))
+    pack(model, tmp_path / "model.dann")
+    images = whole_inputs(model, 5)
+    for engine in ENGINES:
+        given = load(tmp_path / "model.dann", engine).predict(images)
+        np.testing.assert_allclose(given, logits(model, images), rtol=1e-5, atol=1e-6)
+
+
+def refused_models():
+    inputs = keras.Input((6, 6, 2))
+    flat = keras.Input((4,))
+
+    class Doubled(keras.layers.Dense):
+        def call(self, inputs):
+            return 2 * super().call(inputs)
+
+    zeros = keras.initializers.Zeros()
+    ternary = BinaryDense(2, kernel_estimator="ternary", kernel_initializer=zeros, name="one")
+    yield "BinaryConv2DTranspose", BinaryConv2DTranspose(2, 3, name="one")(inputs), inputs
+    yield "Doubled", Doubled(2, name="one")(flat), flat
+    yield "their signs", BinaryDense(2, input_estimator="ternary", name="one")(flat), flat
+    yield "-1 and \\+1", ternary(flat), flat
+    yield "compute in float32", layers.Dense(2, dtype="mixed_bfloat16", name="one")(flat), flat
+    yield "activation", layers.Dense(2, activation="gelu", name="one")(flat), flat
+    channels_first = BinaryConv2D(2, 3, data_format="channels_first", name="one")
+    images = keras.Input((2, 6, 6))
+    yield "channels_last", channels_first(images), images
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_what_cannot_be_packed_is_refused_by_name(number, tmp_path):
+    message, outputs, inputs = list(refused_models())[number]
+    with pytest.raises(PackError, match=f"'one'.*{message}"):
+        pack(keras.Model(inputs, outputs), tmp_path / "model.dann")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models_without_one_graph_of_fixed_size_are_refused(tmp_path):
+    class Own(keras.Model):
+        def call(self, inputs):
+            return inputs
+
+    inputs, other = keras.Input((None, 2)), keras.Input((3,))
+    two = keras.Model([other, keras.Input((3,))], layers.Dense(1)(other))
+    for model, message in (
+        (Own(), "functional and sequential"),
+        (keras.Model(inputs, layers.Dense(2)(inputs)), "inputs of one size"),
+        (two, "one input and one output. Received: 2 inputs"),
+    ):
+        with pytest.raises(PackError, match=message):
+            pack(model, tmp_path / "model.dann")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda path: load(path, "cuda"), "one of numpy, numba, tensorflow, or None"),
+        (lambda path: load(path, threads=0), "`threads` must be at least 1"),
+        (lambda path: load(path).predict(np.zeros((2, 3))), r"\(n, 4\).*Received: .*\(2, 3\)"),
+        (lambda path: load(path).predict(np.zeros((2, 4)), 0), "`batch_size` must be at least 1"),
+    ],
+)
+def test_wrong_arguments_are_refused(call, message, tmp_path):
+    pack(keras.Sequential([keras.Input((4,)), layers.Dense(2)]), tmp_path / "model.dann")
+    with pytest.raises(ValueError, match=message):
+        call(tmp_path / "model.dann")
+
+
+def test_a_fresh_process_loads_and_predicts_without_tensorflow(packed, tmp_path):
+    _, path, inputs, expected = packed
+    for name in ("tensorflow", "keras", "jax"):
+        (tmp_path / f"{name}.py").write_text("raise ModuleNotFoundError('blocked')")
+    np.save(tmp_path / "inputs.npy", inputs)
+    program = (
+        "import sys, numpy as np; from dann.deployment import load; "
+        "model = load(sys.argv[1], 'numpy'); "
+        "np.save('outputs.npy', model.predict(np.load('inputs.npy')))"
+    )
+    environment = {**os.environ, "DANN_LAZY_IMPORT": "1", "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", program, str(path)]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "outputs.npy"), expected)

@@ -1,0 +1,64 @@
+"""Summaries count what is there."""
+
+import keras
+import pytest
+from keras import layers
+from packable_networks import NETWORKS
+
+from dann.deployment import pack, summarize
+from dann.layers import BinaryConv2D, BinaryDense
+from dann.networks import binary_label_head, binary_mlp_backbone
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_total_is_the_size_of_the_file(name, tmp_path):
+    model = NETWORKS[name]()
+    summary = summarize(model)
+    assert summary.bytes == pack(model, tmp_path / "model.dann")
+    assert summary.bytes == (tmp_path / "model.dann").stat().st_size
+
+
+def test_every_layer_is_counted_by_hand():
+    inputs = keras.Input((6, 6, 2))
+    x = layers.Conv2D(5, 3, use_bias=True, name="first")(inputs)
+    x = layers.BatchNormalization(name="norm")(x)
+    x = BinaryConv2D(70, 3, padding="same", use_bias=False, name="conv")(x)
+    x = layers.BatchNormalization(name="fold")(x)
+    x = layers.Flatten(name="flat")(x)
+    x = BinaryDense(3, use_bias=False, name="last")(x)
+    summary = summarize(keras.Model(inputs, x))
+    rows = {layer.name: layer for layer in summary.layers}
+    assert list(rows) == ["first", "norm", "conv", "fold", "flat", "last"]
+    weights = 3 * 3 * 2 * 5 + 5
+    assert rows["first"].precision == "float32"
+    assert (rows["first"].bits, rows["first"].bytes) == (32 * weights, 4 * weights)
+    assert (rows["first"].binary_macs, rows["first"].float_macs) == (0, 16 * 5 * 18)
+    assert (rows["norm"].bits, rows["norm"].bytes) == (2 * 5 * 32, 2 * 5 * 4)
+    assert rows["conv"].shape == (4, 4, 70)
+    assert rows["conv"].precision == "1 bit"
+    assert (rows["conv"].bits, rows["conv"].bytes) == (45 * 70, 8 * 70)  # a word for 45 bits
+    assert (rows["conv"].binary_macs, rows["conv"].float_macs) == (16 * 70 * 45, 0)
+    assert rows["fold"].precision == "int32"
+    assert (rows["fold"].bits, rows["fold"].bytes) == (33 * 70, 4 * 70 + 2 * 8)
+    assert (rows["flat"].bytes, rows["flat"].precision) == (0, "")
+    assert (rows["last"].bits, rows["last"].bytes) == (3 * 1120, 3 * 18 * 8)
+    assert summary.binary_macs == 16 * 70 * 45 + 3 * 1120
+    floats = weights + 4 * 5 + 45 * 70 + 4 * 70 + 3 * 1120
+    assert summary.float_bytes == 4 * floats
+
+
+def test_the_table_names_every_layer_and_the_total():
+    model = keras.Sequential([keras.Input((8,)), BinaryDense(3, use_bias=False, name="only")])
+    summary = summarize(model)
+    lines = str(summary).splitlines()
+    assert lines[0].split("  ")[0] == "layer"
+    assert lines[1].split() == ["only", "3", "1", "bit", "24", "24", "24"]
+    assert lines[-2].split() == ["total", "24", str(summary.bytes), "24", "0"]
+    assert lines[-1].startswith("float32 weights: 96 bytes")
+
+
+def test_a_binary_perceptron_takes_a_28th_of_its_float_twin():
+    backbone = binary_mlp_backbone((784,), (1024, 1024, 1024))
+    head = binary_label_head(1024, 10, hidden_units=())
+    small = summarize(keras.Model(backbone.input, head(backbone.output)))
+    assert 20 < small.float_bytes / small.bytes < 32
