@@ -11,6 +11,7 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.data import DomainPair
+from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores
 from dann.training import figures
 from dann.training.clock import Clock
@@ -111,7 +112,7 @@ class Run:
                 f"Received: {trainer.steps} steps, {trainer.steps_per_epoch} an epoch"
             )
         self.batch_size = trainer.batch_size
-        self._batches(model)  # what cannot be batched is refused here
+        self._give_a_batch(self._batches(model))  # what cannot be batched is refused here
         self.oracle_curve = trainer.oracle_curve
         self.keep = selection.keep if selection else None
         self.scores = self._selection_scores(selection)
@@ -151,6 +152,13 @@ class Run:
     def _batches(self, model):
         domains = self.domains.oracle() if model.oracle else self.domains
         return domains.batches(self.batch_size, self.seed)  # the same order for each model
+
+    def _give_a_batch(self, batches):
+        """Gives diagnostics that have nothing to measure on the first batch of the training."""
+        for callback in self.callbacks:
+            if isinstance(callback, Diagnostics) and callback.data is None:
+                first = next(iter(batches))
+                callback.data = keras.tree.map_structure(keras.ops.convert_to_numpy, first)
 
     def _selection_scores(self, selection):
         if selection is None or not selection.scores:

@@ -1,0 +1,103 @@
+"""How the label loss and the reversed domain loss pull at the shared backbone."""
+
+from typing import Any
+
+from keras import ops
+
+from dann.adaptation import AdversarialModel
+from dann.autodiff import gradients
+from dann.diagnostics.contexts import as_tensors, in_mode, mode_of, unchanged
+from dann.diagnostics.objective import check_adversarial, loss_terms
+from dann.diagnostics.taps import cosine, leaves, norm, to_numpy
+
+
+def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict[str, float]:
+    """Compares the gradients of the label loss and of the reversed domain loss on the backbone.
+
+    With `g` the gradient of the label loss with respect to the backbone's weights, and `r_s`, `r_t`
+    those of the adversarial loss through the features of the source and of the target, as they
+    arrive: reversed and scaled by the strength; `r = r_s + r_t`,
+
+    - `conflict/label_norm = ||g||`, `conflict/domain_norm = ||r||`
+    - `conflict/ratio = ||r|| / ||g||`; healthy: within about .1 to 10. Far below, the adversary has
+      no say; far above, the labels have none
+    - `conflict/cosine = <g, r> / (||g|| ||r||)`; healthy: somewhat negative, since what tells the
+      domains apart also tells classes; near -1 the two undo each other
+    - `conflict/source/norm`, `conflict/source/cosine`, and of the target: the same of `r_s`, `r_t`
+    - `conflict/<layer>/label_norm`, `/domain_norm`, `/ratio`, `/cosine`, `/source_cosine`,
+      `/target_cosine`: of one layer's weights
+
+    A cosine or ratio with a gradient of zeros is 0. 3 backward passes, in training. Nothing of the
+    model changes.
+
+    Args:
+        model: Model of `dann.adaptation`, compiled, with a reversal.
+        data: One batch `({"source": xs, "target": xt}, ys)`.
+        mode: `"eager"`, `"graph"` or `"xla"`. Defaults to the one in which `fit` runs the model.
+
+    Returns:
+        Measurements by name.
+
+    Raises:
+        TypeError: If it is another model.
+        ValueError: If the model is not compiled, has no reversal, or no trainable backbone.
+
+    Reference:
+        - [Du et al., 2018](https://arxiv.org/abs/1812.02224), section 3, for the cosine;
+          [Yu et al., 2020](https://arxiv.org/abs/2001.06782), definition 1, for the conflict.
+    """
+    check_adversarial(model)
+    weights = list(model.backbone.trainable_variables)
+    if model.reversal is None or not weights:
+        raise ValueError(
+            "A conflict needs two losses that train the backbone. Received: "
+            f"{'no reversal' if model.reversal is None else 'a backbone that is not trainable'}"
+        )
+    found = _backbone_gradients(model, as_tensors(data), weights, mode or mode_of(model))
+    measured = _compared(found, "conflict/{}", "conflict/{}/{}")
+    for index, name in enumerate(("source", "target")):
+        measured[f"conflict/{name}/norm"] = norm(found[1 + index])
+    place = {id(weight): i for i, weight in enumerate(weights)}
+    for name, layer in leaves(model.backbone).items():
+        own = [place[id(w)] for w in layer.trainable_variables if id(w) in place]
+        if own:
+            parts = [[of_all[i] for i in own] for of_all in found]
+            measured |= _compared(parts, f"conflict/{name}/{{}}", f"conflict/{name}/{{}}_{{}}")
+    return measured
+
+
+def _backbone_gradients(model: AdversarialModel, data, weights, mode):
+    """Gradients of the label loss, and of the adversarial loss through source and target."""
+
+    def terms(values, blocked):
+        def on_features(features):
+            return {k: ops.stop_gradient(f) if k in blocked else f for k, f in features.items()}
+
+        with unchanged(model, list(zip(weights, values, strict=True))):
+            return loss_terms(model, data, on_features)
+
+    def all_three(*values):
+        label = gradients(lambda *v: terms(v, ())[0], list(values))
+        # What is labelled of the target belongs to its domain.
+        source = gradients(lambda *v: terms(v, ("target", "target_labelled"))[1], list(values))
+        target = gradients(lambda *v: terms(v, ("source",))[1], list(values))
+        return [*label, *source, *target]
+
+    found = in_mode(all_three, mode)(*(ops.convert_to_tensor(w.value) for w in weights))
+    count = len(weights)
+    arrays = [to_numpy(gradient) for gradient in found]
+    return arrays[:count], arrays[count : 2 * count], arrays[2 * count :]
+
+
+def _compared(parts, name, of_domain):
+    label, source, target = parts
+    domain = [a + b for a, b in zip(source, target, strict=True)]
+    size = norm(label)
+    return {
+        name.format("label_norm"): size,
+        name.format("domain_norm"): norm(domain),
+        name.format("ratio"): norm(domain) / size if size > 0 else 0.0,
+        name.format("cosine"): cosine(label, domain),
+        of_domain.format("source", "cosine"): cosine(label, source),
+        of_domain.format("target", "cosine"): cosine(label, target),
+    }

@@ -1,0 +1,209 @@
+"""The min-max game of backbone and discriminator, by the spectrum of its vector field."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.adaptation import DANN, AdversarialModel
+from dann.autodiff import gradients
+from dann.diagnostics.contexts import as_tensors
+from dann.diagnostics.descent import descent_of
+from dann.diagnostics.losses import at_weights, domain_loss, task_loss, weights_of_task
+from dann.diagnostics.spectrum import spectrum
+
+_NEUTRAL = (
+    1e-4  # of the largest: below it an eigenvalue is one of a direction in which nothing moves
+)
+
+
+def game(
+    model: AdversarialModel, data: Any, k: int = 3, training: bool = True, seed: int = 0
+) -> dict[str, Any]:
+    """Tells whether simultaneous gradient descent turns around its goal or runs away from it.
+
+    With label loss `L`, domain loss `D`, strength `s` and the weights `f`, `c`, `d` of backbone,
+    label head and discriminator, a step moves the weights `w = (f, c, d)` along the field
+
+    - `v(w) = (dL/df - s dD/df, dL/dc, dD/dd)`, `w <- w - step * v(w)`
+
+    and near a point it does what the eigenvalues `mu` of `J = dv/dw` say. Each direction is
+    multiplied by `1 - step * mu` in a step: a real part above 0 pulls in, one below 0 pushes away,
+    an imaginary part turns. The losses are differentiated without the reversal and the signs put in
+    by hand: through a reversal a second derivative is that of another field, and symmetric.
+
+    - `game/radius`: `max |mu|`.
+    - `game/rotation`: `max |Im mu|`. 0 without an adversary; healthy is anything that the step
+      bears.
+    - `game/least_real`: `min Re mu`. A little below 0 away from a minimum, as in any training.
+    - `game/largest_stable_step`: `min 2 Re mu / |mu|^2` over the directions that pull in, the step
+      from which on one of them grows (`|1 - step * mu| < 1` solved for the step). Healthy: above
+      `game/step`. Directions that push away grow at any step and do not count here.
+    - `game/never_stable`: `max |Im mu|` over the directions with `Re mu <= 0`, which turn and grow
+      whatever the step. Healthy: small beside `game/rotation`.
+    - `game/step`: the optimizer's learning rate, and `game/growth`: the factor by which the fastest
+      direction grows in a step of it, momentum included. Healthy: at most about 1.1. Both are
+      there for SGD alone, as others change the field.
+    - `game/eigenvalues/real`, `game/eigenvalues/imag`: the eigenvalues found, those at the three
+      ends of the spectrum, and `game/products`, how many products `J v` they took.
+
+    Where heads learn faster (`dann.adaptation.faster_heads`) their part of the field is multiplied
+    by the factor. Augmentation, weight decay and gradient clipping are left out.
+
+    Args:
+        model: A `dann.DANN`, with or without label smoothing.
+        data: One batch `({"source": inputs, "target": inputs}, labels)`.
+        k: Number of eigenvalues at each end. Defaults to `3`.
+        training: Whether layers work as in a training step, such as batch normalization by the
+            batch. Defaults to `True`.
+        seed: Seed of the eigenvalue solver.
+
+    Raises:
+        TypeError: If the field of the model is another one.
+
+    Example:
+
+    >>> import dann, numpy as np
+    >>> from dann.diagnostics import game
+    >>> model = dann.DANN(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
+    >>> x = np.random.default_rng(0).normal(size=(8, 2)).astype("float32")
+    >>> found = game(model, ({"source": x, "target": x + 1}, np.arange(8) % 2))
+    >>> found["game/rotation"] <= found["game/radius"]
+    True
+
+    Reference:
+        - [Mescheder et al., 2017](https://arxiv.org/abs/1705.10461), lemma 4: the step.
+        - [Acuna et al., 2022](https://arxiv.org/abs/2202.05352), section 3: domain-adversarial
+          training as a game.
+    """
+    variables = players(model)
+    descent = descent_of(model, variables)
+    field = vector_field(model, data, training, descent.factors if descent else None)
+    values = [ops.convert_to_tensor(variable.value) for variable in variables]
+    found = spectrum(field, values, k, seed)
+    if not len(found.eigenvalues):
+        raise ValueError(
+            "The eigenvalue solver found none: the weights, the batch or the losses are not "
+            "finite, or all derivatives are 0. Received: a spectrum without eigenvalues"
+        )
+    at_step = {}
+    if descent:
+        factor = growth(found.eigenvalues, descent.step, descent.momentum, descent.nesterov)
+        at_step = {"game/step": descent.step, "game/growth": factor}
+    return {
+        **stability(found.eigenvalues),
+        **at_step,
+        "game/eigenvalues/real": np.real(found.eigenvalues),
+        "game/eigenvalues/imag": np.imag(found.eigenvalues),
+        "game/products": found.products,
+    }
+
+
+def players(model: AdversarialModel) -> list[keras.Variable]:
+    """Returns the weights of backbone, label head and discriminator of a `DANN`, in this order.
+
+    Raises:
+        TypeError: If the model is no `DANN`, or one whose discriminator or losses are others.
+    """
+    plain = isinstance(model, DANN) and all(
+        getattr(type(model), name) is getattr(DANN, name)
+        for name in ("adversary", "discriminate", "domain_weights", "adversarial_losses")
+    )
+    if not plain:
+        raise TypeError(
+            "The vector field is built by hand, without the reversal, for `dann.DANN`; another "
+            f"method has a field of its own. Received: {type(model).__name__}"
+        )
+    return [*weights_of_task(model), *model.domain_head.trainable_variables]
+
+
+def vector_field(
+    model: AdversarialModel,
+    data: Any,
+    training: bool = True,
+    factors: Sequence[float] | None = None,
+) -> Callable[..., list]:
+    """Returns the field that a `DANN` descends, as a function of the weights of `players`.
+
+    Args:
+        model: The model.
+        data: One batch `({"source": inputs, "target": inputs}, labels)`.
+        training: Whether layers work as in a training step.
+        factors: What the field of each weight is multiplied by. Defaults to `None`: 1.
+
+    Returns:
+        A function of as many tensors as there are weights that returns the field in their shapes.
+
+    Raises:
+        TypeError: If the model is no `DANN`, or one whose discriminator or losses are others.
+    """
+    variables = players(model)
+    (x, y), factors = as_tensors(data), factors or [1.0] * len(variables)
+    strength = float(model.reversal.strength)
+    of_task = len(weights_of_task(model))
+
+    def both():
+        features = model.extract(x, training)
+        return task_loss(model, features, x, y, training), domain_loss(model, features, training)
+
+    losses = at_weights(model, variables, both)
+
+    def field(*values):
+        mine, theirs = values[:of_task], values[of_task:]
+
+        def task_less_domain(*mine):
+            task, domain = losses(*mine, *theirs)
+            return task - strength * domain
+
+        slopes = gradients(task_less_domain, mine)
+        slopes += gradients(lambda *theirs: losses(*mine, *theirs)[1], theirs)
+        return [factor * slope for factor, slope in zip(factors, slopes, strict=True)]
+
+    return field
+
+
+def stability(eigenvalues: np.ndarray) -> dict[str, float]:
+    """Returns what the eigenvalues of a field's Jacobian say; see `game`.
+
+    Args:
+        eigenvalues: Complex numbers, at least one.
+    """
+    size = abs(eigenvalues)
+    moving = eigenvalues[size > _NEUTRAL * size.max()]
+    pulls = np.real(moving) > 0
+    inward, outward = moving[pulls], moving[~pulls]
+    steps = 2 * np.real(inward) / abs(inward) ** 2
+    return {
+        "game/radius": float(size.max()),
+        "game/rotation": float(abs(np.imag(eigenvalues)).max()),
+        "game/least_real": float(np.real(eigenvalues).min()),
+        "game/largest_stable_step": float(steps.min(initial=np.inf)),
+        "game/never_stable": float(abs(np.imag(outward)).max(initial=0.0)),
+    }
+
+
+def growth(
+    eigenvalues: np.ndarray, step: float, momentum: float = 0.0, nesterov: bool = False
+) -> float:
+    """Returns the factor by which the fastest direction grows in a step of gradient descent.
+
+    With momentum `m` the direction `w` of an eigenvalue `mu` and its velocity `u` follow
+    `u <- m u - step mu w`, `w <- w + u`, or with Nesterov's `w <- w + m u - step mu w`; the factor
+    is the largest absolute eigenvalue of this map of two numbers. Without momentum it is
+    `max |1 - step * mu|`.
+
+    Args:
+        eigenvalues: Eigenvalues of the field's Jacobian.
+        step: Learning rate.
+        momentum: In [0, 1). Defaults to `0.0`.
+        nesterov: Whether the momentum is Nesterov's. Defaults to `False`.
+    """
+    pull = step * np.asarray(eigenvalues, complex)
+    of_velocity = momentum * (momentum if nesterov else 1.0)
+    of_weight = (1 + momentum) * pull if nesterov else pull
+    maps = np.empty((len(pull), 2, 2), complex)
+    maps[:, 0, 0], maps[:, 0, 1] = momentum, -pull
+    maps[:, 1, 0], maps[:, 1, 1] = of_velocity, 1 - of_weight
+    return float(abs(np.linalg.eigvals(maps)).max())

@@ -1,0 +1,133 @@
+"""The Jacobians of classifier and backbone with respect to their inputs."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.adaptation import AdversarialModel
+from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
+from dann.diagnostics.ranks import condition, effective_rank, rank_of_features
+from dann.diagnostics.taps import to_numpy
+
+DOMAINS = ("source", "target")
+
+_WHOLE = 128  # so many outputs or inputs at most, and the whole Jacobian is computed
+_BUDGET = 2**28  # bytes of the Jacobians of one domain
+
+
+def jacobians(
+    model: AdversarialModel,
+    data: Any,
+    samples: int = 16,
+    k: int = 10,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measures for each domain how outputs follow the inputs, and how many directions features use.
+
+    Under `jacobian/<domain>/<outputs>/`, outputs `logits` or `features`, from the singular values
+    `s` of the Jacobian `J` of the outputs with respect to one input, averaged over examples:
+
+    - `norm`: `||J||_F = sqrt(sum s^2)`, how much a small random change of the input shows.
+    - `top`: `max s`, what the worst change of length 1 does.
+    - `condition`: `max s / min s` over those that are not 0, and `effective_rank`, `exp` of the
+      entropy of `s / sum s`; of the whole Jacobian alone.
+    - `singular_values`: the mean of each, the largest first.
+    - `norm_error`: the standard error of `norm`, where it was estimated.
+
+    `jacobian/target_to_source` is the norm of the logits' Jacobian on the target divided by that
+    on the source. Healthy: about .25 to 4; a target that is far more sensitive lies where the
+    network was not trained. The numbers depend on the inputs' unit, so compare domains and runs,
+    not networks.
+
+    Under `rank/<domain>/`, of the features of the whole batch: `effective_rank`, `rank_share` of
+    the greatest possible, `top_share` of the variance in the first direction, and the share of
+    features that stand `still`. Healthy: `rank_share` far from 0 (it cannot be below
+    `1 / min(batch - 1, num_features)`, where all features are multiples of one), `top_share` below
+    about .9.
+
+    Layers work as in inference: batch statistics would couple the examples. Through binary layers
+    the derivative is that of their estimator. The whole Jacobian is computed where it has at most
+    128 rows or columns and fits into 256 MiB; else its `k` largest singular values by
+    Golub-Kahan-Lanczos and its norm by random projections.
+
+    Args:
+        model: The model.
+        data: One batch `({"source": inputs, "target": inputs}, labels)`.
+        samples: Number of examples of each domain whose Jacobians are computed. Defaults to `16`.
+        k: Number of singular values, where not all are computed. Defaults to `10`.
+        seed: Seed of the random projections.
+
+    Example:
+
+    >>> import dann, numpy as np
+    >>> from dann.diagnostics import jacobians
+    >>> model = dann.SourceOnly(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
+    >>> x = np.random.default_rng(0).normal(size=(8, 2)).astype("float32")
+    >>> found = jacobians(model, ({"source": x, "target": 2 * x}, np.arange(8) % 2))
+    >>> found["jacobian/source/logits/top"] <= found["jacobian/source/logits/norm"]
+    True
+
+    Reference:
+        - [Novak et al., 2018](https://arxiv.org/abs/1802.08760), section 3: the norm.
+        - [Roy and Vetterli, 2007](https://ieeexplore.ieee.org/document/7098875): effective rank.
+        - [Jing et al., 2022](https://arxiv.org/abs/2110.09348), section 3: collapse of dimensions.
+        - [Chen et al., 2019](https://proceedings.mlr.press/v97/chen19i.html): few dominant
+          directions of the features hurt the classes.
+    """
+    networks = {"logits": model.classifier, "features": model.backbone}
+    found = {}
+    for domain in DOMAINS:
+        inputs = as_floats(data[0][domain])
+        for name, network in networks.items():
+            values = _of_one(network, inputs[:samples], k, seed)
+            found.update({f"jacobian/{domain}/{name}/{key}": v for key, v in values.items()})
+        features = to_numpy(model.backbone(inputs, training=False))
+        ranks = rank_of_features(features.reshape(len(features), -1))
+        found.update({f"rank/{domain}/{key}": value for key, value in ranks.items()})
+    source, target = (found[f"jacobian/{domain}/logits/norm"] for domain in DOMAINS)
+    found["jacobian/target_to_source"] = target / source if source else float("inf")
+    return found
+
+
+def as_floats(inputs: Any) -> np.ndarray:
+    """Returns inputs, such as images in bytes, as what can be differentiated for."""
+    return np.asarray(ops.convert_to_numpy(inputs), "float32")
+
+
+def is_whole(num_outputs: int, num_inputs: int, samples: int) -> bool:
+    """Whether so large a Jacobian is computed as a whole, with all its singular values."""
+    fits = 4 * samples * num_outputs * num_inputs <= _BUDGET
+    return fits and min(num_outputs, num_inputs) <= _WHOLE
+
+
+def all_singular_values(network: keras.Model, inputs: np.ndarray) -> np.ndarray:
+    """Returns all singular values of each example's Jacobian, `(batch, rank)`, descending."""
+    jacobian = batch_jacobian(network, inputs, memory_budget=_BUDGET).values
+    num_inputs = int(np.prod(inputs.shape[1:]))
+    matrices = to_numpy(jacobian).reshape(len(inputs), -1, num_inputs)
+    return np.linalg.svd(matrices, compute_uv=False)
+
+
+def _of_one(network, inputs, k, seed):
+    num_inputs = int(np.prod(inputs.shape[1:]))
+    num_outputs = int(np.prod(network.output_shape[1:]))
+    if is_whole(num_outputs, num_inputs, len(inputs)):
+        values = all_singular_values(network, inputs)
+        return {
+            "norm": float(np.sqrt((values**2).sum(axis=1)).mean()),
+            "top": float(values[:, 0].mean()),
+            "condition": float(condition(values).mean()),
+            "effective_rank": float(effective_rank(values).mean()),
+            "singular_values": values.mean(axis=0),
+        }
+    k = min(k, num_inputs, num_outputs)
+    values = to_numpy(singular_values(network, inputs, k, seed=seed))
+    norms, errors = (to_numpy(value) for value in frobenius_norm(network, inputs, seed=seed))
+    return {
+        "norm": float(norms.mean()),
+        "norm_error": float(np.sqrt((errors**2).sum()) / len(inputs)),
+        "top": float(values[:, 0].mean()),
+        "singular_values": values.mean(axis=0),
+    }

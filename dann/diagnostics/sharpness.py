@@ -1,0 +1,78 @@
+"""How sharply the label loss bends."""
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from dann.adaptation import AdversarialModel
+from dann.diagnostics.contexts import as_tensors
+from dann.diagnostics.losses import at_weights, task_loss, weights_of_task
+from dann.diagnostics.spectrum import hessian_product, largest_eigenvalue
+
+
+def sharpness(
+    model: AdversarialModel,
+    data: Any,
+    samples: int = 16,
+    training: bool = True,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Measures the Hessian `H` of the label loss with respect to backbone and label head.
+
+    - `sharpness/trace`: `trace H = E z' H z` over vectors `z` of random signs (Hutchinson), and
+      `sharpness/trace_error`, the standard error of this mean.
+    - `sharpness/top_eigenvalue`: the largest eigenvalue, the curvature in the steepest direction,
+      by Lanczos' method. Plain gradient descent is stable at a minimum up to a step of 2 divided by
+      it.
+
+    Both have no healthy range of their own: of two models that fit the source alike, the flatter
+    one transfers better. The losses of regularizers belong to it; the domain loss does not, as a
+    flat one weakens the adversary.
+
+    Args:
+        model: The model.
+        data: One batch `({"source": inputs, "target": inputs}, labels)`.
+        samples: Number of random vectors, at least 2. Defaults to `16`.
+        training: Whether layers work as in a training step. Defaults to `True`.
+        seed: Seed of the random vectors.
+
+    Raises:
+        ValueError: If `samples` is below 2.
+
+    Example:
+
+    >>> import dann, numpy as np
+    >>> from dann.diagnostics import sharpness
+    >>> model = dann.SourceOnly(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
+    >>> x = np.random.default_rng(0).normal(size=(8, 2)).astype("float32")
+    >>> sorted(sharpness(model, ({"source": x, "target": x}, np.arange(8) % 2)))
+    ['sharpness/top_eigenvalue', 'sharpness/trace', 'sharpness/trace_error']
+
+    Reference:
+        - [Hutchinson, 1990](https://doi.org/10.1080/03610919008812866): the trace.
+        - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), section 3: the task's loss
+          should be smooth, the adversary's should not.
+    """
+    if samples < 2:
+        raise ValueError(
+            "Argument `samples` must be at least 2, as one tells no error. "
+            f"Received: samples={samples}"
+        )
+    x, y = as_tensors(data)
+    variables = weights_of_task(model)
+
+    def loss():
+        return task_loss(model, model.extract(x, training), x, y, training)
+
+    function = at_weights(model, variables, loss)
+    values = [ops.convert_to_tensor(variable.value) for variable in variables]
+    product = hessian_product(function, values)
+    rng = np.random.default_rng(seed)
+    signs = rng.choice([-1.0, 1.0], size=(samples, product.size))
+    bends = np.array([sign @ product(sign) for sign in signs])
+    return {
+        "sharpness/trace": float(bends.mean()),
+        "sharpness/trace_error": float(bends.std(ddof=1) / np.sqrt(samples)),
+        "sharpness/top_eigenvalue": largest_eigenvalue(product, seed),
+    }

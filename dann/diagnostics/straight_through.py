@@ -1,0 +1,192 @@
+"""Whether gradients still get through the binary layers of a model, and whether they mean much."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.adaptation import AdversarialModel
+from dann.adaptation.pairs import parts_of
+from dann.autodiff import gradients
+from dann.diagnostics.contexts import as_tensors, build, inputs_of, mode_of, unchanged
+from dann.diagnostics.smoothed_bias import smoothed_bias
+from dann.diagnostics.taps import Call, is_floating, leaves, record_calls, to_numpy
+from dann.layers import BinarySign
+
+
+def straight_through_health(
+    model: keras.Layer,
+    data: Any,
+    *,
+    pairs: int = 0,
+    before: Sequence[Any] | None = None,
+    steps: int = 1,
+    mode: str | None = None,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Measures what becomes of gradients at every layer that makes numbers binary.
+
+    For each layer, with `x` all numbers that go in, in training,
+
+    - `binary/<layer>/passed`: the share of `x` whose gradient is not 0; where the gradient is that
+      of Htanh, of `|x| <= 1`. Healthy: above .3; 1.00, .68 and .26 for normal `x` of deviation .1,
+      1 and 3. At 0 nothing before the layer learns
+    - `binary/<layer>/saturated = 1 - passed`
+    - `binary/<layer>/deviation`: the standard deviation of `x`
+    - `binary/<layer>/passed_source`, `passed_target`: by domain, where the inputs can be told apart
+
+    With `pairs` above 0, for layers of activations also the bias of the gradient. With `b` a shift
+    of `x`, one number a unit, and `L(b)` the label loss (of models that are not of `dann`, a random
+    sum of the outputs), the gradient `g = dL/db` at 0 is held against the derivative of the
+    smoothed loss, `h = mean_i (L(s e_i) - L(-s e_i)) e_i / (2 s)`, `e_i` normal, `s` .3 deviations,
+
+    - `binary/<layer>/bias_cosine = <g, h> / (||g|| ||h||)`; healthy: near `bias_ceiling`
+    - `binary/<layer>/bias_length = ||g|| / ||h||`; healthy: about 1, once `bias_ceiling` is near 1
+    - `binary/<layer>/bias_ceiling = sqrt(2 r / (1 + r))`, with `r` the cosine of the two halves of
+      the mean: what the cosine could be at most, for the noise of `h`
+
+    With `before`, earlier weights of the model:
+
+    - `binary/<layer>/flips`: the share of `x` whose sign is another than with those weights,
+      divided by `steps`. Healthy: falls in training towards 0, and is not 0 from the start
+
+    Layers are those of `dann.layers.BinarySign`, within others too, and any that give nothing but
+    -1 and +1 for other numbers. Nothing of the model changes.
+
+    Args:
+        model: Keras model or layer.
+        data: One batch `({"source": xs, "target": xt}, ys)` of a `dann` model; of another, its
+            inputs, alone or with labels, which are not looked at.
+        pairs: Pairs of passes forward for the bias, a layer. Defaults to `0`: no bias. Needs some
+            times the number of units to be near the truth.
+        before: What `model.get_weights()` gave `steps` steps ago. Defaults to `None`: no flips.
+        steps: Training steps since then, at least 1.
+        mode: `"eager"`, `"graph"` or `"xla"`, for the bias. Defaults to how `fit` runs the model.
+        seed: Seed of the shifts.
+
+    Returns:
+        Measurements by name; none where no layer is binary.
+
+    Raises:
+        ValueError: If `pairs` is negative or `steps` below 1, or `before` does not fit the model.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.diagnostics import straight_through_health
+    >>> from dann.layers import BinarySign
+    >>> found = straight_through_health(BinarySign(name="sign"), keras.ops.array([[0.5, -3.0]]))
+    >>> found["binary/sign/passed"]
+    0.5
+
+    Reference:
+        - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 1.3, for saturation;
+          [Kim et al., 2020](https://arxiv.org/abs/2002.06517), section 3, for the bias against a
+          smoothed derivative.
+    """
+    if pairs < 0 or steps < 1:
+        raise ValueError(
+            "Argument `pairs` must be at least 0 and `steps` at least 1. "
+            f"Received: pairs={pairs}, steps={steps}"
+        )
+    data = as_tensors(data)
+    calls = binary_calls(model, data)
+    earlier = [] if before is None else _calls_at(model, data, before)
+    kernels = _kernel_signs(model)
+    measured: dict[str, float] = {}
+    for name in dict.fromkeys(call.name for call in calls):
+        own = [call for call in calls if call.name == name]
+        found = _passed(own, data)
+        if before is not None:
+            was = [call for call in earlier if call.name == name]
+            found["flips"] = _flips(was, own) / steps
+        if pairs and id(own[0].layer) not in kernels:
+            found |= smoothed_bias(model, data, own, pairs, mode or mode_of(model), seed)
+        measured |= {f"binary/{name}/{kind}": value for kind, value in found.items()}
+    return measured
+
+
+def binary_calls(model: keras.Layer, data: Any) -> list[Call]:
+    """Returns the calls of binary layers in one pass over a batch of tensors, in training."""
+    build(model, inputs_of(data))
+    with unchanged(model):
+        return record_calls(leaves(model), lambda: _run(model, data), _is_binary)
+
+
+def _run(model, data):
+    if isinstance(model, AdversarialModel):
+        return model(data[0], training=True)
+    return model(inputs_of(data))
+
+
+def _is_binary(call: Call) -> bool:
+    if not (is_floating(call.inputs) and is_floating(call.outputs)):
+        return False
+    if isinstance(call.layer, BinarySign):
+        return True
+    if tuple(call.inputs.shape) != tuple(call.outputs.shape):
+        return False
+    return _all_signs(to_numpy(call.outputs)) and not _all_signs(to_numpy(call.inputs))
+
+
+def _all_signs(values):
+    return values.size > 0 and bool(np.all(np.abs(values) == 1))
+
+
+def _calls_at(model, data, weights):
+    shapes = [tuple(v.shape) for v in model.weights]
+    if [np.shape(w) for w in weights] != shapes:
+        raise ValueError(
+            "Argument `before` must be what `model.get_weights()` gave earlier. Received: "
+            f"{len(weights)} arrays for {len(shapes)} weights, or arrays of other shapes"
+        )
+    values = [
+        (v, ops.convert_to_tensor(w, v.dtype)) for v, w in zip(model.weights, weights, strict=True)
+    ]
+    with unchanged(model, values):
+        return record_calls(leaves(model), lambda: _run(model, data), _is_binary)
+
+
+def _kernel_signs(model):
+    """Identities of the layers whose inputs are weights."""
+    owners = model._flatten_layers(include_self=True, recursive=True)
+    return {id(sign) for owner in owners for sign in getattr(owner, "kernel_signs", ())}
+
+
+def _passed(calls: list[Call], data: Any) -> dict[str, float]:
+    inputs = np.concatenate([to_numpy(call.inputs) for call in calls])
+    passes = np.concatenate([_passes(call) for call in calls])
+    found = {
+        "passed": float(passes.mean()),
+        "saturated": float(1 - passes.mean()),
+        "deviation": float(inputs.std()),
+    }
+    return found | _by_domain(passes, data)
+
+
+def _passes(call: Call) -> np.ndarray:
+    """Where a gradient of ones gets through."""
+    with unchanged(call.layer):
+        (slope,) = gradients(lambda x: ops.sum(call.again(x)), [call.inputs])
+    return to_numpy(slope) != 0
+
+
+def _by_domain(passes, data):
+    x = data[0] if isinstance(data, tuple) else None
+    if not isinstance(x, dict) or not {"source", "target"} <= set(x):
+        return {}
+    sizes = {name: len(part) for name, part in parts_of(x).items()}
+    if len(passes) != sum(sizes.values()):
+        return {}  # weights, or one domain alone
+    ends = np.cumsum(list(sizes.values()))
+    parts = dict(zip(sizes, np.split(passes, ends[:-1]), strict=True))
+    return {f"passed_{name}": float(parts[name].mean()) for name in ("source", "target")}
+
+
+def _flips(before: list[Call], after: list[Call]) -> float:
+    old, new = (
+        np.concatenate([to_numpy(call.outputs) for call in calls]) for calls in (before, after)
+    )
+    return float(np.mean(np.sign(old) != np.sign(new)))

@@ -1,0 +1,216 @@
+"""What the measurements mean, in words."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+NAMES = (
+    "reversal dead",
+    "discriminator dead",
+    "unstable",
+    "saturated binary layer",
+    "collapsed",
+    "under-adapted",
+    "aligned",
+    "undetermined",
+)
+
+CONSTANT = 1e-4  # deviation of the discriminator's logits below which they are all alike
+APART = 0.35  # domain loss in nats below which the domains are apart; knowing nothing is .693
+ONE_CLASS = 0.9  # share of the target in one class, where the labels' is far below
+PASSED = 0.1  # share of the gradient that a binary layer must pass
+UNLEARNT = 0.9  # label loss as a share of that of knowing the classes' shares alone
+BEHIND = 0.2  # nats by which a live discriminator may lose more than a fresh one
+
+FAULTS = {
+    "forgotten": "Nothing reverses the gradient between the discriminator and the features: they "
+    "learn to tell the domains apart. Put a `GradientReversal` there.",
+    "applied twice": "The gradient is reversed and reversed back: {calls:.0f} calls of reversals "
+    "lie on one way. Take one out.",
+    "wrong sign": "A reversal is there and passes the gradient on without turning it around "
+    "(cosine {cosine:+.2f}).",
+    "graph override": "The gradient is reversed only for a tape outside of the function that holds "
+    "the operation, not in `fit`: a bare `gradient_override_map` is silently ignored there. Use "
+    "`GradientReversal`, or `override_op_gradients`.",
+    "strength 0": "The strength of the reversal is 0 and does not rise, so that the features learn "
+    "nothing of the domains.",
+    "cut": "No gradient of the discriminator arrives at the backbone, whatever the strength.",
+    "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """A name for the state of a model, and why.
+
+    Args:
+        name: One of `NAMES`.
+        reasons: The evidence, a sentence each; the first decided.
+    """
+
+    name: str
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([self.name, *(f"- {reason}" for reason in self.reasons)])
+
+
+def verdict(measurements: Mapping[str, Any]) -> Verdict:
+    """Says in words what measurements mean.
+
+    The first rule that holds decides; a rule whose measurements are missing does not hold.
+
+    1. "reversal dead": `reversal/state` is `"forgotten"`, `"applied twice"`, `"wrong sign"`,
+       `"graph override"`, `"strength 0"`, `"cut"` or `"partly reversed"`
+    2. "discriminator dead": `reversal/state` is `"no gradient"`, `domain/spread` is below .0001, or
+       `reversal/head_norm` is 0: it gives nothing, tells nothing, or learns nothing
+    3. "unstable": a measurement is not finite; or `game/step` exceeds `game/largest_stable_step`
+    4. "saturated binary layer": a `binary/<layer>/passed` is below .1
+    5. "collapsed": `target/largest_share` is at least .9, and above `label/largest_share` by half
+       of what that leaves to 1, while `probe/matched_loss` is at least .35: nearly all of the
+       target lies among the source's examples of one class
+    6. "under-adapted": `probe/loss` or `domain/loss` is below .35, a classifier of bounded slope
+       telling the domains apart; or `label/loss` is at least .9 times `label/prior_entropy`
+    7. "aligned": there is a `probe/loss`, and no rule above holds
+    8. "undetermined": nothing of the kind was measured
+
+    A domain loss `l` proves a Jensen-Shannon divergence of the features of at least `log 2 - l`
+    nats, so that .35 stands for .34.
+
+    Among the reasons it also says whether the strength is not the one that shows (`"wrong
+    strength"`) or has not begun to rise, whether the live discriminator loses .2 nats more than a
+    fresh one, so that it is weak, new or overrun, and whether the target is predicted with little
+    certainty.
+
+    The thresholds were set on runs of `DANN` on a toy problem in two dimensions, trained with seeds
+    from 100 on, which no test uses; `docs/diagnostics.md` has what was seen. "Aligned" speaks of
+    the marginal distributions: without labels of the target nothing can show that each class lies
+    where it should.
+
+    Args:
+        measurements: What the diagnostics gave, together.
+
+    Returns:
+        The verdict.
+
+    Example:
+
+    >>> from dann.diagnostics import verdict
+    >>> verdict({"reversal/state": "alive", "probe/loss": 0.07}).name
+    'under-adapted'
+
+    Reference:
+        - [Ben-David et al., 2010](https://doi.org/10.1007/s10994-009-5152-4), theorem 2, on what a
+          small distance of the domains is worth.
+    """
+    m = dict(measurements)
+    for rule in (_reversal, _discriminator, _unstable, _saturated, _collapsed, _under_adapted):
+        name, reasons = rule(m)
+        if reasons:
+            return Verdict(name, (*reasons, *_remarks(m)))
+    if "probe/loss" not in m:
+        state = m.get("reversal/state")
+        reversal = f"The reversal is {state}. " if state else ""
+        reason = f"{reversal}Nothing that tells the domains' distance was measured."
+        return Verdict("undetermined", (reason, *_remarks(m)))
+    reason = (
+        f"A fresh classifier of the domains loses {m['probe/loss']:.3f} nats on the features; one "
+        "that knows nothing loses 0.693."
+    )
+    return Verdict("aligned", (reason, *_remarks(m)))
+
+
+def _reversal(m):
+    text = FAULTS.get(m.get("reversal/state", ""))
+    values = {key: m.get(f"reversal/{key}", math.nan) for key in ("calls", "cosine")}
+    return "reversal dead", [text.format(**values)] if text else []
+
+
+def _discriminator(m):
+    reasons = []
+    if m.get("reversal/state") == "no gradient":
+        reasons.append("The discriminator gives the features no gradient.")
+    if m.get("domain/spread", math.inf) < CONSTANT:
+        reasons.append("The discriminator gives the same output for every example.")
+    if m.get("reversal/head_norm") == 0:
+        reasons.append("No weight of the discriminator gets a gradient.")
+    return "discriminator dead", reasons
+
+
+def _unstable(m):
+    broken = [name for name, value in m.items() if _not_finite(name, value)]
+    reasons = [f"Not finite: {', '.join(broken)}."] if broken else []
+    step, limit = m.get("game/step"), m.get("game/largest_stable_step")
+    if step is not None and limit is not None and step > limit:
+        reasons.append(
+            f"The step of {step:.3g} exceeds {limit:.3g}, from which on the players' steps run "
+            "away from the equilibrium."
+        )
+    return "unstable", reasons
+
+
+def _not_finite(name, value):
+    kept = name.startswith(("label/", "domain/", "reversal/", "conflict/", "target/"))
+    return kept and isinstance(value, float) and not math.isfinite(value)
+
+
+def _saturated(m):
+    layers = {
+        name.removeprefix("binary/").removesuffix("/passed"): value
+        for name, value in m.items()
+        if name.startswith("binary/") and name.endswith("/passed") and value < PASSED
+    }
+    return "saturated binary layer", [
+        f"Layer `{name}` passes {share:.1%} of its gradient, below {PASSED:.0%}."
+        for name, share in layers.items()
+    ]
+
+
+def _collapsed(m):
+    share, labels = m.get("target/largest_share", 0.0), m.get("label/largest_share", 1.0)
+    near = m.get("probe/matched_loss", 0.0) >= APART
+    if share < max(ONE_CLASS, (1 + labels) / 2) or not near:
+        return "collapsed", []
+    return "collapsed", [
+        f"{share:.0%} of the target is predicted as one class, of the source's labels "
+        f"{labels:.0%}, and lies among the source's examples of that class."
+    ]
+
+
+def _under_adapted(m):
+    reasons = []
+    for name, who in (("probe/loss", "A fresh classifier"), ("domain/loss", "The discriminator")):
+        if m.get(name, 1.0) < APART:
+            reasons.append(
+                f"{who} tells the domains apart by the features, with a loss of {m[name]:.3f} "
+                "nats; one that knows nothing has 0.693."
+            )
+    loss, prior = m.get("label/loss"), m.get("label/prior_entropy")
+    if loss is not None and prior is not None and loss >= UNLEARNT * prior > 0:
+        reasons.append(
+            f"The label loss of {loss:.3f} is hardly below {prior:.3f}, that of knowing the "
+            "classes' shares alone."
+        )
+    return "under-adapted", reasons
+
+
+def _remarks(m):
+    remarks = []
+    if m.get("reversal/state") == "not begun":
+        remarks.append("The strength is still 0, at the start of its schedule.")
+    if m.get("reversal/state") == "wrong strength":
+        remarks.append(
+            f"The gradient is reversed with strength {m['reversal/ratio']:.3g}, the reversal says "
+            f"{m['reversal/strength']:.3g}."
+        )
+    live, fresh = m.get("domain/loss"), m.get("probe/loss")
+    if live is not None and fresh is not None and live - fresh > BEHIND:
+        remarks.append(
+            f"The live discriminator loses {live - fresh:.2f} nats more than a fresh one: it is "
+            "weak, new, or overrun."
+        )
+    entropy, classes = m.get("target/conditional_entropy"), m.get("label/log_classes")
+    if entropy is not None and classes and entropy > classes / 2:
+        remarks.append("The target is predicted with little certainty.")
+    return remarks

@@ -1,0 +1,68 @@
+"""Networks that are products of matrices, and their losses in NumPy."""
+
+import keras
+import numpy as np
+
+from dann.adaptation import DANN
+
+RNG = np.random.default_rng(3)
+SOURCE = RNG.normal(size=(6, 3)).astype("float32")
+TARGET = (RNG.normal(size=(6, 3)) + 0.5).astype("float32")
+LABELS = np.array([0, 1, 1, 0, 1, 0])
+DATA = ({"source": SOURCE, "target": TARGET}, LABELS)
+SHAPES = [(3, 2), (2, 2), (2, 1)]  # backbone, label head, discriminator
+
+
+def network(sizes, name, activation=None):
+    """Dense layers without biases."""
+    inputs = keras.Input((sizes[0],))
+    x = inputs
+    for units in sizes[1:]:
+        x = keras.layers.Dense(units, activation, use_bias=False)(x)
+    return keras.Model(inputs, x, name=name)
+
+
+def linear_dann(strength=0.7, optimizer=None, seed=4):
+    """A `DANN` whose logits are `x W C` and whose discriminator is `x W D`; its weights."""
+    model = DANN(
+        network((3, 2), "backbone"),
+        label_head=network((2, 2), "label_head"),
+        domain_head=network((2, 1), "domain_head"),
+        strength=strength,
+    )
+    model.compile(optimizer or keras.optimizers.SGD(0.05))
+    weights = [np.random.default_rng(seed).normal(size=shape) for shape in SHAPES]
+    for variable, weight in zip(model.trainable_variables, weights, strict=True):
+        variable.assign(weight)
+    return model, weights
+
+
+def softmax(logits):
+    """Softmax of the last axis."""
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def field_by_hand(flat, strength):
+    """The field of `linear_dann` from the chain rule on paper, in double precision."""
+    w, c, d = (
+        part.reshape(shape) for part, shape in zip(np.split(flat, [6, 10]), SHAPES, strict=True)
+    )
+    x_s, x_t = SOURCE.astype(float), TARGET.astype(float)
+    residual = (softmax(x_s @ w @ c) - np.eye(2)[LABELS]) / len(LABELS)
+    x = np.concatenate([x_s, x_t])
+    domain = np.repeat([[0.0], [1.0]], [len(x_s), len(x_t)], axis=0)
+    error = (1 / (1 + np.exp(-(x @ w @ d))) - domain) / len(x)
+    of_w = x_s.T @ residual @ c.T - strength * (x.T @ error @ d.T)
+    return np.concatenate(
+        [of_w.ravel(), ((x_s @ w).T @ residual).ravel(), ((x @ w).T @ error).ravel()]
+    )
+
+
+def central_differences(function, point, width=1e-5):
+    """The Jacobian of a function of a vector."""
+    columns = [
+        (function(point + width * unit) - function(point - width * unit)) / (2 * width)
+        for unit in np.eye(len(point))
+    ]
+    return np.stack(columns, axis=-1)

@@ -1,0 +1,123 @@
+"""Choosing diagnostics, and what a diagnosis and its figures are made of."""
+
+import json
+
+import numpy as np
+import pytest
+from linear_models import DATA, network
+
+from dann.adaptation import DANN
+from dann.diagnostics import DIAGNOSTICS, measure
+from dann.diagnostics.catalogue import first, scalars
+from dann.diagnostics.diagnosis import Diagnosis
+from dann.diagnostics.figures import draw
+from dann.diagnostics.meanings import MEANINGS, evidence
+
+
+def test_diagnostics_that_do_not_fit_are_left_out_with_their_reason():
+    def counts(model, data):
+        return {"count": len(data[1])}
+
+    def refuses(model, data):
+        raise TypeError("only for others")
+
+    found, left_out = measure(None, DATA, {"count": counts, "other": refuses})
+    assert found == {"count": 6}
+    assert left_out == {"other": "only for others"}
+
+
+def test_what_works_like_a_step_sees_few_examples(monkeypatch):
+    seen = {}
+    for name in DIAGNOSTICS:
+        monkeypatch.setitem(
+            DIAGNOSTICS,
+            name,
+            lambda model, data, name=name: seen.update({name: len(data[1])}) or {},
+        )
+    measure(None, DATA, few=2)
+    assert {seen[name] for name in ("game", "sharpness", "conflict", "certificate")} == {2}
+    assert {seen[name] for name in ("winning", "bounds", "jacobians")} == {6}
+
+
+def test_first_examples_keep_the_labels_of_a_labelled_target():
+    x = {"source": np.arange(4), "target": np.arange(5), "target_labelled": np.arange(2)}
+    parts, labels = first((x, np.array([0, 1, 2, 3, 8, 9])), 2)
+    assert {name: len(part) for name, part in parts.items()} == {
+        "source": 2,
+        "target": 2,
+        "target_labelled": 2,
+    }
+    assert labels.tolist() == [0, 1, 8, 9]
+
+
+def test_scalars_are_numbers_alone():
+    assert scalars({"a": 1, "b": np.ones(2), "c": "alive", "d": np.float32(2)}) == {"a": 1, "d": 2}
+
+
+def test_evidence_holds_values_against_their_healthy_range_the_unhealthy_first():
+    found = evidence(
+        {
+            "reversal/cosine": 1.0,
+            "reversal/ratio": 0.5,
+            "reversal/strength": 0.5,
+            "probe/loss": 0.4,
+            "domain/loss": 0.65,
+            "binary/dense/input_sign/passed": 0.5,
+            "game/step": 0.2,
+            "game/largest_stable_step": 0.1,
+            "unknown": 3.0,
+        }
+    )
+    state = {one.name: one.is_healthy for one in found}
+    assert state == {
+        "reversal/cosine": False,
+        "domain/loss": False,  # a fresh one has .4
+        "game/largest_stable_step": False,
+        "reversal/ratio": True,
+        "probe/loss": True,
+        "binary/dense/input_sign/passed": True,
+    }
+    assert [one.is_healthy for one in found] == [False] * 3 + [True] * 3
+    assert found[-1].title == "Gradient through binary layer dense/input_sign"
+    assert not evidence({"probe/loss": float("nan")})[0].is_healthy
+
+
+def test_every_meaning_is_of_something_that_is_measured():
+    model = DANN(network((3, 3, 2), "backbone"), num_classes=2)
+    model.compile("sgd")
+    found, left_out = measure(model, DATA)
+    assert left_out == {}
+    assert set(MEANINGS) - set(found) == {"binary/*/passed"}  # it has no binary layer
+    assert len(draw(found)) == 5
+
+
+def test_a_diagnosis_is_json_also_where_numbers_are_not_finite():
+    found = Diagnosis("unstable", ("because",), {"a": float("nan"), "b": np.array([1.0, np.inf])})
+    parsed = json.loads(found.to_json())
+    assert parsed["measurements"] == {"a": None, "b": [1.0, None]}
+    assert (parsed["verdict"], parsed["reasons"]) == ("unstable", ["because"])
+
+
+def test_figures_are_of_what_was_measured_and_the_same_each_time():
+    game = {"game/eigenvalues/real": np.array([1.0, 0.2]), "game/eigenvalues/imag": np.zeros(2)}
+    (picture,) = draw(game)
+    assert picture.name == "game"
+    assert picture.svg.lstrip().startswith(b"<?xml")
+    assert draw(game)[0].svg == picture.svg
+    assert draw({}) == []
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_figures_bear_numbers_that_are_not_finite(value):
+    found = {
+        "domain/loss": value,
+        "jacobian/source/features/singular_values": np.array([value, 1.0]),
+        "jacobian/target/features/singular_values": np.array([2.0, 1.0]),
+        "signal/source/a/gain": value,
+        "signal/target/a/gain": 1.0,
+    }
+    assert [picture.name for picture in draw(found)] == [
+        "discriminators",
+        "gains",
+        "singular_values",
+    ]

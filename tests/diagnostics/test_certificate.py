@@ -1,0 +1,230 @@
+"""The reversal certificate against NumPy, in every mode, on anyone's model."""
+
+import keras
+import numpy as np
+import planted
+import pytest
+from keras import ops
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    linear,
+    linear_parts,
+    weights_of,
+    with_random_weights,
+)
+
+import dann
+from dann.diagnostics import reversal_certificate, reversal_pass
+from dann.gradients import reverse_gradient
+from dann.layers import GradientReversal
+from dann.schedules import Constant, GaninSchedule, WarmStart
+
+DATA = PAIR, LABELS
+METHODS = ["CDAN", "DALN", "FDAL", "MADA", "MCD", "MDAN", "MDD", "PADA", "WDGRL"]
+
+
+def linear_dann(cls=dann.DANN, strength=STRENGTH, **kwargs):
+    head = linear(4, 1, "domain_head")
+    model = cls(**linear_parts(), domain_head=head, strength=strength, **kwargs)
+    model.compile("sgd")
+    return with_random_weights(model)
+
+
+def domain_slopes(weights):
+    """`dD/df` and `dD/dw` of the domain loss `D`, with `d = f w`; dBCE/dd = sigmoid - domain."""
+    a, _, w = weights
+    features = np.concatenate([SOURCE, TARGET]) @ a
+    slope = (1 / (1 + np.exp(-features @ w)) - np.repeat([[0.0], [1.0]], 5, axis=0)) / 10
+    return slope @ w.T, features.T @ slope
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_healthy_reversal_is_certified_to_the_strength_as_numpy_has_it(mode):
+    model = linear_dann()
+    of_features, of_head = domain_slopes(weights_of(model))
+    found = reversal_certificate(model, DATA, mode=mode)
+    assert found["reversal/state"] == "alive"
+    for name in ("reversal", "reversal/reversal"):
+        assert found[f"{name}/cosine"] == pytest.approx(-1, abs=1e-6)
+        assert found[f"{name}/ratio"] == pytest.approx(STRENGTH, rel=1e-5)
+    assert found["reversal/backbone_cosine"] == pytest.approx(-1, abs=1e-6)
+    assert found["reversal/backbone_ratio"] == pytest.approx(STRENGTH, rel=1e-5)
+    assert found["reversal/feature_norm"] == pytest.approx(np.linalg.norm(of_features), rel=1e-5)
+    assert found["reversal/head_norm"] == pytest.approx(np.linalg.norm(of_head), rel=1e-5)
+    assert found["reversal/head_error"] < 1e-6
+    assert found["reversal/strength"] == pytest.approx(STRENGTH)
+    assert found["reversal/calls"] == 1
+
+
+def test_a_reloaded_model_is_certified_alike(tmp_path):
+    model = linear_dann(strength=GaninSchedule(100))
+    model.reversal.step.assign(30)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    strength = 2 / (1 + np.exp(-10 * 0.3)) - 1
+    for each in (model, again):
+        found = reversal_certificate(each, DATA)
+        assert found["reversal/state"] == "alive"
+        assert found["reversal/ratio"] == pytest.approx(strength, rel=1e-5)
+        assert found["reversal/strength"] == pytest.approx(strength, rel=1e-5)
+
+
+@pytest.mark.parametrize("way", ["stop_gradient", "op_override"])
+def test_every_way_is_certified(way):
+    found = reversal_certificate(linear_dann(way=way), DATA)
+    assert found["reversal/state"] == "alive"
+    assert found["reversal/ratio"] == pytest.approx(STRENGTH, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_that_reverses_is_certified(method):
+    kwargs = {"strength": 0.3}
+    model = with_random_weights(getattr(dann, method)(**linear_parts(), **kwargs))
+    model.compile("sgd")
+    found = reversal_certificate(model, DATA, mode="eager")
+    assert found["reversal/state"] == "alive"
+    assert found["reversal/ratio"] == pytest.approx(0.3, rel=1e-4)
+    assert found["reversal/head_error"] < 1e-5
+
+
+def test_a_method_without_a_reversal_has_nothing_to_certify():
+    model = dann.SourceOnly(**linear_parts())
+    assert reversal_certificate(model, DATA) == {"reversal/state": "none"}
+
+
+@pytest.mark.parametrize(
+    ("strength", "state"), [(GaninSchedule(100), "not begun"), (Constant(0.0), "strength 0")]
+)
+def test_a_schedule_that_begins_at_zero_is_told_from_one_that_stays_there(strength, state):
+    found = reversal_certificate(linear_dann(strength=strength), DATA, mode="eager")
+    assert found["reversal/state"] == state
+
+
+def test_a_schedule_whose_steps_are_not_counted_is_stuck():
+    """As a reversal is that gets no `training=True`."""
+    model = linear_dann(strength=WarmStart())
+    model.optimizer.iterations.assign(100)
+    found = reversal_certificate(model, DATA, mode="eager")
+    assert found["reversal/state"] == "strength 0"
+
+
+def test_a_strength_that_does_not_act_is_found():
+    class Halved(GradientReversal):
+        def call(self, inputs, training=False):
+            return reverse_gradient(inputs, 0.5 * ops.convert_to_tensor(self.strength))
+
+    class WithHalved(planted.OtherWay):
+        def turn(self, features, training):
+            return halved(features, training=training)
+
+    halved = Halved(STRENGTH)
+    model = linear_dann(WithHalved)
+    model.reversal = halved
+    found = reversal_certificate(model, DATA, mode="eager")
+    assert found["reversal/state"] == "wrong strength"
+    assert found["reversal/ratio"] == pytest.approx(STRENGTH / 2, rel=1e-5)
+    assert found["reversal/strength"] == pytest.approx(STRENGTH)
+
+
+def test_twice_is_known_by_the_square_of_the_strength():
+    found = reversal_certificate(linear_dann(planted.Twice), DATA, mode="eager")
+    assert found["reversal/calls"] == 2
+    assert found["reversal/cosine"] == pytest.approx(1)
+    assert found["reversal/ratio"] == pytest.approx(STRENGTH**2, rel=1e-5)
+
+
+def test_a_reversal_by_a_function_is_certified_by_differences():
+    class ByFunction(planted.OtherWay):
+        def turn(self, features, training):
+            return reverse_gradient(features, 0.3)
+
+    found = reversal_certificate(linear_dann(ByFunction), DATA, mode="eager")
+    assert found["reversal/state"] == "alive"
+    assert found["reversal/ratio"] == pytest.approx(0.3, rel=1e-2)
+
+
+@pytest.mark.parametrize("fault", [dann.DANN, planted.Forgotten, planted.NaiveOverride])
+def test_three_backward_passes_are_enough(fault, monkeypatch):
+    calls = []
+
+    def counted(function, xs):
+        calls.append(len(xs))
+        return gradients(function, xs)
+
+    gradients = reversal_pass.gradients
+    monkeypatch.setattr(reversal_pass, "gradients", counted)
+    reversal_certificate(linear_dann(fault), DATA)
+    assert len(calls) == 2 if fault is not planted.NaiveOverride else len(calls) <= 3
+
+
+class Turning(keras.layers.Layer):
+    """A reversal under a name that does not tell."""
+
+    def __init__(self, factor, **kwargs):
+        super().__init__(**kwargs)
+        self.factor = factor
+
+    def call(self, inputs):
+        return ops.stop_gradient(inputs) + self.factor * (inputs - ops.stop_gradient(inputs))
+
+
+def two_heads(*reversals):
+    """Anyone's model: a label head, and a discriminator behind each reversal."""
+    inputs = keras.Input((3,))
+    features = keras.layers.Dense(4, name="features")(inputs)
+    heads = [keras.layers.Dense(2, name="label")(features)]
+    for index, reversal in enumerate(reversals):
+        heads.append(keras.layers.Dense(1, name=f"domain_{index}")(reversal(features)))
+    return with_random_weights(keras.Model(inputs, heads))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_reversal_in_a_model_of_anyone_is_found_by_what_it_does(mode):
+    found = reversal_certificate(two_heads(Turning(-0.4, name="odd")), SOURCE, mode=mode)
+    assert found["reversal/state"] == "alive"
+    assert found["reversal/odd/cosine"] == pytest.approx(-1, abs=1e-6)
+    assert found["reversal/odd/ratio"] == pytest.approx(0.4, rel=1e-5)
+    assert found["reversal/head_error"] < 1e-6
+    assert found["reversal/head_norm"] > 0
+
+
+def test_a_reversal_deep_within_others_is_found():
+    inner = keras.Sequential([keras.Input((4,)), GradientReversal(0.6, name="deep")], name="inner")
+    found = reversal_certificate(two_heads(inner), SOURCE, mode="eager")
+    assert found["reversal/deep/ratio"] == pytest.approx(0.6, rel=1e-5)
+    assert found["reversal/state"] == "alive"
+
+
+def test_one_dead_reversal_of_two_is_named():
+    model = two_heads(GradientReversal(name="one"), Turning(0.5, name="grl"))
+    found = reversal_certificate(model, SOURCE, mode="eager")
+    assert found["reversal/one/cosine"] == pytest.approx(-1)
+    assert found["reversal/grl/cosine"] == pytest.approx(1)
+    assert found["reversal/state"] == "wrong sign"
+
+
+def test_a_model_without_a_reversal_is_told_so():
+    found = reversal_certificate(two_heads(), SOURCE, mode="eager")
+    assert (found["reversal/state"], found["reversal/calls"]) == ("forgotten", 0)
+
+
+@pytest.mark.parametrize(("factor", "state"), [(-0.4, "alive"), (1.0, "forgotten"), (0.0, "cut")])
+def test_a_plain_function_is_certified_by_differences(factor, state):
+    def function(x):
+        return ops.sin(ops.stop_gradient(x) + factor * (x - ops.stop_gradient(x)))
+
+    found = reversal_certificate(function, SOURCE.astype("float32"), mode="eager")
+    assert found["reversal/state"] == state
+    if factor:
+        assert found["reversal/ratio"] == pytest.approx(abs(factor), rel=1e-2)
+        assert found["reversal/cosine"] == pytest.approx(np.sign(factor))
+
+
+def test_an_unknown_mode_is_refused():
+    with pytest.raises(ValueError, match=r"must be one of .* Received: mode='lazy'"):
+        reversal_certificate(two_heads(), SOURCE, mode="lazy")

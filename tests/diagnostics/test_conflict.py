@@ -1,0 +1,123 @@
+"""The gradients of both losses on the backbone, against NumPy."""
+
+import keras
+import numpy as np
+import pytest
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    linear,
+    linear_parts,
+    softmax,
+    weights_of,
+    with_random_weights,
+)
+
+import dann
+from dann.diagnostics import conflict, gradient_conflict
+
+DATA = PAIR, LABELS
+
+
+def deep_dann(**kwargs):
+    """Features `x A_1 A_2`."""
+    inputs = keras.Input((3,))
+    first = keras.layers.Dense(5, use_bias=False, name="first")(inputs)
+    outputs = keras.layers.Dense(4, use_bias=False, name="second")(first)
+    parts = linear_parts() | {"backbone": keras.Model(inputs, outputs, name="backbone")}
+    head = linear(4, 1, "domain_head")
+    model = with_random_weights(dann.DANN(**parts, domain_head=head, strength=STRENGTH, **kwargs))
+    model.compile("sgd")
+    return model
+
+
+def by_hand(weights):
+    """Gradients of `A_1` and `A_2`: of the label loss, of the reversed one by source and target."""
+    a1, a2, b, w = weights
+    inputs = np.concatenate([SOURCE, TARGET])
+    features = inputs @ a1 @ a2
+    label = np.zeros_like(features)
+    label[:5] = (softmax(features[:5] @ b) - np.eye(3)[LABELS]) / 5 @ b.T
+    domain = np.repeat([[0.0], [1.0]], 5, axis=0)
+    reverse = -STRENGTH * (1 / (1 + np.exp(-features @ w)) - domain) / 10 @ w.T
+    of_source, of_target = reverse * (1 - domain), reverse * domain
+    return [
+        [inputs.T @ slope @ a2.T, (inputs @ a1).T @ slope]
+        for slope in (label, of_source, of_target)
+    ]
+
+
+def cosine(a, b):
+    a, b = (np.concatenate([x.ravel() for x in parts]) for parts in (a, b))
+    return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("passes", ["joint", "separate"])
+@pytest.mark.parametrize("mode", MODES)
+def test_norms_and_cosines_are_those_of_numpy(mode, passes):
+    if mode == "xla" and passes == "separate":
+        pytest.skip("one compilation tells as much")
+    model = deep_dann(passes=passes)
+    label, source, target = by_hand(weights_of(model))
+    domain = [s + t for s, t in zip(source, target, strict=True)]
+    found = gradient_conflict(model, DATA, mode=mode)
+    for name, own in {"conflict": slice(2), "conflict/first": [0], "conflict/second": [1]}.items():
+        own = range(2) if isinstance(own, slice) else own
+        g, s, t, r = ([part[i] for i in own] for part in (label, source, target, domain))
+        sizes = [np.sqrt(sum(np.sum(x**2) for x in part)) for part in (g, r)]
+        assert found[f"{name}/label_norm"] == pytest.approx(sizes[0], rel=1e-5)
+        assert found[f"{name}/domain_norm"] == pytest.approx(sizes[1], rel=1e-5)
+        assert found[f"{name}/ratio"] == pytest.approx(sizes[1] / sizes[0], rel=1e-5)
+        assert found[f"{name}/cosine"] == pytest.approx(cosine(g, r), abs=1e-5)
+        kind = "{}/cosine" if name == "conflict" else "{}_cosine"
+        assert found[f"{name}/{kind.format('source')}"] == pytest.approx(cosine(g, s), abs=1e-5)
+        assert found[f"{name}/{kind.format('target')}"] == pytest.approx(cosine(g, t), abs=1e-5)
+    for domain_name, part in (("source", source), ("target", target)):
+        size = np.sqrt(sum(np.sum(x**2) for x in part))
+        assert found[f"conflict/{domain_name}/norm"] == pytest.approx(size, rel=1e-5)
+
+
+def test_it_takes_three_backward_passes_and_changes_nothing(monkeypatch):
+    calls = []
+
+    def counted(function, xs):
+        calls.append(len(xs))
+        return gradients(function, xs)
+
+    gradients = conflict.gradients
+    monkeypatch.setattr(conflict, "gradients", counted)
+    model = deep_dann()
+    before = [np.array(v) for v in [*model.variables, *model.metrics_variables]]
+    gradient_conflict(model, DATA, mode="eager")
+    assert len(calls) == 3
+    for value, variable in zip(before, [*model.variables, *model.metrics_variables], strict=True):
+        np.testing.assert_array_equal(value, variable)
+
+
+def test_dropout_draws_alike_in_all_passes():
+    """With both losses the same but for the sign, the gradients must be opposite."""
+
+    class OneLoss(dann.DANN):
+        def label_loss(self, x, y, outputs, sample_weight=None, training=True):
+            return self._domain_loss(outputs["domain"], outputs["domain/logits"])
+
+    inputs = keras.Input((3,))
+    dropped = keras.layers.Dropout(0.5)(keras.layers.Dense(4)(inputs))
+    parts = linear_parts() | {"backbone": keras.Model(inputs, dropped, name="backbone")}
+    model = OneLoss(**parts)
+    model.compile("sgd")
+    assert gradient_conflict(model, DATA, mode="eager")["conflict/cosine"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("wrong", ["method", "frozen"])
+def test_a_model_without_two_losses_on_its_backbone_is_refused(wrong):
+    model = dann.SourceOnly(**linear_parts()) if wrong == "method" else deep_dann()
+    if wrong == "frozen":
+        model.backbone.trainable = False
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="A conflict needs two losses that train the backbone"):
+        gradient_conflict(model, DATA)

@@ -1,0 +1,161 @@
+"""The spectrum of the game, on games whose spectrum is known."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from linear_models import DATA, central_differences, field_by_hand, linear_dann, network
+
+from dann.adaptation import CDAN, faster_heads
+from dann.autodiff import gradients
+from dann.diagnostics import game
+from dann.diagnostics.descent import descent_of
+from dann.diagnostics.game import growth, players, stability
+from dann.diagnostics.spectrum import spectrum
+from dann.gradients import reverse_gradient
+
+MATRIX = np.array([[2.0, 1.0, 0.0], [0.0, 1.0, -1.0], [0.5, 0.0, 3.0]], "float32")
+START = [np.ones(3, "float32"), np.full(3, 0.5, "float32")]
+
+
+def rises(x, y):
+    """The domain loss `x' B y` of a game that has no label loss."""
+    return ops.sum(x * ops.sum(ops.convert_to_tensor(MATRIX) * y, axis=1))
+
+
+def explicit(x, y):
+    slopes = gradients(rises, [x, y])
+    return [-slopes[0], slopes[1]]
+
+
+def through_the_reversal(x, y):
+    return gradients(lambda x, y: rises(reverse_gradient(x, 1.0), y), [x, y])
+
+
+def test_a_bilinear_game_only_turns_with_the_singular_values_of_its_matrix():
+    found = spectrum(explicit, START).eigenvalues
+    turns = np.linalg.svd(MATRIX, compute_uv=False)
+    np.testing.assert_allclose(found.real, 0, atol=1e-5)
+    np.testing.assert_allclose(np.sort(found.imag), np.sort([*turns, *-turns]), atol=1e-5)
+
+
+def test_through_the_reversal_the_same_field_seems_not_to_turn_at_all():
+    for mine, theirs in zip(explicit(*START), through_the_reversal(*START), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-6)  # it is the same field
+    found = spectrum(through_the_reversal, START).eigenvalues
+    assert abs(found.imag).max() < 1e-5
+    assert abs(found.real).max() > 1  # and pulls where in truth nothing does
+
+
+def test_damping_moves_the_eigenvalues_to_where_the_quadratic_formula_says():
+    def field(x, y):
+        return [0.3 * x + 2.0 * y, -2.0 * x + 0.7 * y]
+
+    found = spectrum(field, [np.ones(1, "float32")] * 2).eigenvalues
+    expected = 0.5 + 1j * np.sqrt(4 - 0.2**2)
+    np.testing.assert_allclose(np.sort_complex(found), [expected.conjugate(), expected], rtol=1e-5)
+
+
+def test_of_a_large_matrix_the_ends_of_the_spectrum_are_found():
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(120, 120)) / np.sqrt(120)
+    matrix[:2, :2] += [[0, 3], [-3, 0]]
+    matrix[2, 2], matrix[3, 3] = 5, -2
+    tensor = ops.convert_to_tensor(matrix, "float32")
+    found = spectrum(lambda x: [ops.sum(tensor * x, axis=1)], [np.ones(120, "float32")])
+    true = np.linalg.eigvals(matrix)
+    for key in (abs, lambda z: z.imag, lambda z: -z.real):
+        best = true[np.argmax([key(value) for value in true])]
+        assert abs(found.eigenvalues - best).min() < 1e-2 * abs(best)
+    assert found.products < 300
+    assert len(found.eigenvalues) < 11
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.7])
+def test_the_spectrum_of_a_dann_is_that_of_its_training_field_by_differences(strength):
+    model, weights = linear_dann(strength)
+    flat = np.concatenate([weight.ravel() for weight in weights])
+    jacobian = central_differences(lambda w: field_by_hand(w, strength), flat)
+    true = np.linalg.eigvals(jacobian)
+    found = game(model, DATA)
+    eigenvalues = found["game/eigenvalues/real"] + 1j * found["game/eigenvalues/imag"]
+    assert len(eigenvalues) == len(true) == found["game/products"]
+    for value in true:
+        assert abs(eigenvalues - value).min() < 2e-4
+    assert found["game/rotation"] == pytest.approx(abs(true.imag).max(), abs=2e-4)
+    assert (found["game/rotation"] > 0.05) == (strength > 0)
+    assert found["game/radius"] == pytest.approx(abs(true).max(), rel=1e-3)
+    assert found["game/least_real"] == pytest.approx(true.real.min(), abs=2e-4)
+    assert found["game/step"] == pytest.approx(0.05)
+    assert found["game/growth"] == pytest.approx(abs(1 - 0.05 * true).max(), abs=1e-4)
+
+
+def test_faster_heads_multiply_their_part_of_the_field():
+    model, weights = linear_dann()
+    model.compile(faster_heads(model, keras.optimizers.SGD(0.02), 3.0))
+    factors = np.repeat([1.0, 3.0, 3.0], [6, 4, 2])
+    flat = np.concatenate([weight.ravel() for weight in weights])
+    jacobian = central_differences(lambda w: factors * field_by_hand(w, 0.7), flat)
+    true = np.linalg.eigvals(jacobian)
+    model.optimizer.build(model.trainable_variables)
+    found = game(model, DATA)
+    assert found["game/step"] == pytest.approx(0.02)
+    assert found["game/radius"] == pytest.approx(abs(true).max(), rel=1e-3)
+    assert found["game/least_real"] == pytest.approx(true.real.min(), abs=2e-4)
+
+
+def test_the_largest_stable_step_is_where_a_direction_stops_shrinking():
+    eigenvalues = np.array([4.0, 0.5 + 2.0j, 0.5 - 2.0j, -0.1, 1e-9])
+    found = stability(eigenvalues)
+    step = found["game/largest_stable_step"]
+    assert step == pytest.approx(2 * 0.5 / 4.25)
+    assert abs(1 - 0.99 * step * eigenvalues[:3]).max() < 1
+    assert abs(1 - 1.01 * step * eigenvalues[:3]).max() > 1
+    assert found["game/rotation"] == 2.0
+    assert found["game/least_real"] == -0.1
+    assert found["game/never_stable"] == 0.0  # what pushes away does not turn
+    assert stability(np.array([1.0, 2j, -2j]))["game/never_stable"] == 2.0
+
+
+@pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, False), (0.8, False), (0.8, True)])
+def test_growth_is_that_of_the_optimizer_on_the_linear_field(momentum, nesterov):
+    matrix = np.array([[0.4, 2.0], [-2.0, 0.4]], "float32")
+    optimizer = keras.optimizers.SGD(0.3, momentum=momentum, nesterov=nesterov)
+    weight = keras.Variable(np.array([1.0, -0.5], "float32"))
+    optimizer.build([weight])
+    lengths = []
+    for _ in range(60):
+        optimizer.apply([ops.convert_to_tensor(matrix @ np.array(weight))])
+        lengths.append(np.linalg.norm(np.array(weight)))
+    shown = (lengths[-1] / lengths[19]) ** (1 / 40)
+    assert growth(np.linalg.eigvals(matrix), 0.3, momentum, nesterov) == pytest.approx(
+        shown, rel=0.02
+    )
+
+
+def test_measuring_changes_nothing_of_the_model():
+    model, _ = linear_dann()
+    x = {name: np.tile(part, (2, 1)) for name, part in DATA[0].items()}
+    model.fit(x, np.tile(DATA[1], 2), verbose=0)
+    before = [np.array(v) for v in [*model.variables, *model.metrics_variables]]
+    game(model, DATA)
+    after = [np.array(v) for v in [*model.variables, *model.metrics_variables]]
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_other_fields_and_other_optimizers_are_not_mistaken_for_this_one():
+    cdan = CDAN(network((3, 2), "backbone"), num_classes=2)
+    with pytest.raises(TypeError, match="without the reversal, for `dann.DANN`.*Received: CDAN"):
+        game(cdan, DATA)
+    model, _ = linear_dann(optimizer=keras.optimizers.Adam(0.01))
+    assert descent_of(model, players(model)) is None
+    with pytest.raises(ValueError, match="at least 1. Received: k=0"):
+        spectrum(explicit, START, k=0)
+
+
+def test_weights_that_are_not_finite_are_told():
+    model, _ = linear_dann()
+    model.trainable_variables[0].assign(np.full((3, 2), np.nan))
+    with pytest.raises(ValueError, match="Second derivatives must be finite"):
+        game(model, DATA)

@@ -1,0 +1,155 @@
+"""Jacobians, ranks and gains: closed forms on linear maps, differences on others."""
+
+import importlib
+
+import keras
+import numpy as np
+import pytest
+from linear_models import DATA, SOURCE, TARGET, central_differences, network
+
+from dann.adaptation import SourceOnly
+from dann.diagnostics import jacobians, signal_propagation
+from dann.diagnostics.ranks import condition, effective_rank, rank_of_features
+
+jacobians_file = importlib.import_module("dann.diagnostics.jacobians")
+RNG = np.random.default_rng(5)
+FIRST, SECOND = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 2))
+
+
+def model_of(activation=None):
+    backbone = network((3, 4), "backbone", activation)
+    model = SourceOnly(backbone, label_head=network((4, 2), "label_head"))
+    for variable, value in zip(model.trainable_variables, (FIRST, SECOND), strict=True):
+        variable.assign(value)
+    return model
+
+
+def expected_of(values):
+    shares = values / values.sum()
+    return {
+        "norm": np.sqrt((values**2).sum()),
+        "top": values[0],
+        "condition": values[0] / values[-1],
+        "effective_rank": np.exp(-(shares * np.log(shares)).sum()),
+    }
+
+
+def test_of_a_linear_map_they_are_those_of_its_matrix():
+    found = jacobians(model_of(), DATA)
+    for name, matrix in (("features", FIRST), ("logits", FIRST @ SECOND)):
+        values = np.linalg.svd(matrix, compute_uv=False)
+        for domain in ("source", "target"):
+            for key, value in expected_of(values).items():
+                of_one = found[f"jacobian/{domain}/{name}/{key}"]
+                assert of_one == pytest.approx(value, rel=1e-5), (name, key)
+            shown = found[f"jacobian/{domain}/{name}/singular_values"]
+            np.testing.assert_allclose(shown, values, rtol=1e-5)
+    assert found["jacobian/target_to_source"] == pytest.approx(1, rel=1e-6)
+
+
+def test_of_another_network_they_are_those_of_central_differences_example_by_example():
+    found = jacobians(model_of("tanh"), DATA, samples=3)
+    norms = {}
+    for domain, inputs in (("source", SOURCE), ("target", TARGET)):
+        matrices = [
+            central_differences(lambda x: np.tanh(x @ FIRST) @ SECOND, x.astype(float))
+            for x in inputs[:3]
+        ]
+        each = [expected_of(np.linalg.svd(matrix, compute_uv=False)) for matrix in matrices]
+        for key in each[0]:
+            mean = np.mean([one[key] for one in each])
+            of_domain = found[f"jacobian/{domain}/logits/{key}"]
+            assert of_domain == pytest.approx(mean, rel=1e-4), (domain, key)
+        norms[domain] = np.mean([one["norm"] for one in each])
+    ratio = norms["target"] / norms["source"]
+    assert found["jacobian/target_to_source"] == pytest.approx(ratio, rel=1e-4)
+
+
+def test_what_is_too_large_is_estimated_and_says_how_well(monkeypatch):
+    model = model_of("tanh")
+    whole = jacobians(model, DATA)
+    monkeypatch.setattr(jacobians_file, "_WHOLE", 1)
+    estimated = jacobians(model, DATA, k=3)
+    for domain in ("source", "target"):
+        prefix = f"jacobian/{domain}/features"
+        error = estimated[f"{prefix}/norm_error"]
+        assert 0 < error < 0.2 * whole[f"{prefix}/norm"]
+        assert abs(estimated[f"{prefix}/norm"] - whole[f"{prefix}/norm"]) < 4 * error
+        for key in ("top", "singular_values"):
+            np.testing.assert_allclose(
+                estimated[f"{prefix}/{key}"], whole[f"{prefix}/{key}"], rtol=1e-3
+            )
+        assert f"{prefix}/condition" not in estimated
+
+
+def test_images_in_bytes_are_differentiated_too():
+    data = ({"source": (50 * SOURCE + 100).astype("uint8"), "target": TARGET}, DATA[1])
+    found = jacobians(model_of(), data)
+    assert found["jacobian/source/features/norm"] == pytest.approx(np.linalg.norm(FIRST), rel=1e-5)
+
+
+def test_ranks_tell_how_many_directions_are_in_use():
+    assert effective_rank(np.array([3.0, 3.0, 3.0, 0.0])) == pytest.approx(3)
+    assert effective_rank(np.zeros(3)) == 0
+    assert condition(np.array([8.0, 2.0, 1e-9])) == 4
+    assert condition(np.zeros(2)) == 1
+    line = np.outer([1.0, 2.0, 3.0, 4.0], [1.0, -1.0, 0.0])
+    found = rank_of_features(line + 7)
+    assert found["effective_rank"] == pytest.approx(1, abs=1e-6)
+    assert found["rank_share"] == pytest.approx(1 / 3, abs=1e-6)
+    assert found["top_share"] == pytest.approx(1)
+    assert found["still"] == pytest.approx(1 / 3)
+    # Independent features of one deviation use every direction alike.
+    corners = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], float)
+    assert rank_of_features(corners)["rank_share"] == pytest.approx(1)
+    assert rank_of_features(np.ones((4, 3)))["effective_rank"] == 0
+    with pytest.raises(ValueError, match="at least 2 examples of each domain. Received: 1"):
+        rank_of_features(line[:1])
+
+
+def test_collapsed_features_of_one_domain_show_in_its_rank_alone():
+    data = ({"source": SOURCE, "target": TARGET[:1] + np.zeros((6, 1), "float32")}, DATA[1])
+    found = jacobians(model_of("tanh"), data)
+    assert found["rank/source/rank_share"] > 0.3
+    assert found["rank/target/effective_rank"] == 0
+    assert found["rank/target/still"] == 1
+
+
+def deep_model():
+    """Two layers, a shortcut around the second, and a third."""
+    inputs = keras.Input((3,))
+    first = keras.layers.Dense(4, use_bias=False, name="first")(inputs)
+    inner = keras.layers.Dense(4, use_bias=False, name="inner")(first)
+    joined = keras.layers.Add(name="joined")([first, inner])
+    outputs = keras.layers.Dense(2, "relu", use_bias=False, name="last")(joined)
+    return SourceOnly(keras.Model(inputs, outputs), num_classes=2)
+
+
+def test_gains_are_those_of_the_layers_that_follow_and_none_is_told_within_a_shortcut():
+    model = deep_model()
+    first, inner, last = (np.array(v, float) for v in model.backbone.trainable_variables)
+    found = signal_propagation(model, DATA)
+    for domain, inputs in (("source", SOURCE), ("target", TARGET)):
+        joined = inputs @ first @ (np.eye(4) + inner)
+        open_ = (joined @ last > 0).astype(float)
+        rests = [np.diag(mask) @ last.T for mask in open_]  # of the features by `joined`
+        for name, after in (("joined", np.eye(4)), ("first", (np.eye(4) + inner).T)):
+            matrices = [rest @ after for rest in rests]
+            gain = np.sqrt(np.mean([np.sum(m**2) for m in matrices]) / 2)
+            top = np.mean([np.linalg.svd(m, compute_uv=False)[0] for m in matrices])
+            assert found[f"signal/{domain}/{name}/gain"] == pytest.approx(gain, rel=1e-4)
+            assert found[f"signal/{domain}/{name}/top"] == pytest.approx(top, rel=1e-4)
+        assert f"signal/{domain}/inner/gain" not in found
+        assert f"signal/{domain}/last/gain" not in found
+        outputs = np.maximum(joined @ last, 0)
+        zeros = found[f"signal/{domain}/last/zero"]
+        assert zeros == pytest.approx(np.mean(outputs == 0))
+        ratio = np.linalg.norm(outputs) / np.sqrt(outputs.size)
+        ratio /= np.linalg.norm(joined) / np.sqrt(joined.size)
+        assert found[f"signal/{domain}/last/rms_ratio"] == pytest.approx(ratio, rel=1e-4)
+        assert found[f"signal/{domain}/first/std"] == pytest.approx(
+            (inputs @ first).std(), rel=1e-4
+        )
+        gains = [found[f"signal/{domain}/{name}/gain"] for name in ("first", "joined")]
+        whole = found[f"signal/{domain}/gain_range"]
+        assert whole == pytest.approx(max(gains) / min(gains), rel=1e-6)

@@ -1,0 +1,83 @@
+"""The Hessian of the label loss: closed forms, and differences."""
+
+import keras
+import numpy as np
+import pytest
+from linear_models import DATA, LABELS, SOURCE, central_differences, network, softmax
+
+from dann.adaptation import DANN, MCC, SourceOnly
+from dann.diagnostics import sharpness
+
+
+def test_of_a_quadratic_loss_the_hessian_is_the_second_moment_of_the_features():
+    backbone = network((3, 4), "backbone")
+    backbone.trainable = False
+    model = SourceOnly(backbone, label_head=network((4, 1), "label_head"))
+    model.compile("sgd", loss="mse")
+    features = SOURCE @ np.array(backbone.layers[-1].kernel)
+    hessian = 2 * features.T.astype(float) @ features / len(features)
+    found = sharpness(model, ({**DATA[0]}, LABELS.astype("float32")), samples=200)
+    assert found["sharpness/top_eigenvalue"] == pytest.approx(
+        np.linalg.eigvalsh(hessian)[-1], rel=1e-4
+    )
+    error = found["sharpness/trace_error"]
+    assert 0 < error < 0.1 * np.trace(hessian)
+    assert abs(found["sharpness/trace"] - np.trace(hessian)) < 4 * error
+
+
+def test_of_a_deeper_network_it_is_that_of_central_differences():
+    model = SourceOnly(
+        network((3, 2), "backbone", "tanh"), label_head=network((2, 2), "label_head")
+    )
+    model.compile("sgd")
+
+    def slope(flat):
+        w, c = flat[:6].reshape(3, 2), flat[6:].reshape(2, 2)
+        features = np.tanh(SOURCE @ w)
+        residual = (softmax(features @ c) - np.eye(2)[LABELS]) / len(LABELS)
+        of_w = SOURCE.T @ ((residual @ c.T) * (1 - features**2))
+        return np.concatenate([of_w.ravel(), (features.T @ residual).ravel()])
+
+    flat = np.concatenate([np.array(v, float).ravel() for v in model.trainable_variables])
+    hessian = central_differences(slope, flat)
+    found = sharpness(model, DATA, samples=300)
+    top = np.linalg.eigvalsh((hessian + hessian.T) / 2)[-1]
+    assert found["sharpness/top_eigenvalue"] == pytest.approx(top, rel=1e-3)
+    assert abs(found["sharpness/trace"] - np.trace(hessian)) < 4 * found["sharpness/trace_error"]
+
+
+def test_of_more_weights_the_top_eigenvalue_is_found_without_the_hessian():
+    """One layer of 100 weights, whose Hessian is the second moment again."""
+    inputs = np.random.default_rng(0).normal(size=(30, 10)).astype("float32")
+    model = SourceOnly(network((10, 10), "backbone"), label_head=network((10, 1), "label_head"))
+    model.label_head.trainable = False
+    model.compile("sgd", loss="mse")
+    head = np.array(model.label_head.layers[-1].kernel, float)
+    moment = 2 * inputs.T.astype(float) @ inputs / len(inputs)
+    top = np.linalg.eigvalsh(moment)[-1] * np.sum(head**2)
+    data = ({"source": inputs, "target": inputs}, np.zeros(30, "float32"))
+    found = sharpness(model, data, samples=2)
+    assert found["sharpness/top_eigenvalue"] == pytest.approx(top, rel=1e-3)
+
+
+def test_regularizers_belong_to_it():
+    parts = network((3, 2), "backbone"), network((2, 2), "label_head")
+    plain = SourceOnly(parts[0], label_head=parts[1])
+    plain.compile("sgd")
+    regular = DANN(parts[0], label_head=parts[1], regularizers=[MCC(weight=5.0)])
+    regular.compile("sgd")
+    tops = [sharpness(m, DATA)["sharpness/top_eigenvalue"] for m in (plain, regular)]
+    assert abs(tops[1] - tops[0]) > 0.01 * abs(tops[0])
+
+
+def test_one_sample_has_no_error_and_is_refused():
+    model = SourceOnly(network((3, 2), "backbone"), num_classes=2)
+    with pytest.raises(ValueError, match="at least 2, as one tells no error. Received: samples=1"):
+        sharpness(model, DATA, samples=1)
+
+
+def test_it_needs_no_compiled_model():
+    model = SourceOnly(network((3, 2), "backbone"), label_head=network((2, 2), "label_head"))
+    alone = sharpness(model, DATA)
+    model.compile(keras.optimizers.SGD())
+    assert sharpness(model, DATA) == pytest.approx(alone, rel=1e-4)

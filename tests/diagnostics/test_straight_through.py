@@ -1,0 +1,117 @@
+"""What gets through binary layers, against closed forms."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from one_step import LABELS, PAIR, SOURCE, TARGET, linear, linear_parts, with_random_weights
+from scipy import stats
+
+import dann
+from dann.diagnostics import straight_through_health
+from dann.layers import BinaryDense, BinarySign
+
+X = np.random.default_rng(7).normal(scale=1.3, size=(64, 3)).astype("float32")
+
+
+def test_the_share_that_passes_is_that_within_one():
+    x = np.array([[-3.0, -1.0, 0.0, 0.5, 1.0, 1.5]], "float32")
+    found = straight_through_health(BinarySign(name="sign"), x)
+    assert found == {
+        "binary/sign/passed": pytest.approx(4 / 6),
+        "binary/sign/saturated": pytest.approx(2 / 6),
+        "binary/sign/deviation": pytest.approx(x.std()),
+    }
+
+
+@pytest.mark.parametrize(("deviation", "share"), [(0.1, 1.0), (1.0, 0.6827), (3.0, 0.2611)])
+def test_of_normal_numbers_it_is_what_the_docs_say(deviation, share):
+    x = np.random.default_rng(0).normal(scale=deviation, size=(400, 500)).astype("float32")
+    found = straight_through_health(BinarySign(name="sign"), x)
+    assert found["binary/sign/passed"] == pytest.approx(share, abs=5e-3)
+
+
+@pytest.mark.parametrize("passes", ["joint", "separate"])
+def test_domains_are_told_apart(passes):
+    inputs = keras.Input((3,))
+    features = keras.layers.Dense(4)(BinarySign(name="sign")(inputs))
+    parts = linear_parts() | {"backbone": keras.Model(inputs, features, name="backbone")}
+    model = dann.DANN(**parts, passes=passes)
+    found = straight_through_health(model, (PAIR, LABELS))
+    for domain, x in (("source", SOURCE), ("target", TARGET)):
+        assert found[f"binary/sign/passed_{domain}"] == pytest.approx(np.mean(np.abs(x) <= 1))
+
+
+def test_binary_layers_are_measured_at_their_inputs_and_at_their_kernels():
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, BinaryDense(2, name="dense")(inputs))
+    kernel = np.array([[0.5, -0.2], [1.0, 0.1], [-0.7, 0.3]], "float32")
+    model.layers[-1].kernel.assign(kernel)
+    found = straight_through_health(model, X, pairs=2, mode="eager")
+    assert found["binary/dense/input_sign/passed"] == pytest.approx(np.mean(np.abs(X) <= 1))
+    assert found["binary/dense/kernel_sign/passed"] == 1
+    assert "binary/dense/input_sign/bias_cosine" in found
+    assert "binary/dense/kernel_sign/bias_cosine" not in found
+
+
+def test_a_binary_layer_of_anyone_is_found_by_what_it_gives():
+    class Hard(keras.layers.Layer):
+        def call(self, inputs):
+            signs = ops.where(inputs >= 0, 1.0, -1.0)
+            return signs + 0.0 * inputs
+
+    found = straight_through_health(keras.Sequential([Hard(name="hard")]), X)
+    assert found["binary/hard/passed"] == 0
+
+
+def test_a_model_without_binary_layers_has_nothing_to_measure():
+    assert straight_through_health(linear(3, 2, "plain"), X) == {}
+
+
+def test_flips_are_counted_between_two_sets_of_weights():
+    inputs = keras.Input((3,))
+    model = with_random_weights(
+        keras.Model(inputs, BinarySign(name="sign")(keras.layers.Dense(4, use_bias=False)(inputs)))
+    )
+    old = model.get_weights()
+    new = [np.random.default_rng(8).normal(size=(3, 4)).astype("float32")]
+    model.set_weights(new)
+    found = straight_through_health(model, X, before=old, steps=5)
+    flipped = np.mean((X @ old[0] >= 0) != (X @ new[0] >= 0))
+    assert found["binary/sign/flips"] == pytest.approx(flipped / 5)
+    np.testing.assert_array_equal(model.get_weights()[0], new[0])
+    unchanged = straight_through_health(model, X, before=new)
+    assert unchanged["binary/sign/flips"] == 0
+
+
+def test_the_bias_is_that_of_the_smoothed_sign():
+    """Smoothing `sign` by a normal of deviation `s` gives the slope `2 phi(x / s) / s`."""
+    model = BinarySign(name="sign")
+    found = straight_through_health(model, X, pairs=1000, mode="graph")
+    width = 0.3 * X.std()
+    weights = np.random.default_rng(0).normal(size=X.shape)  # of the random sum of the outputs
+    given = np.sum(weights * (np.abs(X) <= 1), axis=0)
+    smoothed = np.sum(weights * 2 * stats.norm.pdf(X / width) / width, axis=0)
+    size = np.linalg.norm(given), np.linalg.norm(smoothed)
+    assert found["binary/sign/bias_cosine"] == pytest.approx(
+        given @ smoothed / np.prod(size), abs=0.05
+    )
+    assert found["binary/sign/bias_length"] == pytest.approx(size[0] / size[1], rel=0.15)
+    assert found["binary/sign/bias_ceiling"] > 0.97
+
+
+def test_few_pairs_give_a_low_ceiling():
+    found = straight_through_health(BinarySign(name="sign"), X, pairs=2, mode="eager")
+    many = straight_through_health(BinarySign(name="sign"), X, pairs=200, mode="eager")
+    assert found["binary/sign/bias_ceiling"] < many["binary/sign/bias_ceiling"]
+
+
+@pytest.mark.parametrize("arguments", [{"pairs": -1}, {"steps": 0}])
+def test_arguments_out_of_range_are_refused(arguments):
+    with pytest.raises(ValueError, match="must be at least 0 and `steps` at least 1"):
+        straight_through_health(BinarySign(), X, **arguments)
+
+
+def test_weights_of_another_model_are_refused():
+    with pytest.raises(ValueError, match="Received: 1 arrays for 0 weights"):
+        straight_through_health(BinarySign(), X, before=[np.ones(3)])

@@ -1,0 +1,190 @@
+"""A planted fault gets its name; a healthy model is called healthy."""
+
+import keras
+import numpy as np
+import planted
+import pytest
+
+from dann.diagnostics import check, verdict
+from dann.layers import GradientReversal
+from dann.schedules import Constant
+
+ignores_softmax = pytest.mark.filterwarnings(
+    "ignore:You are using a softmax", "ignore:.*binary_crossentropy"
+)
+
+
+def said_of(model, mode=None, seed=0):
+    found = check(model, planted.batch(seed), mode=mode)
+    return found.verdict.name, found.measurements.get("reversal/state"), found.verdict.reasons
+
+
+@pytest.mark.parametrize(
+    ("fault", "state"),
+    [
+        (planted.Forgotten, "forgotten"),
+        (planted.Twice, "applied twice"),
+        (planted.OneDomain, "partly reversed"),
+        (planted.Cut, "cut"),
+    ],
+)
+def test_a_reversal_that_does_not_reverse_is_dead_and_says_why(fault, state):
+    assert said_of(planted.dann(fault), "eager")[:2] == ("reversal dead", state)
+
+
+def test_a_reversal_of_the_wrong_sign_is_dead():
+    assert said_of(planted.wrong_sign(), "eager")[:2] == ("reversal dead", "wrong sign")
+
+
+def test_a_naive_graph_override_is_dead_in_fit_and_is_told_from_a_forgotten_one():
+    """The features learn the domains in `fit`, and `check` finds the cause where `fit` runs."""
+    model = planted.dann(planted.NaiveOverride)
+    name, state, reasons = said_of(planted.trained(model, seed=0, steps=100))
+    assert (name, state) == ("reversal dead", "graph override")
+    assert "gradient_override_map" in reasons[0]
+    logs = model.evaluate(*planted.batch(0), verbose=0, return_dict=True)
+    assert logs["domain/accuracy"] > 0.95
+
+
+@pytest.mark.parametrize("strength", [0.0, Constant(0.0)])
+def test_a_strength_stuck_at_zero_is_dead(strength):
+    assert said_of(planted.dann(strength=strength), "eager")[:2] == ("reversal dead", "strength 0")
+
+
+def test_a_discriminator_that_ends_in_a_softmax_over_one_unit_is_dead():
+    """It gives 1 for everything, and no gradient."""
+    model = planted.dann(head=planted.softmax_head(planted.OneUnitSoftmax()))
+    name, state, _ = said_of(model, "eager")
+    assert (name, state) == ("discriminator dead", "no gradient")
+
+
+@ignores_softmax
+def test_it_is_dead_too_where_keras_looks_behind_the_softmax_in_the_loss():
+    """Keras takes the loss from what the softmax got, so that a gradient flows."""
+    head = planted.softmax_head(keras.layers.Activation("softmax"))
+    name, _, reasons = said_of(planted.dann(head=head), "eager")
+    assert name == "discriminator dead"
+    assert "same output for every example" in reasons[0]
+
+
+def test_a_discriminator_that_does_not_learn_is_dead():
+    model = planted.dann()
+    model.domain_head.trainable = False
+    assert said_of(model, "eager")[0] == "discriminator dead"
+
+
+def test_a_binary_layer_that_passes_no_gradient_is_named():
+    name, state, reasons = said_of(planted.saturated(), "eager")
+    assert (name, state) == ("saturated binary layer", "alive")
+    assert "`binary`" in reasons[0]
+
+
+def test_a_target_that_falls_on_one_class_has_collapsed():
+    model = planted.collapsed()
+    model.backbone.trainable = False
+    model.compile(keras.optimizers.Adam(0.05), steps_per_execution=20)
+    planted.trained(model, seed=0, steps=200)
+    name, state, _ = said_of(model, "eager")
+    assert (name, state) == ("collapsed", "alive")
+
+
+def test_a_weak_strength_leaves_the_domains_apart():
+    model = planted.trained(planted.dann(strength=0.01), seed=0, steps=100)
+    name, state, _ = said_of(model, "eager")
+    assert (name, state) == ("under-adapted", "alive")
+
+
+def test_a_healthy_model_is_aligned_on_every_seed():
+    model, found = planted.dann(strength=1.0), {}
+    for seed in range(5):
+        planted.trained(planted.initialized(model, seed), seed, steps=400)
+        # The last as `fit` runs it; tracing takes longer.
+        found[seed] = check(model, planted.batch(seed), mode=None if seed == 4 else "eager")
+    names = {
+        seed: (one.verdict.name, one.measurements["reversal/state"]) for seed, one in found.items()
+    }
+    assert names == dict.fromkeys(range(5), ("aligned", "alive"))
+    text = str(found[4])
+    assert text.startswith("aligned\n- A fresh classifier")
+    line = next(line for line in text.splitlines() if line.startswith("reversal/cosine "))
+    assert line.split() == ["reversal/cosine", "-1"]
+
+
+def test_a_check_changes_nothing():
+    model = planted.dann()
+    variables = [*model.variables, *model.metrics_variables, *model.optimizer.variables]
+    before = [np.array(variable) for variable in variables]
+    check(model, planted.batch(0), mode="eager")
+    for variable, value in zip(variables, before, strict=True):
+        np.testing.assert_array_equal(variable, value)
+    assert not {"call", "extract"} & (vars(model).keys() | vars(model.reversal).keys())
+
+
+def test_any_keras_model_is_checked_as_far_as_it_goes():
+    inputs = keras.Input((3,))
+    outputs = keras.layers.Dense(1)(GradientReversal(0.5)(keras.layers.Dense(4)(inputs)))
+    data = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+    found = check(keras.Model(inputs, outputs), data, mode="eager")
+    assert found.verdict.name == "undetermined"
+    assert found.verdict.reasons[0].startswith("The reversal is alive.")
+
+
+def test_a_model_that_was_not_compiled_is_refused():
+    model = planted.dann()
+    model = type(model).from_config(model.get_config())
+    with pytest.raises(ValueError, match="Compile the model first"):
+        check(model, planted.batch(0))
+
+
+ALIGNED = {
+    "reversal/state": "alive",
+    "reversal/head_norm": 0.1,
+    "domain/spread": 0.2,
+    "domain/loss": 0.69,
+    "probe/loss": 0.69,
+    "probe/matched_loss": 0.69,
+    "label/loss": 0.1,
+    "label/prior_entropy": 0.69,
+    "label/largest_share": 0.5,
+    "target/largest_share": 0.5,
+    "game/step": 0.01,
+    "game/largest_stable_step": 0.02,
+    "binary/one/passed": 0.5,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({}, "aligned"),
+        ({"reversal/state": "not begun"}, "aligned"),
+        ({"domain/spread": 9e-5}, "discriminator dead"),
+        ({"domain/spread": 2e-4}, "aligned"),
+        ({"reversal/head_norm": 0.0}, "discriminator dead"),
+        ({"domain/spread": 0.0, "reversal/state": "forgotten"}, "reversal dead"),
+        ({"game/step": 0.03}, "unstable"),
+        ({"label/loss": float("nan")}, "unstable"),
+        ({"binary/one/passed": 0.09}, "saturated binary layer"),
+        ({"target/largest_share": 0.95}, "collapsed"),
+        ({"target/largest_share": 0.95, "label/largest_share": 0.94}, "aligned"),
+        (
+            {"target/largest_share": 0.95, "probe/loss": 0.1, "probe/matched_loss": 0.1},
+            "under-adapted",
+        ),
+        ({"probe/loss": 0.34}, "under-adapted"),
+        ({"probe/loss": 0.36}, "aligned"),
+        ({"domain/loss": 0.34}, "under-adapted"),
+        ({"label/loss": 0.63}, "under-adapted"),
+    ],
+)
+def test_each_rule_holds_at_its_threshold(change, name):
+    assert verdict(ALIGNED | change).name == name
+
+
+def test_what_is_odd_without_deciding_is_said_too():
+    change = {"reversal/state": "wrong strength", "reversal/ratio": 0.2, "reversal/strength": 1.0}
+    change |= {"domain/loss": 0.95, "target/conditional_entropy": 0.5, "label/log_classes": 0.69}
+    _, *remarks = verdict(ALIGNED | change).reasons
+    assert "strength 0.2, the reversal says 1" in remarks[0]
+    assert "0.26 nats more than a fresh one" in remarks[1]
+    assert "little certainty" in remarks[2]

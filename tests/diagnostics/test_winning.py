@@ -1,0 +1,192 @@
+"""Who is winning, against NumPy and against what is known of normal distributions."""
+
+import keras
+import numpy as np
+import pytest
+from one_step import linear
+from scipy import special, stats
+
+import dann
+from dann.diagnostics import (
+    feature_distance,
+    label_bounds,
+    proxy_a_distance,
+    squared_mmd,
+    who_is_winning,
+)
+from dann.diagnostics.mmd import kernel_matrix, null_quantile
+from dann.diagnostics.probe import fresh_probe
+
+RNG = np.random.default_rng(5)
+SOURCE = RNG.normal(size=(60, 2))
+TARGET = RNG.normal(size=(50, 2)) + [0.5, 0.0]
+LABELS = RNG.integers(2, size=60)
+DATA = {"source": SOURCE.astype("float32"), "target": TARGET.astype("float32")}, LABELS
+
+
+def identity_dann(domain=(0.8, -0.3), classes=((1.0, -1.0), (0.5, 0.2))):
+    """Features are the inputs; the discriminator and the classes are linear in them."""
+    model = dann.DANN(
+        linear(2, 2, "backbone"),
+        label_head=linear(2, 2, "label_head"),
+        domain_head=linear(2, 1, "domain_head"),
+    )
+    for weight, value in zip(model.trainable_weights, [np.eye(2), classes, domain], strict=True):
+        weight.assign(np.reshape(value, weight.shape))
+    return model
+
+
+@pytest.mark.parametrize("batch_size", [256, 17])
+def test_the_live_discriminator_is_measured_as_in_numpy(batch_size):
+    found = who_is_winning(identity_dann(), DATA, batch_size=batch_size)
+    logits = [x @ [0.8, -0.3] for x in (SOURCE, TARGET)]
+    losses = -np.log(1 - special.expit(logits[0])).mean(), -np.log(special.expit(logits[1])).mean()
+    assert found["domain/loss"] == pytest.approx(np.mean(losses), rel=1e-5)
+    right = np.mean(logits[0] < 0), np.mean(logits[1] > 0)
+    assert found["domain/accuracy"] == pytest.approx(np.mean(right))
+    assert found["domain/spread"] == pytest.approx(np.concatenate(logits).std(), rel=1e-5)
+
+
+def test_a_dead_discriminator_beside_features_that_tell_is_seen():
+    far = {"source": DATA[0]["source"], "target": DATA[0]["target"] + 9}
+    found = who_is_winning(identity_dann(domain=(0.0, 0.0)), (far, LABELS))
+    assert found["domain/spread"] == 0
+    assert found["domain/loss"] == pytest.approx(np.log(2))
+    assert found["probe/accuracy"] == 1
+    assert found["probe/a_distance"] == 2
+
+
+def test_a_method_without_a_discriminator_still_has_a_probe():
+    model = dann.MDD(linear(2, 2, "backbone"), label_head=linear(2, 2, "label_head"))
+    found = who_is_winning(model, DATA)
+    assert not [name for name in found if name.startswith("domain/")]
+    assert 0 <= found["probe/accuracy"] <= 1
+
+
+@pytest.mark.parametrize("probe", ["logistic", "mlp"])
+def test_a_probe_is_as_right_as_two_normal_distributions_allow(probe):
+    """At distance 2 the best classifier is right on the normal distribution at 1, 84.1%."""
+    rng = np.random.default_rng(0)
+    source, target = rng.normal(size=(2, 3000, 3))
+    target[:, 0] += 2
+    found = fresh_probe(source, target, probe)
+    assert found["accuracy"] == pytest.approx(stats.norm.cdf(1), abs=0.02)
+    expected = 2 * (1 - 2 * stats.norm.cdf(-1))
+    assert proxy_a_distance(source, target, probe) == pytest.approx(expected, abs=0.08)
+
+
+def test_a_probe_of_one_distribution_is_at_chance_within_its_error():
+    rng = np.random.default_rng(1)
+    source, target = rng.normal(size=(2, 2000, 3))
+    found = fresh_probe(source, target[:500])
+    assert found["standard_error"] == pytest.approx(np.sqrt((1 / 4000 + 1 / 1000) / 4))
+    assert abs(found["accuracy"] - 0.5) < 3 * found["standard_error"]
+    assert found["loss"] == pytest.approx(np.log(2), abs=0.02)
+
+
+def test_a_difference_tiny_beside_the_spread_has_no_loss_to_speak_of():
+    rng = np.random.default_rng(2)
+    source, target = rng.normal(size=(2, 500, 2)) * [1.0, 1e-4]
+    target[:, 1] += 1e-3
+    assert fresh_probe(source, target)["loss"] > 0.68
+
+
+def test_only_a_probe_that_is_not_linear_sees_a_ring():
+    rng = np.random.default_rng(3)
+    inner, outer = rng.normal(size=(2, 800, 2))
+    outer *= 4 / np.linalg.norm(outer, axis=1, keepdims=True)
+    assert fresh_probe(inner, outer, "logistic")["accuracy"] < 0.65
+    assert fresh_probe(inner, outer, "mlp")["accuracy"] > 0.9
+
+
+def test_a_target_of_one_class_matches_the_source_once_its_classes_are_drawn_alike():
+    rng = np.random.default_rng(4)
+    labels = np.arange(600) % 2
+    source = rng.normal(scale=0.3, size=(600, 2)) + np.stack([2.0 * labels - 1, 0 * labels], 1)
+    target = rng.normal(scale=0.3, size=(300, 2)) + [1.0, 0.0]
+    pair = {"source": source.astype("float32"), "target": target.astype("float32")}
+    model = identity_dann(classes=((-1.0, 1.0), (0.0, 0.0)))
+    found = who_is_winning(model, (pair, labels))
+    assert found["probe/accuracy"] > 0.7
+    assert found["probe/matched_accuracy"] == pytest.approx(0.5, abs=0.1)
+    assert found["probe/matched_loss"] > 0.65
+    assert label_bounds(model, (pair, labels))["target/largest_share"] > 0.99
+
+
+def test_the_discrepancy_is_that_of_the_double_sum():
+    width = 0.8
+
+    def kernel(a, b):
+        return np.exp(-np.sum((a - b) ** 2) / (2 * width**2))
+
+    within = [
+        np.mean([kernel(a, b) for i, a in enumerate(x) for j, b in enumerate(x) if i != j])
+        for x in (SOURCE, TARGET)
+    ]
+    across = np.mean([kernel(a, b) for a in SOURCE for b in TARGET])
+    assert squared_mmd(SOURCE, TARGET, width) == pytest.approx(sum(within) - 2 * across, rel=1e-9)
+
+
+def test_the_bandwidth_is_the_median_distance():
+    found = feature_distance(identity_dann(), DATA)
+    points = np.concatenate([SOURCE, TARGET])
+    distances = [np.linalg.norm(a - b) for i, a in enumerate(points) for b in points[:i]]
+    assert found["mmd/bandwidth"] == pytest.approx(np.median(distances), rel=1e-5)
+    expected = squared_mmd(SOURCE, TARGET, np.median(distances))
+    assert found["mmd/squared"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_one_distribution_stays_below_the_null_quantile_19_times_of_20():
+    rng = np.random.default_rng(6)
+    below = 0
+    for _ in range(100):
+        source, target = rng.normal(size=(2, 20, 2))
+        gram, sizes, width = kernel_matrix(source, target)
+        below += squared_mmd(source, target, width) <= null_quantile(gram, sizes, seed=0)
+    assert below / 100 == pytest.approx(0.95, abs=0.055)  # 2.5 standard errors
+
+
+def test_label_bounds_are_those_of_numpy():
+    found = label_bounds(identity_dann(), DATA)
+    classes = np.array([[1.0, -1.0], [0.5, 0.2]])
+    own, others = special.softmax(SOURCE @ classes, 1), special.softmax(TARGET @ classes, 1)
+    shares, mean = np.bincount(LABELS) / 60, others.mean(axis=0)
+    expected = {
+        "label/loss": -np.log(own[np.arange(60), LABELS]).mean(),
+        "label/accuracy": np.mean(own.argmax(1) == LABELS),
+        "label/prior_entropy": -np.sum(shares * np.log(shares)),
+        "label/log_classes": np.log(2),
+        "label/largest_share": shares.max(),
+        "source/largest_share": np.bincount(own.argmax(1)).max() / 60,
+        "target/largest_share": np.bincount(others.argmax(1)).max() / 50,
+        "target/mean_prediction": mean,
+        "target/prediction_entropy": -np.sum(mean * np.log(mean)),
+        "target/conditional_entropy": -np.mean(np.sum(others * np.log(others), axis=1)),
+    }
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=name)
+
+
+def test_what_cannot_be_measured_is_refused():
+    with pytest.raises(ValueError, match="at least 4 examples of each domain. Received: 3 of"):
+        fresh_probe(SOURCE[:3], TARGET)
+    with pytest.raises(ValueError, match=r"must be one of .* Received: probe='svm'"):
+        fresh_probe(SOURCE, TARGET, "svm")
+    with pytest.raises(ValueError, match="at least 2 examples of each domain"):
+        squared_mmd(SOURCE[:1], TARGET)
+    with pytest.raises(ValueError, match="must be above 0. Received: bandwidth=0"):
+        squared_mmd(SOURCE, TARGET, 0)
+    with pytest.raises(ValueError, match="at least 2 outputs. Received: 1"):
+        label_bounds(dann.DANN(linear(2, 2, "b"), label_head=linear(2, 1, "h")), DATA)
+    with pytest.raises(TypeError, match="Received: Functional"):
+        who_is_winning(linear(2, 2, "plain"), DATA)
+    with pytest.raises(ValueError, match="`batch_size` must be at least 1. Received: 0"):
+        who_is_winning(identity_dann(), DATA, batch_size=0)
+
+
+def test_half_precision_is_measured_too():
+    keras.config.set_dtype_policy("mixed_float16")
+    found = who_is_winning(identity_dann(), DATA)
+    logits = np.concatenate([x @ [0.8, -0.3] for x in (SOURCE, TARGET)])
+    assert found["domain/spread"] == pytest.approx(logits.std(), rel=1e-2)
