@@ -1,6 +1,8 @@
 """Measures speeds.
 
 python scripts/benchmark.py suite=input                training pairs from folders of JPEGs
+python scripts/benchmark.py suite=jacobian             Jacobians, beside a tape's own
+python scripts/benchmark.py suite=packed               binary layers and networks
 python scripts/benchmark.py input.image_size=64        other values
 """
 
@@ -10,7 +12,7 @@ os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 
 from dann import config  # noqa: E402
 
-SUITES = ("input",)
+SUITES = ("input", "jacobian", "packed")
 
 
 @config.command("benchmark")
@@ -20,10 +22,20 @@ def main(cfg):
     suite = config.instantiate(cfg[cfg.suite])
     yield
 
-    from dann.data.input_speed import speed_table
     from dann.training.hardware import hardware
 
     print(hardware())
+    if cfg.suite == "packed":
+        print(suite.report())
+        return
+    if cfg.suite == "jacobian":
+        from dann.autodiff.jacobian_speed import jacobian_table
+
+        print(jacobian_table(suite.measure()))
+        return
+
+    from dann.data.input_speed import speed_table
+
     print(f"{suite.images} photos, batches of {suite.batch_size} + {suite.batch_size}")
     print(speed_table(suite.measure()))
 

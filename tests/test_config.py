@@ -21,9 +21,16 @@ def composed(*overrides):
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_every_choice_composes_and_builds_what_it_names(choice):
-    weights = ["network.weights=null"] if choice == "network=keras_application" else []
-    cfg = composed(choice, *weights)
+def test_every_choice_composes_and_builds_what_it_names(choice, tmp_path):
+    needed = {
+        "network=keras_application": ["network.weights=null"],
+        "method=dirt_t": [f"method.teacher={tmp_path / 'classifier.keras'}"],
+    }
+    if choice == "method=dirt_t":
+        first = composed("method=source_only")
+        trained = config.build_model(first, first.method, (40, 40, 3), num_classes=4)
+        trained.classifier.save(tmp_path / "classifier.keras")
+    cfg = composed(choice, *needed.get(choice, []))
     assert isinstance(config.instantiate(cfg.optimizer), keras.optimizers.Optimizer)
     assert config.instantiate(cfg.schedule)(0) is not None
     for callback in config.instantiate(cfg.callbacks).values():

@@ -4,6 +4,7 @@ from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.cdan import CDAN
 from dann.adaptation.daln import DALN
 from dann.adaptation.dann import DANN
+from dann.adaptation.dirt_t import DIRTT
 from dann.adaptation.entropy import ConditionalEntropy
 from dann.adaptation.faster_heads import faster_heads
 from dann.adaptation.fdal import FDAL
@@ -23,6 +24,7 @@ __all__ = [
     "CDAN",
     "DALN",
     "DANN",
+    "DIRTT",
     "FDAL",
     "MADA",
     "MCC",

@@ -229,13 +229,18 @@ class AdversarialModel(keras.Model):
         for name, term in terms.items():
             if name in self.trackers:
                 self.trackers[name].update_state(term)
+        if self.reversal is not None:
+            self.trackers["strength"].update_state(self.reversal.strength)
+        return sum(terms.values()) + self.regularization(x, outputs)
+
+    def regularization(self, x, outputs) -> Any:
+        """Returns the sum of what the regularizers add, a scalar, and logs them."""
+        total = 0.0
         for regularizer in self.regularizers:
             loss = regularizer.loss(self, x, outputs)
             self.trackers[f"{regularizer.name}/loss"].update_state(loss)
-            terms[regularizer.name] = regularizer.weight * loss
-        if self.reversal is not None:
-            self.trackers["strength"].update_state(self.reversal.strength)
-        return sum(terms.values())
+            total += regularizer.weight * loss
+        return total
 
     def _accept_plain_training(self):
         raise ValueError(

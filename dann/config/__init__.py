@@ -5,6 +5,8 @@ from dann.config.building import build_domains, build_model, build_optimizer
 from dann.config.digests import digest_of_command, digest_of_run, settings_digest
 from dann.config.program import command
 from dann.config.ranking import Ranking
+from dann.config.runs import config_of_run
+from dann.config.search_space import scores_of_trials, search_space
 from dann.config.targets import ConfigError, instantiate
 
 __all__ = [
@@ -14,9 +16,12 @@ __all__ = [
     "build_model",
     "build_optimizer",
     "command",
+    "config_of_run",
     "digest_of_command",
     "digest_of_run",
     "instantiate",
     "schema",
+    "scores_of_trials",
+    "search_space",
     "settings_digest",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from dann.config.targets import instantiate
+from dann.config.teacher import start_from_teacher
 
 
 def build_domains(cfg: DictConfig) -> Any:
@@ -41,7 +42,7 @@ def build_model(
 
     Returns:
         A model. The method gets those parts of the network that its constructor names, made for
-        inputs of the length that it tells.
+        inputs of the length that it tells. One with a `teacher` starts from that.
     """
     # What has no target are values that parts and the optimizer refer to.
     nodes = {name: node for name, node in cfg.network.items() if isinstance(node, DictConfig)}
@@ -50,7 +51,11 @@ def build_model(
     features = backbone.output_shape[-1]
     # The baseline beside the method has none.
     regularizers = instantiate(cfg.regularizers).values() if method == cfg.method else ()
-    method = instantiate(method)
+    plain: Any = (
+        OmegaConf.to_container(method, resolve=True) if OmegaConf.is_config(method) else method
+    )
+    teacher = plain.get("teacher")
+    method = instantiate({key: value for key, value in plain.items() if key != "teacher"})
     length = method.func.adversary_inputs(features, num_classes, **method.keywords)
     parts = {
         "label_head": network.pop("label_head")(features, num_classes),
@@ -60,7 +65,8 @@ def build_model(
     named = inspect.signature(method.func).parameters
     parts = {name: part for name, part in parts.items() if name in named}
     parts["regularizers"] = list(regularizers)
-    return method(backbone, augmentation=instantiate(cfg.augmentation), **parts)
+    model = method(backbone, augmentation=instantiate(cfg.augmentation), **parts)
+    return model if teacher is None else start_from_teacher(model, teacher)
 
 
 def build_optimizer(cfg: DictConfig, model: Any) -> Any:
@@ -71,7 +77,10 @@ def build_optimizer(cfg: DictConfig, model: Any) -> Any:
         model: The model to compile with it.
     """
     from dann.adaptation.faster_heads import faster_heads
+    from dann.optimizers import PerVariable
 
     optimizer = instantiate(cfg.optimizer)
+    if isinstance(optimizer, PerVariable):
+        optimizer.build(model.trainable_variables)  # what its rules do not fit is told now
     head_rate = cfg.network.get("head_rate", 1.0)
     return optimizer if head_rate == 1 else faster_heads(model, optimizer, head_rate)

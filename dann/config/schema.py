@@ -87,6 +87,45 @@ class EvaluateConfig:
     paths: PathsConfig = MISSING
 
 
+@dataclasses.dataclass
+class DiagnoseConfig:
+    """Everything that `scripts/diagnose.py` takes."""
+
+    run: str = MISSING
+    diagnostics: list[str] | None = None
+    samples: int = 500
+    few: int = 32
+    seed: int = 0
+    paths: PathsConfig = MISSING
+
+
+@dataclasses.dataclass
+class OptimizeConfig:
+    """Everything that `scripts/optimize.py` takes."""
+
+    trials: int = MISSING
+    objective: str = MISSING
+    space: list[str] = MISSING
+    overrides: list[str] = MISSING
+    seed: int = 0
+    directory: str = MISSING
+    paths: PathsConfig = MISSING
+
+
+@dataclasses.dataclass
+class ExportConfig:
+    """Everything that `scripts/export.py` takes."""
+
+    run: str = MISSING
+    format: str = "packed"
+    examples: int = 1000
+    tolerance: float = 1e-3
+    paths: PathsConfig = MISSING
+
+
 ConfigStore.instance().store(name="train_schema", node=TrainConfig)
 ConfigStore.instance().store(name="evaluate_schema", node=EvaluateConfig)
+ConfigStore.instance().store(name="diagnose_schema", node=DiagnoseConfig)
 ConfigStore.instance().store(name="reproduce_schema", node=ReproduceConfig)
+ConfigStore.instance().store(name="optimize_schema", node=OptimizeConfig)
+ConfigStore.instance().store(name="export_schema", node=ExportConfig)

@@ -28,8 +28,8 @@ class Reproduction:
 
     Raises:
         PermissionError: If the results cannot be written.
-        ValueError: If `jobs` is below 1, or the results file is not one or holds results of the
-            same experiment and method with other settings.
+        ValueError: If `jobs` is below 1, there is nothing to run, or the results file is not one
+            or holds results of the same experiment and method with other settings.
     """
 
     def __init__(
@@ -41,6 +41,9 @@ class Reproduction:
     ):
         if settings.jobs < 1:
             raise ValueError(f"Argument `jobs` must be at least 1. Received: {settings.jobs}")
+        for name in ("experiments", "methods", "seeds"):
+            if not getattr(settings, name):
+                raise ValueError(f"Argument `{name}` must name at least one. Received: none")
         self.settings = settings
         self.script = script
         self.digest_of_run = digest_of_run

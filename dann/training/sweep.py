@@ -9,7 +9,12 @@ from typing import Any
 from matplotlib.figure import Figure
 
 
-def rank_sweep(directory: str | pathlib.Path, score: str, overrides: Mapping[str, Sequence[str]]):
+def rank_sweep(
+    directory: str | pathlib.Path,
+    score: str,
+    overrides: Mapping[str, Sequence[str]],
+    name: str = "sweep",
+) -> str | None:
     """Ranks the runs of a sweep by a label-free score and writes `sweep.csv` and `sweep.png`.
 
     The table has a line a run, the best first: `rank`, `run`, `overrides`, every label-free score
@@ -22,6 +27,7 @@ def rank_sweep(directory: str | pathlib.Path, score: str, overrides: Mapping[str
         directory: Folder of the sweep.
         score: The score to rank by, such as `"info_max"`.
         overrides: Command-line arguments of each run that was begun, by its folder in `directory`.
+        name: Of the two files, without the ending.
 
     Returns:
         The table as text, or `None` if no run is finished and has that score.
@@ -37,8 +43,8 @@ def rank_sweep(directory: str | pathlib.Path, score: str, overrides: Mapping[str
     others = [row for row in rows if key not in row]
     best = max(row["target/accuracy"] for row in ranked)
     regret = best - ranked[0]["target/accuracy"]
-    _write(ranked + others, directory / "sweep.csv")
-    _save_figure(ranked, key, directory / "sweep.png")
+    _write(ranked + others, directory / f"{name}.csv")
+    _save_figure(ranked, key, directory / f"{name}.png")
     return _as_text(ranked, others, key, regret)
 
 

@@ -1,12 +1,7 @@
 """`scripts/benchmark.py` as a user runs it."""
 
-import pathlib
-import subprocess
-import sys
-
 import pytest
 
-SCRIPT = pathlib.Path(__file__).parent.parent.parent / "scripts" / "benchmark.py"
 SMALL = [
     "input.images=40",
     "input.photo_size=[60,80]",
@@ -23,14 +18,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def run(folder, *arguments):
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], cwd=folder, capture_output=True, text=True
-    )
-
-
-def test_the_input_suite_ends_with_a_table_and_leaves_nothing(folder):
-    result = run(folder, "suite=input", *SMALL)
+def test_the_input_suite_ends_with_a_table_and_leaves_nothing(folder, run_here):
+    result = run_here("benchmark.py", ["suite=input", *SMALL], folder)
     assert (result.returncode, result.stderr) == (0, "")
     table = result.stdout.partition("40 photos, batches of 8 + 8\n")[2].splitlines()
     ways = ["dann, from the cache", "dann, decoding", "tf.data by hand", "the same, antialiased"]
@@ -43,17 +32,31 @@ def test_the_input_suite_ends_with_a_table_and_leaves_nothing(folder):
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
 
 
+def test_the_jacobian_suite_ends_with_a_line_for_every_way(folder, run_here):
+    small = ["batch_sizes=[2]", "rounds=1", "seconds=0", "k=3", "memory_budget=10000000"]
+    arguments = [*(f"jacobian.{value}" for value in small), "~jacobian.networks.cnn"]
+    result = run_here("benchmark.py", ["suite=jacobian", *arguments], folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = [line for line in result.stdout.splitlines() if line.startswith("mlp ")]
+    assert [line[20:50].strip() for line in lines] == [
+        "batch_jacobian",
+        "tape.batch_jacobian, pfor",
+        "tape.batch_jacobian, while",
+        "tape.jacobian",
+        "frobenius_norm",
+        "singular_values",
+        "tape.batch_jacobian and SVD",
+    ]
+    assert all(float(line[50:]) > 0 for line in lines)
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("suite=output", "error: suite must be one of input. Received: output\n"),
+        ("suite=output", "error: suite must be one of input, jacobian, packed. Received: output\n"),
         ("input.rounds=0", "`rounds`, `seconds` and `image_size` must be above 0"),
         ("input.photoz=3", "error: Could not override 'input.photoz'"),
     ],
 )
-def test_a_wrong_command_is_told_in_one_line(folder, argument, message):
-    result = run(folder, argument)
-    assert result.returncode == 1
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
+def test_a_wrong_command_is_told_in_one_line(folder, argument, message, run_here, check_refused):
+    check_refused(run_here("benchmark.py", [argument], folder), message)

@@ -2,15 +2,10 @@
 
 import csv
 import json
-import os
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-SCRIPT = pathlib.Path(__file__).parent.parent.parent / "scripts" / "train.py"
 SHORT = ["debug=fast", "compare=false", "callbacks=none", "hydra.run.dir=run"]
 CSV = ["data=csv", "data.source=a.csv", "data.target=b.csv", "network=tabular"]
 NPZ = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=time_series"]
@@ -28,22 +23,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-def run(arguments, folder):
-    """Runs the script in a process of its own."""
-    environment = {**os.environ, "DANN_CACHE_DIR": str(folder / "cache")}
-    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *SHORT, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-
-
 @pytest.mark.parametrize("arguments", [CSV, NPZ], ids=["csv", "npz"])
-def test_a_run_ends_with_a_summary(arguments, folder):
-    result = run(arguments, folder)
+def test_a_run_ends_with_a_summary(arguments, folder, run_here):
+    result = run_here("train.py", [*SHORT, *arguments], folder)
     assert result.returncode == 0, result.stderr
     assert "a → b" in result.stdout
     summary = json.loads((folder / "run/summary.json").read_text())
@@ -62,12 +44,9 @@ def test_a_run_ends_with_a_summary(arguments, folder):
         (NPZ[:2], "data.target must be given"),
     ],
 )
-def test_a_mistake_is_told_in_one_line_and_leaves_nothing(arguments, message, folder):
+def test_a_mistake_is_told_in_one_line_and_leaves_nothing(
+    arguments, message, folder, run_here, check_refused
+):
     before = sorted(folder.iterdir())
-    result = run(arguments, folder)
-    assert result.returncode == 1
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
+    check_refused(run_here("train.py", [*SHORT, *arguments], folder), message)
     assert sorted(folder.iterdir()) == before

@@ -1,10 +1,7 @@
 """`scripts/train.py` as a user runs it."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 import time
 
 import keras
@@ -13,33 +10,14 @@ import pytest
 
 from dann.data import digits_to_photos
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
-SCRIPT = ROOT / "scripts" / "train.py"
+CONF = pathlib.Path(__file__).parent.parent.parent / "conf"
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
-def run(arguments, folder, cache):
-    """Runs the script in a process of its own."""
-    environment = {**os.environ, "DANN_CACHE_DIR": str(cache)}
-    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory, cache):
+def finished(tmp_path_factory, run_apart):
     """A run of the default, cut short: its output and its directory."""
     folder = tmp_path_factory.mktemp("finished")
-    result = run(["debug=fast", "hydra.run.dir=run"], folder, cache)
+    result = run_apart("train.py", ["debug=fast", "hydra.run.dir=run"], folder)
     assert result.returncode == 0, result.stderr
     return result, folder / "run"
 
@@ -91,9 +69,9 @@ def test_summary_and_table_tell_the_accuracies_of_the_saved_classifier(finished,
     assert f"{summary['target/accuracy']:.1%}" in result.stdout
 
 
-def test_the_method_learns_the_same_without_a_comparison(finished, tmp_path, cache):
+def test_the_method_learns_the_same_without_a_comparison(finished, tmp_path, run_here):
     arguments = ["debug=fast", "compare=false", "hydra.run.dir=alone"]
-    assert run(arguments, tmp_path, cache).returncode == 0
+    assert run_here("train.py", arguments, tmp_path).returncode == 0
     alone = json.loads((tmp_path / "alone/summary.json").read_text())
     beside = json.loads((finished[1] / "summary.json").read_text())
     assert alone["target/accuracy"] == pytest.approx(beside["target/accuracy"])
@@ -101,11 +79,11 @@ def test_the_method_learns_the_same_without_a_comparison(finished, tmp_path, cac
 
 
 @pytest.mark.slow
-def test_a_sweep_over_the_oracle_and_a_method_with_every_option_of_the_data(tmp_path, cache):
+def test_a_sweep_over_the_oracle_and_a_method_with_every_option_of_the_data(tmp_path, run_here):
     options = ["target_labelled=2", "balanced=true", "augmentation=affine"]
     watched = ["trainer.oracle_curve=true", "callbacks=none", "hydra.sweep.dir=runs"]
     methods = ["-m", "debug=fast", "method=target_only,dann"]
-    result = run([*methods, *options, *watched], tmp_path, cache)
+    result = run_here("train.py", [*methods, *options, *watched], tmp_path)
     assert result.returncode == 0, result.stderr
     for number, name in enumerate(("TargetOnly", "DANN")):
         summary = json.loads((tmp_path / f"runs/{number}/summary.json").read_text())
@@ -115,9 +93,9 @@ def test_a_sweep_over_the_oracle_and_a_method_with_every_option_of_the_data(tmp_
 
 
 @pytest.mark.slow
-def test_a_sweep_runs_its_jobs_apart_and_survives_one_that_fails(tmp_path, cache):
+def test_a_sweep_runs_its_jobs_apart_and_survives_one_that_fails(tmp_path, run_apart):
     arguments = ["-m", "debug=fast", "compare=false", "callbacks=none", "schedule.high=0.1,-1,0.2"]
-    result = run(arguments, tmp_path, cache)
+    result = run_apart("train.py", arguments, tmp_path)
     assert result.returncode == 1
     summaries = sorted(tmp_path.glob("multirun/*/*/summary.json"))
     assert [path.parent.name for path in summaries] == ["0", "2"]
@@ -136,19 +114,22 @@ WRONG = {
 
 
 @pytest.mark.parametrize("argument", WRONG)
-def test_a_wrong_command_is_told_in_one_line_within_two_seconds(argument, tmp_path, cache):
+def test_a_wrong_command_is_told_in_one_line_within_two_seconds(
+    argument, tmp_path, run_apart, check_refused
+):
     started = time.perf_counter()
-    result = run(argument.split(), tmp_path, cache)
+    result = run_apart("train.py", argument.split(), tmp_path)
     assert time.perf_counter() - started < 2
-    _check_refused(result, WRONG[argument], tmp_path)
+    check_refused(result, WRONG[argument])
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_help_answers_within_two_seconds_and_shows_every_group(tmp_path, cache):
+def test_help_answers_within_two_seconds_and_shows_every_group(tmp_path, run_apart):
     started = time.perf_counter()
-    result = run(["--help"], tmp_path, cache)
+    result = run_apart("train.py", ["--help"], tmp_path)
     assert time.perf_counter() - started < 2
     assert result.returncode == 0
-    for group in sorted(path.name for path in (ROOT / "conf").iterdir() if path.is_dir()):
+    for group in sorted(path.name for path in CONF.iterdir() if path.is_dir()):
         assert f"{group}: " in result.stdout
 
 
@@ -165,22 +146,16 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("command", IMPOSSIBLE)
-def test_a_setting_that_cannot_be_is_told_in_one_line_and_leaves_nothing(command, tmp_path, cache):
-    _check_refused(run(command.split(), tmp_path, cache), IMPOSSIBLE[command], tmp_path)
+def test_a_setting_that_cannot_be_is_told_in_one_line_and_leaves_nothing(
+    command, tmp_path, run_here, check_refused
+):
+    check_refused(run_here("train.py", command.split(), tmp_path), IMPOSSIBLE[command])
+    assert list(tmp_path.iterdir()) == []
 
 
-def _check_refused(result, message, folder):
-    assert result.returncode == 1
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
-    assert list(folder.iterdir()) == []
-
-
-def test_an_error_removes_nothing_from_a_directory_that_was_there(tmp_path, cache):
+def test_an_error_removes_nothing_from_a_directory_that_was_there(tmp_path, run_here):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/notes.txt").write_text("mine")
-    result = run(["schedule.high=-1", "hydra.run.dir=run"], tmp_path, cache)
+    result = run_here("train.py", ["schedule.high=-1", "hydra.run.dir=run"], tmp_path)
     assert result.returncode == 1
     assert (tmp_path / "run/notes.txt").read_text() == "mine"

@@ -1,12 +1,9 @@
 """`scripts/train.py` on folders of images, some of which are broken."""
 
 import json
-import os
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -55,48 +52,44 @@ DATA = ["data=image_folder", "data.root=data", "data.source=plain", "data.target
 SMALL = ["data.image_size=16", "trainer.steps=6", "trainer.steps_per_epoch=3", "compare=false"]
 
 
-def run(folder, *arguments):
-    environment = {**os.environ, "DANN_CACHE_DIR": str(folder / "cache")}
-    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-    arguments = [*arguments, "network=cnn", *SMALL, "trainer.batch_size=16", "hydra.run.dir=run"]
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+@pytest.fixture
+def run(folder, run_here):
+    def train(*arguments):
+        short = ["network=cnn", *SMALL, "trainer.batch_size=16", "hydra.run.dir=run"]
+        return run_here("train.py", [*arguments, *short], folder)
+
+    return train
 
 
-def check_refused(result, folder, *messages):
-    assert result.returncode == 1
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    for message in messages:
-        assert message in result.stderr
-    assert not (folder / "run").exists()
+@pytest.fixture
+def refused(folder, check_refused):
+    def check(result, *messages):
+        check_refused(result, *messages)
+        assert not (folder / "run").exists()
+
+    return check
 
 
-def test_a_value_that_is_not_given_is_named(folder):
-    result = run(folder, *DATA[:3])
-    check_refused(result, folder)
+def test_a_value_that_is_not_given_is_named(run, refused):
+    result = run(*DATA[:3])
+    refused(result)
     assert re.search(r"\btarget\b", result.stderr)
 
 
-def test_a_class_that_the_target_lacks_is_named(folder):
-    check_refused(run(folder, *DATA), folder, "1 missing in negative: stripes")
+def test_a_class_that_the_target_lacks_is_named(run, refused):
+    refused(run(*DATA), "1 missing in negative: stripes")
 
 
-def test_broken_images_are_counted_and_named(folder):
+def test_broken_images_are_counted_and_named(run, refused):
     names = "negative/cross/7.jpg, negative/square/11.jpg"
-    result = run(folder, *DATA, "data.classes=source")
-    check_refused(result, folder, "2 of 156 images of negative", names, "on_error='skip'")
+    result = run(*DATA, "data.classes=source")
+    refused(result, "2 of 156 images of negative", names, "on_error='skip'")
 
 
-@pytest.mark.parametrize("cache", ["true", "false"])
-def test_without_them_it_trains(folder, cache):
-    arguments = ["data.classes=source", "data.on_error=skip", f"data.cache={cache}"]
-    result = run(folder, *DATA, *arguments)
+@pytest.mark.parametrize("cached", ["true", "false"])
+def test_without_them_it_trains(folder, run, cached):
+    arguments = ["data.classes=source", "data.on_error=skip", f"data.cache={cached}"]
+    result = run(*DATA, *arguments)
     assert (result.returncode, result.stderr) == (0, "")
     assert "Skipped 2 of 156 images of negative, unreadable: negative/cross/7.jpg" in result.stdout
     summary = json.loads((folder / "run/summary.json").read_text())

@@ -1,35 +1,18 @@
 """`scripts/train.py -m` and `scripts/evaluate.py` as a user runs them."""
 
 import csv
-import os
-import pathlib
-import subprocess
-import sys
 
 import pytest
 
-SCRIPTS = pathlib.Path(__file__).parent.parent.parent / "scripts"
 SHORT = ["debug=fast", "compare=false", "trainer.oracle_curve=true"]
 
 
-def run(script, arguments, folder):
-    """Runs a script in a process of its own."""
-    environment = {**os.environ, "DANN_CACHE_DIR": str(folder / "cache")}
-    return subprocess.run(
-        [sys.executable, str(SCRIPTS / script), *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-
-
 @pytest.fixture(scope="module")
-def sweep(tmp_path_factory):
+def sweep(tmp_path_factory, run_here):
     """Two seeds, and each of them with a method whose training breaks off."""
     folder = tmp_path_factory.mktemp("sweep")
     jobs = ["-m", "seed=0,1", "trainer.batch_size=32,100000", "hydra.sweep.dir=sweep"]
-    return run("train.py", [*jobs, *SHORT], folder), folder
+    return run_here("train.py", [*jobs, *SHORT], folder), folder
 
 
 def test_a_sweep_is_ranked_by_a_score_beside_the_oracle(sweep):
@@ -51,9 +34,9 @@ def test_jobs_that_fail_are_told_and_do_not_lose_the_others(sweep):
     assert len(list(folder.glob("sweep/*/summary.json"))) == 2
 
 
-def test_every_score_of_a_run_is_listed_with_its_regret(sweep):
+def test_every_score_of_a_run_is_listed_with_its_regret(sweep, run_here):
     folder = sweep[1]
-    result = run("evaluate.py", ["run=sweep/0"], folder)
+    result = run_here("evaluate.py", ["run=sweep/0"], folder)
     assert result.returncode == 0, result.stderr
     names = [line.split()[0] for line in result.stdout.splitlines()]
     assert set(names) == {
@@ -67,9 +50,6 @@ def test_every_score_of_a_run_is_listed_with_its_regret(sweep):
     }
 
 
-def test_a_folder_that_is_no_run_is_one_error_line(tmp_path):
-    result = run("evaluate.py", ["run=nothing"], tmp_path)
-    assert result.returncode == 1
-    lines = [line for line in result.stderr.splitlines() if line.startswith("error:")]
-    assert len(lines) == 1
-    assert "Received: no nothing/metrics.csv" in lines[0]
+def test_a_folder_that_is_no_run_is_one_error_line(tmp_path, run_here, check_refused):
+    result = run_here("evaluate.py", ["run=nothing"], tmp_path)
+    check_refused(result, "Received: no nothing/metrics.csv")

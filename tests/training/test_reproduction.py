@@ -131,6 +131,12 @@ def test_at_least_one_job_runs(reproduce):
         reproduce(jobs=0)
 
 
+@pytest.mark.parametrize("name", ["experiments", "methods", "seeds"])
+def test_nothing_to_run_is_refused(reproduce, name):
+    with pytest.raises(ValueError, match=f"`{name}` must name at least one. Received: none"):
+        reproduce(**{name: []})
+
+
 def test_the_results_file_is_not_overwritten_where_it_is_something_else(reproduce, tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/results.csv").write_text(json.dumps({"mine": 1}))

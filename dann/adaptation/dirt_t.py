@@ -1,0 +1,256 @@
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.entropy import ConditionalEntropy
+from dann.adaptation.pairs import is_pair
+from dann.adaptation.ranges import check_range
+from dann.adaptation.virtual_adversarial import VirtualAdversarial
+
+
+@keras.saving.register_keras_serializable("dann")
+class DIRTT(AdversarialModel):
+    """Decision-boundary iterative refinement training with a teacher: a second stage.
+
+    A classifier that another method has trained goes on alone on the target: its boundary moves out
+    of where the target's examples are dense, in short steps, each near what the teacher, the
+    classifier of some steps ago, says. No label and no source example is learnt from.
+
+    With probabilities `p` of the classifier and `q` of the teacher, one step descends
+
+    - `teacher_weight * K + target_weight * (H + V)`, where
+    - `K = mean_t KL(q(x_t) || p(x_t))`
+    - `H = mean_t H(p(x_t))`, the conditional entropy
+    - `V`: virtual adversarial training of `radius`; see `VirtualAdversarial`
+
+    At the first training step, and at every `refresh_steps`-th after it, the teacher becomes the
+    classifier as it is then. In between it is a constant, with its moving statistics and without
+    dropout. It and the count of steps are weights of the model and are saved with it. The authors'
+    code takes a moving average of the classifier for the new teacher.
+
+    `from_model` makes one of what the first stage has trained. It is the user's to train one: what
+    has random weights is refined to be certain of anything.
+
+    `fit` takes target inputs alone, `fit(images)`, or pairs as for every method. The source of a
+    pair is only watched: `label/loss` and `accuracy` in the logs tell, in inference mode, what the
+    classifier has come to there, and `loss` does not hold them. The logs also hold `teacher/loss`,
+    `entropy/loss` and `vat/loss`, each before it is weighed.
+
+    Args:
+        backbone: Functional model from inputs to features `(batch, num_features)`.
+        num_classes: Number of classes. Needed where `label_head` is not given.
+        label_head: Functional model from features to logits. Defaults to
+            `dann.networks.label_head`.
+        radius: Length of the perturbation in the units of the inputs, above 0; must be given.
+        target_weight: Factor of `H` and of `V`, at least 0. Defaults to `0.01`.
+        teacher_weight: Factor of `K`, at least 0. Defaults to `0.01`.
+        refresh_steps: Training steps from one teacher to the next, at least 1. Defaults to `500`;
+            the authors have 5,000 for MNIST to SVHN.
+        seed: Seed of the virtual adversarial directions. Defaults to a random one.
+        augmentation: Layers by domain; see `AdversarialModel`. The teacher sees what the classifier
+            sees.
+        regularizers: Losses that join, besides those of the method; see `AdversarialModel`.
+
+    Raises:
+        TypeError: If `radius` is not given.
+        ValueError: If the parts do not fit each other, or a number is out of its range.
+
+    Example:
+
+    >>> import dann
+    >>> first = dann.DANN(dann.networks.mlp_backbone((2,)), num_classes=3)
+    >>> second = dann.DIRTT.from_model(first, radius=0.5)
+    >>> second.compile("adam", metrics=["accuracy"])
+
+    Reference:
+        - [Shu et al., 2018](https://arxiv.org/abs/1802.08735), section 5.
+    """
+
+    classifies_target = True
+
+    def __init__(
+        self,
+        backbone,
+        num_classes=None,
+        label_head=None,
+        radius=None,
+        target_weight=0.01,
+        teacher_weight=0.01,
+        refresh_steps=500,
+        seed=None,
+        regularizers=(),
+        **kwargs,
+    ):
+        self.target_weight = check_range("target_weight", target_weight)
+        own = [
+            ConditionalEntropy(target_weight),
+            VirtualAdversarial(target_weight, radius, seed=seed),
+        ]
+        super().__init__(
+            backbone,
+            num_classes,
+            label_head,
+            strength=None,
+            regularizers=[*own, *regularizers],
+            **kwargs,
+        )
+        self.radius, self.seed = radius, seed
+        self.teacher_weight = check_range("teacher_weight", teacher_weight)
+        if (
+            isinstance(refresh_steps, bool)
+            or not isinstance(refresh_steps, int)
+            or refresh_steps < 1
+        ):
+            raise ValueError(
+                "Argument `refresh_steps` must be an integer of at least 1. "
+                f"Received: refresh_steps={refresh_steps!r}"
+            )
+        self.refresh_steps = refresh_steps
+        self.teacher = _copy(self.classifier)
+        self.teacher.name = "teacher"
+        self.teacher.trainable = False
+        self.step = self.add_weight(
+            name="step",
+            shape=(),
+            dtype="int",
+            initializer="zeros",
+            trainable=False,
+            aggregation="only_first_replica",
+        )
+        self.track("teacher/loss")
+
+    @classmethod
+    def from_model(cls, model: AdversarialModel, **kwargs: Any) -> "DIRTT":
+        """Returns the second stage of a trained model, which itself stays as it is.
+
+        Args:
+            model: The trained model of the first stage.
+            **kwargs: Arguments of the constructor, without the parts of the network.
+
+        Raises:
+            TypeError: If it is no `AdversarialModel`.
+        """
+        if not isinstance(model, AdversarialModel):
+            raise TypeError(
+                "Argument `model` must be an `AdversarialModel`; its `classifier` alone goes to "
+                f"`start_from` of a `DIRTT` of the same network. Received: {type(model).__name__}"
+            )
+        return cls(_copy(model.backbone), label_head=_copy(model.label_head), **kwargs)
+
+    def start_from(self, model: keras.Model) -> "DIRTT":
+        """Takes over the weights of a trained model of the same network; returns itself.
+
+        Args:
+            model: A trained `AdversarialModel`, or the `classifier` of one.
+
+        Raises:
+            ValueError: If its inputs, classes or weights are of other shapes.
+        """
+        trained = model.classifier if isinstance(model, AdversarialModel) else model
+        for what in ("input_shape", "output_shape"):
+            mine, other = getattr(self.classifier, what), getattr(trained, what)
+            if mine != other:
+                raise ValueError(
+                    f"The trained model must have the {what.replace('_', ' ')} {mine} of the "
+                    f"network that goes on from it. Received: {other}"
+                )
+        shapes = [[tuple(w.shape) for w in one.weights] for one in (self.classifier, trained)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                "The trained model must be of the network that goes on from it, with weights of "
+                f"the shapes {shapes[0]}. Received: {shapes[1]}"
+            )
+        for network in (self.classifier, self.teacher):
+            network.set_weights(trained.get_weights())
+        self.step.assign(0)
+        return self
+
+    def call(self, inputs, training=False):
+        pair = inputs
+        if not is_pair(inputs):
+            if not training:
+                return self.classifier(inputs, training=False)
+            pair = {"target": inputs}
+        if "target_labelled" in pair:
+            raise ValueError(
+                "`DIRTT` learns from no labels; give those of the target to the first stage. "
+                "Received: a labelled target"
+            )
+        if training:
+            self._refresh()
+        pair = self.augment(pair, training)
+        outputs = {
+            "target/logits": self.classifier(pair["target"], training=training),
+            "teacher/logits": self.teacher(pair["target"], training=False),
+        }
+        if "source" in pair:
+            watched = self.classifier(pair["source"], training=False)
+            outputs["label"] = ops.stop_gradient(watched)
+        return outputs
+
+    def _refresh(self):
+        """Lets the teacher become the classifier where it is time, and counts the step."""
+        due = ops.equal(self.step.value % self.refresh_steps, 0)
+        for old, new in zip(self.teacher.weights, self.classifier.weights, strict=True):
+            old.assign(ops.where(due, new.value, old.value))
+        self.step.assign_add(1)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if isinstance(y_pred, dict) and not is_pair(x):
+            if y is not None:
+                raise ValueError(
+                    "`DIRTT` learns from no labels: train on `fit(images)`, or on pairs, whose "
+                    "source is watched. Received: inputs of one domain with labels"
+                )
+            x = {"target": x}
+        return super().compute_loss(x, y, y_pred, sample_weight, training=training)
+
+    def total_loss(self, x, y, outputs, sample_weight=None, training=True):
+        if "label" in outputs:
+            watched = self.label_loss(x, y, outputs, sample_weight, training)
+            self.trackers["label/loss"].update_state(watched)
+        log_p, log_q = (
+            ops.log_softmax(ops.cast(outputs[f"{name}/logits"], "float32"))
+            for name in ("target", "teacher")
+        )
+        divergence = ops.mean(ops.sum(ops.exp(log_q) * (log_q - log_p), axis=-1))
+        self.trackers["teacher/loss"].update_state(divergence)
+        loss = self.teacher_weight * divergence + self.regularization(x, outputs)
+        for term in self.losses:  # Keras' own, such as weight decay
+            loss = loss + ops.sum(term)
+        return loss
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        if isinstance(y_pred, dict) and not is_pair(x):
+            # Nothing that compares with labels.
+            known = {"loss", *self.trackers} - {"label/loss"}
+            return {metric.name: metric.result() for metric in self.metrics if metric.name in known}
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def get_metrics_result(self):
+        # Without labels the compiled metrics are never built, and Keras asks them all the same.
+        if all(getattr(metric, "built", True) for metric in self.metrics):
+            return super().get_metrics_result()
+        return {}
+
+    def get_config(self):
+        config = super().get_config()
+        others = self.regularizers[2:]  # the first two are the method's
+        return {
+            **config,
+            "regularizers": keras.saving.serialize_keras_object(others),
+            "radius": self.radius,
+            "target_weight": self.target_weight,
+            "teacher_weight": self.teacher_weight,
+            "refresh_steps": self.refresh_steps,
+            "seed": self.seed,
+        }
+
+
+def _copy(network):
+    """A network of the same layers, with weights of its own that have the same values."""
+    copy = keras.models.clone_model(network)
+    copy.set_weights(network.get_weights())
+    return copy

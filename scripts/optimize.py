@@ -1,0 +1,44 @@
+"""Searches for settings by a score that needs no target labels, with Optuna.
+
+python scripts/optimize.py trials=20
+python scripts/optimize.py 'space=["schedule.high=interval(.1,1)","method=dann,cdan"]'
+python scripts/optimize.py objective=snd 'overrides=["experiment=mnist_to_usps"]' directory=usps
+
+Needs `pip install -e ".[optuna]"`. The same command goes on where it was stopped.
+"""
+
+import importlib.util
+import os
+import pathlib
+import sys
+
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
+
+from dann import config  # noqa: E402
+
+TRAIN = pathlib.Path(__file__).with_name("train.py")
+
+
+@config.command("optimize")
+def main(cfg):
+    if importlib.util.find_spec("optuna") is None:
+        raise config.ConfigError("The search needs Optuna: pip install 'dann[optuna]'")
+    from dann.training.study import Study
+
+    space = config.search_space(cfg.space)
+    scores = config.scores_of_trials(cfg.overrides, space)
+    study = Study(cfg, space, TRAIN, scores)
+    yield
+
+    try:
+        table = study.run()
+    except KeyboardInterrupt:
+        print("\nInterrupted: the same command goes on where this stopped", file=sys.stderr)
+        sys.exit(130)
+    if table is None:
+        sys.exit("error: no trial came to a score, as their logs tell")
+    print(f"{table}\nWritten to {study.directory / 'optimize.csv'}")
+
+
+if __name__ == "__main__":
+    main()

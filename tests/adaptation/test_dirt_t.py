@@ -1,0 +1,284 @@
+"""DIRT-T's loss, gradients and teacher, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from nearer_classes import nearer_classes, source_only_accuracies
+from one_step import (
+    LABELS,
+    MODES,
+    PAIR,
+    SOURCE,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear_parts,
+    softmax,
+    step,
+    weights_of,
+    with_random_weights,
+)
+from shifted_classes import SEEDS, linear_backbone
+
+from dann.adaptation import DANN, DIRTT, SourceOnly
+from dann.adaptation.noise import Noise
+from dann.networks import label_head, mlp_backbone
+
+RADIUS, TEACHER_WEIGHT = 0.8, 0.6
+RNG = np.random.default_rng(7)
+TEACHER = [RNG.normal(size=(3, 4)), RNG.normal(size=(4, 3))]
+DIRECTION = RNG.normal(size=TARGET.shape).astype("float32")
+
+
+def linear_dirt_t(**kwargs):
+    """f = x A, c = f B; the teacher has the weights `TEACHER` and is not refreshed."""
+    model = with_random_weights(DIRTT(**linear_parts(), radius=RADIUS, **kwargs))
+    model.teacher.set_weights(TEACHER)
+    model.step.assign(1)
+    return model
+
+
+def divergence(p, q):
+    return np.mean(np.sum(p * np.log(p / q), axis=1))
+
+
+def worst(w):
+    """The perturbation; dKL(p || softmax(z))/dz = softmax(z) - p, and z = (x + r) W."""
+    probe = 0.01 * RADIUS * DIRECTION / np.linalg.norm(DIRECTION, axis=1, keepdims=True)
+    slope = (softmax((TARGET + probe) @ w) - softmax(TARGET @ w)) @ w.T
+    return RADIUS * slope / np.linalg.norm(slope, axis=1, keepdims=True)
+
+
+def terms_at(a, b):
+    """Each term as a function of the weights, with what is a constant to the gradient fixed."""
+    perturbed, clean = TARGET + worst(a @ b), softmax(TARGET @ a @ b)
+    teacher = softmax(TARGET @ TEACHER[0] @ TEACHER[1])
+
+    def entropy(a, b):
+        p = softmax(TARGET @ a @ b)
+        return -np.mean(np.sum(p * np.log(p), axis=1))
+
+    return {
+        "teacher": lambda a, b: divergence(teacher, softmax(TARGET @ a @ b)),
+        "entropy": entropy,
+        "vat": lambda a, b: divergence(clean, softmax(perturbed @ a @ b)),
+    }
+
+
+# Single precision rounds the slope at VAT's probe, of a hundredth of the radius, to 1e-4.
+@pytest.mark.parametrize(
+    ("target_weight", "tolerance"), [(1.7, {"rtol": 2e-3, "atol": 1e-4}), (0.0, {"rtol": 1e-4})]
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode, target_weight, tolerance, monkeypatch):
+    # XLA draws other numbers from the same seed.
+    monkeypatch.setattr(Noise, "normal", lambda self, shape: DIRECTION)
+    model = linear_dirt_t(target_weight=target_weight, teacher_weight=TEACHER_WEIGHT)
+    a, b = weights_of(model)
+    terms = terms_at(a, b)
+    weights = {"teacher": TEACHER_WEIGHT, "entropy": target_weight, "vat": target_weight}
+
+    def total(a, b):
+        return sum(weight * terms[name](a, b) for name, weight in weights.items())
+
+    value, gradients = total(a, b), central_differences(total, [a, b])
+    watched = cross_entropy(SOURCE @ a @ b, LABELS)
+    logs, slopes = step(model, mode)
+    for name, term in terms.items():
+        assert logs[f"{name}/loss"] == pytest.approx(term(a, b), rel=1e-3)
+    assert logs["loss"] == pytest.approx(value, rel=1e-3)
+    assert logs["label/loss"] == pytest.approx(watched, rel=1e-5)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, **{"atol": 1e-6, **tolerance})
+
+
+def deep_dirt_t(**kwargs):
+    """With batch normalization, whose statistics are weights too."""
+    entry = keras.Input((3,))
+    hidden = keras.layers.BatchNormalization()(keras.layers.Dense(5, activation="tanh")(entry))
+    keras.utils.set_random_seed(1)
+    backbone = keras.Model(entry, hidden)
+    arguments = {"radius": RADIUS, "seed": 1, "teacher_weight": 1.0, "target_weight": 1.0}
+    head = label_head(5, 3, hidden_units=())
+    return with_random_weights(DIRTT(backbone, label_head=head, **{**arguments, **kwargs}))
+
+
+def fit(model, x, steps=1, y=None, **kwargs):
+    """Trains `steps` steps on the same batch."""
+    model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], **kwargs)
+    batches = ((x,) if y is None else (x, y) for _ in range(steps))
+    return model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0).history
+
+
+@pytest.mark.parametrize("mode", ["eager", "several steps at once"])
+def test_the_teacher_is_the_classifier_of_the_latest_interval(mode, monkeypatch):
+    """Three steps at an interval of two: that before the third."""
+    # XLA draws other numbers from the same seed.
+    monkeypatch.setattr(Noise, "normal", lambda self, shape: DIRECTION)
+    before, after = deep_dirt_t(refresh_steps=2), deep_dirt_t(refresh_steps=2)
+    fit(before, TARGET, 2, run_eagerly=True)
+    together = {"steps_per_execution": 3, "jit_compile": True}
+    fit(after, TARGET, 3, **({"run_eagerly": True} if mode == "eager" else together))
+    assert int(after.step) == 3
+    for new, old in zip(after.teacher.weights, before.classifier.weights, strict=True):
+        np.testing.assert_allclose(new, old, rtol=1e-3, atol=2e-5)
+    # After two steps it was that before the first still.
+    moved = [
+        np.abs(np.array(one) - np.array(other)).max()
+        for one, other in zip(before.teacher.weights, after.teacher.weights, strict=True)
+    ]
+    assert min(moved) > 1e-4
+
+
+def test_in_the_first_step_the_teacher_is_what_the_model_starts_from():
+    model = deep_dirt_t()
+    start = model.classifier.get_weights()
+    fit(model, TARGET, run_eagerly=True)
+    for old, new in zip(start, model.teacher.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_the_teacher_is_a_constant_in_inference_mode():
+    model = deep_dirt_t(refresh_steps=100)
+    fit(model, TARGET, 3, run_eagerly=True)
+    assert not set(map(id, model.teacher.weights)) & set(map(id, model.trainable_variables))
+    expected = np.array(model.teacher(TARGET, training=False))
+    outputs = model(TARGET, training=True)
+    np.testing.assert_allclose(outputs["teacher/logits"], expected, rtol=1e-6)
+    assert np.abs(np.array(outputs["target/logits"]) - expected).max() > 0.01
+
+
+@pytest.mark.parametrize("augmentation", [None, {"target": keras.layers.Rescaling(2.0)}])
+def test_it_learns_from_the_target_alone(augmentation):
+    """Inputs of one domain, a pair, and a pair with another source and other labels."""
+    fits = [
+        (TARGET, None),
+        (PAIR, LABELS),
+        ({"source": 3 * SOURCE, "target": TARGET}, (LABELS + 1) % 3),
+        (2 * TARGET, None),
+    ]
+    weights, histories = [], []
+    for x, y in fits:
+        model = deep_dirt_t(augmentation=augmentation)
+        histories.append(fit(model, x, 2, y, run_eagerly=True))
+        weights.append([np.array(weight) for weight in model.classifier.weights])
+    for first, *others, changed in zip(*weights, strict=True):
+        for other in others:
+            np.testing.assert_allclose(first, other, rtol=1e-5, atol=1e-7)
+        assert np.abs(first - changed).max() > 0
+    logged = {"loss", "teacher/loss", "entropy/loss", "vat/loss"}
+    assert set(histories[0]) == logged
+    assert set(histories[1]) == {*logged, "label/loss", "accuracy"}
+    assert histories[1]["loss"] == pytest.approx(histories[0]["loss"], rel=1e-5)
+
+
+def test_weight_decay_of_the_classifier_stays_and_counts_once():
+    decayed = keras.layers.Dense(4, use_bias=False, kernel_regularizer=keras.regularizers.L2(0.5))
+    entry = keras.Input((3,))
+    model = DIRTT(keras.Model(entry, decayed(entry)), num_classes=3, radius=1.0, target_weight=0.0)
+    decay = 0.5 * float(np.sum(np.square(decayed.get_weights()[0])))
+    assert fit(model, TARGET, run_eagerly=True)["loss"] == pytest.approx([decay], rel=1e-5)
+
+
+def test_the_second_stage_begins_with_what_the_first_has_learnt_and_leaves_it_alone():
+    first = DANN(mlp_backbone((3,), hidden_units=(6,)), label_head=label_head(6, 3))
+    kept = first.get_weights()
+    second = DIRTT.from_model(first, radius=RADIUS, refresh_steps=7)
+    np.testing.assert_array_equal(second.classifier(TARGET), first.classifier(TARGET))
+    fit(second, TARGET, 2, run_eagerly=True)
+    assert np.abs(np.array(second(TARGET)) - np.array(first(TARGET))).max() > 0
+    for old, new in zip(kept, first.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert second.refresh_steps == 7
+
+
+def test_it_starts_from_a_classifier_in_a_file(tmp_path):
+    first = DANN(mlp_backbone((3,), hidden_units=(6,)), num_classes=3)
+    first.classifier.save(tmp_path / "classifier.keras")
+    second = DIRTT(mlp_backbone((3,), hidden_units=(6,)), num_classes=3, radius=RADIUS)
+    second.start_from(keras.models.load_model(tmp_path / "classifier.keras"))
+    for network in (second.classifier, second.teacher):
+        np.testing.assert_array_equal(network(TARGET), first(TARGET))
+
+
+def test_the_teacher_and_the_count_of_steps_come_back_from_a_file(tmp_path):
+    model = deep_dirt_t(refresh_steps=2, regularizers=[])
+    fit(model, TARGET, 4)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert (int(again.step), again.refresh_steps, again.radius, again.seed) == (4, 2, RADIUS, 1)
+    assert (again.teacher_weight, again.target_weight) == (1.0, 1.0)
+    for old, new in zip(model.teacher.weights, again.teacher.weights, strict=True):
+        np.testing.assert_array_equal(old, new)
+    for one in (model, again):
+        fit(one, TARGET, 1)
+    for old, new in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_allclose(old, new, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "message"),
+    [
+        (lambda: DIRTT(**linear_parts()), TypeError, "`radius` must be .*Received: radius=None"),
+        (lambda: linear_dirt_t(refresh_steps=0), ValueError, "at least 1. Received: refresh_st"),
+        (lambda: linear_dirt_t(teacher_weight=-1), ValueError, "Received: teacher_weight=-1"),
+        (lambda: linear_dirt_t(task_radius=0.1), ValueError, "`DIRTT` has none"),
+        (
+            lambda: fit(linear_dirt_t(), TARGET, y=LABELS, run_eagerly=True),
+            ValueError,
+            "learns from no labels.*inputs of one domain with labels",
+        ),
+        (
+            lambda: linear_dirt_t()({**PAIR, "target_labelled": TARGET}, training=True),
+            ValueError,
+            "learns from no labels.*Received: a labelled target",
+        ),
+        (
+            lambda: DIRTT.from_model(linear_parts()["backbone"], radius=1.0),
+            TypeError,
+            "must be an `AdversarialModel`.*Received: Functional",
+        ),
+        (
+            lambda: linear_dirt_t().start_from(SourceOnly(mlp_backbone((2,)), num_classes=3)),
+            ValueError,
+            r"input shape \(None, 3\) of the network .*Received: \(None, 2\)",
+        ),
+        (
+            lambda: linear_dirt_t().start_from(SourceOnly(mlp_backbone((3,)), num_classes=4)),
+            ValueError,
+            r"output shape \(None, 3\) of the network .*Received: \(None, 4\)",
+        ),
+        (
+            lambda: linear_dirt_t().start_from(SourceOnly(mlp_backbone((3,)), num_classes=3)),
+            ValueError,
+            r"weights of the shapes \[\(3, 4\), \(4, 3\)\]. Received: ",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(use, error, message):
+    with pytest.raises(error, match=message):
+        use()
+
+
+def test_it_adapts_where_the_first_stage_leaves_errors():
+    """The first stage is the best source classifier; its boundary runs through a target class."""
+    head = label_head(2, 2, hidden_units=())
+    model = DIRTT(linear_backbone(), label_head=head, radius=0.6, refresh_steps=50, seed=0)
+    optimizer = keras.optimizers.Adam(0.01)
+    model.compile(optimizer, steps_per_execution=20)
+    rate = np.array(optimizer.learning_rate)
+    # The log odds of two normal classes at -1 and 1 of deviation .3: 2 x / .09.
+    slopes = np.array([[-1.0, 1.0], [0.0, 0.0]]) / 0.09
+    accuracies = []
+    for seed in SEEDS:
+        for variable in optimizer.variables:
+            variable.assign(np.zeros_like(variable))
+        optimizer.learning_rate = rate
+        model.classifier.set_weights([np.eye(2), slopes, np.zeros(2)])
+        model.step.assign(0)
+        target, labels = nearer_classes(seed)[2:]
+        chosen = np.random.default_rng(seed).integers(len(target), size=100 * 64)
+        model.fit(target[chosen], batch_size=64, shuffle=False, verbose=0)
+        logits = keras.ops.convert_to_numpy(model(target))
+        accuracies.append(np.mean(np.argmax(logits, axis=1) == labels))
+    assert np.mean(accuracies) > source_only_accuracies().mean() + 0.14, accuracies

@@ -1,0 +1,87 @@
+"""Two ways to run a script: in a process of its own, as a user does, and in this one, sooner."""
+
+import contextlib
+import dataclasses
+import io
+import os
+import pathlib
+import runpy
+import subprocess
+import sys
+from unittest import mock
+
+import pytest
+
+SCRIPTS = pathlib.Path(__file__).parent.parent.parent / "scripts"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """What a script that has ended leaves to read."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    """A folder for prepared data that the tests of the scripts share."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def run_apart(cache):
+    """Runs a script in a process of its own, with the environment of a user's shell."""
+
+    def run(script, arguments, folder):
+        environment = {**os.environ, "DANN_CACHE_DIR": str(cache)}
+        environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+        result = subprocess.run(
+            [sys.executable, str(SCRIPTS / script), *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        return Finished(result.returncode, result.stdout, result.stderr)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def run_here(cache):
+    """Runs a script in this process, which has TensorFlow imported already."""
+
+    def run(script, arguments, folder):
+        stdout, stderr = io.StringIO(), io.StringIO()
+        status = 0
+        environment = {"DANN_CACHE_DIR": str(cache)}
+        with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ, environment):
+            # Hydra's setting up of logging closes what absl-py took for standard error: pytest's.
+            quiet = "hydra/hydra_logging=none"
+            patch.setattr(sys, "argv", [str(SCRIPTS / script), *arguments, quiet])
+            patch.chdir(folder)
+            with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+                try:
+                    runpy.run_path(str(SCRIPTS / script), run_name="__main__")
+                except SystemExit as stop:
+                    status = stop.code
+        return Finished(status, stdout.getvalue(), stderr.getvalue())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def check_refused():
+    """Checks that a script ended with one line of error and nothing else."""
+
+    def check(result, *messages):
+        assert result.returncode == 1
+        assert result.stdout == ""
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1
+        for message in messages:
+            assert message in result.stderr
+
+    return check
