@@ -32,7 +32,8 @@ def floating_tensor(inputs: Any) -> Any:
             "Expected a floating-point tensor, because no gradient flows through other types. "
             f"Cast it first. Received: dtype={dtype}"
         )
-    return tensor
+    # A variable, which TensorFlow counts among tensors, is read only by a cast.
+    return keras.ops.cast(tensor, dtype)
 
 
 def check_way(way: str, ways: Mapping[str, Callable]) -> str:

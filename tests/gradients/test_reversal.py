@@ -203,3 +203,19 @@ def test_jax_refuses_forward_mode_through_an_override_and_stop_gradient_has_it()
 def test_op_override_names_the_alternatives_on_other_backends():
     with pytest.raises(ImportError, match="use `way='override'` or `way='stop_gradient'`"):
         reverse_gradient(tensor([1.0], "float32"), way="op_override")
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="on JAX a compiled function sees no variable")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_variable_is_read_in_a_compiled_function(way):
+    import tensorflow as tf
+
+    variable = keras.Variable([1.0, -2.0])
+
+    @tf.function
+    def gradient():
+        with tf.GradientTape() as tape:
+            total = ops.sum(reverse_gradient(variable, 2.0, way=way))
+        return tape.gradient(total, variable.value)
+
+    np.testing.assert_array_equal(gradient(), [-2.0, -2.0])

@@ -132,8 +132,11 @@ def test_values_are_those_of_a_convolution_of_signs(cls, arguments):
     assert tuple(outputs.shape) == tuple(layer.compute_output_shape(inputs.shape))
 
 
-@pytest.mark.parametrize("way", ["override", "stop_gradient"])
-@each_class
+@pytest.mark.parametrize(
+    ("cls", "way"),
+    [*((cls, "override") for cls in ARGUMENTS), (BinaryConv1D, "stop_gradient")],
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_gradients_are_those_of_a_convolution_of_signs_behind_the_clip(cls, way):
     arguments = {} if cls in (BinaryDense, BinaryConv2DTranspose) else {"padding": "same"}
     arguments |= {"pad_values": 1} if arguments else {}

@@ -84,8 +84,6 @@ class Estimator(abc.ABC):
     ) -> Any:
         """Quantizes a floating-point tensor; see `dann.gradients.binary_sign`."""
         inputs = floating_tensor(inputs)
-        # A Keras variable, which TensorFlow counts among tensors, is read only by a cast.
-        inputs = ops.cast(inputs, inputs.dtype)
         extras = [ops.stop_gradient(value) for value in self.extras(inputs, sharpness, seed)]
         return getattr(self, f"_by_{self.check_way(way)}")(inputs, *extras)
 
