@@ -81,7 +81,7 @@ def test_the_functions_example_gives_the_gradients_that_it_says(names):
 
 
 def test_every_block_is_run_by_a_test_here():
-    assert len(BLOCKS) == 5
+    assert len(BLOCKS) == 6
 
 
 def test_a_model_is_scored_without_target_labels(names):
@@ -90,3 +90,12 @@ def test_a_model_is_scored_without_target_labels(names):
     (score,) = [line for line in block_with("info_max(").splitlines() if "info_max(" in line]
     exec(block_with("info_max("), names)
     assert 0 <= eval(score, names) <= np.log(10)
+
+
+def test_a_model_gets_a_verdict_on_a_batch(names, capsys):
+    names["model"] = dann.DANN(dann.networks.cnn_backbone((28, 28, 3)), num_classes=10)
+    names["model"].compile("adam")
+    source = names["source_images"], names["source_labels"]
+    names.update(dann=dann, pairs=dann.data.pair(source, names["target_images"], batch_size=64))
+    exec(block_with("dann.diagnostics.check("), names)
+    assert "reversal/cosine" in capsys.readouterr().out

@@ -1,6 +1,8 @@
 """The diagnosis of a finished run."""
 
+import os
 import pathlib
+from collections.abc import Mapping
 
 import keras
 
@@ -28,6 +30,29 @@ def check_choices(diagnostics: list[str] | None, samples: int, few: int) -> None
             "Expected at least 4 samples of each domain, and few of at least 2. "
             f"Received: samples={samples}, few={few}"
         )
+
+
+def check_writable(directory: str | pathlib.Path) -> None:
+    """Refuses a run directory into which `write` could not write.
+
+    Args:
+        directory: The run directory.
+
+    Raises:
+        OSError: If a folder stands where a file goes or the other way round, or one is read-only.
+    """
+    directory = pathlib.Path(directory)
+    figures = directory / "figures"
+    for path in (directory / "diagnosis.json", directory / "report.html"):
+        if path.is_dir():
+            raise IsADirectoryError(f"Expected to write a file. Received: the directory {path}")
+    if figures.exists() and not figures.is_dir():
+        raise NotADirectoryError(f"Expected a directory for figures. Received: the file {figures}")
+    for folder in (directory, figures):
+        if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(
+                f"Expected a directory that can be written to. Received: {folder}"
+            )
 
 
 def load_model(directory: str | pathlib.Path) -> AdversarialModel:
@@ -103,21 +128,37 @@ def diagnose(
 def write(diagnosis: Diagnosis, directory: str | pathlib.Path) -> pathlib.Path:
     """Writes `diagnosis.json`, `figures/diagnosis_*.svg` and `report.html`; returns the report.
 
-    Everything is made before the first file is written.
+    All is written beside its place first and moved there at the end, so that an error leaves an
+    earlier diagnosis whole. Figures of an earlier one that have no successor are deleted.
 
     Args:
         diagnosis: What was found.
         directory: The run directory.
     """
     directory = pathlib.Path(directory)
+    figures, report = directory / "figures", directory / "report.html"
     pictures = draw(diagnosis.measurements)
-    files = {"diagnosis.json": diagnosis.to_json(), "report.html": page(diagnosis, pictures)}
-    (directory / "figures").mkdir(exist_ok=True)
-    for picture in pictures:
-        (directory / "figures" / f"diagnosis_{picture.name}.svg").write_bytes(picture.svg)
-    for name, content in files.items():
-        (directory / name).write_text(content, encoding="utf-8")
-    return directory / "report.html"
+    contents = {figures / f"diagnosis_{picture.name}.svg": picture.svg for picture in pictures}
+    contents[directory / "diagnosis.json"] = diagnosis.to_json().encode()
+    contents[report] = page(diagnosis, pictures).encode()
+    figures.mkdir(exist_ok=True)
+    _replace_all(contents)
+    for path in figures.glob("diagnosis_*.svg"):
+        if path not in contents:
+            path.unlink()
+    return report
+
+
+def _replace_all(contents: Mapping[pathlib.Path, bytes]):
+    drafts = {path: path.with_name(f"{path.name}.part") for path in contents}
+    try:
+        for path, draft in drafts.items():
+            draft.write_bytes(contents[path])
+        for path, draft in drafts.items():
+            draft.replace(path)
+    finally:
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)
 
 
 def summary_of(diagnosis: Diagnosis) -> str:

@@ -59,7 +59,8 @@ class Run:
     """Trains a model, beside a baseline if there is one, and writes the run directory.
 
     The directory holds `metrics.csv` and TensorBoard events (by the callbacks), `figures/`,
-    `classifier.keras` and `summary.json`, whose flat keys are `method`, `source`, `target`,
+    `classifier.keras` and `summary.json`, whose flat keys are `method`, `oracle` (whether it learns
+    from the target's labels), `source`, `target`,
     `class_names`, `seed`, `steps`, `hardware`, `seconds` (of training), `cpu_seconds` (of training,
     all threads), `source/accuracy`, `target/accuracy`, the label-free scores as `selection/<name>`
     and, with a baseline, its times and accuracies under `source_only/`. Accuracies are shares in
@@ -141,6 +142,7 @@ class Run:
     def _describe(self):
         return {
             "method": type(self.model).__name__,
+            "oracle": self.model.oracle,
             "source": self.domains.source,
             "target": self.domains.target,
             "class_names": self.domains.class_names,

@@ -23,7 +23,8 @@ class Study:
     Each trial is a run of the training script in a process of its own, in `trial_<number>` of the
     study's directory with its output in `log.txt`. One that fails, or whose score is not finite,
     counts as failed and the study goes on. The study is kept in `study.log`: the same command goes
-    on where it was stopped, and with more `trials` adds to them.
+    on where it was stopped, and with more `trials` adds to them. A trial that learned from the
+    target's labels counts as failed, too: by an oracle nothing is chosen.
 
     Args:
         settings: Object with `trials`, how many there are to be with those that failed,
@@ -110,6 +111,7 @@ class Study:
     def _train(self, number, arguments):
         folder = self._folder(number)
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / "summary.json").unlink(missing_ok=True)  # of an earlier study
         command = [
             *(sys.executable, str(self.script)),
             "compare=false",
@@ -126,8 +128,9 @@ class Study:
     def _tell(self, number):
         """Tells the score of a trial if it has one, else that it failed."""
         file = self._folder(number) / "summary.json"
-        value = json.loads(file.read_text()).get(self.key, math.nan) if file.is_file() else math.nan
-        if math.isfinite(value):
+        summary = json.loads(file.read_text()) if file.is_file() else {"oracle": False}
+        value = summary.get(self.key, math.nan)
+        if math.isfinite(value) and not summary["oracle"]:
             self.study.tell(number, value)
         else:
             self.study.tell(number, state=TrialState.FAIL)

@@ -20,8 +20,9 @@ def rank_sweep(
     The table has a line a run, the best first: `rank`, `run`, `overrides`, every label-free score
     of its summary, `source/accuracy` and `target/accuracy`. The last is an oracle: it is shown, and
     the regret is told by it, the best of the column minus the accuracy of the run that the score
-    put first; nothing is ranked by it. A run that failed has its name and overrides alone. Of runs
-    with the same score the earlier comes first.
+    put first; nothing is ranked by it. A run that learned from the target's labels has no rank, and
+    no part in the regret. One that failed has its name and overrides alone. Of runs with the same
+    score the earlier comes first.
 
     Args:
         directory: Folder of the sweep.
@@ -35,12 +36,13 @@ def rank_sweep(
     directory = pathlib.Path(directory)
     rows = [_row(directory, run, arguments) for run, arguments in overrides.items()]
     key = f"selection/{score}"
-    ranked = sorted((row for row in rows if key in row), key=lambda row: -row[key])
+    ranked = [row for row in rows if key in row and not row["oracle"]]
+    ranked.sort(key=lambda row: -row[key])
     if not ranked:
         return None
     for rank, row in enumerate(ranked, start=1):
         row["rank"] = rank
-    others = [row for row in rows if key not in row]
+    others = [row for row in rows if "rank" not in row]
     best = max(row["target/accuracy"] for row in ranked)
     regret = best - ranked[0]["target/accuracy"]
     _write(ranked + others, directory / f"{name}.csv")
@@ -55,7 +57,7 @@ def _row(directory, run, arguments) -> dict[str, Any]:
         summary = json.loads(path.read_text())
         scores = {k: v for k, v in summary.items() if k.startswith("selection/")}
         row.update(scores)
-        row.update({k: summary[k] for k in ("source/accuracy", "target/accuracy")})
+        row.update({k: summary[k] for k in ("oracle", "source/accuracy", "target/accuracy")})
     return row
 
 
@@ -64,20 +66,24 @@ def _write(rows, path):
     scores = dict.fromkeys(k for row in rows for k in row if k.startswith("selection/"))
     with path.open("w", newline="") as file:
         columns = ["rank", "run", "overrides", *scores, *last]
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer = csv.DictWriter(file, columns, lineterminator="\n", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
 
 
 def _as_text(ranked, others, key, regret):
-    width = max(len(row["overrides"]) for row in ranked)
+    width = max(len(row["overrides"]) for row in ranked + others)
     lines = [f"{'rank':<6}{'arguments':<{width}}{key:>24}{'source':>10}{'target (oracle)':>18}"]
     lines += [
         f"{row['rank']:<6}{row['overrides']:<{width}}{row[key]:>24.4f}"
         f"{row['source/accuracy']:>10.1%}{row['target/accuracy']:>18.1%}"
         for row in ranked
     ]
-    lines += [f"{'-':<6}{row['overrides']:<{width}}{'not finished':>24}" for row in others]
+    lines += [
+        f"{'-':<6}{row['overrides']:<{width}}"
+        + ("an oracle, not ranked" if row.get("oracle") else "not finished").rjust(24)
+        for row in others
+    ]
     lines.append(f"regret of {key}: {100 * regret:.1f} points")
     return "\n".join(lines)
 

@@ -9,7 +9,7 @@ from scipy import special
 
 import dann
 import dann.adaptation
-from dann.adaptation import DANN, AdversarialModel, Regularizer, SourceOnly, TargetOnly
+from dann.adaptation import DANN, MCC, AdversarialModel, Regularizer, SourceOnly, TargetOnly
 from dann.networks import label_head, mlp_backbone
 from dann.schedules import GaninSchedule
 
@@ -135,6 +135,47 @@ def test_it_trains_in_mixed_precision(name, policy):
     assert np.isfinite(history["loss"]).all()
     moved = [np.abs(w - b).max() for w, b in zip(model.trainable_weights, before, strict=True)]
     assert min(moved) > 0
+
+
+HALF_HEADS = {
+    "dann": (dann.DANN, 1, {}),
+    "mdan": (dann.MDAN, 2, {"num_sources": 2}),
+    "wdgrl": (dann.WDGRL, 1, {"critic_steps": 1}),
+    "mcd": (dann.MCD, None, {}),
+    "dirt_t": (dann.DIRTT, None, {"radius": 0.5}),
+}
+
+
+@pytest.mark.parametrize("name", HALF_HEADS)
+def test_heads_of_ones_own_train_in_half_precision_and_lose_what_they_do_in_single(name):
+    method, outputs, settings = HALF_HEADS[name]
+    joining = [MCC(), dann.VirtualAdversarial(radius=0.5, seed=1)]
+    if name == "dirt_t":  # has the others
+        joining = [MCC()]
+    else:
+        joining.append(dann.ConditionalEntropy())
+    losses = []
+    for policy in ("float32", "mixed_float16"):
+        keras.config.set_dtype_policy(policy)
+        parts = {"label_head": keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])}
+        if outputs:
+            parts["domain_head"] = keras.Sequential(
+                [keras.Input((6,)), keras.layers.Dense(outputs)]
+            )
+        model = method(backbone(), **parts, **settings, regularizers=joining)
+        rng = np.random.default_rng(3)
+        for weight in model.trainable_weights:
+            weight.assign(rng.normal(size=weight.shape))
+        # A class that nobody predicts: half precision rounds its share to 0.
+        model.label_head.layers[-1].bias.assign([0.0, 0.0, -100.0])
+        model.compile("sgd")
+        pair = {**INPUTS, "source_domain": np.arange(12) % 2}
+        history = model.fit(pair, LABELS, batch_size=12, shuffle=False, verbose=0).history
+        losses.append({key: value[0] for key, value in history.items()})
+    assert {"mcc/loss", "entropy/loss", "vat/loss"} <= set(losses[0])
+    for key in set(losses[0]) - {"vat/loss"}:  # its direction is another
+        assert losses[1][key] == pytest.approx(losses[0][key], rel=2e-2, abs=2e-3), key
+    assert np.isfinite(losses[1]["vat/loss"])
 
 
 @each_method
@@ -336,7 +377,29 @@ def test_augmentation_that_is_no_layer_is_refused():
         DANN(backbone(), num_classes=3, augmentation={"source": lambda images: images})
 
 
+def number_head():
+    return keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
+
+
 def test_a_head_of_one_output_needs_a_loss():
-    head = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
     with pytest.raises(ValueError, match="give `loss`, such as 'mse'"):
-        DANN(backbone(), label_head=head).compile("sgd")
+        DANN(backbone(), label_head=number_head()).compile("sgd")
+
+
+@pytest.mark.parametrize(
+    "method", [dann.CDAN, dann.MADA, dann.PADA, dann.DALN, dann.FDAL, dann.MCD, dann.DIRTT]
+)
+def test_a_method_that_compares_classes_refuses_a_head_of_one_output(method):
+    settings = {"radius": 0.5} if method is dann.DIRTT else {}
+    message = f"`{method.__name__}` compares classes.*at least 2.*Received: .* 1 output"
+    with pytest.raises(ValueError, match=message):
+        method(backbone(), label_head=number_head(), **settings)
+
+
+@pytest.mark.parametrize(
+    "regularizer", [MCC(), dann.ConditionalEntropy(), dann.VirtualAdversarial(radius=0.5)]
+)
+def test_a_regularizer_that_compares_classes_refuses_a_head_of_one_output(regularizer):
+    message = f"`{type(regularizer).__name__}` compares classes.*Received: .* 1 output"
+    with pytest.raises(ValueError, match=message):
+        DANN(backbone(), label_head=number_head(), regularizers=[regularizer])

@@ -109,6 +109,27 @@ def test_one_source_is_dann():
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(5,), (5, 1)])
+def test_sample_weights_multiply_the_label_loss_alone(shape):
+    """As an average of each source: `E_i = mean_{s in i} weight * CE`."""
+    model = linear_mdan()
+    a, b, w = weights_of(model)
+    of_examples = np.array([2.0, 0.0, 1.0, 0.5, 3.0])
+    losses = -of_examples * np.log(softmax(SOURCE @ a @ b)[np.arange(5), LABELS])
+    label = np.array([losses[index == DOMAINS].mean() for index in range(2)])
+    domain = errors(a, b, w)[1]
+    chosen = softmax(GAMMA * (label - domain))
+    logs, _ = step(
+        model,
+        "graph",
+        PAIRS,
+        y=LABELS.reshape(shape),
+        sample_weight=of_examples.reshape(shape),
+    )
+    assert logs["label/loss"] == pytest.approx(chosen @ label, rel=1e-5)
+    assert logs["domain/loss"] == pytest.approx(chosen @ domain, rel=1e-5)
+
+
 def test_a_step_of_the_features_raises_the_domain_loss_and_one_of_the_heads_lowers_it():
     # Source labels weigh nothing, so that the features' step is the reversed one alone, and the
     # source counts that is told from the target best.

@@ -94,7 +94,8 @@ def test_evaluation_leaves_the_class_weights_alone():
 def test_sample_weights_multiply_the_class_weights_in_the_label_loss_alone(shape):
     model = linear_pada()
     a, b, w = weights_of(model)
-    logs, _ = step(model, "graph", y=LABELS.reshape(shape), sample_weight=SAMPLE_WEIGHTS)
+    weights = SAMPLE_WEIGHTS.reshape(shape)
+    logs, _ = step(model, "graph", y=LABELS.reshape(shape), sample_weight=weights)
     assert logs["label/loss"] == pytest.approx(label_loss(a, b, SAMPLE_WEIGHTS), rel=1e-5)
     assert logs["domain/loss"] == pytest.approx(domain_loss(a, w), rel=1e-5)
 

@@ -6,7 +6,7 @@ import pytest
 from one_step import MODES, PAIR, SOURCE, STRENGTH, TARGET, linear, weights_of, with_random_weights
 from shifted_classes import linear_backbone
 
-from dann.adaptation import DANN, MDD
+from dann.adaptation import DANN, MDAN, MDD, WDGRL, SourceOnly
 from dann.networks import domain_head
 
 LABELS = np.array([0.5, -1.25, 2.0, 0.0, 3.5])
@@ -84,6 +84,21 @@ def test_mdd_matches_the_closed_form(mode, disparity):
     slope = np.sign(difference) if absolute else 2 * difference
     sign = np.where(DOMAIN, -1.0, 1.5) / 5
     check_step(model, mode, "disparity/loss", np.sum(sign * error), sign * slope)
+
+
+@pytest.mark.parametrize("method", [SourceOnly, MDAN, WDGRL])
+def test_others_that_know_no_classes_learn_numbers_too(method):
+    adversary = {"domain_head": linear(4, 1, "domain_head"), "strength": STRENGTH}
+    settings = {MDAN: adversary, WDGRL: {**adversary, "critic_steps": 1}}.get(method, {})
+    parts = {"backbone": linear(3, 4, "backbone"), "label_head": linear(4, 1, "label_head")}
+    model = with_random_weights(method(**parts, **settings))
+    a, b, *_ = weights_of(model)
+    label_loss, _, label_slope = label_part([a, b, None])
+    logs, slopes = step(model, "graph")
+    assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
+    np.testing.assert_allclose(slopes[1], (SOURCE @ a).T @ label_slope, rtol=1e-4, atol=2e-6)
+    of_adversary = slopes[0] - SOURCE.T @ label_slope @ b.T
+    assert (np.abs(of_adversary).max() > 1e-3) == bool(settings)
 
 
 def test_of_several_outputs_the_disparity_is_the_mean():

@@ -156,6 +156,28 @@ def test_a_small_step_of_the_features_lowers_the_distance_and_one_of_the_critic_
     assert measured(critic_only) - before == pytest.approx(by_critic, rel=0.1)
 
 
+@pytest.mark.parametrize("sizes", [(3, 5), (5, 2), (1, 4)])
+@pytest.mark.parametrize("mode", MODES)
+def test_of_parts_of_unequal_size_the_shorter_target_begins_again(mode, sizes, monkeypatch):
+    rng = np.random.default_rng(9)
+    source, target = (rng.normal(size=(size, 3)) for size in sizes)
+    drawn = rng.uniform(size=(sizes[0], 1))
+    monkeypatch.setattr(
+        Noise, "uniform", lambda self, shape: keras.ops.convert_to_tensor(drawn, "float32")
+    )
+    model = wdgrl()
+    a, _, u, v = weights_of(model)
+    ends = np.stack([target[index % sizes[1]] for index in range(sizes[0])])
+    # The backbone is linear: a point between the features is that of one between the inputs.
+    points = np.concatenate([source, target, (1 - drawn) * source + drawn * ends]) @ a
+    lengths = np.linalg.norm((v.T * (1 - np.tanh(points @ u) ** 2)) @ u.T, axis=1)
+    pair, labels = {"source": source, "target": target}, np.arange(sizes[0]) % 3
+    logs, _ = step(model, mode, pair, labels)
+    assert logs["critic/penalty"] == pytest.approx(np.mean((lengths - 1) ** 2), rel=1e-5)
+    wanted = np.mean(np.tanh(source @ a @ u) @ v) - np.mean(np.tanh(target @ a @ u) @ v)
+    assert logs["critic/distance"] == pytest.approx(wanted, rel=1e-5)
+
+
 def test_a_critic_without_slope_has_a_finite_gradient():
     model = wdgrl()
     for weight in model.domain_head.trainable_weights:

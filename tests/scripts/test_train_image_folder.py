@@ -64,7 +64,7 @@ def run(folder, run_here):
 @pytest.fixture
 def refused(folder, check_refused):
     def check(result, *messages):
-        check_refused(result, *messages)
+        check_refused(result, *messages, silent=False)  # it tells what it decodes
         assert not (folder / "run").exists()
 
     return check

@@ -18,11 +18,12 @@ def sweep(tmp_path_factory, run_here):
 def test_a_sweep_is_ranked_by_a_score_beside_the_oracle(sweep):
     result, folder = sweep
     with (folder / "sweep/sweep.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    scores = [float(row["selection/info_max"]) for row in rows]
+        *ranked, _, refused = csv.DictReader(file)
+    scores = [float(row["selection/info_max"]) for row in ranked]
     assert scores == sorted(scores, reverse=True)
-    assert len(rows) == 2
-    assert all(0 < float(row["target/accuracy"]) < 1 for row in rows)
+    assert [row["rank"] for row in ranked] == ["1", "2"]
+    assert all(0 < float(row["target/accuracy"]) < 1 for row in ranked)
+    assert (refused["rank"], refused["overrides"][:27]) == ("", "seed=1 trainer.batch_size=1")
     assert "regret of selection/info_max" in result.stdout
     assert (folder / "sweep/sweep.png").is_file()
 

@@ -20,7 +20,8 @@ SCRIPT = textwrap.dedent("""
     score = -(x - 3) ** 2 if x > 1 else float("-inf")
     folder = pathlib.Path(values["hydra.run.dir"])
     (folder / "arguments.txt").write_text(" ".join(sys.argv[1:]))
-    summary = {"selection/snd": score, "selection/info_max": 0.0,
+    summary = {"oracle": values["method"] == "oracle",
+               "selection/snd": score, "selection/info_max": 0.0,
                "source/accuracy": 0.5, "target/accuracy": x / 10}
     (folder / "summary.json").write_text(json.dumps(summary))
 """)
@@ -107,7 +108,12 @@ def test_a_run_that_had_ended_when_the_study_was_stopped_counts(study, tmp_path)
     search = study(trials=1)
     number = search.study.ask(SPACE).number
     (tmp_path / "study/trial_0").mkdir()
-    summary = {"selection/snd": 0.75, "source/accuracy": 1.0, "target/accuracy": 1.0}
+    summary = {
+        "oracle": False,
+        "selection/snd": 0.75,
+        "source/accuracy": 1.0,
+        "target/accuracy": 1.0,
+    }
     (tmp_path / "study/trial_0/summary.json").write_text(json.dumps(summary))
     study(trials=1).run()
     assert (number, study(trials=1).study.best_value) == (0, 0.75)
@@ -116,6 +122,17 @@ def test_a_run_that_had_ended_when_the_study_was_stopped_counts(study, tmp_path)
 def test_a_score_that_is_not_finite_is_a_failure(study):
     space = {"x": FloatDistribution(0.0, 0.5), "method": CategoricalDistribution(["dann"])}
     search = study(trials=1, space=space)
+    search.run()
+    assert search.study.trials[0].state.name == "FAIL"
+
+
+@pytest.mark.parametrize("method", ["oracle", "broken"])
+def test_an_oracle_counts_as_failed_and_so_does_what_an_earlier_study_left(study, tmp_path, method):
+    space = {"x": FloatDistribution(2.0, 3.0), "method": CategoricalDistribution([method])}
+    search = study(trials=1, space=space)
+    (tmp_path / "study/trial_0").mkdir()
+    left = {"oracle": False, "selection/snd": 9.9, "source/accuracy": 1, "target/accuracy": 1}
+    (tmp_path / "study/trial_0/summary.json").write_text(json.dumps(left))
     search.run()
     assert search.study.trials[0].state.name == "FAIL"
 

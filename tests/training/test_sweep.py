@@ -20,6 +20,7 @@ def sweep(tmp_path):
     for run, (score, accuracy) in RUNS.items():
         (tmp_path / run).mkdir()
         summary = {
+            "oracle": False,
             "selection/info_max": score,
             "selection/snd": -score,
             "source/accuracy": 0.9,
@@ -52,6 +53,18 @@ def test_a_failed_run_has_its_line_without_numbers(sweep):
 def test_the_regret_is_the_oracles_best_minus_what_was_chosen(sweep):
     assert "regret of selection/info_max: 15.0 points" in rank_sweep(sweep, "info_max", OVERRIDES)
     assert "regret of selection/snd: 25.0 points" in rank_sweep(sweep, "snd", OVERRIDES)
+
+
+def test_a_run_that_learned_from_target_labels_is_listed_but_not_ranked(sweep):
+    path = sweep / "1/summary.json"
+    oracle = {**json.loads(path.read_text()), "oracle": True, "target/accuracy": 1.0}
+    path.write_text(json.dumps(oracle))
+    text = rank_sweep(sweep, "info_max", OVERRIDES)
+    rows = {row["run"]: row for row in rows_of(sweep)}
+    assert [rows[run]["rank"] for run in "2013"] == ["1", "2", "", ""]
+    assert rows["1"]["target/accuracy"] == "1.0"
+    assert "seed=1 method=dann   an oracle, not ranked" in text
+    assert "regret of selection/info_max: 0.0 points" in text
 
 
 def test_all_scores_and_the_oracle_stand_in_the_table(sweep):

@@ -1,0 +1,101 @@
+"""The optimizers on real binary layers, in a method of domain adaptation."""
+
+import doctest
+import re
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import dann
+from dann.layers import BinaryDense
+from dann.networks import binary_label_head, binary_mlp_backbone
+from dann.optimizers import Bop, FlipRatio, PerVariable
+
+RNG = np.random.default_rng(0)
+PAIR = {name: RNG.normal(size=(24, 6)).astype("float32") for name in ("source", "target")}
+LABELS = np.arange(24) % 3
+
+
+def model(optimizer, **estimators):
+    keras.utils.set_random_seed(0)
+    backbone = binary_mlp_backbone((6,), hidden_units=(8, 5), **estimators)
+    head = binary_label_head(5, 3, hidden_units=(4,), **estimators)
+    made = dann.DANN(backbone, label_head=head, strength=0.5)
+    made.compile(optimizer, jit_compile=False)
+    return made
+
+
+def fit(one, epochs=2, callbacks=()):
+    return one.fit(
+        PAIR,
+        LABELS,
+        batch_size=8,
+        epochs=epochs,
+        shuffle=False,
+        verbose=0,
+        callbacks=list(callbacks),
+    ).history
+
+
+def bop_and_adam():
+    return PerVariable({"binary": Bop(0.2, 1e-4)}, rest=keras.optimizers.Adam(0.01))
+
+
+def kernels(one):
+    layers = [layer for layer in one._flatten_layers() if isinstance(layer, BinaryDense)]
+    return {id(x): keras.ops.convert_to_numpy(x.kernel) for x in layers}.values()
+
+
+@pytest.mark.parametrize(
+    "kernel_estimator", ["htanh", pytest.param("magnitude_aware", marks=pytest.mark.slow)]
+)
+def test_bop_trains_the_binary_kernels_and_the_rest_trains_beside_them(kernel_estimator):
+    one = model(bop_and_adam(), kernel_estimator=kernel_estimator)
+    before = [np.array(variable) for variable in one.trainable_variables]
+    logs = fit(one, callbacks=[FlipRatio()])
+    assert len(kernels(one)) == 3
+    for kernel in kernels(one):
+        np.testing.assert_array_equal(np.abs(kernel), np.ones_like(kernel))
+    for variable, value in zip(one.trainable_variables, before, strict=True):
+        assert (np.array(variable) != value).any()
+    names = [layer.name for layer in one._flatten_layers() if isinstance(layer, BinaryDense)]
+    ratios = {name: values for name, values in logs.items() if name.startswith("flips/")}
+    assert set(ratios) == {f"flips/{name}" for name in names}
+    assert all(0 <= share <= 1 for values in ratios.values() for share in values)
+    assert max(max(values) for values in ratios.values()) > 0
+
+
+def test_a_saved_method_goes_on_exactly_alike(tmp_path):
+    one = model(bop_and_adam())
+    fit(one)
+    one.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    assert again.optimizer.places == one.optimizer.places
+    assert set(one.optimizer.places) == {0, 1}
+    for trained in (one, again):
+        fit(trained)
+    for mine, other in zip(
+        [*one.variables, *one.optimizer.variables],
+        [*again.variables, *again.optimizer.variables],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(np.array(mine), np.array(other))
+
+
+def test_latent_weights_stay_where_the_straight_through_gradient_reaches_them():
+    one = model(keras.optimizers.SGD(30.0))
+    fit(one, epochs=1)
+    for kernel in kernels(one):
+        assert np.abs(kernel).max() == 1.0  # Glorot's limit is below
+
+
+def test_the_page_on_training_shows_what_happens():
+    page = (Path(__file__).parents[2] / "docs/binarized.md").read_text()
+    section = page.partition("\n## Training")[2].partition("\n## ")[0]
+    [code] = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    examples = doctest.DocTestParser().get_doctest(code, {"keras": keras}, "binarized", None, 0)
+    report = []
+    result = doctest.DocTestRunner(verbose=False).run(examples, out=report.append)
+    assert (result.failed, result.attempted) == (0, 7), "".join(report)
