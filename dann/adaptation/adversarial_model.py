@@ -4,8 +4,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.fitting import as_layers, fitting_label_head, flat_features
+from dann.adaptation.fitting import as_layers, check_classes, fitting_label_head, flat_features
 from dann.adaptation.pairs import in_one_pass, is_pair, labelled_parts, parts_of
+from dann.adaptation.precision import at_least_single
 from dann.adaptation.ranges import check_range
 from dann.adaptation.regularizer import Regularizer, check_regularizers
 from dann.adaptation.smooth_task import loss_at_moved_weights
@@ -62,11 +63,13 @@ class AdversarialModel(keras.Model):
     Raises:
         TypeError: If a regularizer is none.
         ValueError: If the parts do not fit each other, `passes` or a domain is unknown, two
-            regularizers have one name, or `task_radius` is negative or given without a reversal.
+            regularizers have one name, the label head has one output where the method or a
+            regularizer is `of_classes`, or `task_radius` is negative or given without a reversal.
     """
 
     oracle = False  # whether what it takes for the source is the labelled target
     classifies_target = False  # whether the label head runs on the target too in training
+    of_classes = False  # whether it says nothing where the label head has one output
 
     def __init__(
         self,
@@ -93,6 +96,7 @@ class AdversarialModel(keras.Model):
         logits = self.label_head(backbone.output)
         self.classifier = keras.Model(backbone.input, logits, name="classifier")
         self.regularizers = check_regularizers(regularizers)
+        check_classes([self, *self.regularizers], self.num_classes)
         self.regularizer_layers = [layer for r in self.regularizers for layer in r.layers]
         self.task_radius = check_range("task_radius", task_radius)
         if strength is None and self.task_radius:
@@ -139,12 +143,15 @@ class AdversarialModel(keras.Model):
         if training and self.task_radius:
             state["state"] = [ops.copy(v.value) for v in self.non_trainable_variables]
         features = self.extract(self.augment(inputs, training), training)
-        logits = self.classify(features, training)
+        # Heads may be the user's, in half precision; losses are not made for it.
+        classified = self.classify(features, training)
+        logits = {domain: at_least_single(part) for domain, part in classified.items()}
         outputs = {f"{domain}/logits": part for domain, part in logits.items()}
+        added = self.adversary(features, logits, training)
         return {
             "label": labelled_parts(logits),
             **outputs,
-            **self.adversary(features, logits, training),
+            **keras.tree.map_structure(at_least_single, added),
             **state,
         }
 
@@ -183,7 +190,8 @@ class AdversarialModel(keras.Model):
             training: Whether this is a training step.
 
         Returns:
-            Outputs by name, which `adversarial_losses` gets.
+            Outputs by name, which `adversarial_losses` gets, in single precision where they are in
+            half.
         """
         return {}
 

@@ -60,6 +60,7 @@ class CDAN(DANN):
     """
 
     classifies_target = True
+    of_classes = True
 
     def __init__(
         self,

@@ -48,6 +48,8 @@ class DALN(AdversarialModel):
           Wasserstein discrepancy.
     """
 
+    of_classes = True
+
     def __init__(
         self,
         backbone,

@@ -6,6 +6,7 @@ from keras import ops
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.entropy import ConditionalEntropy
 from dann.adaptation.pairs import is_pair
+from dann.adaptation.precision import at_least_single
 from dann.adaptation.ranges import check_range
 from dann.adaptation.virtual_adversarial import VirtualAdversarial
 
@@ -69,6 +70,7 @@ class DIRTT(AdversarialModel):
     """
 
     classifies_target = True
+    of_classes = True
 
     def __init__(
         self,
@@ -181,10 +183,11 @@ class DIRTT(AdversarialModel):
         if training:
             self._refresh()
         pair = self.augment(pair, training)
-        outputs = {
+        logits = {
             "target/logits": self.classifier(pair["target"], training=training),
             "teacher/logits": self.teacher(pair["target"], training=False),
         }
+        outputs = {name: at_least_single(part) for name, part in logits.items()}
         if "source" in pair:
             watched = self.classifier(pair["source"], training=False)
             outputs["label"] = ops.stop_gradient(watched)
@@ -212,8 +215,7 @@ class DIRTT(AdversarialModel):
             watched = self.label_loss(x, y, outputs, sample_weight, training)
             self.trackers["label/loss"].update_state(watched)
         log_p, log_q = (
-            ops.log_softmax(ops.cast(outputs[f"{name}/logits"], "float32"))
-            for name in ("target", "teacher")
+            ops.log_softmax(outputs[f"{name}/logits"]) for name in ("target", "teacher")
         )
         divergence = ops.mean(ops.sum(ops.exp(log_q) * (log_q - log_p), axis=-1))
         self.trackers["teacher/loss"].update_state(divergence)

@@ -31,6 +31,7 @@ class ConditionalEntropy(Regularizer):
     """
 
     name = "entropy"
+    of_classes = True
 
     def __init__(self, weight: float = 0.01):
         super().__init__(weight)

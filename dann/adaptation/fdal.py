@@ -57,6 +57,7 @@ class FDAL(AdversarialModel):
     """
 
     classifies_target = True
+    of_classes = True
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """Whether the parts that a method is given fit each other."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -30,6 +31,21 @@ def fitting_label_head(
             f"Received: a head with {label_head.output_shape[-1]} outputs"
         )
     return label_head
+
+
+def check_classes(parts: Iterable[Any], num_classes: int) -> None:
+    """Refuses methods and regularizers that compare classes where there is one output.
+
+    Raises:
+        ValueError: If one of them is `of_classes` and `num_classes` is 1.
+    """
+    for part in parts:
+        if part.of_classes and num_classes == 1:
+            raise ValueError(
+                f"`{type(part).__name__}` compares classes, so the label head must have at least 2 "
+                "outputs; `DANN`, `MDAN`, `MDD` and `WDGRL` also do regression. "
+                "Received: a label head of 1 output"
+            )
 
 
 def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:

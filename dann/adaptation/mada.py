@@ -55,6 +55,7 @@ class MADA(DANN):
     """
 
     classifies_target = True
+    of_classes = True
 
     def __init__(
         self,

@@ -37,6 +37,7 @@ class MCC(Regularizer):
     """
 
     name = "mcc"
+    of_classes = True
 
     def __init__(self, weight: float = 1.0, temperature: float = 2.5):
         super().__init__(weight)

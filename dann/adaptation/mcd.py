@@ -54,6 +54,8 @@ class MCD(AdversarialModel):
         - [Saito et al., 2018](https://arxiv.org/abs/1712.02560), section 3.
     """
 
+    of_classes = True
+
     def __init__(
         self,
         backbone,

@@ -126,7 +126,7 @@ class MDAN(AdversarialModel):
             share = ops.sum(members[:, index]) / count
             weight = members[:, index] / ops.maximum(share, 1 / count)  # perhaps none is there
             if sample_weight is not None:
-                weight = weight * ops.cast(sample_weight, weight.dtype)
+                weight = weight * ops.cast(ops.reshape(sample_weight, (-1,)), weight.dtype)
             errors.append(super().label_loss(x, y, outputs, weight, training))
         errors = ops.stack(errors)
         outputs["source/weights"] = self._weights(errors - self._domain_losses(x, outputs))

@@ -63,6 +63,7 @@ class PADA(DANN):
     """
 
     classifies_target = True
+    of_classes = True
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ class Regularizer:
 
     name = ""
     classifies_target = True  # whether it needs `outputs["target/logits"]`
+    of_classes = False  # whether it says nothing where the label head has one output
     layers: Sequence[keras.layers.Layer] = ()  # which the model keeps
 
     def __init__(self, weight: float = 1.0):

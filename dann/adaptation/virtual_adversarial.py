@@ -2,10 +2,13 @@ import keras
 from keras import ops
 
 from dann.adaptation.noise import Noise
+from dann.adaptation.precision import at_least_single, computes_in_half
 from dann.adaptation.ranges import check_range
 from dann.adaptation.regularizer import Regularizer
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
+
+PROBE, PROBE_IN_HALF = 0.01, 1.0  # shares of the radius; the latter must survive rounding
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -21,6 +24,9 @@ class VirtualAdversarial(Regularizer):
     The length of a perturbation is that of a whole input, in the units of the inputs: where these
     are images of 0 to 255 that a `Rescaling` in the network divides, `radius` counts in 255ths too.
     VADA's 3.5 for inputs between -1 and 1 is about 450 there.
+
+    In half precision, mixed or not, a step of a hundredth would be rounded away; there
+    `r = radius * d`.
 
     The classifier runs on the inputs without augmentation, both times with the same noise (dropout)
     and, as in training, with the batch's own statistics, and leaves its state as it was.
@@ -51,6 +57,7 @@ class VirtualAdversarial(Regularizer):
 
     name = "vat"
     classifies_target = False
+    of_classes = True
 
     def __init__(
         self,
@@ -77,17 +84,23 @@ class VirtualAdversarial(Regularizer):
 
         def log_probabilities(x):
             with frozen(model):
-                return ops.log_softmax(model.classifier(x, training=True))
+                return ops.log_softmax(at_least_single(model.classifier(x, training=True)))
 
         log_p = ops.stop_gradient(log_probabilities(inputs))
+        p = ops.exp(log_p)
 
-        def divergence(perturbation):
+        def magnified(perturbation):
             log_q = log_probabilities(inputs + perturbation)
-            return ops.mean(ops.sum(ops.exp(log_p) * (log_p - log_q), axis=-1))
+            # The slope by the logits, q - p, begins at 256 here, as the length of the slope does
+            # not matter: on its way to the inputs it would underflow in half precision.
+            change = ops.stop_gradient(ops.max(ops.abs(ops.exp(log_q) - p)))
+            return 256 / ops.maximum(change, 1e-6) * ops.sum(p * (log_p - log_q))
 
-        probe = 0.01 * self.radius * _unit(self.noise.normal(ops.shape(inputs)))
-        (slope,) = gradients(divergence, [probe])
-        return divergence(ops.stop_gradient(self.radius * _unit(slope)))
+        share = PROBE_IN_HALF if computes_in_half(model.backbone, model.label_head) else PROBE
+        probe = share * self.radius * _unit(self.noise.normal(ops.shape(inputs)))
+        (slope,) = gradients(magnified, [probe])
+        log_q = log_probabilities(inputs + ops.stop_gradient(self.radius * _unit(slope)))
+        return ops.mean(ops.sum(p * (log_p - log_q), axis=-1))
 
     def get_config(self):
         return {

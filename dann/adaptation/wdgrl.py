@@ -3,6 +3,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.noise import Noise
+from dann.adaptation.precision import at_least_single
 from dann.adaptation.ranges import check_range
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
@@ -16,7 +17,7 @@ class WDGRL(AdversarialModel):
     A critic estimates how far apart the domains' features are; the backbone brings them closer.
 
     With features `f`, label head `c`, critic `d` and the points `h`: all `f(x_s)`, all `f(x_t)`
-    and, on the line between each pair of them, a random one,
+    and, on the line from each `f(x_s)` to an `f(x_t)`, a random one,
 
     - `W = mean_s d(f(x_s)) - mean_t d(f(x_t))`
     - `P = mean_h (||dd(h)/dh|| - 1)^2`, the norm over the features, `h` a constant
@@ -120,7 +121,7 @@ class WDGRL(AdversarialModel):
     def adversary(self, features, logits, training):
         source, target = features["source"], features["target"]
         both = self.reversal(ops.concatenate([source, target]), training=training)
-        scores = self.domain_head(both, training=training)
+        scores = at_least_single(self.domain_head(both, training=training))
         count = ops.shape(source)[0]
         return {
             "critic/distance": ops.mean(scores[:count]) - ops.mean(scores[count:]),
@@ -130,7 +131,10 @@ class WDGRL(AdversarialModel):
     def _penalty(self, source, target, training):
         source, target = ops.stop_gradient(source), ops.stop_gradient(target)
         share = ops.cast(self.noise.uniform((ops.shape(source)[0], 1)), source.dtype)
-        points = ops.concatenate([source, target, source + share * (target - source)])
+        # Where there are fewer of the target than of the source, they begin again.
+        partners = ops.arange(ops.shape(source)[0]) % ops.shape(target)[0]
+        line = source + share * (ops.take(target, partners, axis=0) - source)
+        points = ops.concatenate([source, target, line])
 
         def total(points):
             with frozen(self.domain_head):
@@ -145,8 +149,7 @@ class WDGRL(AdversarialModel):
         distance, penalty = outputs["critic/distance"], outputs["critic/penalty"]
         self.trackers["critic/distance"].update_state(distance)
         self.trackers["critic/penalty"].update_state(penalty)
-        loss = self.gradient_penalty * penalty - ops.cast(distance, "float32")
-        return {"critic/loss": loss}
+        return {"critic/loss": self.gradient_penalty * penalty - distance}
 
     def get_config(self):
         return {

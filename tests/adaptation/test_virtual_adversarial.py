@@ -111,6 +111,33 @@ def test_whole_numbers_of_images_are_perturbed_in_their_own_units():
     assert losses[0] > 0
 
 
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_half_precision_finds_as_bad_a_perturbation_of_images(policy):
+    """Where a pixel moves by less than half precision tells apart, and its slope is tiny."""
+    images = np.random.default_rng(0).integers(0, 256, (16, 28, 28, 3)).astype("uint8")
+    losses, models = [], []
+    for precision in ("float32", policy):
+        keras.config.set_dtype_policy(precision)
+        entry = keras.Input((28, 28, 3))
+        flat = keras.layers.Flatten()(keras.layers.Rescaling(1 / 255)(entry))
+        features = keras.layers.Dense(32, activation="relu")(flat)
+        vat = VirtualAdversarial(radius=100.0, seed=4)
+        model = AdversarialModel(
+            keras.Model(entry, features), num_classes=10, strength=None, regularizers=[vat]
+        )
+        models.append(model)
+        model.set_weights(models[0].get_weights())
+        losses.append(float(vat.loss(model, {"target": images}, {})))
+    at_random = unit(np.random.default_rng(1).normal(size=(16, 28 * 28 * 3)))
+    moved = images + 100 * at_random.reshape(images.shape)
+    clean, other = (
+        softmax(keras.ops.convert_to_numpy(models[0].classifier(x)).astype("float64"))
+        for x in (images, moved)
+    )
+    assert losses[1] == pytest.approx(losses[0], rel=0.15)
+    assert losses[1] > 10 * divergence(clean, other)
+
+
 def test_it_leaves_the_state_of_the_classifier_as_it_was():
     entry = keras.Input((3,))
     normalized = keras.layers.BatchNormalization()(keras.layers.Dropout(0.5, seed=1)(entry))

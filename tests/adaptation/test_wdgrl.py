@@ -156,8 +156,9 @@ def test_a_small_step_of_the_features_lowers_the_distance_and_one_of_the_critic_
     assert measured(critic_only) - before == pytest.approx(by_critic, rel=0.1)
 
 
-@pytest.mark.parametrize("sizes", [(3, 5), (5, 2), (1, 4)])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "sizes"), [("graph", (3, 5)), ("eager", (5, 2)), ("xla", (5, 2)), ("graph", (1, 4))]
+)
 def test_of_parts_of_unequal_size_the_shorter_target_begins_again(mode, sizes, monkeypatch):
     rng = np.random.default_rng(9)
     source, target = (rng.normal(size=(size, 3)) for size in sizes)
