@@ -23,6 +23,7 @@ def main(cfg):
 
     chosen = None if cfg.diagnostics is None else list(cfg.diagnostics)
     diagnosis.check_choices(chosen, cfg.samples, cfg.few)
+    diagnosis.check_writable(cfg.run)
     model = diagnosis.load_model(cfg.run)
     domains = config.build_domains(of_run)
     yield

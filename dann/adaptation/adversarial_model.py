@@ -148,12 +148,8 @@ class AdversarialModel(keras.Model):
         logits = {domain: at_least_single(part) for domain, part in classified.items()}
         outputs = {f"{domain}/logits": part for domain, part in logits.items()}
         added = self.adversary(features, logits, training)
-        return {
-            "label": labelled_parts(logits),
-            **outputs,
-            **keras.tree.map_structure(at_least_single, added),
-            **state,
-        }
+        outputs.update(keras.tree.map_structure(at_least_single, added) or {})
+        return {"label": labelled_parts(logits), **outputs, **state}
 
     def augment(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the inputs of each domain as its augmentation changes them in training."""

@@ -138,7 +138,9 @@ def _onnx(model, path):
         model.export(path, format="onnx", verbose=False)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     (entry,) = session.get_inputs()
-    return lambda inputs: session.run(None, {entry.name: np.asarray(inputs, "float32")})[0]
+    name = entry.type.removeprefix("tensor(").removesuffix(")")
+    dtype = {"float": "float32", "double": "float64"}.get(name, name)
+    return lambda inputs: session.run(None, {entry.name: np.asarray(inputs, dtype)})[0]
 
 
 _EXPORTS: Mapping[str, Callable[[keras.Model, pathlib.Path], Callable[[Any], Any]]] = {

@@ -1,5 +1,6 @@
 """Makes a program smaller: what only a sign depends on is decided on integers and bits."""
 
+import dataclasses
 from collections.abc import Sequence
 
 from dann.deployment.bits import pack_bits
@@ -30,11 +31,12 @@ class _Folding:
         self._known: dict[tuple[str, int], int] = {}
 
     def program(self):
+        # All in their order, so that what a step takes is known: no recursion as deep as the net.
         for number, step in enumerate(self._old):
             if step.op == "input":
                 self._known["values", number] = self._copy(step, ())
-        self._values(len(self._old) - 1)
-        return Program(self._new)
+            last = self._values(number)
+        return Program(_needed(self._new, last))
 
     def _copy(self, step, inputs, kind=None):
         attributes, shape = step.attributes, step.shape
@@ -106,6 +108,19 @@ class _Folding:
             (number,) = step.inputs
             step = self._old[number]
         return step.attributes["fan_in"]
+
+
+def _needed(steps, last):
+    """The steps up to the last one that it depends on, with their new numbers."""
+    needed = {0, last}
+    for number in range(last, 0, -1):
+        if number in needed:
+            needed.update(steps[number].inputs)
+    new = {old: number for number, old in enumerate(sorted(needed))}
+    return [
+        dataclasses.replace(steps[old], inputs=[new[one] for one in steps[old].inputs])
+        for old in new
+    ]
 
 
 def _is_monotone(step):

@@ -48,7 +48,8 @@ def trace(model: keras.Model) -> Node:
             "A packed classifier has one input and one output. Received: "
             f"{len(model.inputs)} inputs, {len(model.outputs)} outputs of {model.name!r}"
         )
-    return _last_call(model, "", [_input(model)])
+    (output,) = _outputs(model, "", [_input(model)])
+    return output
 
 
 def _is_graph(layer):
@@ -61,33 +62,84 @@ def _input(model):
     return Node("input", None, (), _fixed_shape(model.inputs[0].shape, "input"))
 
 
-def _last_call(model, prefix, arguments):
+def _outputs(model, prefix, arguments):
+    """The calls that give the outputs of a model, in their order."""
     if isinstance(model, keras.Sequential):
-        (node,) = arguments
-        for layer in model.layers:
-            node = _call(layer, prefix, [node], layer.compute_output_shape((None, *node.shape)))
-        return node
-    calls = {id(tensor): node for tensor, node in zip(model.inputs, arguments, strict=True)}
+        return _outputs_of_layers(model.layers, prefix, arguments)
+    known = dict(zip(map(id, model.inputs), arguments, strict=True))
+    waiting = list(model.outputs)
+    while waiting:
+        history = waiting[-1]._keras_history
+        layer = history.operation
+        call = layer._inbound_nodes[history.node_index]
+        tensors = [] if id(waiting[-1]) in known else _taken(layer, prefix + layer.name, call)
+        missing = [tensor for tensor in tensors if id(tensor) not in known]
+        if missing:
+            waiting.extend(missing)
+            continue
+        if id(waiting.pop()) in known:
+            continue
+        inputs = [known[id(tensor)] for tensor in tensors]
+        shapes = [tensor.shape for tensor in call.output_tensors]
+        nodes = _called(layer, prefix, inputs, shapes)
+        known.update(zip(map(id, call.output_tensors), nodes, strict=True))
+    return [known[id(tensor)] for tensor in model.outputs]
 
-    def call_of(tensor):
-        if id(tensor) not in calls:
-            history = tensor._keras_history
-            layer = history.operation
-            tensors = layer._inbound_nodes[history.node_index].input_tensors
-            inputs = [call_of(one) for one in tensors]
-            calls[id(tensor)] = _call(layer, prefix, inputs, tensor.shape)
-        return calls[id(tensor)]
 
-    return call_of(model.outputs[0])
+def _outputs_of_layers(layers, prefix, nodes):
+    for layer in layers:
+        shapes = []
+        if not _is_graph(layer):
+            _check_count(prefix + layer.name, nodes, 1)
+            shapes = [layer.compute_output_shape((None, *nodes[0].shape))]
+        nodes = _called(layer, prefix, nodes, shapes)
+    return nodes
 
 
-def _call(layer, prefix, inputs, shape):
+def _called(layer, prefix, inputs, shapes):
+    """The calls that give the outputs of a layer, or of a nested model."""
     name = prefix + layer.name
     if _is_graph(layer):
-        return _last_call(layer, f"{name}/", inputs)
-    if isinstance(layer, keras.layers.InputLayer):
-        return inputs[0]
-    return Node(name, layer, tuple(inputs), _fixed_shape(shape, name))
+        _check_count(name, inputs, len(layer.inputs))
+        return _outputs(layer, f"{name}/", inputs)
+    return [Node(name, layer, tuple(inputs), _fixed_shape(shape, name)) for shape in shapes]
+
+
+def _check_count(name, inputs, count):
+    if len(inputs) != count:
+        raise PackError(
+            f"Layer {name!r} must be given as many tensors as it takes, {count}, to be packed. "
+            f"Received: {len(inputs)}"
+        )
+
+
+def _taken(layer, name, call):
+    """The tensors that a call takes, those of a nested model in the order of its inputs."""
+    if not isinstance(layer, keras.layers.Layer):
+        return call.input_tensors
+    named = {key: value for key, value in call.arguments.kwargs.items() if key != "training"}
+    # Keras hands on an empty mask for each input.
+    given = [value for value in (*call.arguments.args, *named.values()) if not _is_empty(value)]
+    if len(given) != 1:
+        raise PackError(
+            f"Layer {name!r} must be called with its inputs alone to be packed. "
+            f"Received: {len(given)} arguments, by name {sorted(named)}"
+        )
+    expected = layer._inputs_struct if hasattr(layer, "_inputs_struct") else None
+    if not isinstance(given[0], dict) or expected is None:
+        return keras.tree.flatten(given[0])
+    # As Keras does: a dictionary by the names of the inputs, or by the keys of the model's own.
+    keys = sorted(expected) if isinstance(expected, dict) else [one.name for one in layer.inputs]
+    if sorted(given[0]) != sorted(keys):
+        raise PackError(
+            f"Model {name!r} must be given its inputs by their names, {keys}, to be packed. "
+            f"Received: {sorted(given[0])}"
+        )
+    return keras.tree.flatten([given[0][key] for key in keys])
+
+
+def _is_empty(value):
+    return all(one is None for one in keras.tree.flatten(value))
 
 
 def _fixed_shape(shape, name):

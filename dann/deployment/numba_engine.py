@@ -8,7 +8,7 @@ from dann.deployment.numpy_engine import NumpyEngine, Run
 
 try:
     from dann.deployment.numba_kernels import LANES, products
-except ImportError as error:
+except (ImportError, OSError) as error:  # OSError: a library that cannot be loaded
     raise ImportError(
         "Engine 'numba' needs numba, which `pip install dann[deploy]` installs; engine 'numpy' "
         f"needs nothing more. Received: {error}"
@@ -20,7 +20,8 @@ _WORTH_A_THREAD = 2**20  # words; about half a millisecond
 class NumbaEngine(NumpyEngine):
     """Computes the products of signs with 64-bit exclusive or and counts of bits.
 
-    The kernels are compiled at the first use and kept on disk. Rows are shared among threads where
+    The kernels are compiled at the first use and kept on disk, where numba finds a folder that it
+    may write. Rows are shared among threads where
     each of them has some half millisecond to do, so never for a dense layer and one example.
 
     Args:

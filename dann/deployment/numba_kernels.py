@@ -15,7 +15,15 @@ _WORDS = ir.VectorType(_WORD, LANES)
 _INDICES = ir.VectorType(ir.IntType(32), LANES)
 
 
-@numba.njit(nogil=True, cache=True)
+def _jitted(function):
+    """Compiles at the first use and keeps the result on disk, where there is a place for it."""
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # no folder that can be written
+        return numba.njit(nogil=True)(function)
+
+
+@_jitted
 def products(rows, tiles, size, sums, first, last):  # pragma: no cover, compiled
     """Fills `sums[first:last]` with the products of rows and units.
 

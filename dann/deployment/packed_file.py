@@ -23,8 +23,11 @@ class PackedFileError(ValueError):
 
 
 def encode(program: Program) -> bytes:
-    """Returns the packed file of a program: header, directory, arrays."""
-    arrays, steps, offset = [], [], 0
+    """Returns the packed file of a program: header, directory, arrays.
+
+    The arrays of a layer that is called twice are stored once.
+    """
+    places, steps, size = {}, [], 0
     for step in program.steps:
         entry = {
             "op": step.op,
@@ -35,14 +38,16 @@ def encode(program: Program) -> bytes:
             **({"attributes": dict(step.attributes)} if step.attributes else {}),
         }
         for name, array in step.arrays.items():
-            place = {"type": array.dtype.str, "shape": list(array.shape), "offset": offset}
-            entry.setdefault("arrays", {})[name] = place
-            arrays.append(np.ascontiguousarray(array).tobytes())
-            arrays.append(bytes(-len(arrays[-1]) % _ALIGNMENT))
-            offset += len(arrays[-2]) + len(arrays[-1])
+            content = (step.layer, array.tobytes())
+            if content not in places:
+                places[content] = size
+                size += array.nbytes + -array.nbytes % _ALIGNMENT
+            place = {"type": array.dtype.str, "shape": list(array.shape)}
+            entry.setdefault("arrays", {})[name] = {**place, "offset": places[content]}
         steps.append(entry)
     directory = json.dumps({"steps": steps}, separators=(",", ":")).encode()
     directory += b" " * (-len(directory) % _ALIGNMENT)
+    arrays = [content + bytes(-len(content) % _ALIGNMENT) for _, content in places]
     payload = b"".join([directory, *arrays])
     return _header(len(directory), payload) + payload
 
@@ -146,6 +151,20 @@ def _program(data, directory_size):
     return Program(steps)
 
 
+def stored_arrays(program: Program) -> list[dict[str, np.ndarray]]:
+    """Returns the arrays of each step by name, without those stored at an earlier call."""
+    known, stored = set(), []
+    for step in program.steps:
+        stored.append({})
+        for name, array in step.arrays.items():
+            content = (step.layer, array.tobytes())
+            if content not in known:
+                known.add(content)
+                stored[-1][name] = array
+    return stored
+
+
 def size_beside_arrays(program: Program) -> int:
     """Bytes of the header, the directory and the padding between arrays."""
-    return len(encode(program)) - sum(step.nbytes for step in program.steps)
+    arrays = (array for step in stored_arrays(program) for array in step.values())
+    return len(encode(program)) - sum(array.nbytes for array in arrays)

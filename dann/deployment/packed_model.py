@@ -1,7 +1,6 @@
 """Packed classifiers, loaded."""
 
 import importlib
-import importlib.util
 import os
 from typing import Any
 
@@ -22,8 +21,8 @@ class PackedModel:
 
     Args:
         program: What to compute.
-        engine: `"numpy"`, `"numba"` or `"tensorflow"`; `None` (default) takes numba where it is
-            installed, else NumPy.
+        engine: `"numpy"`, `"numba"` or `"tensorflow"`; `None` (default) takes numba where it can
+            be imported, else NumPy.
         threads: How many threads numba may use, at least 1. They are used where there is enough to
             do, which a batch of one does not give. Defaults to `1`.
 
@@ -34,7 +33,7 @@ class PackedModel:
 
     def __init__(self, program: Program, engine: str | None = None, threads: int = 1):
         if engine is None:
-            engine = "numba" if importlib.util.find_spec("numba") else "numpy"
+            engine = _default_engine()
         if engine not in ENGINES:
             raise ValueError(
                 f"Argument `engine` must be one of {', '.join(ENGINES)}, or None. "
@@ -44,9 +43,7 @@ class PackedModel:
             raise ValueError(f"Argument `threads` must be at least 1. Received: {threads}")
         self.program = program
         self.engine = engine
-        module, name = ENGINES[engine]
-        make = getattr(importlib.import_module(f"dann.deployment.{module}"), name)
-        self._run = make(program, threads)
+        self._run = _engine_class(engine)(program, threads)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -81,6 +78,19 @@ class PackedModel:
             batch = np.ascontiguousarray(inputs[start : start + batch_size], "float32")
             outputs[start : start + batch_size] = self._run(batch)
         return outputs
+
+
+def _default_engine():
+    try:
+        _engine_class("numba")
+    except ImportError:
+        return "numpy"
+    return "numba"
+
+
+def _engine_class(engine):
+    module, name = ENGINES[engine]
+    return getattr(importlib.import_module(f"dann.deployment.{module}"), name)
 
 
 def load(path: str | os.PathLike, engine: str | None = None, threads: int = 1) -> PackedModel:

@@ -26,7 +26,9 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
     The outputs are those of the classifier: on every input the same decisions and sums in the
     binary layers, and so the same logits to the last bit, wherever the float32 arithmetic of the
     layers before them gives the same values; sums of floats may differ in their last digits,
-    because the order of summation is not the same everywhere.
+    because the order of summation is not the same everywhere. The exception is NaN, which no bit
+    can stand for: its sign counts as -1, so that a file may give finite logits where the
+    classifier gives NaN.
 
     Args:
         classifier: Functional or sequential model of one input and one output in float32, or a

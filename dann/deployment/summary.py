@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import keras
 
 from dann.deployment.folding import fold
-from dann.deployment.packed_file import size_beside_arrays
+from dann.deployment.packed_file import size_beside_arrays, stored_arrays
 from dann.deployment.packing import lowered
 
-_BINARY = ("binary_dense", "binary_conv")
+# What gives signs if it is given signs.
+_OF_SIGNS = ("max_pool", "reshape")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,8 +24,10 @@ class LayerSummary:
         precision: `"1 bit"` or `"float32"` for a kernel, `"int32"` for thresholds (their flips take
             a bit each), `""` where nothing is stored.
         bits: Bits that its weights need, without the rest of the last words.
-        bytes: Bytes that its arrays take in the file.
-        binary_macs: Multiply-accumulates of signs with signs for one input.
+        bytes: Bytes that its arrays take in the file. What the file holds once, as the weights of
+            a layer that is called twice, is counted once.
+        binary_macs: Multiply-accumulates of signs with signs for one input, of all its calls,
+            whatever an engine computes them by.
         float_macs: The others, of its kernel; scaling and shifting channels is not counted.
     """
 
@@ -111,10 +114,12 @@ def summarize(classifier: keras.Model) -> ModelSummary:
     model, plain = lowered(classifier)
     program = fold(plain)
     names = dict.fromkeys(step.layer for step in plain.steps[1:])
+    stored = list(zip(program.steps, stored_arrays(program), strict=True))
     layers = []
     for name in names:
-        steps = [step for step in program.steps if step.layer == name]
-        layers.append(_summary(name, [step for step in plain.steps if step.layer == name], steps))
+        shape = [step.shape for step in plain.steps if step.layer == name][-1]
+        own = [(step, arrays) for step, arrays in stored if step.layer == name]
+        layers.append(_summary(name, shape, own, program.steps))
     float_bytes = 4 * sum(math.prod(weight.shape) for weight in _weights(model))
     return ModelSummary(layers, size_beside_arrays(program), float_bytes)
 
@@ -124,8 +129,8 @@ def _weights(model):
     return [weight for weight in model.weights if "float" in str(weight.dtype)]
 
 
-def _summary(name, plain, steps):
-    arrays = {key: array for step in steps for key, array in step.arrays.items()}
+def _summary(name, shape, own, steps):
+    arrays = {key for step, _ in own for key in step.arrays}
     precision = ""
     if arrays:
         precision = "float32"
@@ -134,23 +139,30 @@ def _summary(name, plain, steps):
     if "kernel_bits" in arrays:
         precision = "1 bit"
     macs = dict.fromkeys((True, False), 0)
-    for step in steps:
-        macs[step.op in _BINARY] += step.attributes.get("macs", 0)
+    for step, _ in own:
+        binary = "kernel_bits" in step.arrays and _gives_signs(steps, step.inputs[0])
+        macs[binary] += step.attributes.get("macs", 0)
     return LayerSummary(
         name,
-        tuple(plain[-1].shape),
+        tuple(shape),
         precision,
-        sum(_bits(step) for step in steps),
-        sum(step.nbytes for step in steps),
+        sum(_bits(step, stored) for step, stored in own),
+        sum(array.nbytes for _, stored in own for array in stored.values()),
         macs[True],
         macs[False],
     )
 
 
-def _bits(step):
-    """Bits that the arrays of a step need: the rest of their last words left out."""
+def _gives_signs(steps, number):
+    while steps[number].op in _OF_SIGNS:
+        (number,) = steps[number].inputs
+    return steps[number].kind == "bits" or steps[number].op == "signs"
+
+
+def _bits(step, stored):
+    """Bits that the stored arrays of a step need: the rest of their last words left out."""
     total = 0
-    for name, array in step.arrays.items():
+    for name, array in stored.items():
         if name == "kernel_bits":
             total += array.shape[0] * step.attributes["fan_in"]
         elif name == "flips":

@@ -248,13 +248,18 @@ def _convolution(images, kernel, attributes):
     if flat:
         images, kernel = images[:, None], kernel[None]
     ones = [1] if flat else []
-    outputs = tf.nn.convolution(
-        images,
-        kernel,
+    convolve = partial(
+        tf.nn.convolution,
         strides=ones + list(attributes["strides"]),
         dilations=ones + list(attributes["dilation"]),
     )
-    return outputs[:, 0] if flat else outputs
+    groups = attributes["groups"]
+    if len(attributes["size"]) < 3 or groups == 1:
+        outputs = convolve(images, kernel)
+        return outputs[:, 0] if flat else outputs
+    # The processor has no kernel for groups of volumes.
+    split = zip(tf.split(images, groups, -1), tf.split(kernel, groups, -1), strict=True)
+    return tf.concat([convolve(*group) for group in split], -1)
 
 
 def _with_bias(step, run):

@@ -11,13 +11,13 @@ from dann.adaptation import AdversarialModel
 from dann.diagnostics.contexts import as_tensors, inputs_of, mode_of
 from dann.diagnostics.reversal_pass import Gradients, ModelPass, PairPass, ReversalPass
 from dann.diagnostics.taps import cosine, norm
+from dann.layers import GradientReversal
 
 ALIKE = 0.99  # cosine above which two gradients point alike
 TOLERANCE = 0.02  # of the strength
-FAR = 0.1  # from 1, of a ratio by differences
 NOTHING = 1e-6  # ratio below which no gradient comes through
 VANISHED = 2e-7  # change of the loss by all of the features below which it is rounding
-LATER = (10, 1000, 100_000)  # steps at which a schedule may have risen
+LATER = [10**power for power in range(7)]  # steps from now in which a schedule may rise
 
 
 def reversal_certificate(
@@ -41,7 +41,8 @@ def reversal_certificate(
     - `reversal/backbone_cosine`, `reversal/backbone_ratio`: as the first two, of the backbone's
       weights (of a `dann` model)
     - `reversal/state`, in words:
-        - `"alive"`; `"not begun"`: the strength is 0 at the first step of a schedule that rises
+        - `"alive"`; `"not begun"`: the strength is 0 and its schedule rises later
+        - `"not finite"`: a gradient is not, and nothing else can be told
         - `"forgotten"`: nothing is reversed; `"applied twice"`: reversed and reversed back
         - `"wrong sign"`: a reversal passes the gradient on without turning it around
         - `"graph override"`: reversed only for a tape outside of the `tf.function`, as a bare
@@ -58,7 +59,9 @@ def reversal_certificate(
     tell its sign and its length, which finds a reversal in a function too. That takes the rest of
     the way to be differentiable.
 
-    At most 3 backward passes, in the mode in which the model trains. Nothing of the model changes.
+    At most 3 backward passes, in the mode in which the model trains. In half precision the loss is
+    multiplied by a power of two, as a loss-scaling optimizer does, and what comes out divided; a
+    pass that overflows runs again with a smaller one. Nothing of the model changes.
 
     Args:
         model: Model of `dann.adaptation`, any Keras model or layer, or a function of a tensor.
@@ -89,8 +92,27 @@ def reversal_certificate(
         return {"reversal/state": "none"}
     mode = mode or mode_of(model)
     found = run.measure(mode)
-    plain = run.measure(mode, taken_out=True) if run.calls else _by_differences(run, found)
-    measured: dict[str, float | str] = {
+    with np.errstate(invalid="ignore", over="ignore"):  # of gradients that are not finite
+        plain = run.measure(mode, taken_out=True) if run.calls else _by_differences(run, found)
+        measured, layers = _numbers(run, found, plain)
+
+    def holds_outside() -> bool:
+        if keras.backend.backend() != "tensorflow":
+            return False
+        return cosine(run.measure("graph", outside=True).features, plain.features) < -ALIKE
+
+    finite = found.are_finite() and plain.are_finite()
+    state = _state(run, found, measured, layers, holds_outside) if finite else "not finite"
+    measured["reversal/state"] = state
+    for name, (turn, ratio) in layers.items():
+        measured[f"reversal/{name}/cosine"] = turn
+        measured[f"reversal/{name}/ratio"] = ratio
+    return measured
+
+
+def _numbers(run, found, plain) -> tuple[dict[str, Any], dict[str, tuple[float, float]]]:
+    """What gradients with and without the reversals give, and the same of each reversal."""
+    measured: dict[str, Any] = {
         "reversal/cosine": cosine(found.features, plain.features),
         "reversal/ratio": _ratio(found.features, plain.features),
         "reversal/feature_norm": norm(plain.features),
@@ -105,17 +127,7 @@ def reversal_certificate(
         measured["reversal/backbone_ratio"] = _ratio(found.backbone, plain.backbone)
     layers = _by_layer(run, found)
     measured["reversal/strength"] = _strength(run, measured, layers)
-
-    def holds_outside() -> bool:
-        if keras.backend.backend() != "tensorflow":
-            return False
-        return cosine(run.measure("graph", outside=True).features, plain.features) < -ALIKE
-
-    measured["reversal/state"] = _state(run, found, measured, layers, holds_outside)
-    for name, (turn, ratio) in layers.items():
-        measured[f"reversal/{name}/cosine"] = turn
-        measured[f"reversal/{name}/ratio"] = ratio
-    return measured
+    return measured, layers
 
 
 def _pass_of(model, data) -> ReversalPass | None:
@@ -173,7 +185,7 @@ def _state(run, found, measured, layers, holds_outside: Callable[[], bool]) -> s
         if holds_outside():
             return "graph override"
         if not turns:
-            return "forgotten" if abs(ratio - 1) < FAR else "partly reversed"
+            return "forgotten"
         reverses = max(turns) < -ALIKE and len(run.calls) > 1
         return "applied twice" if reverses else "wrong sign"
     if measured.get("reversal/backbone_ratio", ratio) < NOTHING:
@@ -189,13 +201,19 @@ def _state_without_gradient(run: ReversalPass) -> str:
         return "cut"
     optimizer = getattr(run.model, "optimizer", None)
     trained = optimizer is not None and int(optimizer.iterations) > 0
-    rises = all(
-        layer.schedule is not None and any(float(layer.schedule(s)) > 0 for s in LATER)
-        for layer in layers
-    )
-    return "not begun" if rises and not trained else "strength 0"
+    rise = all(_rises(layer, trained) for layer in layers)
+    return "not begun" if rise else "strength 0"
+
+
+def _rises(layer: GradientReversal, trained: bool) -> bool:
+    """Whether the schedule rises from now on; where training does not count steps, it is stuck."""
+    now = int(layer.step)
+    if layer.schedule is None or (trained and now == 0):
+        return False
+    return any(float(layer.schedule(now + later)) > 0 for later in LATER)
 
 
 def _ratio(a: list[np.ndarray], b: list[np.ndarray]) -> float:
-    """`||a|| / ||b||`, and 0 where there is no `b`."""
-    return norm(a) / norm(b) if norm(b) > 0 else 0.0
+    """`||a|| / ||b||`, 0 where there is no `b`, and not a number where one is not finite."""
+    size = norm(b)
+    return norm(a) / size if size != 0 else 0.0

@@ -83,16 +83,17 @@ def check(
     'alive'
     """
     mode = mode or mode_of(model)
-    measured: dict[str, Any] = reversal_certificate(model, data, mode=mode)
-    measured |= way_parity(model, data, mode=mode)
-    measured |= straight_through_health(model, data, before=before, steps=steps)
-    if isinstance(model, AdversarialModel):
-        if model.reversal is not None and model.backbone.trainable_variables:
-            measured |= gradient_conflict(model, data, mode=mode)
-        measured |= who_is_winning(model, data, probe=probe, seed=seed, batch_size=batch_size)
-        measured |= feature_distance(model, data, seed=seed, batch_size=batch_size)
-        if model.num_classes > 1:
-            measured |= label_bounds(model, data, batch_size=batch_size)
+    with np.errstate(invalid="ignore", over="ignore"):  # a model that diverged has a verdict too
+        measured: dict[str, Any] = reversal_certificate(model, data, mode=mode)
+        measured |= way_parity(model, data, mode=mode)
+        measured |= straight_through_health(model, data, before=before, steps=steps)
+        if isinstance(model, AdversarialModel):
+            if model.reversal is not None and model.backbone.trainable_variables:
+                measured |= gradient_conflict(model, data, mode=mode)
+            measured |= who_is_winning(model, data, probe=probe, seed=seed, batch_size=batch_size)
+            measured |= feature_distance(model, data, seed=seed, batch_size=batch_size)
+            if model.num_classes > 1:
+                measured |= label_bounds(model, data, batch_size=batch_size)
     return Findings(measured, verdict(measured))
 
 

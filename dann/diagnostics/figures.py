@@ -92,8 +92,7 @@ def _conflicts(axes, found):
             return False
         positions = np.arange(len(cosines)) + 0.4 * place - 0.2
         axes.bar(positions, _finite(list(cosines.values())), 0.4, label=domain, **_BARS[domain])
-        axes.set_xticks(range(len(cosines)), _shortened(cosines), rotation=60, ha="right")
-        axes.tick_params(axis="x", labelsize=8)
+        _name_ticks(axes, cosines)
     axes.axhline(0, color="0.3", linewidth=0.8)
     axes.set(ylabel="cosine", ylim=(-1.05, 1.05))
     axes.legend(fontsize=8)
@@ -105,6 +104,10 @@ def _eigenvalues(axes, found):
         return False
     real = np.asarray(found["game/eigenvalues/real"])
     imag = np.asarray(found["game/eigenvalues/imag"])
+    shown = np.isfinite(real) & np.isfinite(imag)
+    real, imag = real[shown], imag[shown]
+    if not len(real):
+        return False
     axes.axhline(0, color="0.7", linewidth=0.8)
     axes.axvline(0, color="0.7", linewidth=0.8)
     reach = 1.15 * max(abs(real).max(), abs(imag).max(), 1e-12)
@@ -129,10 +132,11 @@ def _gains(axes, found):
             for name, value in found.items()
             if name.startswith(prefix) and name.endswith("/gain")
         }
-        if not gains:
+        values = _finite(list(gains.values()))
+        if not (values > 0).any():
             return False
-        axes.plot(range(len(gains)), _finite(list(gains.values())), label=domain, **style)
-        axes.set_xticks(range(len(gains)), _shortened(gains), rotation=60, ha="right", fontsize=8)
+        axes.plot(range(len(gains)), values, label=domain, **style)
+        _name_ticks(axes, gains)
     low, high = axes.get_ylim()
     if low <= 0 or high / low > 20:
         axes.set_yscale("log")
@@ -156,8 +160,10 @@ def _singular_values(axes, found):
     return True
 
 
-def _shortened(names):
-    return [name if len(name) <= 16 else f"{name[:7]}…{name[-8:]}" for name in names]
+def _name_ticks(axes, names):
+    short = [name if len(name) <= 16 else f"{name[:7]}…{name[-8:]}" for name in names]
+    # A dollar in a layer's name opens no formula.
+    axes.set_xticks(range(len(short)), short, rotation=60, ha="right", fontsize=8, parse_math=False)
 
 
 _PAINTERS: dict[str, tuple[str, Callable[[Any, Mapping], bool]]] = {

@@ -17,6 +17,14 @@ from dann.diagnostics.spectrum import spectrum
 _NEUTRAL = (
     1e-4  # of the largest: below it an eigenvalue is one of a direction in which nothing moves
 )
+_OF_THE_FIELD = (
+    "adversary",
+    "discriminate",
+    "domain_weights",
+    "adversarial_losses",
+    "total_loss",
+    "compute_loss",
+)
 
 
 def game(
@@ -50,7 +58,9 @@ def game(
       ends of the spectrum, and `game/products`, how many products `J v` they took.
 
     Where heads learn faster (`dann.adaptation.faster_heads`) their part of the field is multiplied
-    by the factor. Augmentation, weight decay and gradient clipping are left out.
+    by the factor. The strength is that of the next step where there is a schedule. Regularizers of
+    the weights take part; those of layers' outputs, augmentation, weight decay and gradient
+    clipping are left out.
 
     Args:
         model: A `dann.DANN`, with or without label smoothing.
@@ -62,6 +72,8 @@ def game(
 
     Raises:
         TypeError: If the field of the model is another one.
+        ValueError: If the model takes its gradient at moved weights (`task_radius`), or no
+            eigenvalue is found.
 
     Example:
 
@@ -106,15 +118,21 @@ def players(model: AdversarialModel) -> list[keras.Variable]:
 
     Raises:
         TypeError: If the model is no `DANN`, or one whose discriminator or losses are others.
+        ValueError: If its `task_radius` is above 0.
     """
     plain = isinstance(model, DANN) and all(
-        getattr(type(model), name) is getattr(DANN, name)
-        for name in ("adversary", "discriminate", "domain_weights", "adversarial_losses")
+        getattr(type(model), name) is getattr(DANN, name) for name in _OF_THE_FIELD
     )
     if not plain:
         raise TypeError(
             "The vector field is built by hand, without the reversal, for `dann.DANN`; another "
             f"method has a field of its own. Received: {type(model).__name__}"
+        )
+    if model.task_radius:
+        raise ValueError(
+            "The vector field is that of the gradient at the weights themselves; smooth training "
+            "(SDAT) takes it at others. "
+            f"Received: a model with task_radius={model.task_radius}"
         )
     return [*weights_of_task(model), *model.domain_head.trainable_variables]
 
@@ -138,10 +156,14 @@ def vector_field(
 
     Raises:
         TypeError: If the model is no `DANN`, or one whose discriminator or losses are others.
+        ValueError: If its `task_radius` is above 0.
     """
     variables = players(model)
     (x, y), factors = as_tensors(data), factors or [1.0] * len(variables)
-    strength = float(model.reversal.strength)
+    reversal = model.reversal
+    # The layer holds the strength of the last step, and takes the next one first thing in a step.
+    next_strength = reversal.schedule(reversal.step.value) if reversal.schedule else None
+    strength = float(reversal.strength if next_strength is None else next_strength)
     of_task = len(weights_of_task(model))
 
     def both():

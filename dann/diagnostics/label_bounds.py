@@ -30,7 +30,7 @@ def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, A
 
     Args:
         model: Model of `dann.adaptation` of 2 classes or more.
-        data: `({"source": xs, "target": xt}, ys)`, with integer labels.
+        data: `({"source": xs, "target": xt}, ys)`, with integer labels `(n,)` or `(n, 1)`.
         batch_size: Inputs at a time. Defaults to `256`.
 
     Returns:
@@ -38,7 +38,7 @@ def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, A
 
     Raises:
         TypeError: If it is another model.
-        ValueError: If the model has one output, as in regression.
+        ValueError: If the model has one output, as in regression, or the labels are no integers.
 
     Reference:
         - [Bridle et al., 1992](https://papers.nips.cc/paper/1991/hash/a8abb4bb284b5b27aa7cb790dc20f80b-Abstract.html),
@@ -50,13 +50,20 @@ def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, A
             "Label bounds are those of classes; the label head must have at least 2 outputs. "
             f"Received: {model.num_classes}"
         )
+    if outputs.labels.ndim > 1:
+        raise ValueError(
+            "Label bounds need one integer label an example, such as `labels.argmax(axis=1)`. "
+            f"Received: labels of shape {outputs.labels.shape}"
+        )
     labels = outputs.labels.astype(int)
     of_source, of_target = outputs.logits["source"], outputs.logits["target"]
     classes = model.num_classes
     shares = np.bincount(labels, minlength=classes) / len(labels)
-    logarithms = special.log_softmax(of_target, axis=1)
+    with np.errstate(invalid="ignore"):  # of a model that diverged
+        logarithms, own = (special.log_softmax(x, axis=1) for x in (of_target, of_source))
+        entropy = float(-np.mean(np.sum(np.exp(logarithms) * logarithms, axis=1)))
     mean = np.exp(logarithms).mean(axis=0)
-    own = special.log_softmax(of_source, axis=1)[np.arange(len(labels)), labels]
+    own = own[np.arange(len(labels)), labels]
     return {
         "label/loss": float(-np.mean(own)),
         "label/accuracy": float(np.mean(of_source.argmax(axis=1) == labels)),
@@ -67,7 +74,7 @@ def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, A
         "target/largest_share": _largest_share(of_target),
         "target/mean_prediction": mean,
         "target/prediction_entropy": float(special.entr(mean).sum()),
-        "target/conditional_entropy": float(-np.mean(np.sum(np.exp(logarithms) * logarithms, 1))),
+        "target/conditional_entropy": entropy,
     }
 
 

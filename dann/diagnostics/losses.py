@@ -37,6 +37,9 @@ def at_weights(
 def task_loss(model: AdversarialModel, features: dict, x: dict, y: Any, training: bool) -> Any:
     """Returns the label loss and those of the regularizers, a scalar.
 
+    Those of the layers' weights, such as a `kernel_regularizer`, belong to it, those of their
+    outputs do not.
+
     Args:
         model: The model; without a compiled loss it has that of classes.
         features: Features by part of the pair.
@@ -51,11 +54,14 @@ def task_loss(model: AdversarialModel, features: dict, x: dict, y: Any, training
         loss = model.label_loss(x, y, outputs, training=training)
     else:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, outputs["label"])
+        loss += sum(model.losses)
     return loss + model.regularization(x, outputs)
 
 
 def domain_loss(model: Any, features: dict, training: bool) -> Any:
     """Returns the domain loss of a `dann.DANN`, a scalar, as its discriminator sees the features.
+
+    With it come the losses of regularizers of the discriminator's weights.
 
     Args:
         model: The model.
@@ -66,4 +72,5 @@ def domain_loss(model: Any, features: dict, training: bool) -> Any:
     domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
     logits = model.domain_head(ops.concatenate([source, target]), training=training)
     labels = model.smoothed(domain)
-    return ops.mean(ops.binary_crossentropy(labels, ops.cast(logits, "float32"), from_logits=True))
+    loss = ops.mean(ops.binary_crossentropy(labels, ops.cast(logits, "float32"), from_logits=True))
+    return loss + sum(model.domain_head.losses)

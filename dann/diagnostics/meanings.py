@@ -4,9 +4,17 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from dann.diagnostics.verdict import APART, BEHIND, CONSTANT, ONE_CLASS, PASSED, UNLEARNT
+from dann.diagnostics.verdict import (
+    APART,
+    BEHIND,
+    CONSTANT,
+    GROWTH,
+    ONE_CLASS,
+    PASSED,
+    UNLEARNT,
+)
 
-Range = Callable[[Mapping[str, Any]], tuple[float, float]]
+Range = Callable[[Mapping[str, Any]], tuple[float, float] | None]
 
 
 class Meaning(NamedTuple):
@@ -15,7 +23,8 @@ class Meaning(NamedTuple):
     Attributes:
         title: What is measured.
         text: What a value says.
-        healthy: From all measurements to the smallest and largest healthy value of this.
+        healthy: From all measurements to the smallest and largest healthy value of this, or to
+            `None` where those that tell them are missing.
     """
 
     title: str
@@ -57,8 +66,9 @@ def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
     found = []
     for name, value in measurements.items():
         meaning = MEANINGS.get(_general(name))
-        if meaning is not None:
-            low, high = meaning.healthy(measurements)
+        healthy = meaning.healthy(measurements) if meaning else None
+        if meaning and healthy:
+            low, high = healthy
             title = meaning.title.format(name.removeprefix("binary/").removesuffix("/passed"))
             found.append(Evidence(name, title, float(value), low, high, meaning.text))
     order = list(MEANINGS)
@@ -77,6 +87,8 @@ def _between(low=-math.inf, high=math.inf) -> Range:
 
 def _near_strength(found):
     strength = found.get("reversal/strength", math.nan)
+    if math.isnan(strength):
+        return None
     if strength == 0:  # then it is right, and of no use
         return 1e-6, math.inf
     return 0.98 * strength, 1.02 * strength
@@ -87,7 +99,9 @@ def _below_collapse(found):
 
 
 def _learnt(found):
-    return -math.inf, UNLEARNT * found.get("label/prior_entropy", math.inf)
+    if "label/prior_entropy" not in found:
+        return None
+    return -math.inf, UNLEARNT * found["label/prior_entropy"]
 
 
 def _near_probe(found):
@@ -95,12 +109,11 @@ def _near_probe(found):
 
 
 def _stable(found):
-    return found.get("game/step", 0.0), math.inf
+    return (found["game/step"], math.inf) if "game/step" in found else None
 
 
 def _no_edge(found):
-    step = found.get("game/step", 0.0)
-    return -math.inf, 2 / step if step > 0 else math.inf
+    return (-math.inf, 2 / found["game/step"]) if "game/step" in found else None
 
 
 MEANINGS = {
@@ -172,7 +185,7 @@ MEANINGS = {
         "Growth in a step",
         "Factor by which the fastest direction grows in a step, momentum included. A little above "
         "1 is usual away from a minimum.",
-        _between(high=1.1),
+        _between(high=GROWTH),
     ),
     "sharpness/top_eigenvalue": Meaning(
         "Sharpness of the label loss",

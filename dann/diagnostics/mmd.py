@@ -34,14 +34,16 @@ def squared_mmd(source: np.ndarray, target: np.ndarray, bandwidth: float | None 
         - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html), equation 3.
     """
     gram, sizes, _ = kernel_matrix(source, target, bandwidth)
-    member = np.repeat([1.0, 0.0], sizes)[:, None]
-    return float(_statistic(gram, member, sizes)[0])
+    return estimate(gram, sizes)
 
 
 def kernel_matrix(
     source: np.ndarray, target: np.ndarray, bandwidth: float | None = None
 ) -> tuple[np.ndarray, tuple[int, int], float]:
-    """Returns the kernel of all pairs with a diagonal of 0, the sizes and the bandwidth."""
+    """Returns the kernel of all pairs with a diagonal of 0, the sizes and the bandwidth.
+
+    Of features that are not finite all of it is not a number.
+    """
     sizes = len(source), len(target)
     if min(sizes) < 2:
         raise ValueError(
@@ -50,6 +52,8 @@ def kernel_matrix(
     if bandwidth is not None and not bandwidth > 0:
         raise ValueError(f"Argument `bandwidth` must be above 0. Received: bandwidth={bandwidth}")
     points = np.concatenate([source, target]).astype("float64")
+    if not np.isfinite(points).all():
+        return np.full((len(points),) * 2, np.nan), sizes, bandwidth or np.nan
     squares = cdist(points, points, "sqeuclidean")
     if bandwidth is None:
         median = float(np.median(squares[np.triu_indices(len(points), 1)]))
@@ -57,6 +61,11 @@ def kernel_matrix(
     gram = np.exp(-squares / (2 * bandwidth**2))
     np.fill_diagonal(gram, 0.0)
     return gram, sizes, bandwidth
+
+
+def estimate(gram: np.ndarray, sizes: tuple[int, int]) -> float:
+    """Returns the estimate of `squared_mmd` from the kernel of all pairs."""
+    return float(_statistic(gram, np.repeat([1.0, 0.0], sizes)[:, None], sizes)[0])
 
 
 def null_quantile(gram: np.ndarray, sizes: tuple[int, int], seed: int, draws: int = 200) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.pairs import parts_of
+from dann.diagnostics.contexts import unchanged
 from dann.diagnostics.objective import check_adversarial
 from dann.diagnostics.taps import replaced, to_numpy
 
@@ -20,7 +21,7 @@ class PairOutputs:
         logits: Logits of the classes `(n, num_classes)`.
         domain: Logits of the discriminator `(n, k)`, above 0 for the target; `None` where the
             method has no such discriminator.
-        labels: Labels of the source `(n,)`.
+        labels: Labels of the source `(n,)`; a single column `(n, 1)` comes as this too.
     """
 
     features: dict[str, np.ndarray]
@@ -30,7 +31,7 @@ class PairOutputs:
 
 
 def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
-    """Runs the model on a pair, not in training, a part at a time.
+    """Runs the model on a pair, not in training, a part at a time; nothing of it changes.
 
     Args:
         model: Model of `dann.adaptation`.
@@ -48,7 +49,10 @@ def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
     arrays = {name: np.asarray(part) for name, part in parts_of(x).items()}
     count = -(-max(len(array) for array in arrays.values()) // batch_size)
     pieces = {name: np.array_split(array, count) for name, array in arrays.items()}
-    runs = [_run(model, {name: parts[i] for name, parts in pieces.items()}) for i in range(count)]
+    runs = []
+    for i in range(count):
+        with unchanged(model):  # methods may draw noise
+            runs.append(_run(model, {name: parts[i] for name, parts in pieces.items()}))
     joined = {
         kind: {
             name: np.concatenate([run[kind][name] for run in runs]) for name in ("source", "target")
@@ -57,6 +61,8 @@ def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
         if all(run[kind] for run in runs)
     }
     labels = np.asarray(y)[: len(arrays["source"])]
+    if labels.ndim > 1 and labels.size == len(labels):
+        labels = labels.reshape(-1)
     return PairOutputs(joined["features"], joined["logits"], joined.get("domain"), labels)
 
 
@@ -83,5 +89,5 @@ def _run(model: AdversarialModel, x) -> dict[str, dict]:
         both = to_numpy(outputs["domain/logits"])
         domain = {"source": both[:size], "target": both[size:]}
     elif "source/domain_logits" in outputs and outputs["source/domain_logits"].shape[-1] == 1:
-        domain = {name: to_numpy(outputs[f"{name}/domain_logits"]) for name in features}
+        domain = {name: to_numpy(outputs[f"{name}/domain_logits"]) for name in ("source", "target")}
     return {"features": features, "logits": logits, "domain": domain}

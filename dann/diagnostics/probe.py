@@ -29,6 +29,8 @@ def fresh_probe(
     is tiny beside the features' spread, as stays in directions that training has all but emptied,
     then tells little: the accuracy may see it, the loss does not.
 
+    Of features that are not finite accuracy and loss are not a number.
+
     Args:
         source: Features `(n, d)` of the source, at least 4.
         target: Features `(m, d)` of the target, at least 4.
@@ -49,6 +51,9 @@ def fresh_probe(
     rng = np.random.default_rng(seed)
     shuffled = [values[rng.permutation(len(values))] for values in (source, target)]
     train, test = zip(*(np.array_split(values, 2) for values in shuffled), strict=True)
+    deviation = float(np.sqrt(sum(1 / (4 * len(part)) for part in test) / 4))
+    if not all(np.isfinite(part).all() for part in shuffled):
+        return {"accuracy": np.nan, "loss": np.nan, "standard_error": deviation}
     center, scale = _center_and_scale(train)
     taught, labels = _balanced([(part - center) / scale for part in train], rng)
     classifier = _classifier(probe, len(labels), seed)
@@ -62,7 +67,7 @@ def fresh_probe(
     return {
         "accuracy": float(np.mean(right)),
         "loss": float(np.mean([-np.mean(np.log(np.maximum(share, 1e-12))) for share in shares])),
-        "standard_error": float(np.sqrt(sum(1 / (4 * len(part)) for part in test) / 4)),
+        "standard_error": deviation,
     }
 
 
@@ -99,7 +104,7 @@ def proxy_a_distance(
 
 def distance_of(accuracy: float) -> float:
     """Returns the proxy A-distance that belongs to a held-out accuracy."""
-    return max(0.0, 2 * (1 - 2 * (1 - accuracy)))
+    return float(np.maximum(2 * (1 - 2 * (1 - accuracy)), 0.0))  # not a number stays so
 
 
 def _center_and_scale(parts):

@@ -141,8 +141,6 @@ def _numbers(measurements):
 
 
 def _range(low, high):
-    if math.isinf(low) and math.isinf(high):
-        return "any"
     if math.isinf(low):
         return f"at most {_number(high)}"
     if math.isinf(high):
@@ -153,8 +151,10 @@ def _range(low, high):
 def _number(value: Any) -> str:
     if isinstance(value, bool | int | np.integer | str):
         return str(value)
-    if value is None or not math.isfinite(value):
-        return "not finite"
+    if value is None or math.isnan(value):
+        return "not a number"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "−infinite"
     return f"{value:.3g}".replace("-", "−")
 
 

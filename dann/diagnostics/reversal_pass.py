@@ -14,10 +14,11 @@ from dann.autodiff import gradients
 from dann.diagnostics.contexts import build, in_mode, unchanged
 from dann.diagnostics.objective import check_adversarial, loss_terms
 from dann.diagnostics.reversals import find_reversals
-from dann.diagnostics.taps import Call, is_floating, norm, replaced, to_numpy
+from dann.diagnostics.taps import Call, is_floating, leaves, norm, replaced, to_numpy
 from dann.layers import GradientReversal
 
 STEP = 0.001  # of central differences, as a share of the features' norm
+LOSS_SCALES = (2.0**16, 2.0**8, 1.0)  # in half precision, until all is finite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +30,10 @@ class Gradients:
     after: list[np.ndarray]
     backbone: list[np.ndarray]
     head: list[np.ndarray]
+
+    def are_finite(self) -> bool:
+        """Whether every number is."""
+        return all(np.isfinite(x).all() for part in vars(self).values() for x in part)
 
 
 class ReversalPass:
@@ -65,7 +70,7 @@ class ReversalPass:
         return random_sum(self.model(inputs))
 
     def measure(self, mode: str, taken_out: bool = False, outside: bool = False) -> Gradients:
-        """Runs one backward pass.
+        """Runs one backward pass, and in half precision more until nothing overflows.
 
         Args:
             mode: Where it runs; see `in_mode`.
@@ -84,12 +89,29 @@ class ReversalPass:
             probes, before, after, others = _split(values, counts)
             return self._loss_at(probes, before, after, others, taken_out)
 
-        if outside:
-            found = gradients(in_mode(scalar, mode), xs)
-        else:
-            found = in_mode(lambda *values: gradients(scalar, list(values)), mode)(*xs)
+        def scaled_by(scale):
+            def scaled(*values):
+                return scale * scalar(*values)
+
+            if outside:
+                return gradients(in_mode(scaled, mode), xs)
+            return in_mode(lambda *values: gradients(scaled, list(values)), mode)(*xs)
+
         sizes = [len(self.features), len(around), len(around), len(self.backbone), len(self.head)]
-        return Gradients(*_split([to_numpy(x) for x in found], sizes))
+        found = Gradients([], [], [], [], [])
+        for scale in LOSS_SCALES if self._is_half() else (1.0,):
+            found = Gradients(*_split([to_numpy(x) / scale for x in scaled_by(scale)], sizes))
+            if found.are_finite():
+                break
+        return found
+
+    def _is_half(self) -> bool:
+        """Whether small gradients underflow somewhere."""
+        tensors = [*self.features, *(call.inputs for call in self.calls)]
+        dtypes = {keras.backend.standardize_dtype(tensor.dtype) for tensor in tensors}
+        if isinstance(self.model, keras.Layer):
+            dtypes |= {layer.compute_dtype for layer in leaves(self.model).values()}
+        return "float16" in dtypes
 
     def slope(self, direction: list[np.ndarray]) -> float:
         """Returns the derivative of the loss along a direction of the features, of norm 1.

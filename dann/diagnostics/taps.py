@@ -128,10 +128,14 @@ def to_numpy(tensor: Any) -> np.ndarray:
 
 
 def cosine(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> float:
-    """Returns the cosine of the angle between two lists of arrays; 0 where one is all zeros."""
-    product = sum(float(np.sum(x * y)) for x, y in zip(a, b, strict=True))
-    size = norm(a) * norm(b)
-    return product / size if size > 0 else 0.0
+    """Returns the cosine of the angle between two lists of arrays.
+
+    It is 0 where one of them is all zeros, and not a number where one is not finite.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        product = sum(float(np.sum(x * y)) for x, y in zip(a, b, strict=True))
+        size = norm(a) * norm(b)
+    return product / size if size != 0 else 0.0
 
 
 def norm(arrays: Sequence[np.ndarray]) -> float:

@@ -12,6 +12,7 @@ class WeightClip(keras.constraints.Constraint):
         limit: Greatest magnitude, above 0. Defaults to `1.0`.
 
     Raises:
+        TypeError: If `limit` is no number.
         ValueError: If `limit` is not above 0.
 
     Reference:
@@ -19,6 +20,8 @@ class WeightClip(keras.constraints.Constraint):
     """
 
     def __init__(self, limit: float = 1.0):
+        if isinstance(limit, bool) or not isinstance(limit, int | float):
+            raise TypeError(f"Argument `limit` must be a number. Received: limit={limit!r}")
         if not limit > 0:
             raise ValueError(f"Argument `limit` must be above 0. Received: limit={limit}")
         self.limit = limit

@@ -30,7 +30,7 @@ class Bop(keras.optimizers.Optimizer):
         **kwargs: Further arguments of Keras' optimizers, but `weight_decay`.
 
     Raises:
-        TypeError: If `threshold` is neither a number nor a schedule.
+        TypeError: If `threshold` is neither a number nor a schedule, or `learning_rate` is a bool.
         ValueError: If `learning_rate` or `threshold` is out of range, there is a weight decay, or
             a variable is in half precision, which rounds `1 - learning_rate` to 1.
 
@@ -59,6 +59,11 @@ class Bop(keras.optimizers.Optimizer):
             raise ValueError(
                 "Weights of -1 and +1 have no size to decay; leave `weight_decay` out. "
                 f"Received: weight_decay={kwargs['weight_decay']}"
+            )
+        if isinstance(learning_rate, bool):
+            raise TypeError(
+                "Argument `learning_rate` must be a number, a schedule of Keras or a callable. "
+                f"Received: learning_rate={learning_rate}"
             )
         if isinstance(learning_rate, int | float) and not 0 < learning_rate <= 1:
             raise ValueError(

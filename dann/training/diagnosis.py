@@ -134,7 +134,11 @@ def write(diagnosis: Diagnosis, directory: str | pathlib.Path) -> pathlib.Path:
     Args:
         diagnosis: What was found.
         directory: The run directory.
+
+    Raises:
+        OSError: If it cannot be written to; see `check_writable`.
     """
+    check_writable(directory)
     directory = pathlib.Path(directory)
     figures, report = directory / "figures", directory / "report.html"
     pictures = draw(diagnosis.measurements)

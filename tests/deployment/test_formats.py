@@ -34,6 +34,14 @@ def test_every_format_is_loaded_and_compared(format, classifier, tmp_path):
     assert found["bytes"] > 100
 
 
+def test_onnx_is_given_the_type_that_it_takes(tmp_path):
+    inputs = keras.Input((6,), dtype="uint8")
+    x = keras.layers.Rescaling(1 / 255)(inputs)
+    images = np.arange(24, dtype="uint8").reshape(4, 6) * 10
+    found = export(keras.Model(inputs, keras.layers.Dense(3)(x)), "onnx", tmp_path, images)
+    assert found["difference"] < 1e-5
+
+
 def test_what_differs_is_not_left_behind(classifier, tmp_path, monkeypatch):
     model, inputs = classifier
     expected = model.predict(inputs, verbose=0)

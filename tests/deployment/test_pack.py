@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 
 import keras
 import numpy as np
@@ -20,7 +21,14 @@ from dann import DANN
 from dann.deployment import ENGINES, PackError, load, pack
 from dann.deployment.packed_model import PackedModel
 from dann.deployment.packing import lowered, program_of
-from dann.layers import BinaryConv1D, BinaryConv2D, BinaryConv2DTranspose, BinaryDense, BinarySign
+from dann.layers import (
+    BinaryConv1D,
+    BinaryConv2D,
+    BinaryConv2DTranspose,
+    BinaryConv3D,
+    BinaryDense,
+    BinarySign,
+)
 from dann.networks import binary_label_head, binary_lenet_backbone, binary_resnet_backbone
 
 each_engine = pytest.mark.parametrize("engine", ENGINES)
@@ -75,8 +83,6 @@ def test_threads_give_the_same(packed):
 
 @pytest.mark.parametrize("rank", [1, 3])
 def test_other_ranks_of_convolution(rank, tmp_path):
-    from dann.layers import BinaryConv3D
-
     inputs = keras.Input((9, 6, 5, 3)[-rank - 1 :])
     if rank == 1:
         x = BinaryConv1D(8, 3, input_estimator=None, padding="causal", dilation_rate=2)(inputs)
@@ -87,6 +93,22 @@ def test_other_ranks_of_convolution(rank, tmp_path):
         x = BinaryConv3D(8, 3, padding="same", strides=2, use_bias=False)(normalized(x))
     x = layers.Flatten()(normalized(x))
     model = spread_statistics(keras.Model(inputs, BinaryDense(4)(x)))
+    pack(model, tmp_path / "model.dann")
+    images = whole_inputs(model, 6)
+    for engine in ENGINES:
+        given = load(tmp_path / "model.dann", engine).predict(images)
+        np.testing.assert_array_equal(given, logits(model, images))
+
+
+def test_groups_of_volumes(tmp_path):
+    inputs = keras.Input((5, 6, 4, 4))
+    x = layers.Conv3D(6, 2, groups=2, strides=(1, 2, 1), padding="same")(inputs)
+    x = BinaryConv3D(8, 2, groups=2, dilation_rate=2, use_bias=False)(normalized(x))
+    model = keras.Model(inputs, BinaryDense(3)(layers.Flatten()(normalized(x))))
+    # Whole sums, and none of the signs is one of 0.
+    for weight in model.layers[1].weights:
+        weight.assign(np.random.default_rng(0).integers(-3, 4, weight.shape))
+    model.layers[2].beta.assign(np.full(6, 0.3))
     pack(model, tmp_path / "model.dann")
     images = whole_inputs(model, 6)
     for engine in ENGINES:
@@ -191,6 +213,112 @@ def test_wrong_arguments_are_refused(call, message, tmp_path):
     pack(keras.Sequential([keras.Input((4,)), layers.Dense(2)]), tmp_path / "model.dann")
     with pytest.raises(ValueError, match=message):
         call(tmp_path / "model.dann")
+
+
+def check(model, path):
+    pack(model, path)
+    inputs = whole_inputs(model, 4)
+    given = load(path, "numpy").predict(inputs)
+    np.testing.assert_allclose(given, logits(model, inputs), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("taken", [[0], [1], [2], [2, 0, 0, 1]])
+def test_each_output_of_a_nested_model_is_its_own(taken, tmp_path):
+    inputs = keras.Input((4,))
+    first = layers.Dense(4)(inputs)
+    nested = keras.Model(inputs, [first, layers.Dense(4)(first), inputs], name="nested")
+    outer = keras.Input((4,))
+    outputs = nested(layers.Rescaling(2.0)(outer))
+    x = layers.Reshape((1, 4))(outputs[taken[0]])
+    for weight, place in enumerate(taken[1:], start=2):
+        scaled = layers.Rescaling(float(weight))(outputs[place])
+        x = layers.Add()([x, layers.Reshape((1, 4))(scaled)])
+    model = keras.Model(outer, x)
+    check(model, tmp_path / "model.dann")
+    names = [step.layer for step in program_of(model).steps]
+    assert len(names) == len(set(names))
+
+
+def two_inputs(own_keys):
+    """A nested model of inputs that it does not treat alike, with names out of order."""
+    first, second = keras.Input((4,), name="zz"), keras.Input((4,), name="aa")
+    x = layers.Add()([layers.Dense(4)(first), layers.Rescaling(3.0)(second)])
+    inputs = {"zz": first, "aa": second} if own_keys else [first, second]
+    return keras.Model(inputs, x, name="nested")
+
+
+@pytest.mark.parametrize(
+    ("own_keys", "given"),
+    [
+        (False, lambda one, two: {"zz": one, "aa": two}),
+        (False, lambda one, two: {"aa": one, "zz": two}),
+        (False, lambda one, two: [one, two]),
+        (True, lambda one, two: {"zz": one, "aa": two}),
+    ],
+)
+def test_inputs_of_nested_models_go_where_keras_sends_them(own_keys, given, tmp_path):
+    inputs = keras.Input((4,))
+    outputs = two_inputs(own_keys)(given(layers.Rescaling(2.0)(inputs), inputs))
+    check(keras.Model(inputs, outputs), tmp_path / "model.dann")
+
+
+def test_tensors_of_which_it_is_not_known_where_they_go_are_refused(tmp_path):
+    inputs, flags = keras.Input((4,)), BinarySign()
+    more = two_inputs(False)({"zz": inputs, "aa": inputs, "more": inputs})
+    masked = layers.Softmax(name="one")(inputs, mask=flags(inputs))
+    split = keras.Model(inputs, [inputs, flags(inputs)])
+    many = keras.Sequential([keras.Input((4,)), split, layers.Add(name="one")])
+    for model, message in (
+        (keras.Model(inputs, more), "'nested' .*by their names.*Received: .*'more'"),
+        (keras.Model(inputs, masked), "'one' .* inputs alone .*Received: 2 .*'mask'"),
+        (many, "'one' must be given as many tensors as it takes, 1.*Received: 2"),
+    ):
+        with pytest.raises(PackError, match=message):
+            pack(model, tmp_path / "model.dann")
+
+
+def test_a_network_deeper_than_python_recurses_is_packed(tmp_path):
+    inputs = x = keras.Input((3,))
+    for _ in range(sys.getrecursionlimit() // 2 + 50):
+        x = layers.LeakyReLU(0.999)(x)
+    check(keras.Model(inputs, BinaryDense(2)(x)), tmp_path / "model.dann")
+
+
+@each_engine
+def test_a_nan_counts_as_minus_1(engine, tmp_path):
+    model = keras.Sequential([keras.Input((3,)), BinaryDense(2, use_bias=False)])
+    pack(model, tmp_path / "model.dann")
+    given = load(tmp_path / "model.dann", engine).predict([[np.nan, 2.0, np.nan]])
+    np.testing.assert_array_equal(given, logits(model, np.array([[-1.0, 2.0, -1.0]])))
+
+
+@pytest.fixture
+def numba_anew(monkeypatch):
+    """Lets `load` import the engine of numba once more."""
+    for name in ("numba_engine", "numba_kernels"):
+        monkeypatch.delitem(sys.modules, f"dann.deployment.{name}", raising=False)
+
+
+def test_numba_runs_where_it_may_write_no_folder(packed, numba_anew, monkeypatch):
+    _, path, inputs, expected = packed
+
+    def refuse(*arguments, **keywords):
+        raise OSError("read-only")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)  # what numba tries folders with
+    model = load(path)
+    assert model.engine == "numba"
+    np.testing.assert_array_equal(model.predict(inputs), expected)
+
+
+def test_numpy_runs_where_numba_cannot_be_imported(packed, numba_anew, monkeypatch):
+    _, path, inputs, expected = packed
+    monkeypatch.setitem(sys.modules, "numba", None)
+    model = load(path)
+    assert model.engine == "numpy"
+    np.testing.assert_array_equal(model.predict(inputs), expected)
+    with pytest.raises(ImportError, match="pip install dann\\[deploy\\]"):
+        load(path, "numba")
 
 
 def test_a_fresh_process_loads_and_predicts_without_tensorflow(packed, tmp_path):

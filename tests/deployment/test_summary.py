@@ -6,7 +6,13 @@ from keras import layers
 from packable_networks import NETWORKS
 
 from dann.deployment import pack, summarize
-from dann.layers import BinaryConv2D, BinaryDense
+from dann.layers import (
+    BinaryConv2D,
+    BinaryDense,
+    BinaryDepthwiseConv2D,
+    BinarySeparableConv2D,
+    BinarySign,
+)
 from dann.networks import binary_label_head, binary_mlp_backbone
 
 
@@ -45,6 +51,41 @@ def test_every_layer_is_counted_by_hand():
     assert summary.binary_macs == 16 * 70 * 45 + 3 * 1120
     floats = weights + 4 * 5 + 45 * 70 + 4 * 70 + 3 * 1120
     assert summary.float_bytes == 4 * floats
+
+
+def test_products_of_signs_are_counted_whatever_computes_them():
+    inputs = keras.Input((6, 6, 4))
+    x = BinaryConv2D(8, 3, groups=2, name="grouped")(inputs)
+    x = BinaryDepthwiseConv2D(2, depth_multiplier=3, name="depthwise")(x)
+    x = BinarySeparableConv2D(5, 2, name="separable")(x)
+    x = layers.MaxPooling2D()(BinarySign()(x))
+    x = BinaryDense(7, input_estimator=None, name="signs")(layers.Flatten()(x))
+    x = BinaryDense(2, input_estimator=None, name="floats")(x)
+    rows = {layer.name: layer for layer in summarize(keras.Model(inputs, x)).layers}
+    macs = {
+        "grouped": (16 * 8 * 9 * 2, 0),
+        "depthwise": (9 * 24 * 4, 0),
+        "separable": (4 * 24 * 4, 4 * 24 * 5),  # the second kernel takes sums
+        "signs": (7 * 5, 0),
+        "floats": (0, 2 * 7),
+    }
+    assert {name: (rows[name].binary_macs, rows[name].float_macs) for name in macs} == macs
+
+
+def test_a_layer_called_twice_is_stored_once_and_computed_twice(tmp_path):
+    inputs = keras.Input((6,))
+    shared, last = BinaryDense(6, use_bias=False, name="twice"), BinaryDense(3, use_bias=False)
+    norm = layers.BatchNormalization(name="norm")
+    model = keras.Model(inputs, last(norm(shared(norm(shared(inputs))))))
+    summary = summarize(model)
+    rows = {layer.name: layer for layer in summary.layers}
+    assert (rows["twice"].bits, rows["twice"].bytes) == (36, 6 * 8)
+    assert rows["twice"].binary_macs == 2 * 36
+    assert (rows["norm"].bits, rows["norm"].bytes) == (33 * 6, 4 * 6 + 8)
+    assert summary.float_bytes == 4 * (36 + 4 * 6 + 18)
+    assert summary.bytes == pack(model, tmp_path / "model.dann")
+    arrays = 6 * 8 + 4 * 6 + 8 + 3 * 8
+    assert summary.bytes - summary.directory == arrays
 
 
 def test_the_table_names_every_layer_and_the_total():

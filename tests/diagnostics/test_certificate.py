@@ -22,7 +22,7 @@ import dann
 from dann.diagnostics import reversal_certificate, reversal_pass
 from dann.gradients import reverse_gradient
 from dann.layers import GradientReversal
-from dann.schedules import Constant, GaninSchedule, WarmStart
+from dann.schedules import Constant, GaninSchedule, StrengthSchedule, WarmStart
 
 DATA = PAIR, LABELS
 METHODS = ["CDAN", "DALN", "FDAL", "MADA", "MCD", "MDAN", "MDD", "PADA", "WDGRL"]
@@ -103,6 +103,27 @@ def test_a_method_without_a_reversal_has_nothing_to_certify():
 def test_a_schedule_that_begins_at_zero_is_told_from_one_that_stays_there(strength, state):
     found = reversal_certificate(linear_dann(strength=strength), DATA, mode="eager")
     assert found["reversal/state"] == state
+
+
+class Between(StrengthSchedule):
+    """1 from step 500 until step 2000, and 0 otherwise."""
+
+    def __call__(self, step):
+        step = ops.cast(step, "float32")
+        return ops.cast((step >= 500) & (step < 2000), "float32")
+
+    def get_config(self):
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("step", "state"), [(5, "not begun"), (600, "alive"), (2000, "strength 0")]
+)
+def test_a_schedule_is_looked_at_from_now_on(step, state):
+    model = linear_dann(strength=Between())
+    model.optimizer.iterations.assign(step)
+    model.reversal.step.assign(step)
+    assert reversal_certificate(model, DATA, mode="eager")["reversal/state"] == state
 
 
 def test_a_schedule_whose_steps_are_not_counted_is_stuck():
@@ -223,6 +244,54 @@ def test_a_plain_function_is_certified_by_differences(factor, state):
     if factor:
         assert found["reversal/ratio"] == pytest.approx(abs(factor), rel=1e-2)
         assert found["reversal/cosine"] == pytest.approx(np.sign(factor))
+
+
+def test_a_forgotten_reversal_is_known_where_differences_give_a_wrong_length():
+    """`exp` bends within a difference of .001 times the features' norm, as a sure loss does."""
+
+    def function(x):
+        return ops.exp(500 * (x - SOURCE.max()))
+
+    found = reversal_certificate(function, SOURCE.astype("float32"), mode="eager")
+    assert abs(found["reversal/ratio"] - 1) > 0.1
+    assert found["reversal/cosine"] == pytest.approx(1)
+    assert found["reversal/state"] == "forgotten"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("fault", [dann.DANN, planted.Forgotten])
+def test_gradients_that_are_not_finite_tell_nothing_of_the_reversal(fault, value):
+    model = linear_dann(fault)
+    weight = model.backbone.trainable_variables[0]
+    weight.assign(np.full(weight.shape, value))
+    found = reversal_certificate(model, DATA, mode="eager")
+    assert found["reversal/state"] == "not finite"
+    assert not np.isfinite(found["reversal/backbone_cosine"])
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_gradients_too_small_for_half_precision_are_certified(mode):
+    """Those of 512 examples and a weak discriminator are about 1e-7, of 6e-8 at least."""
+    keras.config.set_dtype_policy("mixed_float16")
+    model = planted.dann(strength=0.3)
+    for weight in model.domain_head.trainable_variables:
+        weight.assign(0.01 * weight)
+    found = reversal_certificate(model, planted.batch(0), mode=mode)
+    assert found["reversal/feature_norm"] < 1e-5
+    assert found["reversal/state"] == "alive"
+    assert found["reversal/ratio"] == pytest.approx(0.3, rel=2e-3)
+    assert found["reversal/backbone_ratio"] == pytest.approx(0.3, rel=2e-3)
+
+
+def test_gradients_that_overflow_by_the_scale_are_measured_with_a_smaller_one():
+    keras.config.set_dtype_policy("mixed_float16")
+    model = two_heads(GradientReversal(0.5))
+    weight = model.get_layer("domain_0").kernel
+    weight.assign(20 * weight)  # 2^16 times that is above 65504
+    found = reversal_certificate(model, SOURCE.astype("float32"), mode="eager")
+    assert found["reversal/state"] == "alive"
+    assert found["reversal/ratio"] == pytest.approx(0.5, rel=2e-3)
+    assert found["reversal/feature_norm"] > 20
 
 
 def test_an_unknown_mode_is_refused():

@@ -6,13 +6,14 @@ import pytest
 from keras import ops
 from linear_models import DATA, central_differences, field_by_hand, linear_dann, network
 
-from dann.adaptation import CDAN, faster_heads
+from dann.adaptation import CDAN, DANN, faster_heads
 from dann.autodiff import gradients
 from dann.diagnostics import game
 from dann.diagnostics.descent import descent_of
-from dann.diagnostics.game import growth, players, stability
+from dann.diagnostics.game import growth, players, stability, vector_field
 from dann.diagnostics.spectrum import spectrum
 from dann.gradients import reverse_gradient
+from dann.schedules import GaninSchedule
 
 MATRIX = np.array([[2.0, 1.0, 0.0], [0.0, 1.0, -1.0], [0.5, 0.0, 3.0]], "float32")
 START = [np.ones(3, "float32"), np.full(3, 0.5, "float32")]
@@ -90,6 +91,26 @@ def test_the_spectrum_of_a_dann_is_that_of_its_training_field_by_differences(str
     assert found["game/growth"] == pytest.approx(abs(1 - 0.05 * true).max(), abs=1e-4)
 
 
+@pytest.mark.parametrize("strength", [0.7, GaninSchedule(total_steps=8)])
+def test_the_field_is_what_a_step_of_length_1_descends_regularizers_and_next_strength(strength):
+    inputs = keras.Input((2,))
+    outputs = keras.layers.Dense(1, use_bias=False, kernel_regularizer="l2")(inputs)
+    model = DANN(
+        network((3, 2), "backbone"),
+        label_head=network((2, 2), "label_head"),
+        domain_head=keras.Model(inputs, outputs),
+        strength=strength,
+    )
+    model.label_head.layers[-1].kernel.regularizer = keras.regularizers.L1(0.1)
+    model.compile(keras.optimizers.SGD(1.0))
+    model.fit(*DATA, batch_size=3, verbose=0)
+    before = [np.array(variable) for variable in players(model)]
+    field = vector_field(model, DATA)(*before)
+    model.fit(*DATA, batch_size=6, verbose=0)
+    for old, variable, slope in zip(before, players(model), field, strict=True):
+        np.testing.assert_allclose(slope, old - np.array(variable), rtol=1e-4, atol=1e-6)
+
+
 def test_faster_heads_multiply_their_part_of_the_field():
     model, weights = linear_dann()
     model.compile(faster_heads(model, keras.optimizers.SGD(0.02), 3.0))
@@ -148,6 +169,16 @@ def test_other_fields_and_other_optimizers_are_not_mistaken_for_this_one():
     cdan = CDAN(network((3, 2), "backbone"), num_classes=2)
     with pytest.raises(TypeError, match="without the reversal, for `dann.DANN`.*Received: CDAN"):
         game(cdan, DATA)
+    smooth = DANN(network((3, 2), "backbone"), num_classes=2, task_radius=0.05)
+    with pytest.raises(ValueError, match="smooth training.*task_radius=0.05"):
+        game(smooth, DATA)
+
+    class OtherLoss(DANN):
+        def total_loss(self, x, y, outputs, sample_weight=None, training=True):
+            return 2 * super().total_loss(x, y, outputs, sample_weight, training)
+
+    with pytest.raises(TypeError, match="Received: OtherLoss"):
+        game(OtherLoss(network((3, 2), "backbone"), num_classes=2), DATA)
     model, _ = linear_dann(optimizer=keras.optimizers.Adam(0.01))
     assert descent_of(model, players(model)) is None
     with pytest.raises(ValueError, match="at least 1. Received: k=0"):

@@ -125,6 +125,18 @@ def deep_model():
     return SourceOnly(keras.Model(inputs, outputs), num_classes=2)
 
 
+def test_measuring_signals_adds_no_node_to_the_layers_of_the_model():
+    model = deep_model()
+    found = [None, None]
+    nodes = []
+    for i in range(2):
+        nodes.append([len(layer._inbound_nodes) for layer in model.backbone.layers])
+        found[i] = signal_propagation(model, DATA, samples=2)
+    nodes.append([len(layer._inbound_nodes) for layer in model.backbone.layers])
+    assert nodes[0] == nodes[1] == nodes[2]
+    assert found[0] == found[1]
+
+
 def test_gains_are_those_of_the_layers_that_follow_and_none_is_told_within_a_shortcut():
     model = deep_model()
     first, inner, last = (np.array(v, float) for v in model.backbone.trainable_variables)

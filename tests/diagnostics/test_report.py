@@ -137,6 +137,49 @@ def test_it_opens_with_the_verdict_and_the_evidence_for_it(rendered):
     assert "sharpness : no loss" in text
 
 
+def shown(measurements):
+    """The text of a report without figures."""
+    content = page(Diagnosis("unstable", ("r",), measurements), [])
+    return " ".join(re.sub(r"<[^>]+>", " ", content.partition("<main>")[2]).split())
+
+
+def test_what_is_infinite_or_no_number_is_called_so():
+    text = shown({"game/largest_stable_step": np.inf, "game/step": 0.1, "probe/loss": np.nan})
+    assert "Largest stable step infinite ✓ in the healthy range healthy: at least 0.1" in text
+    assert "Loss of a fresh discriminator not a number ✗ out of the healthy range" in text
+
+
+def test_without_what_tells_its_range_a_number_is_no_evidence():
+    lone = {"reversal/ratio": 0.3, "label/loss": 5.0, "sharpness/top_eigenvalue": 9.0}
+    text = shown({**lone, "game/largest_stable_step": 0.2, "reversal/cosine": -1.0})
+    assert "All in the healthy range. Direction" in text
+    assert text.count("healthy:") == 1
+    assert "reversal/ ratio 0.3" in text
+    known = {"reversal/strength": 0.3, "label/prior_entropy": 0.7, "game/step": 0.1}
+    assert shown({**lone, **known}).count("healthy:") == 3
+
+
+@pytest.mark.parametrize("name", ["$a_$b", r"a$\x$"])
+def test_a_dollar_in_the_name_of_a_layer_is_a_dollar(name):
+    kinds = ("conflict/{}/{}_cosine", "signal/{1}/{0}/gain")
+    domains = ("source", "target")
+    pictures = draw({kind.format(name, domain): 0.5 for kind in kinds for domain in domains})
+    assert [picture.name for picture in pictures] == ["conflicts", "gains"]
+    for picture in pictures:
+        assert f"<!-- {name} -->" in picture.svg.decode()
+
+
+def test_what_is_not_finite_is_left_out_of_the_figures():
+    for bad in (np.nan, 0.0):
+        assert draw({f"signal/{domain}/a/gain": bad for domain in ("source", "target")}) == []
+    for bad in (np.nan, np.inf):
+        eigenvalues = {"game/eigenvalues/imag": np.array([0.0, 1.0])}
+        eigenvalues["game/eigenvalues/real"] = np.array([bad, 2.0])
+        finite = {name: values[1:] for name, values in eigenvalues.items()}
+        assert draw(eigenvalues) == draw(finite) != []
+        assert draw({name: values[:1] for name, values in eigenvalues.items()}) == []
+
+
 def test_every_verdict_has_its_sentence():
     assert set(VERDICTS) == set(NAMES)
     for name, sentence in VERDICTS.items():

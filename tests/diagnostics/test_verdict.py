@@ -5,7 +5,9 @@ import numpy as np
 import planted
 import pytest
 
-from dann.diagnostics import check, verdict
+import dann
+from dann.diagnostics import check, feature_distance, label_bounds, verdict, who_is_winning
+from dann.diagnostics.game import growth, stability
 from dann.layers import GradientReversal
 from dann.schedules import Constant
 
@@ -110,14 +112,43 @@ def test_a_healthy_model_is_aligned_on_every_seed():
     assert line.split() == ["reversal/cosine", "-1"]
 
 
-def test_a_check_changes_nothing():
-    model = planted.dann()
+def with_noise():
+    """WDGRL draws the points between the domains, from a seed that is a variable."""
+    model = dann.WDGRL(planted.linear_backbone(), num_classes=2)
+    model.compile("adam")
+    return model
+
+
+@pytest.mark.parametrize("make", [planted.dann, with_noise])
+def test_a_check_changes_nothing(make):
+    model = make()
     variables = [*model.variables, *model.metrics_variables, *model.optimizer.variables]
     before = [np.array(variable) for variable in variables]
+    for measure in (who_is_winning, feature_distance, label_bounds):
+        measure(model, planted.batch(0, 32))
     check(model, planted.batch(0), mode="eager")
     for variable, value in zip(variables, before, strict=True):
-        np.testing.assert_array_equal(variable, value)
+        np.testing.assert_array_equal(variable, value, err_msg=variable.path)
     assert not {"call", "extract"} & (vars(model).keys() | vars(model.reversal).keys())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("part", ["backbone", "label_head"])
+def test_a_model_that_diverged_is_unstable_and_not_dead(part, value):
+    model = planted.dann()
+    weight = getattr(model, part).trainable_variables[0]
+    weight.assign(np.full(weight.shape, value))
+    name, state, reasons = said_of(model, "eager")
+    assert name == "unstable"
+    assert reasons[0].startswith("Not finite: ")
+    assert (state == "not finite") == (part == "backbone")
+
+
+def test_labels_in_a_column_are_those_in_a_row():
+    model, (x, y) = planted.dann(), planted.batch(0, 64)
+    row, column = (check(model, (x, labels), mode="eager") for labels in (y, y[:, None]))
+    for name in ("label/loss", "label/accuracy", "label/prior_entropy", "conflict/cosine"):
+        assert column.measurements[name] == pytest.approx(row.measurements[name])
 
 
 def test_any_keras_model_is_checked_as_far_as_it_goes():
@@ -147,8 +178,11 @@ ALIGNED = {
     "label/prior_entropy": 0.69,
     "label/largest_share": 0.5,
     "target/largest_share": 0.5,
+    "mmd/squared": 0.01,
+    "mmd/null": 0.003,
     "game/step": 0.01,
-    "game/largest_stable_step": 0.02,
+    "game/growth": 1.01,
+    "game/least_real": -0.1,
     "binary/one/passed": 0.5,
 }
 
@@ -162,7 +196,10 @@ ALIGNED = {
         ({"domain/spread": 2e-4}, "aligned"),
         ({"reversal/head_norm": 0.0}, "discriminator dead"),
         ({"domain/spread": 0.0, "reversal/state": "forgotten"}, "reversal dead"),
-        ({"game/step": 0.03}, "unstable"),
+        ({"reversal/state": "not finite"}, "unstable"),
+        ({"reversal/state": "forgotten", "label/loss": float("inf")}, "unstable"),
+        ({"game/growth": 1.11}, "unstable"),
+        ({"game/growth": 1.09}, "aligned"),
         ({"label/loss": float("nan")}, "unstable"),
         ({"binary/one/passed": 0.09}, "saturated binary layer"),
         ({"target/largest_share": 0.95}, "collapsed"),
@@ -179,6 +216,43 @@ ALIGNED = {
 )
 def test_each_rule_holds_at_its_threshold(change, name):
     assert verdict(ALIGNED | change).name == name
+
+
+@pytest.mark.parametrize(
+    ("eigenvalues", "step", "momentum", "expected", "name"),
+    [
+        ([25, 1], 0.1, 0.9, 0.949, "aligned"),  # overshoots without the momentum
+        ([25, 1], 0.1, 0.0, 1.5, "unstable"),
+        ([0.5 + 3j, 0.5 - 3j], 0.1, 0.9, 1.379, "unstable"),
+        ([0.5 + 3j, 0.5 - 3j], 0.1, 0.0, 0.996, "aligned"),
+        ([-1.35, 1], 0.05, 0.9, 1.244, "aligned"),  # the way down from a saddle
+        ([-0.1 + 3j, -0.1 - 3j], 0.1, 0.9, 1.431, "unstable"),
+    ],
+)
+def test_a_game_is_unstable_by_its_growth_with_momentum(
+    eigenvalues, step, momentum, expected, name
+):
+    eigenvalues = np.array(eigenvalues, complex)
+    factor = growth(eigenvalues, step, momentum)
+    assert factor == pytest.approx(expected, abs=0.01)
+    found = {**stability(eigenvalues), "game/step": step, "game/growth": factor}
+    assert verdict(ALIGNED | found).name == name
+
+
+def test_domains_that_a_linear_probe_takes_for_one_are_told_by_their_discrepancy():
+    """The target surrounds the source."""
+    rng = np.random.default_rng(3)
+    inner, outer = rng.normal(size=(2, 300, 2)).astype("float32")
+    outer *= 4 / np.linalg.norm(outer, axis=1, keepdims=True)
+    model = planted.dann()
+    model.backbone.set_weights([np.eye(2), np.zeros(2)][: len(model.backbone.weights)])
+    labels = (inner[:, 0] > 0).astype(int)
+    for target, differs in ((outer, True), (inner[::-1] + 0.01, False)):
+        data = {"source": inner, "target": target}, labels
+        found = who_is_winning(model, data) | feature_distance(model, data)
+        name, reasons = vars(verdict(found)).values()
+        assert name == "aligned"
+        assert any("perhaps not linearly" in reason for reason in reasons) == differs
 
 
 def test_what_is_odd_without_deciding_is_said_too():

@@ -63,6 +63,30 @@ def test_a_method_without_a_discriminator_still_has_a_probe():
     assert 0 <= found["probe/accuracy"] <= 1
 
 
+def test_a_labelled_target_is_no_domain_of_its_own():
+    """Its discriminator's logits are those of the target; MDAN names them by domain."""
+    parts = {"backbone": linear(2, 2, "backbone"), "label_head": linear(2, 2, "label_head")}
+    model = dann.MDAN(**parts, domain_head=linear(2, 1, "domain_head"))
+    x, y = DATA
+    found = who_is_winning(
+        model, (x | {"target_labelled": x["target"][:3]}, np.append(y, [0, 1, 1]))
+    )
+    alone = who_is_winning(model, DATA)
+    assert "domain/loss" in alone
+    assert found == pytest.approx(alone)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_features_that_are_not_finite_give_what_is_not_a_number(value):
+    broken = np.where(np.arange(60)[:, None] == 7, value, SOURCE)
+    found = fresh_probe(broken, TARGET)
+    assert np.isnan([found["accuracy"], found["loss"]]).all()
+    assert np.isnan(proxy_a_distance(broken, TARGET))
+    assert np.isnan(squared_mmd(broken, TARGET))
+    pair = {"source": broken.astype("float32"), "target": DATA[0]["target"]}
+    assert np.isnan(list(feature_distance(identity_dann(), (pair, LABELS)).values())).all()
+
+
 @pytest.mark.parametrize("probe", ["logistic", "mlp"])
 def test_a_probe_is_as_right_as_two_normal_distributions_allow(probe):
     """At distance 2 the best classifier is right on the normal distribution at 1, 84.1%."""
@@ -179,6 +203,8 @@ def test_what_cannot_be_measured_is_refused():
         squared_mmd(SOURCE, TARGET, 0)
     with pytest.raises(ValueError, match="at least 2 outputs. Received: 1"):
         label_bounds(dann.DANN(linear(2, 2, "b"), label_head=linear(2, 1, "h")), DATA)
+    with pytest.raises(ValueError, match=r"one integer label an example.*shape \(60, 2\)"):
+        label_bounds(identity_dann(), (DATA[0], np.eye(2)[LABELS]))
     with pytest.raises(TypeError, match="Received: Functional"):
         who_is_winning(linear(2, 2, "plain"), DATA)
     with pytest.raises(ValueError, match="`batch_size` must be at least 1. Received: 0"):

@@ -453,6 +453,8 @@ def test_configs_hold_names_as_names_and_objects_as_objects():
             "give `padding='same'` too. Received: pad_values=1 with padding='valid'",
         ),
         (lambda: WeightClip(0), ValueError, "`limit` must be above 0. Received: limit=0"),
+        (lambda: WeightClip(True), TypeError, "`limit` must be a number. Received: limit=True"),
+        (lambda: WeightClip("x"), TypeError, "`limit` must be a number. Received: limit='x'"),
     ],
 )
 def test_errors_say_what_is_wrong(make, error, message):

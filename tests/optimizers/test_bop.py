@@ -115,6 +115,11 @@ def test_a_threshold_that_is_no_number_is_refused():
         Bop(threshold="high")
 
 
+def test_a_learning_rate_that_is_a_bool_is_refused():
+    with pytest.raises(TypeError, match="`learning_rate` must be a number.*Received: .*=True"):
+        Bop(learning_rate=True)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_refused(dtype):
     with pytest.raises(ValueError, match=rf"'mixed_bfloat16' have them. Received: .* of {dtype}"):

@@ -70,11 +70,13 @@ def test_a_bad_directory_is_told_in_one_line_and_left_as_it_is(folder, run_here,
     (folder / "empty").mkdir(exist_ok=True)
     no_checkpoint = folder / "no_checkpoint"
     broken = folder / "broken"
-    for run in (no_checkpoint, broken):
+    blocked = folder / "blocked"
+    for run in (no_checkpoint, broken, blocked):
         (run / ".hydra").mkdir(parents=True)
         (run / ".hydra/config.yaml").write_bytes((folder / "run/.hydra/config.yaml").read_bytes())
     (broken / "checkpoints").mkdir()
     (broken / "checkpoints/last.keras").write_text("no archive")
+    (blocked / "report.html").mkdir()
     before = sorted(folder.rglob("*"))
     for arguments, message in [
         (["run=nowhere"], "Expected a run directory of scripts/train.py. Received: no nowhere/"),
@@ -82,7 +84,8 @@ def test_a_bad_directory_is_told_in_one_line_and_left_as_it_is(folder, run_here,
         (["run=no_checkpoint"], "`callbacks=default` keeps. Received: no no_checkpoint/checkpoi"),
         (["run=broken"], "Received: broken/checkpoints/last.keras, which cannot be read"),
         (["run=run", "diagnostics=[gain]"], "Received: ['gain']"),
-        (["run=run", "samples=2"], "at least 4 samples of each domain"),
+        (["run=run", "samples=1"], "at least 4 samples of each domain"),
+        (["run=blocked"], "Expected to write a file. Received: the directory blocked/report.html"),
         ([], "run must be given"),
     ]:
         check_refused(run_here("diagnose.py", arguments, folder), message)
