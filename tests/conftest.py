@@ -5,6 +5,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import pytest
 
+collect_ignore_glob = ["*conftest.py"]  # they hold no examples, and share one name
+
 
 @pytest.fixture(autouse=True)
 def seeded():

@@ -34,10 +34,11 @@ class DIRTT(AdversarialModel):
     `from_model` makes one of what the first stage has trained. It is the user's to train one: what
     has random weights is refined to be certain of anything.
 
-    `fit` takes target inputs alone, `fit(images)`, or pairs as for every method. The source of a
-    pair is only watched: `label/loss` and `accuracy` in the logs tell, in inference mode, what the
-    classifier has come to there, and `loss` does not hold them. The logs also hold `teacher/loss`,
-    `entropy/loss` and `vat/loss`, each before it is weighed.
+    `fit` takes target inputs alone, `fit(images)`, or pairs as for every method; on JAX, where
+    Keras builds losses and metrics from labels, pairs alone. The source of a pair is only watched:
+    `label/loss` and `accuracy` in the logs tell, in inference mode, what the classifier has come to
+    there, and `loss` does not hold them. The logs also hold `teacher/loss`, `entropy/loss` and
+    `vat/loss`, each before it is weighed.
 
     Args:
         backbone: Functional model from inputs to features `(batch, num_features)`.

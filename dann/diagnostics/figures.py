@@ -133,10 +133,11 @@ def _gains(axes, found):
             if name.startswith(prefix) and name.endswith("/gain")
         }
         values = _finite(list(gains.values()))
-        if not (values > 0).any():
-            return False
-        axes.plot(range(len(gains)), values, label=domain, **style)
-        _name_ticks(axes, gains)
+        if (values > 0).any():
+            axes.plot(range(len(gains)), values, label=domain, **style)
+            _name_ticks(axes, gains)
+    if not axes.lines:
+        return False
     low, high = axes.get_ylim()
     if low <= 0 or high / low > 20:
         axes.set_yscale("log")

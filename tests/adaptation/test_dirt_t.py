@@ -105,6 +105,8 @@ def deep_dirt_t(**kwargs):
 
 def fit(model, x, steps=1, y=None, **kwargs):
     """Trains `steps` steps on the same batch."""
+    if y is None and keras.backend.backend() == "jax":
+        pytest.skip("Keras on JAX builds losses and metrics from labels")
     model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], **kwargs)
     batches = ((x,) if y is None else (x, y) for _ in range(steps))
     return model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0).history
