@@ -150,7 +150,9 @@ def _name_alike(*domains):
 
 
 def _check_disjoint(source, target):
-    both = sorted(set(source.paths) & set(target.paths))
+    # The files that links lead to, so that a linked folder is no other domain.
+    targets = {os.path.realpath(path) for path in target.paths}
+    both = sorted(path for path in source.paths if os.path.realpath(path) in targets)
     if both:
         raise ValueError(
             f"The source and the target must be different images. Received: {len(both)} that are "

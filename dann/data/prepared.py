@@ -46,6 +46,8 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
             tfds.disable_progress_bar()
             settings = tfds.download.DownloadConfig(manual_dir=data_dir)
             builder.download_and_prepare(download_config=settings)
+    if not (builder.info.metadata or {}).get("genuine", True):
+        print(f"{builder.data_path} was not made of the genuine files; delete it to make it anew")
     return builder
 
 

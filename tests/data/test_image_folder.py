@@ -264,6 +264,12 @@ def test_broken_images_of_official_splits_leave_their_own_part(load, broken):
     assert {number for *_, number in colours(pair.source_test[0])} == {4, 5}
 
 
+def test_a_link_to_the_source_is_no_other_domain(load, root):
+    (root / "linked").symlink_to(root / "photo")
+    with pytest.raises(ValueError, match="must be different images. Received: 40 that are in both"):
+        load(target="linked")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
