@@ -26,8 +26,9 @@ def train(tmp_path, *overrides):
     return domains, run.train()
 
 
-@pytest.mark.parametrize("method", ["dann", "target_only"])
-@pytest.mark.parametrize("name", ["svhn_to_mnist", "synthetic_digits_to_svhn"])
+@pytest.mark.parametrize(
+    ("name", "method"), [("svhn_to_mnist", "dann"), ("synthetic_digits_to_svhn", "target_only")]
+)
 def test_the_papers_digit_experiments_run_on_mocked_data(name, method, tmp_path):
     with tfds.testing.mock_data(num_examples=8):
         domains, summary = train(tmp_path, f"experiment={name}", f"method={method}")

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 RNG = np.random.default_rng(1)
 SOURCE = RNG.normal(size=(5, 3))
@@ -9,7 +10,8 @@ TARGET = RNG.normal(size=(5, 3)) + 0.5
 LABELS = np.array([0, 1, 2, 1, 0])
 PAIR = {"source": SOURCE, "target": TARGET}
 STRENGTH = 0.7
-MODES = ("eager", "graph", "xla")
+# XLA compiles for long. The tests of the layers, and all on JAX, run it by default.
+MODES = ("eager", "graph", pytest.param("xla", marks=pytest.mark.slow))
 
 
 def linear(inputs, outputs, name):

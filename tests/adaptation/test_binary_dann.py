@@ -86,10 +86,7 @@ def binary_dann(strength):
     return model
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [pytest.param(mode, marks=pytest.mark.slow) if mode == "xla" else mode for mode in MODES],
-)
+@pytest.mark.parametrize("mode", MODES)
 def test_a_whole_binary_network_adds_both_parts_through_its_batch_normalization(mode):
     labels_alone, weak, strong = (
         [np.array(slope) for slope in step(binary_dann(strength), mode)[1]]

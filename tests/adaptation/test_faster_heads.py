@@ -48,7 +48,7 @@ def steps_taken(model):
     ]
 
 
-MODES = [{}, {"jit_compile": True}, {"run_eagerly": True}]
+MODES = [{}, pytest.param({"jit_compile": True}, marks=pytest.mark.slow), {"run_eagerly": True}]
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
