@@ -5,6 +5,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.fitting import as_layers, check_classes, fitting_label_head, flat_features
+from dann.adaptation.pair_classifier import PairClassifier
 from dann.adaptation.pairs import in_one_pass, is_pair, labelled_parts, parts_of
 from dann.adaptation.precision import at_least_single
 from dann.adaptation.ranges import check_range
@@ -16,7 +17,7 @@ from dann.schedules import StrengthSchedule
 PASSES = ("joint", "separate")
 
 
-class AdversarialModel(keras.Model):
+class AdversarialModel(PairClassifier):
     """A classifier that learns from labelled source data and from unlabelled target data.
 
     `fit` takes pairs `({"source": images, "target": images}, source_labels)`, as
@@ -58,7 +59,8 @@ class AdversarialModel(keras.Model):
             gradient at weights moved by this distance up the label loss, which finds flatter minima
             of it; `.02` to `.05` is usual. The three passes of a step share their noise (dropout,
             augmentation) and leave the state of one; the logged losses are those at the moved
-            weights. A step takes about twice as long. Defaults to `0.0`.
+            weights. A step takes about twice as long. Defaults to `0.0`. The formula and its paper
+            are in `dann.adaptation.smooth_task`.
 
     Raises:
         TypeError: If a regularizer is none.
@@ -105,7 +107,6 @@ class AdversarialModel(keras.Model):
                 f"`{type(self).__name__}` has none. Received: task_radius={task_radius}"
             )
         self.reversal = None
-        self.trackers = {}
         self.track("label/loss", *(f"{r.name}/loss" for r in self.regularizers))
         if strength is not None:
             self.reversal = GradientReversal(strength, way=way, name="reversal")
@@ -116,25 +117,6 @@ class AdversarialModel(keras.Model):
     def adversary_inputs(cls, num_features: int, num_classes: int, **kwargs: Any) -> int:
         """Returns the length of what a domain head takes under these arguments of the method."""
         return num_features
-
-    def track(self, *names: str) -> None:
-        """Logs the mean over an epoch of what is known by these names; see `adversarial_losses`."""
-        self.trackers.update({name: keras.metrics.Mean(name=name) for name in names})
-
-    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
-        if loss is None:
-            if self.num_classes == 1:
-                raise ValueError(
-                    "A label head of one output predicts a number; give `loss`, such as 'mse'. "
-                    "Received: no loss, which means cross-entropy of classes"
-                )
-            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        super().compile(optimizer=optimizer, loss=loss, **kwargs)
-
-    def compile_from_config(self, config):
-        # Keras leaves this to whoever overrides `compile`.
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
 
     def call(self, inputs, training=False):
         if not is_pair(inputs):
@@ -204,24 +186,16 @@ class AdversarialModel(keras.Model):
         """
         return {}
 
-    def label_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
-        """Returns the compiled loss of `outputs["label"]`, a scalar."""
-        return super().compute_loss(x, y, outputs["label"], sample_weight, training=training)
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        if not isinstance(y_pred, dict):
-            if training:
-                self._accept_plain_training()
-            return super().compute_loss(x, y, y_pred, sample_weight, training=training)
-        if "state" not in y_pred:
-            return self.total_loss(x, y, y_pred, sample_weight, training)
+    def pair_loss(self, x, y, outputs, sample_weight=None, training=True):
+        if "state" not in outputs:
+            return self.total_loss(x, y, outputs, sample_weight, training)
         return loss_at_moved_weights(
             self,
             self.task_radius,
-            y_pred["state"],
+            outputs["state"],
             x,
-            lambda outputs: self.label_loss(x, y, outputs, sample_weight),
-            lambda outputs: self.total_loss(x, y, outputs, sample_weight),
+            lambda moved: self.label_loss(x, y, moved, sample_weight),
+            lambda moved: self.total_loss(x, y, moved, sample_weight),
         )
 
     def total_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
@@ -245,21 +219,6 @@ class AdversarialModel(keras.Model):
             self.trackers[f"{regularizer.name}/loss"].update_state(loss)
             total += regularizer.weight * loss
         return total
-
-    def _accept_plain_training(self):
-        raise ValueError(
-            f"`{type(self).__name__}` trains on pairs ({{'source': ..., 'target': ...}}, labels); "
-            "`dann.data.pair` makes them. Received: inputs of one domain"
-        )
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        paired = isinstance(y_pred, dict)
-        label = y_pred["label"] if paired else y_pred
-        logs = super().compute_metrics(x, y, label, sample_weight=sample_weight)
-        if paired:
-            return logs
-        # What only pairs can tell stands still here; a stale number would mislead.
-        return {name: value for name, value in logs.items() if name not in self.trackers}
 
     def get_config(self):
         config = {

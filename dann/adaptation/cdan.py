@@ -38,10 +38,10 @@ class CDAN(DANN):
             `dann.schedules`. Defaults to `1.0`.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        domain_label_smoothing: See `DANN`.
         entropy_conditioning: Whether certain predictions weigh more. Defaults to `False`.
         max_units: Greatest number of products; where there would be more, they are projected at
             random. Defaults to `4096`.
-        domain_label_smoothing: See `DANN`.
         augmentation: Layers by domain; see `AdversarialModel`.
         regularizers: Losses that join; see `AdversarialModel`.
 
@@ -56,7 +56,8 @@ class CDAN(DANN):
     (None, 24)
 
     Reference:
-        - [Long et al., 2018](https://arxiv.org/abs/1705.10667), section 3.
+        - [Long et al., 2018](https://arxiv.org/abs/1705.10667), section 3: multilinear and
+          entropy conditioning, and theorem 1 for the projection at random.
     """
 
     classifies_target = True
@@ -71,6 +72,7 @@ class CDAN(DANN):
         strength=1.0,
         way="override",
         passes="joint",
+        domain_label_smoothing=0.0,
         entropy_conditioning=False,
         max_units=4096,
         **kwargs,
@@ -78,7 +80,15 @@ class CDAN(DANN):
         # DANN fits the domain head to it.
         self.multilinear_map = MultilinearMap(max_units, name="multilinear_map")
         super().__init__(
-            backbone, num_classes, label_head, domain_head, strength, way, passes, **kwargs
+            backbone,
+            num_classes,
+            label_head,
+            domain_head,
+            strength,
+            way,
+            passes,
+            domain_label_smoothing,
+            **kwargs,
         )
         self.entropy_conditioning = bool(entropy_conditioning)
         self.multilinear_map.build([(None, self.num_features), (None, self.num_classes)])

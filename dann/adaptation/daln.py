@@ -44,8 +44,8 @@ class DALN(AdversarialModel):
     >>> model.compile("sgd", metrics=["accuracy"])
 
     Reference:
-        - [Chen et al., 2022](https://arxiv.org/abs/2204.03838), section 3, the nuclear-norm
-          Wasserstein discrepancy.
+        - [Chen et al., 2022](https://arxiv.org/abs/2204.03838), section 3: the nuclear-norm
+          Wasserstein discrepancy, and the objective with the classifier as its critic.
     """
 
     of_classes = True

@@ -61,7 +61,8 @@ class DANN(AdversarialModel):
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 9 to 18.
-        - [Zhang et al., 2023](https://arxiv.org/abs/2302.00194), section 3, for ELS.
+        - [Zhang et al., 2023](https://arxiv.org/abs/2302.00194), equation 3, for ELS, whose gamma
+          is `1 - e`.
     """
 
     def __init__(

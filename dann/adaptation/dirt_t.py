@@ -67,7 +67,8 @@ class DIRTT(AdversarialModel):
     >>> second.compile("adam", metrics=["accuracy"])
 
     Reference:
-        - [Shu et al., 2018](https://arxiv.org/abs/1802.08735), section 5.
+        - [Shu et al., 2018](https://arxiv.org/abs/1802.08735), equations 9 (`H + V`) and 14 (what
+          each step descends) of sections 4 and 5.
     """
 
     classifies_target = True

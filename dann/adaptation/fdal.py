@@ -29,15 +29,15 @@ class FDAL(AdversarialModel):
         num_classes: Number of classes. Needed where `label_head` is not given.
         label_head: Functional model from features to logits. Defaults to
             `dann.networks.label_head`.
+        strength: Strength of the reversal: a number of at least 0, or a schedule of
+            `dann.schedules`. Defaults to `1.0`.
+        way: How the reversal is built; see `dann.layers.GradientReversal`.
+        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
         critic: Functional model like the label head. Defaults to a new one of its layers.
         divergence: `"pearson"` (default), `"jensen_shannon"`, `"kl"`, `"neyman"`, `"reverse_kl"`,
             `"squared_hellinger"` or `"total_variation"`. Those of `"kl"`, `"neyman"`,
             `"reverse_kl"` and `"squared_hellinger"` grow exponentially with the critic's output;
             they want a small learning rate.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
         augmentation: Layers by domain; see `AdversarialModel`.
         regularizers: Losses that join; see `AdversarialModel`.
 
@@ -53,7 +53,8 @@ class FDAL(AdversarialModel):
     ('critic', 'pearson')
 
     Reference:
-        - [Acuna et al., 2021](https://arxiv.org/abs/2106.11344), section 4.
+        - [Acuna et al., 2021](https://arxiv.org/abs/2106.11344), definition 2 (the discrepancy that
+          `d` estimates) and section 4 (the critic by class, the objective).
     """
 
     classifies_target = True
@@ -64,11 +65,11 @@ class FDAL(AdversarialModel):
         backbone,
         num_classes=None,
         label_head=None,
-        critic=None,
-        divergence="pearson",
         strength=1.0,
         way="override",
         passes="joint",
+        critic=None,
+        divergence="pearson",
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)

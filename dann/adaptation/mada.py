@@ -51,7 +51,8 @@ class MADA(DANN):
     3
 
     Reference:
-        - [Pei et al., 2018](https://arxiv.org/abs/1809.02176), equations 4 and 5.
+        - [Pei et al., 2018](https://arxiv.org/abs/1809.02176), equations 3 (`sum_k D_k`)
+          and 4 (what `f` descends).
     """
 
     classifies_target = True
@@ -66,10 +67,19 @@ class MADA(DANN):
         strength=1.0,
         way="override",
         passes="joint",
+        domain_label_smoothing=0.0,
         **kwargs,
     ):
         super().__init__(
-            backbone, num_classes, label_head, domain_head, strength, way, passes, **kwargs
+            backbone,
+            num_classes,
+            label_head,
+            domain_head,
+            strength,
+            way,
+            passes,
+            domain_label_smoothing,
+            **kwargs,
         )
         others = range(1, self.num_classes)
         copies = [keras.models.clone_model(self.domain_head) for _ in others]

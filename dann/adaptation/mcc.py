@@ -33,7 +33,7 @@ class MCC(Regularizer):
     >>> model = dann.DANN(backbone, num_classes=3, regularizers=[dann.MCC(temperature=2.0)])
 
     Reference:
-        - [Jin et al., 2020](https://arxiv.org/abs/1912.03699), equations 2 to 6.
+        - [Jin et al., 2020](https://arxiv.org/abs/1912.03699), equations 1 to 7.
     """
 
     name = "mcc"

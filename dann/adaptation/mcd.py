@@ -31,12 +31,12 @@ class MCD(AdversarialModel):
         num_classes: Number of classes. Needed where `label_head` is not given.
         label_head: Functional model from features to logits. Defaults to
             `dann.networks.label_head`.
-        second_head: Functional model like the label head. Defaults to a new one of its layers,
-            whose initializers must not have a seed: heads that begin alike stay alike.
         strength: Strength of the reversal: a number of at least 0, or a schedule of
             `dann.schedules`. Defaults to `1.0`.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        second_head: Functional model like the label head. Defaults to a new one of its layers,
+            whose initializers must not have a seed: heads that begin alike stay alike.
         augmentation: Layers by domain; see `AdversarialModel`.
         regularizers: Losses that join; see `AdversarialModel`.
 
@@ -51,7 +51,8 @@ class MCD(AdversarialModel):
     ('second_head', (None, 3))
 
     Reference:
-        - [Saito et al., 2018](https://arxiv.org/abs/1712.02560), section 3.
+        - [Saito et al., 2018](https://arxiv.org/abs/1712.02560), section 3: the discrepancy and
+          steps A to C; the supplementary material for the reversal that makes them one.
     """
 
     of_classes = True
@@ -61,10 +62,10 @@ class MCD(AdversarialModel):
         backbone,
         num_classes=None,
         label_head=None,
-        second_head=None,
         strength=1.0,
         way="override",
         passes="joint",
+        second_head=None,
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)

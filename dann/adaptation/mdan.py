@@ -26,6 +26,8 @@ class MDAN(AdversarialModel):
     - for the discriminators: `sum_i w_i D_i`
     - for the features: `sum_i w_i (E_i - strength * D_i)`
 
+    With `domain_label_smoothing` `e` the discriminators learn the labels `e` and `1 - e` (ELS).
+
     `weighting="soft"`: `w = softmax(gamma * (E - D))`, so that the features descend
     `log(sum_i exp(gamma * (E_i - D_i))) / gamma`; `"hard"`: 1 for the source with the largest
     `E_i - D_i` and 0 for the others, the maximum of the paper's bound. With one source it is DANN.
@@ -44,13 +46,14 @@ class MDAN(AdversarialModel):
         domain_head: Functional model from features to one logit a source, above 0 for the target.
             One of a single logit is a pattern that each source gets a copy of, with weights of its
             own. Defaults to such copies of `dann.networks.domain_head`.
-        num_sources: Number of sources, at least 1. Defaults to `1`.
-        weighting: `"soft"` (default) or `"hard"`.
-        gamma: How sharply the soft weights tell the sources apart, above 0. Defaults to `10.0`.
         strength: Strength of the reversal: a number of at least 0, or a schedule of
             `dann.schedules`. Defaults to `1.0`.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        domain_label_smoothing: See `DANN`; of each discriminator.
+        num_sources: Number of sources, at least 1. Defaults to `1`.
+        weighting: `"soft"` (default) or `"hard"`.
+        gamma: How sharply the soft weights tell the sources apart, above 0. Defaults to `10.0`.
         augmentation: Layers by domain; see `AdversarialModel`.
         regularizers: Losses that join; see `AdversarialModel`.
 
@@ -58,7 +61,9 @@ class MDAN(AdversarialModel):
         ValueError: If the parts do not fit each other, or an argument is out of range.
 
     Reference:
-        - [Zhao et al., 2018](https://arxiv.org/abs/1705.09684), section 4.
+        - [Zhao et al., 2018](https://arxiv.org/abs/1705.09684), equations 4 (the hard maximum), 5
+          (the smooth one) and 6 (the weights in its gradient), and algorithm 1.
+        - [Zhang et al., 2023](https://arxiv.org/abs/2302.00194), equation 3, for smoothed labels.
     """
 
     def __init__(
@@ -67,12 +72,13 @@ class MDAN(AdversarialModel):
         num_classes=None,
         label_head=None,
         domain_head=None,
-        num_sources=1,
-        weighting="soft",
-        gamma=10.0,
         strength=1.0,
         way="override",
         passes="joint",
+        domain_label_smoothing=0.0,
+        num_sources=1,
+        weighting="soft",
+        gamma=10.0,
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
@@ -84,6 +90,9 @@ class MDAN(AdversarialModel):
             raise ValueError(
                 f"Argument `num_sources` must be at least 1. Received: num_sources={num_sources}"
             )
+        self.domain_label_smoothing = check_range(
+            "domain_label_smoothing", domain_label_smoothing, high=0.5
+        )
         self.num_sources = num_sources
         self.weighting = weighting
         self.gamma = check_range("gamma", gamma, above=True)
@@ -151,8 +160,10 @@ class MDAN(AdversarialModel):
     def _domain_losses(self, x, outputs):
         """`D_i` of each source, `(num_sources,)`."""
         source, target = outputs["source/domain_logits"], outputs["target/domain_logits"]
-        of_source = self._mean_by_source(ops.softplus(source), x, outputs)
-        return (of_source + ops.mean(ops.softplus(-target), axis=0)) / 2
+        smoothing = self.domain_label_smoothing  # the label of the source; the target's is 1 - it
+        of_source = self._mean_by_source(ops.softplus(source) - smoothing * source, x, outputs)
+        of_target = ops.mean(ops.softplus(-target) + smoothing * target, axis=0)
+        return (of_source + of_target) / 2
 
     def _mean_by_source(self, values, x, outputs):
         """The mean of column `i` over the examples of source `i`."""
@@ -168,6 +179,7 @@ class MDAN(AdversarialModel):
         return {
             **super().get_config(),
             "domain_head": keras.saving.serialize_keras_object(self.domain_head),
+            "domain_label_smoothing": self.domain_label_smoothing,
             "num_sources": self.num_sources,
             "weighting": self.weighting,
             "gamma": self.gamma,

@@ -46,14 +46,15 @@ class MDD(AdversarialModel):
         num_classes: Number of classes. Needed where `label_head` is not given.
         label_head: Functional model from features to logits, or to predictions in regression.
             Defaults to `dann.networks.label_head`.
+        strength: Strength of the reversal: a number of at least 0, or a schedule of
+            `dann.schedules`. Defaults to `0.1`, to which the authors rise by
+            `dann.schedules.WarmStart(high=0.1)`.
+        way: How the reversal is built; see `dann.layers.GradientReversal`.
+        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
         adversarial_head: Functional model like the label head. Defaults to a new one of its layers.
         gamma: Weight of the source's part of `D`, above 0; the exponential of the margin. Defaults
             to `4.0`.
         disparity: `"margin"` (default), `"absolute_error"` or `"squared_error"`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `0.1`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
         augmentation: Layers by domain; see `AdversarialModel`.
         regularizers: Losses that join; see `AdversarialModel`.
 
@@ -69,8 +70,9 @@ class MDD(AdversarialModel):
     ('adversarial_head', (None, 3))
 
     Reference:
-        - [Zhang et al., 2019](https://arxiv.org/abs/1904.05801), the minimax problem combined with
-          the cross-entropy; the disparity discrepancy is defined before the margin enters.
+        - [Zhang et al., 2019](https://arxiv.org/abs/1904.05801), definitions 3.1 (without a margin,
+          as in regression) and 3.2, and section 4: the minimax problem with cross-entropies, and
+          proposition 4.1 for the margin `log(gamma)`.
     """
 
     classifies_target = True
@@ -80,12 +82,12 @@ class MDD(AdversarialModel):
         backbone,
         num_classes=None,
         label_head=None,
-        adversarial_head=None,
-        gamma=4.0,
-        disparity="margin",
         strength=0.1,
         way="override",
         passes="joint",
+        adversarial_head=None,
+        gamma=4.0,
+        disparity="margin",
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)

@@ -43,8 +43,8 @@ class PADA(DANN):
             `dann.schedules`. Defaults to `1.0`.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
-        momentum: What the moving average keeps in a step, in [0, 1]. Defaults to `0.99`.
         domain_label_smoothing: See `DANN`.
+        momentum: What the moving average keeps in a step, in [0, 1]. Defaults to `0.99`.
         augmentation: Layers by domain; see `AdversarialModel`.
         regularizers: Losses that join; see `AdversarialModel`.
 
@@ -59,7 +59,8 @@ class PADA(DANN):
     [1.0, 1.0, 1.0]
 
     Reference:
-        - [Cao et al., 2018](https://arxiv.org/abs/1808.04205), section 3.2.
+        - [Cao et al., 2018](https://arxiv.org/abs/1808.04205), section 3.2: the class
+          weights, and the objective that they weigh.
     """
 
     classifies_target = True
@@ -74,11 +75,20 @@ class PADA(DANN):
         strength=1.0,
         way="override",
         passes="joint",
+        domain_label_smoothing=0.0,
         momentum=0.99,
         **kwargs,
     ):
         super().__init__(
-            backbone, num_classes, label_head, domain_head, strength, way, passes, **kwargs
+            backbone,
+            num_classes,
+            label_head,
+            domain_head,
+            strength,
+            way,
+            passes,
+            domain_label_smoothing,
+            **kwargs,
         )
         self.momentum = check_range("momentum", momentum, high=1.0)
         self.class_weights = self.add_weight(

@@ -50,7 +50,9 @@ def loss_at_moved_weights(
         total_loss: Of the outputs, the loss to train on.
 
     Reference:
-        - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), section 4.
+        - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), the objective of SDAT, in which
+          the task's loss alone is the worst nearby.
+        - [Foret et al., 2021](https://arxiv.org/abs/2010.01412), equation 2, for `epsilon`.
     """
     weights = model.trainable_variables
     start = list(zip(model.non_trainable_variables, state, strict=True))

@@ -25,13 +25,21 @@ class SourceOnly(AdversarialModel):
         ValueError: If the parts do not fit each other, or there are regularizers.
     """
 
-    def __init__(self, backbone, num_classes=None, label_head=None, regularizers=(), **kwargs):
+    def __init__(
+        self,
+        backbone,
+        num_classes=None,
+        label_head=None,
+        passes="joint",
+        regularizers=(),
+        **kwargs,
+    ):
         if regularizers:
             raise ValueError(
                 f"`{type(self).__name__}` leaves the unlabelled target alone, which regularizers "
                 f"learn from; give them to another method. Received: {regularizers}"
             )
-        super().__init__(backbone, num_classes, label_head, strength=None, **kwargs)
+        super().__init__(backbone, num_classes, label_head, strength=None, passes=passes, **kwargs)
 
     def call(self, inputs, training=False):
         if not is_pair(inputs):

@@ -64,7 +64,8 @@ class WDGRL(AdversarialModel):
     >>> model.compile("sgd", metrics=["accuracy"])
 
     Reference:
-        - [Shen et al., 2018](https://arxiv.org/abs/1707.01217), equations 2 to 5 and algorithm 1.
+        - [Shen et al., 2018](https://arxiv.org/abs/1707.01217), algorithm 1; equation 9 is
+          the whole objective.
     """
 
     def __init__(

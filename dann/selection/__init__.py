@@ -4,6 +4,7 @@ from dann.selection.bnm import bnm
 from dann.selection.callback import SelectionScores
 from dann.selection.dev import dev
 from dann.selection.entropy import entropy
+from dann.selection.evaluate import Evaluation, evaluate
 from dann.selection.info_max import info_max
 from dann.selection.mcc import mcc
 from dann.selection.mix_val import mix_val
@@ -15,11 +16,13 @@ from dann.selection.source_accuracy import source_accuracy
 
 __all__ = [
     "SCORES",
+    "Evaluation",
     "SelectionScores",
     "bnm",
     "compute_scores",
     "dev",
     "entropy",
+    "evaluate",
     "info_max",
     "mcc",
     "mix_val",

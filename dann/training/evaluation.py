@@ -3,10 +3,10 @@
 import csv
 import pathlib
 
-from dann.selection import regret
+from dann.selection import Evaluation, evaluate
 
 
-def evaluate_run(directory: str | pathlib.Path) -> dict[str, dict[str, float]]:
+def evaluate_run(directory: str | pathlib.Path) -> Evaluation:
     """Tells for every score of a finished run what choosing an epoch by it would have cost.
 
     Args:
@@ -14,8 +14,9 @@ def evaluate_run(directory: str | pathlib.Path) -> dict[str, dict[str, float]]:
             `oracle.csv`, which `trainer.oracle_curve=true` writes.
 
     Returns:
-        Of each score: `step` of the epoch that it puts first, `score` there, `accuracy` on the
-        target there and `regret`, the best accuracy of all epochs minus that.
+        `scores`, of each: `step` of the epoch that it puts first, `score` there, `accuracy` on the
+        target there and `regret`, the best accuracy of all epochs minus that. `left_out`, of each
+        score of `dann.selection.SCORES` that is not among them: why.
 
     Raises:
         FileNotFoundError: If a file is not there.
@@ -34,26 +35,28 @@ def evaluate_run(directory: str | pathlib.Path) -> dict[str, dict[str, float]]:
             f"names them. Received: {list(metrics)}"
         )
     steps = [int(step) for step in oracle["step"]]
-    found = regret(scores, [float(value) for value in oracle["target/accuracy"]])
-    return {
+    found = evaluate(scores, [float(value) for value in oracle["target/accuracy"]])
+    rows = {
         name: {
             "step": steps[int(of["choice"])],
             "score": scores[name][int(of["choice"])],
             "accuracy": of["accuracy"],
             "regret": of["regret"],
         }
-        for name, of in found.items()
+        for name, of in found.scores.items()
     }
+    return Evaluation(rows, found.left_out)
 
 
-def evaluation_table(evaluation: dict[str, dict[str, float]]) -> str:
-    """Formats what `evaluate_run` returns, the least regret first."""
+def evaluation_table(evaluation: Evaluation) -> str:
+    """Formats what `evaluate_run` returns, the least regret first, what is left out last."""
     lines = [f"{'score':<20}{'chosen step':>12}{'score':>12}{'target (oracle)':>18}{'regret':>10}"]
-    for name, of in sorted(evaluation.items(), key=lambda item: item[1]["regret"]):
+    for name, of in sorted(evaluation.scores.items(), key=lambda item: item[1]["regret"]):
         lines.append(
             f"{name:<20}{of['step']:>12,}{of['score']:>12.4f}{of['accuracy']:>18.1%}"
             f"{100 * of['regret']:>+10.1f}"
         )
+    lines += [f"{name:<20}left out: {why}" for name, why in evaluation.left_out.items()]
     return "\n".join(lines)
 
 

@@ -52,7 +52,7 @@ def products(features, predictions, projections):
     return (features @ of_features) * (predictions @ of_predictions) / np.sqrt(RANDOMISED)
 
 
-def expected(model):
+def expected(model, smoothing=0.0):
     """Losses and gradients; predictions and entropies stand still in `domain_loss`."""
     a, b, w = weights_of(model)
     projections = [np.array(one, "float64") for one in model.multilinear_map.weights]
@@ -61,15 +61,18 @@ def expected(model):
     if not model.entropy_conditioning:
         certainty[:] = 1.0
     shares = [part / part.sum() for part in (certainty[:5], certainty[5:])]
+    labels = smoothing, 1 - smoothing
 
     def label_loss(a, b):
         return cross_entropy(SOURCE @ a @ b, LABELS)
 
     def domain_loss(a, w):
         probability = 1 / (1 + np.exp(-products(INPUTS @ a, predictions, projections) @ w))[:, 0]
-        source = -(shares[0] * np.log(1 - probability[:5])).sum()
-        target = -(shares[1] * np.log(probability[5:])).sum()
-        return (source + target) / 2
+        losses = [
+            share @ -(label * np.log(chance) + (1 - label) * np.log(1 - chance))
+            for share, label, chance in zip(shares, labels, np.split(probability, 2), strict=True)
+        ]
+        return sum(losses) / 2
 
     (label_a, label_b) = central_differences(label_loss, [a, b])
     (domain_a, domain_w) = central_differences(domain_loss, [a, w])
@@ -81,8 +84,16 @@ def expected(model):
 @pytest.mark.parametrize("entropy_conditioning", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode, entropy_conditioning, max_units):
-    model = linear_cdan(entropy_conditioning, max_units)
-    label_loss, domain_loss, gradients = expected(model)
+    assert_matches_the_formula(linear_cdan(entropy_conditioning, max_units), mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_smoothed_labels_join_the_weights(mode):
+    assert_matches_the_formula(linear_cdan(True, domain_label_smoothing=0.1), mode, 0.1)
+
+
+def assert_matches_the_formula(model, mode, smoothing=0.0):
+    label_loss, domain_loss, gradients = expected(model, smoothing)
     logs, slopes = step(model, mode)
     assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
     assert logs["domain/loss"] == pytest.approx(domain_loss, rel=1e-5)

@@ -28,7 +28,7 @@ PAIRS = {**PAIR, "source_domain": DOMAINS}
 GAMMA = 2.0
 
 
-def linear_mdan(weighting="soft", num_sources=2):
+def linear_mdan(weighting="soft", num_sources=2, **kwargs):
     """f = x A, c = f B, d = f W, without biases."""
     head = linear(4, num_sources, "domain_head")
     model = MDAN(
@@ -38,31 +38,38 @@ def linear_mdan(weighting="soft", num_sources=2):
         weighting=weighting,
         gamma=GAMMA,
         strength=STRENGTH,
+        **kwargs,
     )
     return with_random_weights(model)
 
 
-def errors(a, b, w):
+def domain_loss(scores, label):
+    """Mean binary cross-entropy of logits, with a label between 0 and 1."""
+    chances = 1 / (1 + np.exp(-scores))
+    return -np.mean(label * np.log(chances) + (1 - label) * np.log(1 - chances))
+
+
+def errors(a, b, w, *, smoothing=0.0):
     """`E_i` and `D_i` of both sources."""
     source, target = SOURCE @ a, TARGET @ a @ w
     label, domain = [], []
     for index in range(2):
         its = source[index == DOMAINS]
         label.append(cross_entropy(its @ b, LABELS[index == DOMAINS]))
-        of_source = np.mean(np.log1p(np.exp((its @ w)[:, index])))
-        domain.append((of_source + np.mean(np.log1p(np.exp(-target[:, index])))) / 2)
+        of_source = domain_loss((its @ w)[:, index], smoothing)
+        domain.append((of_source + domain_loss(target[:, index], 1 - smoothing)) / 2)
     return np.array(label), np.array(domain)
 
 
-def expected(weights, weighting):
+def expected(weights, weighting, smoothing=0.0):
     """The weighted losses, and the gradients by central differences of them."""
-    label, domain = errors(*weights)
+    label, domain = errors(*weights, smoothing=smoothing)
     chosen = softmax(GAMMA * (label - domain))
     if weighting == "hard":
         chosen = np.eye(2)[np.argmax(label - domain)]
 
     def objective(a, b, w, sign):
-        label, domain = errors(a, b, w)
+        label, domain = errors(a, b, w, smoothing=smoothing)
         return chosen @ (label + sign * domain)
 
     reversed_slopes = central_differences(lambda *ws: objective(*ws, -STRENGTH), weights)
@@ -70,11 +77,11 @@ def expected(weights, weighting):
     return chosen @ label, chosen @ domain, [reversed_slopes[0], *slopes[1:]]
 
 
-@pytest.mark.parametrize("weighting", ["soft", "hard"])
+@pytest.mark.parametrize(("weighting", "smoothing"), [("soft", 0.0), ("hard", 0.0), ("soft", 0.1)])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(weighting, mode):
-    model = linear_mdan(weighting)
-    label, domain, gradients = expected(weights_of(model), weighting)
+def test_loss_and_every_gradient_match_the_formula(weighting, smoothing, mode):
+    model = linear_mdan(weighting, domain_label_smoothing=smoothing)
+    label, domain, gradients = expected(weights_of(model), weighting, smoothing)
     logs, slopes = step(model, mode, PAIRS)
     assert logs["label/loss"] == pytest.approx(label, rel=1e-5)
     assert logs["domain/loss"] == pytest.approx(domain, rel=1e-5)
@@ -98,15 +105,26 @@ def test_soft_weights_descend_a_smooth_maximum_of_the_bounds():
     np.testing.assert_allclose(slopes[0], gradient, rtol=1e-4, atol=1e-6)
 
 
-def test_one_source_is_dann():
-    mdan = linear_mdan(num_sources=1)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_one_source_is_dann(smoothing):
+    kwargs = {"domain_label_smoothing": smoothing}
+    mdan = linear_mdan(num_sources=1, **kwargs)
     head = linear(4, 1, "domain_head")
-    dann = with_random_weights(DANN(**linear_parts(), domain_head=head, strength=STRENGTH))
+    dann = DANN(**linear_parts(), domain_head=head, strength=STRENGTH, **kwargs)
+    with_random_weights(dann)
     ours, theirs = step(mdan, "graph"), step(dann, "graph")
     assert ours[0]["domain/loss"] == pytest.approx(theirs[0]["domain/loss"], rel=1e-5)
     assert ours[0]["domain/accuracy"] == pytest.approx(theirs[0]["domain/accuracy"])
     for mine, other in zip(ours[1], theirs[1], strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
+
+
+def test_smoothing_leaves_the_accuracy_as_it_is_and_comes_back_from_the_config():
+    model = linear_mdan(domain_label_smoothing=0.3)
+    assert MDAN.from_config(model.get_config()).domain_label_smoothing == 0.3
+    smoothed, _ = step(model, "eager", PAIRS)
+    plain, _ = step(linear_mdan(), "eager", PAIRS)
+    assert smoothed["domain/accuracy"] == plain["domain/accuracy"]
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 1)])
@@ -188,6 +206,7 @@ def test_it_adapts_from_two_sources_of_which_each_alone_fails(weighting):
         ({"weighting": "mean"}, r"one of \('soft', 'hard'\). Received: 'mean'"),
         ({"num_sources": 0}, "at least 1. Received: num_sources=0"),
         ({"gamma": 0.0}, "above 0. Received: gamma=0.0"),
+        ({"domain_label_smoothing": 0.6}, "at most 0.5. Received: domain_label_smoothing=0.6"),
         (
             {"domain_head": linear(4, 3, "head"), "num_sources": 2},
             r"each of 2 sources.*\(None, 3\)",

@@ -41,26 +41,33 @@ def label_loss(a, b, of_examples=1.0):
     return -np.mean(of_examples * CLASS_WEIGHTS[LABELS] * np.log(probabilities))
 
 
-def domain_loss(a, w):
+def domain_loss(a, w, smoothing=0.0):
     """Half the sum of the domains' means, of which the source's is weighted."""
-    source, target = (1 / (1 + np.exp(-x @ a @ w))[:, 0] for x in (SOURCE, TARGET))
-    of_source = -np.mean(CLASS_WEIGHTS[LABELS] * np.log(1 - source))
-    return (of_source - np.mean(np.log(target))) / 2
+    means = []
+    for x, label, weights in (
+        (SOURCE, smoothing, CLASS_WEIGHTS[LABELS]),
+        (TARGET, 1 - smoothing, 1),
+    ):
+        chances = 1 / (1 + np.exp(-x @ a @ w))[:, 0]
+        losses = label * np.log(chances) + (1 - label) * np.log(1 - chances)
+        means.append(-np.mean(weights * losses))
+    return sum(means) / 2
 
 
-def expected(weights):
+def expected(weights, smoothing=0.0):
     """Losses and gradients; the class weights stand still."""
     a, b, w = weights
     label_a, label_b = central_differences(label_loss, [a, b])
-    domain_a, domain_w = central_differences(domain_loss, [a, w])
+    domain_a, domain_w = central_differences(lambda a, w: domain_loss(a, w, smoothing), [a, w])
     gradients = [label_a - STRENGTH * domain_a, label_b, domain_w]
-    return label_loss(a, b), domain_loss(a, w), gradients
+    return label_loss(a, b), domain_loss(a, w, smoothing), gradients
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode):
-    model = linear_pada()
-    wanted_label_loss, wanted_domain_loss, gradients = expected(weights_of(model))
+def test_loss_and_every_gradient_match_the_formula(mode, smoothing):
+    model = linear_pada(domain_label_smoothing=smoothing)
+    wanted_label_loss, wanted_domain_loss, gradients = expected(weights_of(model), smoothing)
     logs, slopes = step(model, mode)
     assert logs["label/loss"] == pytest.approx(wanted_label_loss, rel=1e-5)
     assert logs["domain/loss"] == pytest.approx(wanted_domain_loss, rel=1e-5)
@@ -100,16 +107,19 @@ def test_sample_weights_multiply_the_class_weights_in_the_label_loss_alone(shape
     assert logs["domain/loss"] == pytest.approx(domain_loss(a, w), rel=1e-5)
 
 
-def test_examples_of_a_labelled_target_weigh_1():
+@pytest.mark.parametrize("of_examples", [None, np.arange(7.0)[:, None]])
+def test_examples_of_a_labelled_target_weigh_1(of_examples):
+    """As class, that is; with sample weights, `(7, 1)` here, they weigh what those say."""
     model = linear_pada()
     a, b, w = weights_of(model)
     extra, extra_labels = TARGET[:2] + 1, np.array([0, 2])
     pair = {**PAIR, "target_labelled": extra}
     labels = np.concatenate([LABELS, extra_labels])
     model.compile(keras.optimizers.SGD(0.0))
-    logs = model.train_on_batch(pair, labels, return_dict=True)
+    logs = model.train_on_batch(pair, labels, of_examples, return_dict=True)
     of_extra = -np.log(softmax(extra @ a @ b)[np.arange(2), extra_labels])
-    wanted = (5 * label_loss(a, b) + of_extra.sum()) / 7
+    of_source, of_target = np.split(np.ones(7) if of_examples is None else np.arange(7.0), [5])
+    wanted = (5 * label_loss(a, b, of_source) + of_target @ of_extra) / 7
     assert logs["label/loss"] == pytest.approx(wanted, rel=1e-5)
     assert logs["domain/loss"] == pytest.approx(domain_loss(a, w), rel=1e-5)
 

@@ -39,8 +39,9 @@ def test_every_score_of_a_run_is_listed_with_its_regret(sweep, run_here):
     folder = sweep[1]
     result = run_here("evaluate.py", ["run=sweep/0"], folder)
     assert result.returncode == 0, result.stderr
-    names = [line.split()[0] for line in result.stdout.splitlines()]
-    assert set(names) == {
+    lines = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
+    computed = {name for name, rest in lines if not rest.startswith("left out: not computed")}
+    assert computed == {
         "score",
         "source_accuracy",
         "entropy",
@@ -49,6 +50,7 @@ def test_every_score_of_a_run_is_listed_with_its_regret(sweep, run_here):
         "bnm",
         "mcc",
     }
+    assert {name for name, _ in lines} - computed == {"dev", "mix_val", "reverse_validation"}
 
 
 def test_a_folder_that_is_no_run_is_one_error_line(tmp_path, run_here, check_refused):

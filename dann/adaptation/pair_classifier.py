@@ -1,0 +1,78 @@
+from typing import Any
+
+import keras
+
+
+class PairClassifier(keras.Model):
+    """What Keras asks of a classifier that trains on pairs and is else given plain inputs.
+
+    A subclass sets `num_classes`, and its `call` returns outputs by name for a pair, logits for
+    plain inputs. `"label"` among the outputs are the logits that belong to the labels; what they
+    and the others are trained on, `pair_loss` tells.
+
+    Loss and metrics that are compiled are those of the labels. What only pairs can tell is logged
+    by trackers, and stays out of the logs of plain inputs.
+    """
+
+    num_classes: int
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.trackers = {}
+
+    def track(self, *names: str) -> None:
+        """Logs the mean over an epoch of what is known by these names."""
+        self.trackers.update({name: keras.metrics.Mean(name=name) for name in names})
+
+    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+        if loss is None:
+            if self.num_classes == 1:
+                raise ValueError(
+                    "A label head of one output predicts a number; give `loss`, such as 'mse'. "
+                    "Received: no loss, which means cross-entropy of classes"
+                )
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        super().compile(optimizer=optimizer, loss=loss, **kwargs)
+
+    def compile_from_config(self, config):
+        # Keras leaves this to whoever overrides `compile`.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    def label_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
+        """Returns the compiled loss of `outputs["label"]`, a scalar."""
+        return super().compute_loss(x, y, outputs["label"], sample_weight, training=training)
+
+    def pair_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
+        """Returns what a step on a pair descends, a scalar.
+
+        Args:
+            x: The pair of inputs.
+            y: Source labels, and after them those of the labelled target if there is one.
+            outputs: What `call` returned for the pair.
+            sample_weight: Weights of the labels, or `None`.
+            training: Whether this is a training step.
+        """
+        raise NotImplementedError
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if isinstance(y_pred, dict):
+            return self.pair_loss(x, y, y_pred, sample_weight, training)
+        if training:
+            self._accept_plain_training()
+        return super().compute_loss(x, y, y_pred, sample_weight, training=training)
+
+    def _accept_plain_training(self):
+        raise ValueError(
+            f"`{type(self).__name__}` trains on pairs ({{'source': ..., 'target': ...}}, labels); "
+            "`dann.data.pair` makes them. Received: inputs of one domain"
+        )
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        paired = isinstance(y_pred, dict)
+        label = y_pred["label"] if paired else y_pred
+        logs = super().compute_metrics(x, y, label, sample_weight=sample_weight)
+        if paired:
+            return logs
+        # What only pairs can tell stands still here; a stale number would mislead.
+        return {name: value for name, value in logs.items() if name not in self.trackers}

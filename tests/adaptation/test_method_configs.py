@@ -1,0 +1,58 @@
+"""The schedule that each choice of `conf/method/` composes with."""
+
+import math
+import pathlib
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from dann import config
+from dann.schedules import Constant, GaninSchedule, WarmStart
+
+CONF = pathlib.Path(__file__).parents[2] / "conf"
+METHODS = [path.stem for path in sorted(CONF.glob("method/*.yaml"))]
+PAPERS = WarmStart(low=0.0, high=0.1, alpha=1.0, steps=1000)
+
+
+def composed(*overrides):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("train", ["paths.run_dir=run", *overrides])
+
+
+def test_mdd_trains_with_the_strength_of_its_paper():
+    cfg = composed("method=mdd")
+    model = config.build_model(cfg, cfg.method, (16, 16, 3), 3)
+    assert model.reversal.schedule == PAPERS
+    half_way = 0.1 * (2 / (1 + math.exp(-1)) - 1)
+    assert float(model.reversal.schedule(1000)) == pytest.approx(half_way, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "schedule"),
+    [
+        (["schedule=ganin", "schedule.high=1", "trainer.steps=70"], GaninSchedule(70)),
+        (["schedule=constant", "schedule.value=0.5"], Constant(0.5)),
+        (["schedule.high=0.3"], WarmStart(high=0.3)),
+        (["experiment=recipe", "trainer.steps=70"], GaninSchedule(70)),
+    ],
+)
+def test_the_command_line_and_an_experiment_choose_another(overrides, schedule):
+    cfg = composed("method=mdd", *overrides)
+    assert config.instantiate(cfg.schedule) == schedule
+    assert cfg.method.strength == cfg.schedule
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in ("mdd", "dirt_t")])
+def test_no_other_method_changes_the_schedule(method):
+    assert composed(f"method={method}").schedule == composed().schedule
+
+
+def test_a_sweep_over_methods_gives_each_its_own():
+    schedules = {
+        name: config.instantiate(composed(f"method={name}").schedule) for name in ("dann", "mdd")
+    }
+    assert schedules == {
+        "dann": config.instantiate(composed().schedule),
+        "mdd": config.instantiate(composed("schedule=mdd").schedule),
+    }
+    assert schedules["mdd"] == PAPERS
