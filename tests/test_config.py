@@ -140,11 +140,21 @@ def test_domains_are_sampled_as_the_config_says(tmp_path):
     assert len(domains.target_labelled[1]) == 20
 
 
+def groups(experiment, *names):
+    """Settings of an experiment as they are written, references unresolved."""
+    plain = OmegaConf.to_container(composed(f"experiment={experiment}"))
+    return [plain[name] for name in names]
+
+
 @pytest.mark.parametrize("name", ["mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"])
 def test_experiments_share_the_recipe(name):
-    recipe, experiment = composed("experiment=recipe"), composed(f"experiment={name}")
-    for group in ("trainer", "optimizer", "schedule", "augmentation", "network", "method"):
-        assert experiment[group] == recipe[group]
+    shared = "optimizer", "schedule", "augmentation", "regularizers", "method"
+    assert groups(name, *shared) == groups("recipe", *shared)
+
+
+def test_both_tasks_of_usps_share_all_but_the_domains():
+    shared = "trainer", "network", "optimizer", "schedule", "augmentation", "method", "selection"
+    assert groups("mnist_to_usps", *shared) == groups("usps_to_mnist", *shared)
 
 
 APPLICATION = ("network=keras_application", "network.name=MobileNet")

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dann.training.results import read_results, result_of_run, results_page, write_results
+from dann.training.results import read_results, result_of_run, write_results
+from dann.training.results_page import results_page
 
 
 class Reproduction:
@@ -22,6 +23,7 @@ class Reproduction:
     Args:
         settings: Object with `experiments`, `methods`, `seeds`, `overrides`, `jobs`, `runs_dir`,
             `results`, `bars`, `published` and `paths.data_dir`, as `conf/reproduce.yaml` has them.
+            A method may bring arguments of its own, `"mdd schedule=mdd"`.
         script: The training script.
         digest_of_command: From a run's arguments to the digest of its settings.
         digest_of_run: From a run's directory to the same, or `None` if the run is not finished.
@@ -90,14 +92,14 @@ class Reproduction:
     def _arguments(self, experiment, method):
         return [
             f"experiment={experiment}",
-            f"method={method}",
+            *f"method={method}".split(),
             "compare=false",
             *self.settings.overrides,
         ]
 
     def _directory(self, experiment, method):
         digest = self.digests[experiment, method]
-        return pathlib.Path(self.settings.runs_dir) / experiment / method / digest
+        return pathlib.Path(self.settings.runs_dir) / experiment / method.split()[0] / digest
 
     def _missing(self, experiment, method):
         digest = self.digests[experiment, method]

@@ -1,25 +1,21 @@
-"""The results of many runs: a line of a CSV file each, and the page that is made of them."""
+"""The results of many runs, a line of a CSV file each."""
 
 import csv
 import dataclasses
 import json
 import pathlib
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-_NAMES = {"source_only": "source only", "dann": "DANN", "target_only": "train on target (oracle)"}
-_BEGINNING = """# Results
-
-Made by `python scripts/reproduce.py`, which writes this page from
-[results.csv](results.csv), a line a run. Accuracies are those after the last step, on the target's
-test set; no checkpoint and no seed was picked. Target labels serve to fill these columns, and to
-train the rows marked as an oracle; nothing else sees them.
-
-"Gap closed" is (method - source only) / (train on target - source only), of the means. The spread
-is the sample standard deviation over the seeds. Seconds are those of the training, their mean over
-the seeds; "CPU" counts all threads.
-"""
+# The scores whose choice of an epoch is told, and the columns that hold it.
+CHOICES = {
+    "source_accuracy": "at_source_accuracy",
+    "entropy": "at_entropy",
+    "info_max": "at_info_max",
+    "snd": "at_snd",
+    "bnm": "at_bnm",
+    "mcc": "at_mcc",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +37,13 @@ class Result:
             or above; `None` if it was not.
         cpu_seconds_to_bar: CPU time until then.
         hardware: What it ran on.
+        oracle_best: Best target accuracy after any epoch; `None` where the run has no oracle curve.
+        at_source_accuracy: Target accuracy after the epoch that this score puts first, or `None`.
+        at_entropy: The same of the entropy.
+        at_info_max: The same of InfoMax.
+        at_snd: The same of the soft neighbourhood density.
+        at_bnm: The same of the batch nuclear norm.
+        at_mcc: The same of the class confusion.
     """
 
     experiment: str
@@ -56,6 +59,13 @@ class Result:
     steps_to_bar: int | None
     cpu_seconds_to_bar: float | None
     hardware: str
+    oracle_best: float | None = None
+    at_source_accuracy: float | None = None
+    at_entropy: float | None = None
+    at_info_max: float | None = None
+    at_snd: float | None = None
+    at_bnm: float | None = None
+    at_mcc: float | None = None
 
 
 def result_of_run(
@@ -95,7 +105,21 @@ def result_of_run(
         steps_to_bar=int(passed["step"]) if passed else None,
         cpu_seconds_to_bar=float(passed["cpu_seconds"]) if passed else None,
         hardware=summary["hardware"],
+        **_choices(directory),
     )
+
+
+def _choices(directory) -> dict[str, float]:
+    """Target accuracies at the choice of each score, and the best, where the run has them."""
+    from dann.training.evaluation import evaluate_run  # loads Keras, which no table needs
+
+    try:
+        evaluation = evaluate_run(directory).scores
+    except (FileNotFoundError, ValueError):
+        return {}
+    found = {CHOICES[name]: of["accuracy"] for name, of in evaluation.items() if name in CHOICES}
+    best = max(of["accuracy"] + of["regret"] for of in evaluation.values())
+    return {name: round(value, 6) for name, value in {"oracle_best": best, **found}.items()}
 
 
 def read_results(path: str | pathlib.Path) -> list[Result]:
@@ -140,84 +164,3 @@ def write_results(results: Sequence[Result], path: str | pathlib.Path) -> None:
         writer.writerow([field.name for field in dataclasses.fields(Result)])
         writer.writerows(dataclasses.astuple(latest[key]) for key in sorted(latest))
     beside.replace(path)
-
-
-def results_page(
-    results: Sequence[Result],
-    bars: Mapping[str, float],
-    published: Mapping[str, Mapping[str, float]],
-) -> str:
-    """Returns the page of results, in Markdown.
-
-    Args:
-        results: The results.
-        bars: Target accuracy by experiment whose first passing is told.
-        published: Target accuracies of the literature, by experiment and method.
-    """
-    parts = [_BEGINNING]
-    for experiment in dict.fromkeys(result.experiment for result in results):
-        of_it = [result for result in results if result.experiment == experiment]
-        parts.append(_section(experiment, of_it, bars.get(experiment), published.get(experiment)))
-    return "\n".join(parts)
-
-
-def _section(experiment, results, bar, published):
-    methods = {}
-    for result in results:
-        methods.setdefault(result.method, []).append(result)
-    means = {m: statistics.mean(r.target_accuracy for r in rs) for m, rs in methods.items()}
-    order = sorted(methods, key=lambda m: (m == "target_only", m != "source_only", m))
-    lines = [
-        f"## {results[0].domains}",
-        "",
-        f"`python scripts/train.py experiment={experiment} method=...`",
-        "",
-        "| method | target accuracy | n | each seed | source accuracy | gap closed | steps "
-        "| seconds | CPU seconds | published |",
-        "|" + "---|" * 10,
-    ]
-    lines += [_row(m, sorted(methods[m], key=lambda r: r.seed), means, published) for m in order]
-    if bar is not None:
-        lines += ["", f"First seen at {bar:.4f} or above on the target's test set, by seed:", ""]
-        for method in order:
-            lines.append(f"- {_NAMES.get(method, method)}: {_passings(methods[method])}")
-    hardware = sorted({result.hardware for result in results})
-    lines += ["", f"Hardware: {'; '.join(hardware)}.", ""]
-    return "\n".join(lines)
-
-
-def _row(method, results, means, published):
-    accuracies = [result.target_accuracy for result in results]
-    spread = f" ± {statistics.stdev(accuracies):.4f}" if len(results) > 1 else ""
-    cells = [
-        _NAMES.get(method, method),
-        f"{means[method]:.4f}{spread}",
-        str(len(results)),
-        " ".join(f"{result.seed}: {result.target_accuracy:.4f}" for result in results),
-        f"{statistics.mean(result.source_accuracy for result in results):.4f}",
-        _gap_closed(method, means),
-        " ".join(f"{steps:,}" for steps in sorted({result.steps for result in results})),
-        f"{statistics.mean(result.seconds for result in results):,.0f}",
-        f"{statistics.mean(result.cpu_seconds for result in results):,.0f}",
-        f"{published[method]:.4f}" if published and method in published else "",
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def _gap_closed(method, means):
-    if method in ("source_only", "target_only") or not {"source_only", "target_only"} <= set(means):
-        return ""
-    gap = means["target_only"] - means["source_only"]
-    if gap <= 0:
-        return ""
-    return f"{(means[method] - means['source_only']) / gap:.1%}"
-
-
-def _passings(results):
-    told = []
-    for r in sorted(results, key=lambda r: r.seed):
-        cost = "never"
-        if r.steps_to_bar is not None:
-            cost = f"after {r.steps_to_bar:,} steps, {r.cpu_seconds_to_bar:,.0f} CPU seconds"
-        told.append(f"seed {r.seed} {cost}")
-    return "; ".join(told)

@@ -78,6 +78,16 @@ def test_every_experiment_method_and_seed_is_run_and_lands_in_the_table(reproduc
     assert "-m experiment=a_to_b method=dann compare=false seed=0,1" in " ".join(calls(tmp_path))
 
 
+def test_a_method_may_bring_arguments_of_its_own(reproduce, tmp_path):
+    for _ in range(2):
+        assert reproduce(methods=["mdd schedule=mdd"]).run() == []
+    [call] = calls(tmp_path)
+    assert "-m experiment=a_to_b method=mdd schedule=mdd compare=false seed=0,1" in call
+    results = read_results(tmp_path / "docs/results.csv")
+    assert [r.method for r in results] == ["mdd schedule=mdd"] * 2
+    assert "| MDD, schedule=mdd | 0.3750" in (tmp_path / "docs/results.md").read_text()
+
+
 def test_what_is_in_the_table_is_not_run_again(reproduce, tmp_path):
     reproduce(seeds=[0]).run()
     reproduce(seeds=[0]).run()

@@ -3,7 +3,8 @@ import json
 
 import pytest
 
-from dann.training.results import Result, read_results, result_of_run, results_page, write_results
+from dann.training.results import CHOICES, Result, read_results, result_of_run, write_results
+from dann.training.results_page import results_page
 
 RUN = Result(
     experiment="a_to_b",
@@ -85,6 +86,33 @@ def test_the_page_tells_when_the_bar_was_first_passed():
     page, _ = page_rows(results, bars={"a_to_b": 0.7666})
     assert "0.7666 or above" in page
     assert "- DANN: seed 0 never; seed 1 after 1,500 steps, 60 CPU seconds" in page
+
+
+def test_the_page_tells_what_each_score_would_have_chosen():
+    chosen = dict.fromkeys(CHOICES.values(), 0.6) | {"at_snd": 0.4, "oracle_best": 0.75}
+    results = [
+        *[variant(seed=0, **chosen), variant(seed=1, **{**chosen, "at_snd": 0.5})],
+        *[variant(method="cdan_e", seed=0, **chosen), variant(method="cdan_e", seed=1)],
+    ]
+    page = results_page(results, {}, {})
+    header, _, *rows = [line for line in page.splitlines() if "|" in line][4:]
+    names = "source_accuracy | entropy | info_max | snd | bnm | mcc"
+    assert header == f"| epoch chosen by | last | {names} | best (oracle) |"
+    numbers = "0.7000 | 0.6000 | 0.6000 | 0.6000 | 0.4500 | 0.6000 | 0.6000 | 0.7500"
+    assert rows == [f"| DANN | {numbers} |"]  # not all runs of CDAN+E have them
+
+
+def test_choices_of_the_scores_are_read_where_the_run_has_them(tmp_path):
+    summary = dict.fromkeys(["seed", "steps", "seconds", "cpu_seconds", "hardware"], 1)
+    rest = {"source": "A", "target": "B", "source/accuracy": 1.0, "target/accuracy": 0.5}
+    (tmp_path / "summary.json").write_text(json.dumps(summary | rest))
+    metrics = "epoch,selection/info_max,selection/dev\n0,1.5,0.1\n1,1.75,0.2\n2,1.25,0.3\n"
+    (tmp_path / "metrics.csv").write_text(metrics)
+    assert result_of_run(tmp_path, "a_to_b", "dann", "abc").oracle_best is None
+    curve = "step,cpu_seconds,target/accuracy\n500,20.5,0.75\n1000,41.0,0.5\n1500,60.0,0.25\n"
+    (tmp_path / "oracle.csv").write_text(curve)
+    result = result_of_run(tmp_path, "a_to_b", "dann", "abc")
+    assert (result.at_info_max, result.oracle_best, result.at_snd) == (0.5, 0.75, None)
 
 
 def test_a_run_directory_becomes_a_result(tmp_path):
