@@ -3,6 +3,7 @@
 python scripts/benchmark.py suite=input                training pairs from folders of JPEGs
 python scripts/benchmark.py suite=jacobian             Jacobians, beside a tape's own
 python scripts/benchmark.py suite=packed               binary layers and networks
+python scripts/benchmark.py suite=diagnostics          certificate, conflict, game and sharpness
 python scripts/benchmark.py input.image_size=64        other values
 """
 
@@ -12,7 +13,7 @@ os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 
 from dann import config  # noqa: E402
 
-SUITES = ("input", "jacobian", "packed")
+SUITES = ("input", "jacobian", "packed", "diagnostics")
 
 
 @config.command("benchmark")
@@ -25,7 +26,7 @@ def main(cfg):
     from dann.training.hardware import hardware
 
     print(hardware())
-    if cfg.suite == "packed":
+    if cfg.suite in ("packed", "diagnostics"):
         print(suite.report())
         return
     if cfg.suite == "jacobian":

@@ -11,6 +11,16 @@ import numpy as np
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
 from dann.autodiff.engines import running_engine
 
+WAYS = (
+    "batch_jacobian",
+    "tape.batch_jacobian, pfor",
+    "tape.batch_jacobian, while",
+    "tape.jacobian",
+    "frobenius_norm",
+    "singular_values",
+    "tape.batch_jacobian and SVD",
+)
+
 
 class JacobianSpeed:
     """Measures `dann.autodiff`, on TensorFlow, and plain `tf.GradientTape` on networks' Jacobians.
@@ -26,9 +36,11 @@ class JacobianSpeed:
         rounds: How often each way is measured, after a first run that does not count.
         seconds: CPU time that a way is repeated for in a round, at least once.
         memory_budget: Bytes, for `batch_jacobian` and for the ways beside it.
+        only: Names of the ways to measure, for batches at which some take minutes. Defaults to
+            `None`: all.
 
     Raises:
-        ValueError: If an argument is out of range.
+        ValueError: If an argument is out of range, or a way is unknown.
     """
 
     def __init__(
@@ -39,6 +51,7 @@ class JacobianSpeed:
         rounds: int = 5,
         seconds: float = 0.1,
         memory_budget: int = 2**30,
+        only: Sequence[str] | None = None,
     ):
         if not networks or not batch_sizes:
             raise ValueError(
@@ -50,12 +63,16 @@ class JacobianSpeed:
                 "`batch_sizes`, `k` and `rounds` must be at least 1 and `seconds` at least 0. "
                 f"Received: {list(batch_sizes)}, {k}, {rounds}, {seconds}"
             )
+        unknown = [name for name in only or () if name not in WAYS]
+        if unknown:
+            raise ValueError(f"`only` must hold some of {WAYS}. Received: {unknown}")
         self.networks = dict(networks)
         self.batch_sizes = list(batch_sizes)
         self.k = k
         self.rounds = rounds
         self.seconds = seconds
         self.memory_budget = memory_budget
+        self.only = WAYS if only is None else tuple(only)
 
     def measure(self) -> dict[tuple[str, int], dict[str, float]]:
         """Returns CPU milliseconds by way, for each network and batch size."""
@@ -92,7 +109,7 @@ class JacobianSpeed:
             if fits["while"]:
                 tape = by_tape(network, "while")
                 ways["tape.batch_jacobian and SVD"] = lambda: _spectrum(tape(x))[:, : self.k]
-        return ways
+        return {name: way for name, way in ways.items() if name in self.only}
 
     def _least_times(self, ways):
         for way in ways.values():

@@ -3,8 +3,9 @@
 from dann.diagnostics.callback import Diagnostics
 from dann.diagnostics.catalogue import DIAGNOSTICS, measure
 from dann.diagnostics.certificate import reversal_certificate
-from dann.diagnostics.check import Findings, check
+from dann.diagnostics.check import check
 from dann.diagnostics.conflict import gradient_conflict
+from dann.diagnostics.diagnosis import Diagnosis
 from dann.diagnostics.feature_distance import feature_distance
 from dann.diagnostics.game import game
 from dann.diagnostics.jacobians import jacobians
@@ -20,8 +21,8 @@ from dann.diagnostics.winning import who_is_winning
 
 __all__ = [
     "DIAGNOSTICS",
+    "Diagnosis",
     "Diagnostics",
-    "Findings",
     "Verdict",
     "check",
     "feature_distance",

@@ -1,7 +1,6 @@
 """The quick diagnostics of one's own model, and what they mean."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,30 +9,13 @@ from dann.adaptation import AdversarialModel
 from dann.diagnostics.certificate import reversal_certificate
 from dann.diagnostics.conflict import gradient_conflict
 from dann.diagnostics.contexts import mode_of
+from dann.diagnostics.diagnosis import Diagnosis
 from dann.diagnostics.feature_distance import feature_distance
 from dann.diagnostics.label_bounds import label_bounds
 from dann.diagnostics.parity import way_parity
 from dann.diagnostics.straight_through import straight_through_health
-from dann.diagnostics.verdict import Verdict, verdict
+from dann.diagnostics.verdict import verdict
 from dann.diagnostics.winning import who_is_winning
-
-
-@dataclasses.dataclass(frozen=True)
-class Findings:
-    """What was measured, and the verdict on it; as a string, a line each.
-
-    Args:
-        measurements: Values by name.
-        verdict: What they mean.
-    """
-
-    measurements: Mapping[str, Any]
-    verdict: Verdict
-
-    def __str__(self) -> str:
-        width = max((len(name) for name in self.measurements), default=0)
-        lines = [f"{name:<{width}}  {_shown(value)}" for name, value in self.measurements.items()]
-        return "\n".join([str(self.verdict), "", *lines])
 
 
 def check(
@@ -46,7 +28,7 @@ def check(
     probe: str = "logistic",
     seed: int = 0,
     batch_size: int = 256,
-) -> Findings:
+) -> Diagnosis:
     """Runs the quick diagnostics on a model and says what they mean.
 
     Of any Keras model or layer: `reversal_certificate`, `way_parity`, `straight_through_health`.
@@ -94,12 +76,4 @@ def check(
             measured |= feature_distance(model, data, seed=seed, batch_size=batch_size)
             if model.num_classes > 1:
                 measured |= label_bounds(model, data, batch_size=batch_size)
-    return Findings(measured, verdict(measured))
-
-
-def _shown(value):
-    if isinstance(value, str):
-        return value
-    if np.ndim(value):
-        return np.array2string(np.asarray(value), precision=3, threshold=8)
-    return f"{value:.4g}"
+    return Diagnosis(verdict(measured), measured)

@@ -9,28 +9,43 @@ from typing import Any
 
 import numpy as np
 
+from dann.diagnostics.verdict import Verdict
+
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """A verdict, and the measurements that it rests on.
+    """What was measured of a model, and the verdict on it; as a string, a line each.
 
     Args:
-        verdict: The verdict's name.
-        reasons: Why, a sentence each.
-        measurements: Values by name, numbers or arrays.
+        verdict: What the measurements mean.
+        measurements: Values by name, numbers, words or arrays.
         left_out: Diagnostics that do not fit the model, and why.
         about: What was measured, by name: method, source, target, step, ...
     """
 
-    verdict: str
-    reasons: tuple[str, ...]
+    verdict: Verdict
     measurements: Mapping[str, Any]
     left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
     about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    def __str__(self) -> str:
+        width = max((len(name) for name in self.measurements), default=0)
+        lines = [f"{name:<{width}}  {_shown(value)}" for name, value in self.measurements.items()]
+        return "\n".join([str(self.verdict), "", *lines])
+
     def to_json(self) -> str:
         """Returns it as JSON; numbers that are not finite become `null`."""
-        return json.dumps(_plain(dataclasses.asdict(self)), indent=2, allow_nan=False) + "\n"
+        verdict = {"verdict": self.verdict.name, "reasons": self.verdict.reasons}
+        content = _plain({**vars(self), **verdict})
+        return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def _shown(value):
+    if isinstance(value, str):
+        return value
+    if np.ndim(value):
+        return np.array2string(np.asarray(value), precision=3, threshold=8)
+    return f"{value:.4g}"
 
 
 def _plain(value):

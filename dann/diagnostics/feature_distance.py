@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import numpy as np
+
 from dann.diagnostics.mmd import estimate, kernel_matrix, null_quantile
-from dann.diagnostics.outputs import pair_outputs
+from dann.diagnostics.outputs import matched_source, pair_outputs
+from dann.diagnostics.probe import LEAST
 
 
 def feature_distance(
@@ -15,6 +18,9 @@ def feature_distance(
       towards `mmd/null`
     - `mmd/bandwidth`: the kernel's width, the median distance of all pairs
     - `mmd/null`: what 95% of the estimates stay below where the domains are dealt out at random
+    - `mmd/matched`, `mmd/matched_null`: the same, with the source's examples drawn so that their
+      classes have the shares that the target is predicted to have; missing where there are fewer
+      than 4
 
     Args:
         model: Model of `dann.adaptation`.
@@ -33,10 +39,18 @@ def feature_distance(
         - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html), equation 3 and
           section 5 (the null distribution).
     """
-    features = pair_outputs(model, data, batch_size).features
-    gram, sizes, bandwidth = kernel_matrix(features["source"], features["target"])
-    return {
+    outputs = pair_outputs(model, data, batch_size)
+    source, target = outputs.features["source"], outputs.features["target"]
+    gram, sizes, bandwidth = kernel_matrix(source, target)
+    measured = {
         "mmd/squared": estimate(gram, sizes),
         "mmd/bandwidth": bandwidth,
         "mmd/null": null_quantile(gram, sizes, seed),
     }
+    matched = matched_source(outputs, seed)
+    if len(matched) >= LEAST:
+        chosen = np.concatenate([matched, sizes[0] + np.arange(sizes[1])])
+        gram, sizes = gram[np.ix_(chosen, chosen)], (len(matched), sizes[1])
+        measured["mmd/matched"] = estimate(gram, sizes)
+        measured["mmd/matched_null"] = null_quantile(gram, sizes, seed)
+    return measured

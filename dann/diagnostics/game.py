@@ -1,29 +1,17 @@
 """The min-max game of backbone and discriminator, by the spectrum of its vector field."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
-from dann.adaptation import DANN, AdversarialModel
-from dann.autodiff import gradients
-from dann.diagnostics.contexts import as_tensors
+from dann.adaptation import AdversarialModel
 from dann.diagnostics.descent import descent_of
-from dann.diagnostics.losses import at_weights, domain_loss, task_loss, weights_of_task
+from dann.diagnostics.fields import explicit_field, has_explicit_field, players, step_field
 from dann.diagnostics.spectrum import spectrum
 
 _NEUTRAL = (
     1e-4  # of the largest: below it an eigenvalue is one of a direction in which nothing moves
-)
-_OF_THE_FIELD = (
-    "adversary",
-    "discriminate",
-    "domain_weights",
-    "adversarial_losses",
-    "total_loss",
-    "compute_loss",
 )
 
 
@@ -39,8 +27,14 @@ def game(
 
     and near a point it does what the eigenvalues `mu` of `J = dv/dw` say. Each direction is
     multiplied by `1 - step * mu` in a step: a real part above 0 pulls in, one below 0 pushes away,
-    an imaginary part turns. The losses are differentiated without the reversal and the signs put in
-    by hand: through a reversal a second derivative is that of another field, and symmetric.
+    an imaginary part turns.
+
+    Through a reversal a second derivative is that of another field, and symmetric. So for `DANN`,
+    with or without label smoothing, the losses are differentiated without the reversal and the
+    signs put in by hand. Of any other method with a reversal the field is the gradient that a step
+    takes, and `J v` comes from central differences of it, right to some thousandths; what a method
+    keeps from its gradients, such as the predictions of `CDAN`, moves in them as it does in
+    training.
 
     - `game/radius`: `max |mu|`.
     - `game/rotation`: `max |Im mu|`. 0 without an adversary; healthy is anything that the step
@@ -63,7 +57,8 @@ def game(
     clipping are left out.
 
     Args:
-        model: A `dann.DANN`, with or without label smoothing.
+        model: Model of `dann.adaptation` with a reversal; one that is no plain `DANN` must be
+            compiled.
         data: One batch `({"source": inputs, "target": inputs}, labels)`.
         k: Number of eigenvalues at each end. Defaults to `3`.
         training: Whether layers work as in a training step, such as batch normalization by the
@@ -71,9 +66,9 @@ def game(
         seed: Seed of the eigenvalue solver.
 
     Raises:
-        TypeError: If the field of the model is another one.
-        ValueError: If the model takes its gradient at moved weights (`task_radius`), or no
-            eigenvalue is found.
+        TypeError: If the model has no reversal.
+        ValueError: If the model takes its gradient at moved weights (`task_radius`), trains its
+            critic more often than its backbone, is not compiled, or no eigenvalue is found.
 
     Example:
 
@@ -92,9 +87,11 @@ def game(
     """
     variables = players(model)
     descent = descent_of(model, variables)
-    field = vector_field(model, data, training, descent.factors if descent else None)
+    exact = has_explicit_field(model)
+    field_of = explicit_field if exact else step_field
+    field = field_of(model, data, training, descent.factors if descent else None)
     values = [ops.convert_to_tensor(variable.value) for variable in variables]
-    found = spectrum(field, values, k, seed)
+    found = spectrum(field, values, k, seed, differences=not exact)
     if not len(found.eigenvalues):
         raise ValueError(
             "The eigenvalue solver found none: the weights, the batch or the losses are not "
@@ -111,79 +108,6 @@ def game(
         "game/eigenvalues/imag": np.imag(found.eigenvalues),
         "game/products": found.products,
     }
-
-
-def players(model: AdversarialModel) -> list[keras.Variable]:
-    """Returns the weights of backbone, label head and discriminator of a `DANN`, in this order.
-
-    Raises:
-        TypeError: If the model is no `DANN`, or one whose discriminator or losses are others.
-        ValueError: If its `task_radius` is above 0.
-    """
-    plain = isinstance(model, DANN) and all(
-        getattr(type(model), name) is getattr(DANN, name) for name in _OF_THE_FIELD
-    )
-    if not plain:
-        raise TypeError(
-            "The vector field is built by hand, without the reversal, for `dann.DANN`; another "
-            f"method has a field of its own. Received: {type(model).__name__}"
-        )
-    if model.task_radius:
-        raise ValueError(
-            "The vector field is that of the gradient at the weights themselves; smooth training "
-            "(SDAT) takes it at others. "
-            f"Received: a model with task_radius={model.task_radius}"
-        )
-    return [*weights_of_task(model), *model.domain_head.trainable_variables]
-
-
-def vector_field(
-    model: AdversarialModel,
-    data: Any,
-    training: bool = True,
-    factors: Sequence[float] | None = None,
-) -> Callable[..., list]:
-    """Returns the field that a `DANN` descends, as a function of the weights of `players`.
-
-    Args:
-        model: The model.
-        data: One batch `({"source": inputs, "target": inputs}, labels)`.
-        training: Whether layers work as in a training step.
-        factors: What the field of each weight is multiplied by. Defaults to `None`: 1.
-
-    Returns:
-        A function of as many tensors as there are weights that returns the field in their shapes.
-
-    Raises:
-        TypeError: If the model is no `DANN`, or one whose discriminator or losses are others.
-        ValueError: If its `task_radius` is above 0.
-    """
-    variables = players(model)
-    (x, y), factors = as_tensors(data), factors or [1.0] * len(variables)
-    reversal = model.reversal
-    # The layer holds the strength of the last step, and takes the next one first thing in a step.
-    next_strength = reversal.schedule(reversal.step.value) if reversal.schedule else None
-    strength = float(reversal.strength if next_strength is None else next_strength)
-    of_task = len(weights_of_task(model))
-
-    def both():
-        features = model.extract(x, training)
-        return task_loss(model, features, x, y, training), domain_loss(model, features, training)
-
-    losses = at_weights(model, variables, both)
-
-    def field(*values):
-        mine, theirs = values[:of_task], values[of_task:]
-
-        def task_less_domain(*mine):
-            task, domain = losses(*mine, *theirs)
-            return task - strength * domain
-
-        slopes = gradients(task_less_domain, mine)
-        slopes += gradients(lambda *theirs: losses(*mine, *theirs)[1], theirs)
-        return [factor * slope for factor, slope in zip(factors, slopes, strict=True)]
-
-    return field
 
 
 def stability(eigenvalues: np.ndarray) -> dict[str, float]:

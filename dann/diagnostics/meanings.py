@@ -105,7 +105,7 @@ def _learnt(found):
 
 
 def _near_probe(found):
-    return APART, found.get("probe/loss", math.inf) + BEHIND
+    return APART, max(found.get("probe/loss", math.inf), APART) + BEHIND
 
 
 def _stable(found):
@@ -137,7 +137,7 @@ MEANINGS = {
     "domain/loss": Meaning(
         "Loss of the live discriminator",
         "In nats; .693 is that of knowing nothing. Low: the domains are apart. Far above that of a "
-        "fresh discriminator on the same features: this one is weak, new or overrun.",
+        "fresh discriminator on the same features: this one is weak or overrun.",
         _near_probe,
     ),
     "probe/loss": Meaning(

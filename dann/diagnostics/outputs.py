@@ -91,3 +91,25 @@ def _run(model: AdversarialModel, x) -> dict[str, dict]:
     elif "source/domain_logits" in outputs and outputs["source/domain_logits"].shape[-1] == 1:
         domain = {name: to_numpy(outputs[f"{name}/domain_logits"]) for name in ("source", "target")}
     return {"features": features, "logits": logits, "domain": domain}
+
+
+def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
+    """Returns indices of the source's examples, drawn to the class shares predicted for the target.
+
+    Args:
+        outputs: What `pair_outputs` gave.
+        seed: Seed of the choice.
+    """
+    rng = np.random.default_rng(seed)
+    kinds = [outputs.logits[domain].argmax(axis=1) for domain in ("source", "target")]
+    shares = np.bincount(kinds[1], minlength=outputs.logits["source"].shape[1])
+    there = np.bincount(kinds[0], minlength=len(shares))
+    # A class of a few would leave almost no examples of the others.
+    shares[shares < shares.max() / 20] = 0
+    # Without replacement, or an example could be in both halves of a probe.
+    scale = min((there[k] / n for k, n in enumerate(shares) if n), default=0.0)
+    drawn = [
+        rng.permutation(np.flatnonzero(kinds[0] == k))[: int(scale * n)]
+        for k, n in enumerate(shares)
+    ]
+    return np.concatenate(drawn)

@@ -44,11 +44,13 @@ td:last-child { text-align: right; padding-right: 0; white-space: nowrap;
   font-variant-numeric: tabular-nums; }
 summary { cursor: pointer; color: var(--soft); }
 @media print {
-  body { font-size: 10pt; }
+  :root { font-size: 10pt; }
+  body { font-size: 1rem; }
   main { max-width: none; padding: 0; }
   article, figure, .verdict { break-inside: avoid; }
   h2 { break-after: avoid; }
   .cards, .figures { grid-template-columns: 1fr 1fr; }
   article.off { background: none; }
+  section:has(> details:not([open])) { display: none; }
 }
 """

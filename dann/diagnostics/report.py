@@ -65,10 +65,10 @@ def _subject(about):
 
 
 def _opening(diagnosis):
-    name = diagnosis.verdict
+    name = diagnosis.verdict.name
     kind = "good" if name in _GOOD else "open" if name in _OPEN else "bad"
     mark = {"good": "✓", "open": "!", "bad": "✗"}[kind]
-    reasons = "".join(f"<li>{_text(reason)}</li>" for reason in diagnosis.reasons)
+    reasons = "".join(f"<li>{_text(reason)}</li>" for reason in diagnosis.verdict.reasons)
     facts = "".join(
         f"<div><dt>{_text(key)}</dt><dd>{_text(_number(value))}</dd></div>"
         for key, value in diagnosis.about.items()

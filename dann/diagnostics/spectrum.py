@@ -14,6 +14,7 @@ from dann.diagnostics.taps import to_numpy
 _DENSE = 64  # up to so many unknowns all eigenvalues are computed
 _RESTARTS = 10
 _TOLERANCE = 1e-2  # relative; ARPACK's bound, what it finds is mostly closer
+_WIDTH = 1e-3  # of a central difference, as a share of the weights' norm
 
 
 class Spectrum(NamedTuple):
@@ -30,21 +31,29 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(
-    field: Callable[..., Sequence[Any]], values: Sequence[Any], k: int = 3, seed: int = 0
+    field: Callable[..., Sequence[Any]],
+    values: Sequence[Any],
+    k: int = 3,
+    seed: int = 0,
+    differences: bool = False,
 ) -> Spectrum:
     """Returns eigenvalues of `J = d field / d values` where the field stands at `values`.
 
-    `J v` is formed by differentiating twice backward (`dann.autodiff.jvp`); `J` never is, unless
-    there are at most 64 unknowns. Arnoldi's method with implicit restarts (ARPACK) then finds the
-    eigenvalues.
+    `J v` is formed by differentiating twice backward (`dann.autodiff.jvp`), or as
+
+    - `(field(w + h v) - field(w - h v)) / (2 h)`, with `h = .001 max(||w||, 1) / ||v||`
+
+    `J` itself never is, unless there are at most 64 unknowns. Arnoldi's method with implicit
+    restarts (ARPACK) then finds the eigenvalues.
 
     Args:
         field: Takes as many tensors as `values` holds and returns as many, in the same shapes.
-            It must be differentiable as it is: through a gradient reversal `J` would come out
-            symmetric, without the rotation that makes a game.
+            Without `differences` it must be differentiable as it is: through a gradient reversal
+            `J` would come out symmetric, without the rotation that makes a game.
         values: Floating-point tensors.
         k: Number of eigenvalues at each of the three ends. Defaults to `3`.
         seed: Seed of the first vector.
+        differences: Whether `J v` comes from values of the field alone. Defaults to `False`.
 
     Raises:
         ValueError: If `k` is below 1.
@@ -65,7 +74,8 @@ def spectrum(
     if k < 1:
         raise ValueError(f"Argument `k` must be at least 1. Received: k={k}")
     values = [ops.convert_to_tensor(value) for value in values]
-    product = Product(lambda xs, vs: jvp(field, xs, vs)[1], values)
+    along = _by_differences if differences else _by_derivative
+    product = Product(lambda xs, vs: along(field, xs, vs), values)
     if product.size <= max(_DENSE, 2 * k + 2):
         return Spectrum(_ordered(np.linalg.eigvals(product.dense())), product.count)
     found = np.concatenate([_ends(product, which, k, seed) for which in ("LM", "LI", "SR")])
@@ -143,6 +153,22 @@ class Product:
     def operator(self) -> LinearOperator:
         """Returns it as SciPy's solvers take it."""
         return LinearOperator((self.size, self.size), matvec=self, dtype="float64")  # pyright: ignore
+
+
+def _by_derivative(field, xs, vs):
+    return jvp(field, xs, vs)[1]
+
+
+def _by_differences(field, xs, vs):
+    width = _WIDTH * ops.maximum(_norm(xs), 1.0) / _norm(vs)
+    above, below = (
+        field(*(x + side * width * v for x, v in zip(xs, vs, strict=True))) for side in (1, -1)
+    )
+    return [(a - b) / (2 * width) for a, b in zip(above, below, strict=True)]
+
+
+def _norm(tensors):
+    return ops.norm(ops.concatenate([ops.reshape(tensor, (-1,)) for tensor in tensors]))
 
 
 def _ends(product, which, k, seed):

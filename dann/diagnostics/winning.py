@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.outputs import PairOutputs, pair_outputs
+from dann.diagnostics.outputs import PairOutputs, matched_source, pair_outputs
 from dann.diagnostics.probe import LEAST, distance_of, fresh_probe
 
 
@@ -65,7 +65,7 @@ def _of_probe(outputs: PairOutputs, probe: str, seed: int) -> dict[str, float]:
     found = fresh_probe(source, target, probe, seed)
     measured = {f"probe/{name}": value for name, value in found.items()}
     measured["probe/a_distance"] = distance_of(found["accuracy"])
-    matched = source[_matched(outputs, seed)]
+    matched = source[matched_source(outputs, seed)]
     enough = len(matched) >= LEAST
     found = fresh_probe(matched, target, probe, seed) if enough else {"accuracy": 1.0, "loss": 0.0}
     measured["probe/matched_accuracy"] = found["accuracy"]
@@ -82,20 +82,3 @@ def _of_discriminator(domain: dict[str, np.ndarray]) -> dict[str, float]:
         "domain/accuracy": float(np.mean([of_domain.mean() for of_domain in right])),
         "domain/spread": float(np.concatenate([source, target]).std(axis=0).max()),
     }
-
-
-def _matched(outputs, seed):
-    """Indices of the source's examples, drawn to the class shares predicted for the target."""
-    rng = np.random.default_rng(seed)
-    kinds = [outputs.logits[domain].argmax(axis=1) for domain in ("source", "target")]
-    shares = np.bincount(kinds[1], minlength=outputs.logits["source"].shape[1])
-    there = np.bincount(kinds[0], minlength=len(shares))
-    # A class of a few would leave almost no examples of the others.
-    shares[shares < shares.max() / 20] = 0
-    # Without replacement, or an example could be in both halves of the probe.
-    scale = min((there[k] / n for k, n in enumerate(shares) if n), default=0.0)
-    drawn = [
-        rng.permutation(np.flatnonzero(kinds[0] == k))[: int(scale * n)]
-        for k, n in enumerate(shares)
-    ]
-    return np.concatenate(drawn)

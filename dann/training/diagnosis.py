@@ -114,7 +114,6 @@ def diagnose(
     x, y = next(iter(domains.batches(count, seed)))
     data = keras.tree.map_structure(keras.ops.convert_to_numpy, (dict(x), y))
     measurements, left_out = measure(model, data, diagnostics or tuple(DIAGNOSTICS), few)
-    found = verdict(measurements)
     about = {
         "method": type(model).__name__,
         "source": domains.source,
@@ -122,7 +121,7 @@ def diagnose(
         "step": int(model.optimizer.iterations),
         "examples of each domain": count,
     }
-    return Diagnosis(found.name, tuple(found.reasons), measurements, left_out, about)
+    return Diagnosis(verdict(measurements), measurements, left_out, about)
 
 
 def write(diagnosis: Diagnosis, directory: str | pathlib.Path) -> pathlib.Path:
@@ -167,4 +166,5 @@ def _replace_all(contents: Mapping[pathlib.Path, bytes]):
 
 def summary_of(diagnosis: Diagnosis) -> str:
     """Returns the verdict and its reasons, a line each."""
-    return "\n".join([f"verdict: {diagnosis.verdict}", *(f"  {r}" for r in diagnosis.reasons)])
+    found = diagnosis.verdict
+    return "\n".join([f"verdict: {found.name}", *(f"  {reason}" for reason in found.reasons)])

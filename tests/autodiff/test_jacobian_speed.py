@@ -35,6 +35,12 @@ def test_ways_that_exceed_the_budget_are_left_out():
     assert list(ways) == ["frobenius_norm"]
 
 
+def test_some_ways_can_be_left_out():
+    speed = JacobianSpeed({"small": network()}, [3], k=4, only=["tape.jacobian", "singular_values"])
+    ways = speed.ways(speed.networks["small"], tf.random.normal((3, 6)))
+    assert list(ways) == ["tape.jacobian", "singular_values"]
+
+
 def test_every_network_is_measured_at_every_size():
     results = JacobianSpeed({"small": network()}, [1, 2], k=2, rounds=1, seconds=0).measure()
     assert list(results) == [("small", 1), ("small", 2)]
@@ -51,6 +57,7 @@ def test_the_table_has_a_line_for_every_way():
     [
         ({"networks": {}}, r"at least one. Received: \[\]"),
         ({"rounds": 0}, r"at least 1 .*Received: \[1\], 20, 0, 0.1"),
+        ({"only": ["while"]}, r"some of .*'tape.jacobian'.* Received: \['while'\]"),
     ],
 )
 def test_values_out_of_range_are_refused(arguments, message):

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from dann.adaptation import DANN
+from dann.adaptation import CDAN, DANN
 
 RNG = np.random.default_rng(3)
 SOURCE = RNG.normal(size=(6, 3)).astype("float32")
@@ -22,16 +22,20 @@ def network(sizes, name, activation=None):
     return keras.Model(inputs, x, name=name)
 
 
-def linear_dann(strength=0.7, optimizer=None, seed=4):
-    """A `DANN` whose logits are `x W C` and whose discriminator is `x W D`; its weights."""
-    model = DANN(
+def linear_dann(strength=0.7, optimizer=None, seed=4, cls=DANN):
+    """A `DANN` whose logits are `x W C` and whose discriminator is `x W D`; its weights.
+
+    That of a `CDAN` takes the products of features and predictions.
+    """
+    shapes = [*SHAPES[:2], (4, 1) if cls is CDAN else (2, 1)]
+    model = cls(
         network((3, 2), "backbone"),
         label_head=network((2, 2), "label_head"),
-        domain_head=network((2, 1), "domain_head"),
+        domain_head=network(shapes[2], "domain_head"),
         strength=strength,
     )
     model.compile(optimizer or keras.optimizers.SGD(0.05))
-    weights = [np.random.default_rng(seed).normal(size=shape) for shape in SHAPES]
+    weights = [np.random.default_rng(seed).normal(size=shape) for shape in shapes]
     for variable, weight in zip(model.trainable_variables, weights, strict=True):
         variable.assign(weight)
     return model, weights
@@ -57,6 +61,25 @@ def field_by_hand(flat, strength):
     return np.concatenate(
         [of_w.ravel(), ((x_s @ w).T @ residual).ravel(), ((x @ w).T @ error).ravel()]
     )
+
+
+def cdan_field_by_hand(flat, strength):
+    """The field of a linear `CDAN`, whose predictions get no gradient and move all the same."""
+    w, c, d = (
+        part.reshape(shape)
+        for part, shape in zip(np.split(flat, [6, 10]), [(3, 2), (2, 2), (2, 2)], strict=True)
+    )
+    x_s, x_t = SOURCE.astype(float), TARGET.astype(float)
+    residual = (softmax(x_s @ w @ c) - np.eye(2)[LABELS]) / len(LABELS)
+    x = np.concatenate([x_s, x_t])
+    predictions = softmax(x @ w @ c)
+    products = (x @ w)[:, :, None] * predictions[:, None, :]
+    domain = np.repeat([0.0, 1.0], [len(x_s), len(x_t)])
+    logits = np.sum(products * d, axis=(1, 2))
+    error = (1 / (1 + np.exp(-logits)) - domain)[:, None] / len(x)
+    of_w = x_s.T @ residual @ c.T - strength * (x.T @ (error * (predictions @ d.T)))
+    of_d = np.sum(error[:, :, None] * products, axis=0)
+    return np.concatenate([of_w.ravel(), ((x_s @ w).T @ residual).ravel(), of_d.ravel()])
 
 
 def central_differences(function, point, width=1e-5):

@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 from shifted_classes import linear_backbone, shifted_classes
 
@@ -86,20 +85,6 @@ class OneDomain(OtherWay):
 class Cut(OtherWay):
     def turn(self, features, training):
         return self.reversal(ops.stop_gradient(features), training=training)
-
-
-class NaiveOverride(OtherWay):
-    """As the old recipes have it: right for `tf.gradients`, without effect on a tape inside."""
-
-    def turn(self, features, training):
-        graph = tf.compat.v1.get_default_graph()
-        with graph.gradient_override_map({"Identity": "dann.tests.Negative"}):
-            return tf.identity(features)
-
-
-@tf.RegisterGradient("dann.tests.Negative")
-def _negative(op, upstream):
-    return -upstream
 
 
 class OneUnitSoftmax(keras.layers.Layer):

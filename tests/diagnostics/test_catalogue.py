@@ -7,9 +7,8 @@ import pytest
 from linear_models import DATA, network
 
 from dann.adaptation import DANN
-from dann.diagnostics import DIAGNOSTICS, measure
+from dann.diagnostics import DIAGNOSTICS, Diagnosis, Verdict, measure
 from dann.diagnostics.catalogue import first, scalars
-from dann.diagnostics.diagnosis import Diagnosis
 from dann.diagnostics.figures import draw
 from dann.diagnostics.meanings import MEANINGS, evidence
 
@@ -61,7 +60,7 @@ def test_evidence_holds_values_against_their_healthy_range_the_unhealthy_first()
             "reversal/ratio": 0.5,
             "reversal/strength": 0.5,
             "probe/loss": 0.4,
-            "domain/loss": 0.65,
+            "domain/loss": 0.95,
             "binary/dense/input_sign/passed": 0.5,
             "game/step": 0.2,
             "game/largest_stable_step": 0.1,
@@ -92,10 +91,12 @@ def test_every_meaning_is_of_something_that_is_measured():
 
 
 def test_a_diagnosis_is_json_also_where_numbers_are_not_finite():
-    found = Diagnosis("unstable", ("because",), {"a": float("nan"), "b": np.array([1.0, np.inf])})
+    values = {"a": float("nan"), "b": np.array([1.0, np.inf])}
+    found = Diagnosis(Verdict("unstable", ("because",)), values, about={"step": np.int64(3)})
     parsed = json.loads(found.to_json())
     assert parsed["measurements"] == {"a": None, "b": [1.0, None]}
     assert (parsed["verdict"], parsed["reasons"]) == ("unstable", ["because"])
+    assert (parsed["left_out"], parsed["about"]) == ({}, {"step": 3})
 
 
 def test_figures_are_of_what_was_measured_and_the_same_each_time():

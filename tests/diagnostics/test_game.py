@@ -4,13 +4,22 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from linear_models import DATA, central_differences, field_by_hand, linear_dann, network
+from linear_models import (
+    DATA,
+    cdan_field_by_hand,
+    central_differences,
+    field_by_hand,
+    linear_dann,
+    network,
+)
 
+import dann
 from dann.adaptation import CDAN, DANN, faster_heads
 from dann.autodiff import gradients
 from dann.diagnostics import game
 from dann.diagnostics.descent import descent_of
-from dann.diagnostics.game import growth, players, stability, vector_field
+from dann.diagnostics.fields import explicit_field, players, step_field
+from dann.diagnostics.game import growth, stability
 from dann.diagnostics.spectrum import spectrum
 from dann.gradients import reverse_gradient
 from dann.schedules import GaninSchedule
@@ -105,10 +114,49 @@ def test_the_field_is_what_a_step_of_length_1_descends_regularizers_and_next_str
     model.compile(keras.optimizers.SGD(1.0))
     model.fit(*DATA, batch_size=3, verbose=0)
     before = [np.array(variable) for variable in players(model)]
-    field = vector_field(model, DATA)(*before)
+    fields = [field_of(model, DATA)(*before) for field_of in (explicit_field, step_field)]
     model.fit(*DATA, batch_size=6, verbose=0)
+    for field in fields:
+        for old, variable, slope in zip(before, players(model), field, strict=True):
+            np.testing.assert_allclose(slope, old - np.array(variable), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["CDAN", "MCD", "MDD"])
+def test_the_field_of_another_method_is_what_its_step_descends(method):
+    model = getattr(dann, method)(network((3, 4), "backbone"), num_classes=2, strength=0.7)
+    model.compile(keras.optimizers.SGD(1.0))
+    before = [np.array(variable) for variable in players(model)]
+    field = step_field(model, DATA)(*before)
+    model.fit(*DATA, batch_size=6, verbose=0)
+    assert len(before) == len(model.trainable_variables)
     for old, variable, slope in zip(before, players(model), field, strict=True):
         np.testing.assert_allclose(slope, old - np.array(variable), rtol=1e-4, atol=1e-6)
+
+
+def test_the_spectrum_of_another_method_is_that_of_its_field_by_differences():
+    """`CDAN` keeps its predictions from the domain loss; in training they move all the same."""
+    model, weights = linear_dann(cls=CDAN)
+    flat = np.concatenate([weight.ravel() for weight in weights])
+    true = np.linalg.eigvals(central_differences(lambda w: cdan_field_by_hand(w, 0.7), flat))
+    found = game(model, DATA)
+    eigenvalues = found["game/eigenvalues/real"] + 1j * found["game/eigenvalues/imag"]
+    for value in true:
+        assert abs(eigenvalues - value).min() < 1e-3
+    assert found["game/rotation"] == pytest.approx(abs(true.imag).max(), abs=1e-3)
+    assert found["game/rotation"] > 0.05
+    assert found["game/growth"] == pytest.approx(abs(1 - 0.05 * true).max(), abs=1e-3)
+    # The derivative of the same field, through the reversal and the predictions, is another.
+    values = [ops.convert_to_tensor(variable.value) for variable in players(model)]
+    wrong = spectrum(step_field(model, DATA), values).eigenvalues
+    assert max(abs(wrong - value).min() for value in true) > 0.05
+
+
+def test_differences_of_a_field_give_the_spectrum_of_its_derivative():
+    model, _ = linear_dann()
+    values = [ops.convert_to_tensor(variable.value) for variable in players(model)]
+    exact = spectrum(explicit_field(model, DATA), values).eigenvalues
+    near = spectrum(step_field(model, DATA), values, differences=True).eigenvalues
+    assert max(abs(near - value).min() for value in exact) < 1e-3
 
 
 def test_faster_heads_multiply_their_part_of_the_field():
@@ -166,19 +214,27 @@ def test_measuring_changes_nothing_of_the_model():
 
 
 def test_other_fields_and_other_optimizers_are_not_mistaken_for_this_one():
-    cdan = CDAN(network((3, 2), "backbone"), num_classes=2)
-    with pytest.raises(TypeError, match="without the reversal, for `dann.DANN`.*Received: CDAN"):
-        game(cdan, DATA)
-    smooth = DANN(network((3, 2), "backbone"), num_classes=2, task_radius=0.05)
+    backbone = network((3, 2), "backbone")
+    with pytest.raises(TypeError, match="two players.*Received: SourceOnly, which has none"):
+        game(dann.SourceOnly(backbone, num_classes=2), DATA)
+    with pytest.raises(TypeError, match="AdversarialModel.*Received: Functional"):
+        game(backbone, DATA)
+    with pytest.raises(ValueError, match="Compile the model first"):
+        game(CDAN(backbone, num_classes=2), DATA)
+    smooth = DANN(backbone, num_classes=2, task_radius=0.05)
     with pytest.raises(ValueError, match="smooth training.*task_radius=0.05"):
         game(smooth, DATA)
+    with pytest.raises(ValueError, match="moves more often. Received: a WDGRL with critic_steps=5"):
+        game(dann.WDGRL(backbone, num_classes=2), DATA)
 
     class OtherLoss(DANN):
         def total_loss(self, x, y, outputs, sample_weight=None, training=True):
             return 2 * super().total_loss(x, y, outputs, sample_weight, training)
 
-    with pytest.raises(TypeError, match="Received: OtherLoss"):
-        game(OtherLoss(network((3, 2), "backbone"), num_classes=2), DATA)
+    model, _ = linear_dann()
+    twice, _ = linear_dann(cls=OtherLoss)
+    radius = game(model, DATA)["game/radius"]
+    assert game(twice, DATA)["game/radius"] == pytest.approx(2 * radius, rel=1e-3)
     model, _ = linear_dann(optimizer=keras.optimizers.Adam(0.01))
     assert descent_of(model, players(model)) is None
     with pytest.raises(ValueError, match="at least 1. Received: k=0"):

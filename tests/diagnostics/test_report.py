@@ -10,7 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from dann.diagnostics.diagnosis import Diagnosis
+from dann.diagnostics import Diagnosis, Verdict
 from dann.diagnostics.figures import draw
 from dann.diagnostics.report import VERDICTS, page
 from dann.diagnostics.verdict import NAMES
@@ -24,11 +24,19 @@ FRAME = """<!doctype html>
 <script>
 addEventListener("load", () => {{
   const inside = document.querySelector("iframe").contentWindow;
+  const rules = [...inside.document.styleSheets[0].cssRules].filter(rule => rule.media);
+  const meant = rules.filter(rule => rule.media.mediaText === "{media}");
+  meant.forEach(rule => {{ rule.media.mediaText = "all"; }});
+  const style = element => inside.getComputedStyle(element);
   document.body.setAttribute("data-told", JSON.stringify({{
     widths: [...inside.document.images].map(image => image.naturalWidth),
     requests: inside.performance.getEntriesByType("resource").map(entry => entry.name),
     overflow: inside.document.documentElement.scrollWidth - inside.innerWidth,
     width: inside.innerWidth,
+    torn: [...inside.document.querySelectorAll("article, figure, .verdict")]
+      .filter(element => style(element).breakInside !== "avoid").length,
+    table: style(inside.document.querySelector("details").parentElement).display,
+    size: style(inside.document.body).fontSize,
   }}));
 }});
 </script>
@@ -56,7 +64,8 @@ def a_diagnosis(verdict="under-adapted", **others):
     }
     about = {"method": "DANN", "source": "black & <white>", "target": "photos", "step": 1500}
     reasons = ("A fresh classifier tells the domains apart: 0.07.",)
-    return Diagnosis(verdict, reasons, measurements, {"sharpness": "no loss"}, about)
+    left_out = {"sharpness": "no loss"}
+    return Diagnosis(Verdict(verdict, reasons), measurements, left_out, about)
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +75,12 @@ def rendered():
     return page(diagnosis, draw(diagnosis.measurements))
 
 
-def opened(content, folder, width=1200):
+def opened(content, folder, width=1200, media="screen"):
     """What the browser knows of a page, and what it wrote to the console."""
     if BROWSER is None:
         pytest.skip("no chromium or google-chrome on this machine")
     path = pathlib.Path(folder) / "frame.html"
-    frame = FRAME.format(width=width, content=html.escape(content))
+    frame = FRAME.format(width=width, content=html.escape(content), media=media)
     path.write_text(frame, encoding="utf-8")
     result = subprocess.run(
         [
@@ -112,6 +121,17 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(rendered, tmp_path):
     assert told["overflow"] <= 0
 
 
+def test_on_paper_no_figure_is_torn_or_cut_and_a_closed_table_is_not_there(rendered, tmp_path):
+    """Of 739 pixels, which is a letter's width within the browser's margins."""
+    told, _ = opened(rendered, tmp_path, width=739, media="print")
+    assert told["overflow"] <= 0
+    assert (told["torn"], told["table"]) == (0, "none")
+    assert told["size"] == "13.3333px"  # 10 points
+    told, _ = opened(rendered, tmp_path)
+    assert (told["table"], told["size"]) == ("block", "16px")
+    assert told["torn"] > 0
+
+
 def test_a_request_a_broken_figure_and_an_error_would_be_noticed(rendered, tmp_path):
     """The test above can fail: a page with all three faults."""
     faults = (
@@ -139,11 +159,13 @@ def test_it_opens_with_the_verdict_and_the_evidence_for_it(rendered):
 
 def shown(measurements):
     """The text of a report without figures."""
-    content = page(Diagnosis("unstable", ("r",), measurements), [])
+    content = page(Diagnosis(Verdict("unstable", ("r",)), measurements), [])
     return " ".join(re.sub(r"<[^>]+>", " ", content.partition("<main>")[2]).split())
 
 
 def test_what_is_infinite_or_no_number_is_called_so():
+    text = shown({"domain/loss": 0.4, "probe/loss": 0.1})
+    assert "Loss of the live discriminator 0.4 ✓ in the healthy range healthy: 0.35 to 0.85" in text
     text = shown({"game/largest_stable_step": np.inf, "game/step": 0.1, "probe/loss": np.nan})
     assert "Largest stable step infinite ✓ in the healthy range healthy: at least 0.1" in text
     assert "Loss of a fresh discriminator not a number ✗ out of the healthy range" in text

@@ -50,10 +50,30 @@ def test_the_jacobian_suite_ends_with_a_line_for_every_way(folder, run_here):
     assert all(float(line[50:]) > 0 for line in lines)
 
 
+def test_the_diagnostics_suite_tells_the_backward_passes(folder, run_here):
+    small = ["batch_size=4", "few=2", "rounds=1", "backbone.filters=[2]", "backbone.units=2"]
+    arguments = [f"diagnostics.{value}" for value in small]
+    result = run_here("benchmark.py", ["suite=diagnostics", *arguments], folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.partition("what ")[2].splitlines()[1:]
+    passes = {line[:34].strip(): line[55:].strip() for line in lines}
+    assert int(passes.pop("game, from end to end")) > 0
+    assert passes == {
+        "a step's gradient, eager": "1",
+        "a step's gradient, in a graph": "",
+        "certificate, eager": "2",
+        "certificate, traced into a graph": "",
+        "conflict, eager": "3",
+        "conflict, traced into a graph": "",
+        "sharpness, from end to end": "",
+    }
+    assert all(float(line[34:46]) > 0 for line in lines)
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("suite=output", "error: suite must be one of input, jacobian, packed. Received: output\n"),
+        ("suite=output", "one of input, jacobian, packed, diagnostics. Received: output\n"),
         ("input.rounds=0", "`rounds`, `seconds` and `image_size` must be above 0"),
         ("input.photoz=3", "error: Could not override 'input.photoz'"),
     ],

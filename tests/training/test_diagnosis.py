@@ -5,14 +5,14 @@ import pathlib
 
 import pytest
 
-from dann.diagnostics.diagnosis import Diagnosis
+from dann.diagnostics import Diagnosis, Verdict
 from dann.training import diagnosis
 
 EARLIER = {"probe/loss": 0.5, "conflict/a/source_cosine": 0.1, "conflict/a/target_cosine": 0.2}
 
 
-def of(measurements, verdict="aligned"):
-    return Diagnosis(verdict, ("a reason",), measurements)
+def of(measurements, name="aligned"):
+    return Diagnosis(Verdict(name, ("a reason",)), measurements)
 
 
 def content_of(folder):

@@ -1,0 +1,149 @@
+"""The vector field along which a training step moves the weights."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from dann.adaptation import DANN, AdversarialModel
+from dann.autodiff import gradients
+from dann.diagnostics.contexts import as_tensors
+from dann.diagnostics.losses import at_weights, domain_loss, task_loss, weights_of_task
+from dann.diagnostics.objective import check_adversarial
+
+_OF_THE_FIELD = (
+    "adversary",
+    "discriminate",
+    "domain_weights",
+    "adversarial_losses",
+    "total_loss",
+    "compute_loss",
+)
+
+
+def has_explicit_field(model: AdversarialModel) -> bool:
+    """Whether the field of the model is that of a `DANN`, with its discriminator and its losses."""
+    return isinstance(model, DANN) and all(
+        getattr(type(model), name) is getattr(DANN, name) for name in _OF_THE_FIELD
+    )
+
+
+def players(model: AdversarialModel) -> list[keras.Variable]:
+    """Returns the weights that play: of backbone, label head and then of the adversary.
+
+    Raises:
+        TypeError: If it is no model of `dann.adaptation`, or one without a reversal.
+        ValueError: If a step does not move all of them along one field at the weights themselves:
+            with `task_radius` above 0 or several critic steps.
+    """
+    check_adversarial(model, compiled=False)
+    if model.reversal is None:
+        raise TypeError(
+            "A game has two players, and one of them is trained through the reversal. Received: "
+            f"{type(model).__name__}, which has none"
+        )
+    if model.task_radius:
+        raise ValueError(
+            "The vector field is that of the gradient at the weights themselves; smooth training "
+            "(SDAT) takes it at others. "
+            f"Received: a model with task_radius={model.task_radius}"
+        )
+    if getattr(model, "critic_steps", 1) > 1:
+        raise ValueError(
+            "The vector field is that of players who all move at every step; here the critic moves "
+            f"more often. Received: a {type(model).__name__} with critic_steps="
+            f"{getattr(model, 'critic_steps', 1)}"
+        )
+    if has_explicit_field(model):
+        return [*weights_of_task(model), *model.domain_head.trainable_variables]
+    return list(model.trainable_variables)
+
+
+def explicit_field(
+    model: AdversarialModel,
+    data: Any,
+    training: bool = True,
+    factors: Sequence[float] | None = None,
+) -> Callable[..., list]:
+    """Returns the field that a `DANN` descends, as a function of the weights of `players`.
+
+    The losses are differentiated without the reversal and the signs put in by hand, so that the
+    field can be differentiated again.
+
+    Args:
+        model: A model that `has_explicit_field`.
+        data: One batch `({"source": inputs, "target": inputs}, labels)`.
+        training: Whether layers work as in a training step.
+        factors: What the field of each weight is multiplied by. Defaults to `None`: 1.
+
+    Returns:
+        A function of as many tensors as there are weights that returns the field in their shapes.
+
+    Raises:
+        TypeError, ValueError: See `players`.
+    """
+    variables = players(model)
+    (x, y), factors = as_tensors(data), factors or [1.0] * len(variables)
+    reversal: Any = model.reversal
+    # The layer holds the strength of the last step, and takes the next one first thing in a step.
+    next_strength = reversal.schedule(reversal.step.value) if reversal.schedule else None
+    strength = float(reversal.strength if next_strength is None else next_strength)
+    of_task = len(weights_of_task(model))
+
+    def both():
+        features = model.extract(x, training)
+        return task_loss(model, features, x, y, training), domain_loss(model, features, training)
+
+    losses = at_weights(model, variables, both)
+
+    def field(*values):
+        mine, theirs = values[:of_task], values[of_task:]
+
+        def task_less_domain(*mine):
+            task, domain = losses(*mine, *theirs)
+            return task - strength * domain
+
+        slopes = gradients(task_less_domain, mine)
+        slopes += gradients(lambda *theirs: losses(*mine, *theirs)[1], theirs)
+        return [factor * slope for factor, slope in zip(factors, slopes, strict=True)]
+
+    return field
+
+
+def step_field(
+    model: AdversarialModel,
+    data: Any,
+    training: bool = True,
+    factors: Sequence[float] | None = None,
+) -> Callable[..., list]:
+    """Returns the field that any model of `dann.adaptation` descends: the gradient in `fit`.
+
+    It goes through the reversal and whatever else a method keeps from its losses, such as the
+    predictions of `CDAN`, and so must not be differentiated again: its values are those of the
+    training, its derivative is not theirs.
+
+    Args:
+        model: Model of `dann.adaptation` with a reversal, compiled.
+        data: One batch `({"source": inputs, "target": inputs}, labels)`.
+        training: Whether layers work as in a training step.
+        factors: What the field of each weight is multiplied by. Defaults to `None`: 1.
+
+    Returns:
+        A function of as many tensors as there are weights that returns the field in their shapes.
+
+    Raises:
+        TypeError, ValueError: See `players`; a `ValueError` also where the model is not compiled.
+    """
+    variables = players(check_adversarial(model))
+    (x, y), factors = as_tensors(data), factors or [1.0] * len(variables)
+
+    def loss():
+        return model.total_loss(x, y, model(x, training=training), training=training)
+
+    total = at_weights(model, variables, loss)
+
+    def field(*values):
+        slopes = gradients(total, values)
+        return [factor * slope for factor, slope in zip(factors, slopes, strict=True)]
+
+    return field
