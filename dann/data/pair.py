@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 _BUFFER = 10_000
+_ROUNDS = 100  # of all groups that are drawn at once
 
 
 def pair(
@@ -239,10 +240,12 @@ def _balanced(groups, shuffle, seed):
     def draw():
         streams = [itertools.chain.from_iterable(map(order, itertools.repeat(m))) for m in members]
         while True:
-            for turn in order(np.arange(len(members))):
-                yield next(streams[turn])
+            turns = [order(np.arange(len(members))) for _ in range(_ROUNDS)]
+            yield [next(streams[turn]) for turn in np.concatenate(turns)]
 
-    return tf.data.Dataset.from_generator(draw, output_signature=tf.TensorSpec((), tf.int64))
+    # A call from tf.data into Python costs more than an index: many at a time.
+    signature = tf.TensorSpec((None,), tf.int64)
+    return tf.data.Dataset.from_generator(draw, output_signature=signature).unbatch()
 
 
 def gather(examples: Any) -> Any:
