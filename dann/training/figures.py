@@ -7,11 +7,13 @@ import keras
 import numpy as np
 from matplotlib.figure import Figure
 from sklearn.manifold import TSNE
+from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 from threadpoolctl import threadpool_limits
 
 from dann.data import DomainPair
 
 _POINTS = 300  # of each domain in the view of the features
+_NAMED = 20  # classes at most whose names are written at a matrix
 _SOURCE = {"color": "#1b4f8f", "marker": "o", "facecolors": "none"}
 _TARGET = {"color": "#e0701b", "marker": "x"}
 
@@ -63,6 +65,43 @@ def save_curves(
             axes.axhline(np.log(2), color="0.6", linewidth=0.8, label="chance, log 2")
         axes.set(xlabel="training step", ylabel=label, ylim=limits)
         axes.legend(fontsize=8)
+    figure.savefig(path, dpi=120)
+
+
+def save_confusion(
+    domains: DomainPair, predicted: Mapping[str, np.ndarray], path: str | pathlib.Path
+) -> None:
+    """Shows the confusion matrices of both test sets: of each class, the shares of the predictions.
+
+    Beyond 20 classes the cells have no numbers, and the axes no names.
+
+    Args:
+        domains: The data.
+        predicted: Class numbers predicted for the test sets, by `"source"` and `"target"`.
+        path: Where to write the PNG.
+    """
+    classes, few = np.arange(domains.num_classes), domains.num_classes <= _NAMED
+    names = domains.class_names if few and domains.class_names else classes
+    side = max(5.0, 0.45 * len(classes)) if few else 6.0
+    figure = Figure(figsize=(2 * side, side), layout="constrained")
+    tests = {"source": domains.source_test, "target": domains.target_test}
+    for axes, (domain, (_, labels)) in zip(figure.subplots(1, 2), tests.items(), strict=True):
+        shares = confusion_matrix(labels, predicted[domain], labels=classes, normalize="true")
+        ConfusionMatrixDisplay(shares, display_labels=names).plot(
+            ax=axes,
+            cmap="Greys",
+            include_values=few,
+            values_format=".2f",
+            xticks_rotation="vertical",
+            colorbar=False,
+            im_kw={"vmin": 0, "vmax": 1},
+            text_kw={"fontsize": 7},
+        )
+        accuracy = np.mean(predicted[domain] == labels)
+        axes.set(title=f"{getattr(domains, domain)}, test set: {accuracy:.1%} right")
+        axes.set(xlabel="predicted class", ylabel="class")
+        if not few:
+            axes.set(xticks=[], yticks=[])
     figure.savefig(path, dpi=120)
 
 

@@ -82,10 +82,14 @@ class Reproduction:
         failed = []
         with concurrent.futures.ThreadPoolExecutor(self.settings.jobs) as pool:
             futures = {pool.submit(self._train, *key): key for key in self.digests}
-            for future in concurrent.futures.as_completed(futures):
-                if future.result() != 0:
-                    failed.append(" ".join(futures[future]))
-                self._collect()
+            try:
+                for future in concurrent.futures.as_completed(futures):
+                    if future.result() != 0:
+                        failed.append(" ".join(futures[future]))
+                    self._collect()
+            except BaseException:  # also an interruption: what has not begun must not begin
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         print(f"Written to {self.csv} and {self.csv.with_suffix('.md')}")
         return failed
 

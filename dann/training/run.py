@@ -131,10 +131,10 @@ class Run:
             before, label = baseline.backbone, "source only"
         views = [(label, figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {type(model).__name__}, {self.steps} steps")
-        scores, history = self._fit_and_score(model, self.callbacks, watched=True)
+        scores, history, predicted = self._fit_and_score(model, self.callbacks, watched=True)
         summary.update(scores)
         views.append((type(model).__name__, figures.features_of(model.backbone, self.domains)))
-        self._write(summary, history, views)
+        self._write(summary, history, views, predicted)
         print(accuracy_table(summary))
         print(f"Written to {self.directory}")
         return summary
@@ -208,11 +208,18 @@ class Run:
             verbose=1 if sys.stdout.isatty() else 2,
         )
         scores = {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
-        for domain in ("source", "target"):
-            batches = self.domains.test_batches(domain, _TEST_BATCH)
-            logs = model.evaluate(batches, verbose=0, return_dict=True)
-            scores[f"{domain}/accuracy"] = float(logs["accuracy"])
-        return {**scores, **self._final_scores(history.history)}, history.history
+        predicted = {domain: self._predict(model, domain) for domain in ("source", "target")}
+        for domain, (_, labels) in self._tests().items():
+            scores[f"{domain}/accuracy"] = float(np.mean(predicted[domain] == labels))
+        return {**scores, **self._final_scores(history.history)}, history.history, predicted
+
+    def _tests(self):
+        return {"source": self.domains.source_test, "target": self.domains.target_test}
+
+    def _predict(self, model, domain):
+        """The classes that the model predicts for a test set."""
+        batches = self.domains.test_batches(domain, _TEST_BATCH)
+        return np.argmax(model.predict(batches, verbose=0), axis=-1)
 
     def _final_scores(self, history):
         """The label-free scores of the weights that the training ended with."""
@@ -220,10 +227,12 @@ class Run:
         epoch = int(np.argmax(history[f"selection/{self.keep}"])) if self.keep and names else -1
         return {name: float(history[name][epoch]) for name in names}
 
-    def _write(self, summary, history, views):
+    def _write(self, summary, history, views, predicted):
+        """Writes what is left of the run; the summary last, as it tells that the run is whole."""
         self.model.classifier.save(self.directory / "classifier.keras")
-        (self.directory / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
         folder = self.directory / "figures"
         figures.save_samples(self.domains, folder / "samples.png")
         figures.save_curves(history, self.steps_per_epoch, folder / "curves.png")
+        figures.save_confusion(self.domains, predicted, folder / "confusion.png")
         figures.save_features(views, self.domains, self.seed, folder / "features.png")
+        (self.directory / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")

@@ -29,6 +29,7 @@ def test_a_run_leaves_what_it_promises(finished):
         ".hydra/config.yaml",
         "checkpoints/last.keras",
         "classifier.keras",
+        "figures/confusion.png",
         "figures/curves.png",
         "figures/features.png",
         "figures/samples.png",

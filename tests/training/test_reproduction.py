@@ -1,6 +1,10 @@
 """Which runs are started, with a script that only pretends to train."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import textwrap
 import types
 
@@ -113,6 +117,37 @@ def test_other_settings_are_not_mixed_into_a_table(reproduce, tmp_path):
     assert (tmp_path / "docs/results.csv").read_text() == before
     reproduce(seeds=[1], overrides=["digest=second"], results="other.csv").run()
     assert [r.settings for r in read_results(tmp_path / "other.csv")] == ["second"]
+
+
+DRIVER = """
+import pathlib, sys, types
+from dann.training.reproduction import Reproduction
+settings = types.SimpleNamespace(
+    experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
+    runs_dir="runs", results="results.csv", bars={}, published={},
+    paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
+)
+try:
+    Reproduction(settings, pathlib.Path("sleep.py"), lambda a: "x", lambda f: None).run()
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def test_what_has_not_begun_does_not_begin_after_an_interruption(tmp_path):
+    (tmp_path / "driver.py").write_text(DRIVER)
+    (tmp_path / "sleep.py").write_text("import time\ntime.sleep(60)\n")
+    arguments = [sys.executable, "driver.py"]
+    with subprocess.Popen(
+        arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        begun = process.stdout.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        after = process.stdout.read()
+    assert begun.startswith("e1 dann: seeds [0]")
+    assert after == ""
+    assert process.returncode == 130
 
 
 def test_a_run_that_fails_takes_nothing_with_it_and_is_named(reproduce, tmp_path):

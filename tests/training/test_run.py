@@ -6,6 +6,7 @@ import types
 import keras
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from dann import training
@@ -46,7 +47,7 @@ def test_a_run_takes_the_steps_it_was_told_and_reports_them(domains, tmp_path, c
     assert int(model.optimizer.iterations) == int(baseline.optimizer.iterations) == 6
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     assert accuracy_table(summary) in capsys.readouterr().out
-    for name in ("samples", "curves", "features"):
+    for name in ("samples", "curves", "confusion", "features"):
         picture = np.asarray(Image.open(tmp_path / f"figures/{name}.png").convert("L"))
         assert picture.std() > 5  # something is drawn
 
@@ -97,6 +98,26 @@ def test_the_table_shows_both_methods_and_the_gain():
     assert lines[2] == ["source", "only", "98.0%", "60.0%", "2.0"]
     assert lines[3] == ["DANN", "99.0%", "75.5%", "4.0"]
     assert lines[4] == ["gain", "+15.5", "points"]
+
+
+@pytest.mark.parametrize(("count", "written"), [(3, True), (21, False)])
+def test_the_confusion_matrices_have_shares_of_each_class_in_a_row(
+    count, written, tmp_path, monkeypatch
+):
+    images, labels = np.zeros((4, 2, 2, 1), "uint8"), np.array([0, 0, 2, 2])
+    test = images, labels
+    pair = DomainPair("a", "b", test, test, images, test, count)
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: drawn.append(figure))
+    predicted = {"source": labels, "target": np.array([0, 1, 2, 2])}
+    training.figures.save_confusion(pair, predicted, tmp_path / "confusion.png")
+    source, target = drawn[0].axes
+    expected = np.zeros((count, count))
+    expected[0, :2], expected[2, 2] = 0.5, 1
+    np.testing.assert_array_equal(target.images[0].get_array(), expected)
+    np.testing.assert_array_equal(source.images[0].get_array().diagonal()[:3], [1, 0, 1])
+    assert target.get_title() == "b, test set: 75.0% right"
+    assert bool(target.texts) == written
 
 
 def test_features_that_collapsed_are_told_and_do_not_crash_the_figure(domains, tmp_path):
