@@ -50,7 +50,8 @@ def arrays(
             order, if they are strings.
 
     Raises:
-        ValueError: If the target has no labels to test with, a label is missing in another part,
+        ValueError: If there are fewer than 2 classes, two have one name, the target has no labels
+            to test with, a label is missing in another part,
             the target has a class that the source has not, inputs are not finite numbers, or
             shapes, types or counts do not fit.
 
@@ -76,6 +77,7 @@ def arrays(
     parts = {name: (x, _as_integers(name, y, class_names)) for name, (x, y) in parts.items()}
     if num_classes is None:
         num_classes = len(class_names) if class_names else _count_classes(parts)
+    _check_classes(num_classes, class_names)
     _check_target(parts["target"][1], num_classes)
     if source_test is None:
         labels = parts["source"][1]
@@ -196,6 +198,15 @@ def _count_classes(parts):
     """One more than the largest label of the source."""
     labels = [labels for name, (_, labels) in parts.items() if name.startswith("source")]
     return int(np.concatenate(labels).max(initial=0)) + 1
+
+
+def _check_classes(num_classes, class_names):
+    if num_classes < 2:
+        raise ValueError(
+            f"There must be at least 2 classes to tell apart. Received: num_classes={num_classes}"
+        )
+    if class_names is not None and len(set(class_names)) < len(class_names):
+        raise ValueError(f"Every class must have a name of its own. Received: {class_names}")
 
 
 def _check_target(labels, num_classes):

@@ -120,7 +120,7 @@ def _rows(path, delimiter):
         try:
             for row in filter(None, reader):
                 if header is None:
-                    header = row
+                    header = row = [name.strip() for name in row]
                     _check_header(path, header)
                 if len(row) != len(header):
                     raise ValueError(
@@ -154,9 +154,9 @@ def _read(path, columns, label, texts, numeric, delimiter):
     numbers, labels, lines = [], [], []
     for line, row in rows:
         lines.append(line)
-        labels.append(row[where[label]] if label in where else "")
+        labels.append(row[where[label]].strip() if label in where else "")
         for name, cells in texts.items():
-            cells.append(row[where[name]])
+            cells.append(row[where[name]].strip())
         for name in (*ignored, *texts):
             row[where[name]] = ""
         values, others = _parsed(row)
@@ -167,7 +167,7 @@ def _read(path, columns, label, texts, numeric, delimiter):
                     f"{path}, line {line}: the numeric column {name!r} must hold finite numbers. "
                     f"Received: {row[index]!r}"
                 )
-            texts[name] = [row[index]]
+            texts[name] = [row[index].strip()]
         numbers.append(values)
     if not lines:
         raise ValueError(f"{path} must have rows below its header. Received: none")

@@ -12,6 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from dann.data.apart import check_apart
 from dann.data.arrays import arrays
 from dann.data.csv_file import read_tables, some
 from dann.data.domain_pair import DomainPair
@@ -40,8 +41,11 @@ def csv_table(
     of the training rows of both domains, which takes none of the target's labels, and never those
     of test rows.
 
-    The source's labels are the classes, in order. The target's column of labels may have empty
-    cells, or be absent if there is `target_test`. How test rows are drawn: see `dann.data.arrays`.
+    Names of columns, categories and labels are taken without the spaces around them; `NA` is a name
+    like any other there. The source's labels are the classes, in order. The target's column of
+    labels may have empty cells, or be absent if there is `target_test`. How test rows are drawn:
+    see `dann.data.arrays`. No file may be both tested on and trained on; what rows of different
+    files hold is not compared.
 
     Args:
         source: Path of the source's table.
@@ -64,8 +68,9 @@ def csv_table(
 
     Raises:
         OSError: If a file is not there.
-        ValueError: If a file is no table, columns differ or are not there, a numeric column holds
-            something else, a label is missing or strange, or there are none to test with.
+        ValueError: If a file is no table or is both tested on and trained on, columns differ or
+            are not there, a numeric column holds something else, a label is missing or strange, or
+            there are none to test with.
     """
     paths = {
         "source": source,
@@ -74,6 +79,9 @@ def csv_table(
         "target test": target_test,
     }
     present = {part: pathlib.Path(path).expanduser() for part, path in paths.items() if path}
+    domains = ("source", "target")
+    tests = [f"{name} test" if f"{name} test" in present else name for name in domains]
+    check_apart({name: present[name] for name in domains}, {name: present[name] for name in tests})
     tables, columns, texts = read_tables(present, label, numeric, categorical, delimiter)
     names = _class_names(tables)
     _check_labels(tables, names, label)

@@ -14,10 +14,11 @@ import filelock
 import numpy as np
 from PIL import Image, ImageOps
 
-EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".webp")
+EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 _FORM = 1  # of what is decoded; another number makes every cache anew
 _CHUNK = 256
+_SAMPLE = 4096  # bytes
 _MODES = {1: "L", 3: "RGB"}
 # Pillow decodes outside of Python's lock. One pool, so that two domains share the cores.
 _POOL = ThreadPoolExecutor(thread_name_prefix="decode")
@@ -30,7 +31,8 @@ class ImageFiles:
     several threads. An image is turned as its EXIF entry says, loses its transparency and comes to
     the size directly: bilinear interpolation, antialiased where it shrinks, the aspect not kept. A
     much larger JPEG is already shrunk by its decoder, to no less than the size. Of an animation it
-    is the first frame; of 16 bits the upper 8.
+    is the first frame; of 16 bits the upper 8. More bits than those, or fractions, have no range
+    that could be known, and cannot be read.
 
     Args:
         paths: The files, of any format that Pillow reads.
@@ -83,8 +85,9 @@ class ImageFiles:
     ) -> tuple[np.ndarray, list[int]]:
         """Decodes every image once into one file, and returns it as a memory map.
 
-        The file's name is a digest of the form of the images and of the paths, sizes and times of
-        their files: what has changed is decoded anew. It appears whole or not at all.
+        The file's name is a digest of the form of the images and of the paths, sizes, times and
+        samples of their files (4 KiB of the head, the middle and the tail): what has changed, or is
+        another folder's of the same names, is decoded anew. It appears whole or not at all.
 
         Args:
             directory: Where the file is kept.
@@ -121,19 +124,18 @@ class ImageFiles:
         return images, {int(row): error for row, error in zip(rows, errors, strict=True) if error}
 
     def _digest(self, root):
-        files = [
-            [os.path.relpath(path, root), status.st_size, status.st_mtime_ns]
-            for path, status in zip(self.paths, map(os.stat, self.paths), strict=True)
-        ]
+        files = [[os.path.relpath(path, root), *_trace(path)] for path in self.paths]
         return hashlib.sha256(json.dumps([_FORM, self.shape, files]).encode()).hexdigest()[:24]
 
     def _unreadable_in(self, path):
         """The indices that a finished cache notes, or `None` if it is not there or outdated."""
-        notes = path.with_suffix(".json")
-        if not path.is_file() or not notes.is_file():
+        try:
+            noted = json.loads(path.with_suffix(".json").read_text())
+        except FileNotFoundError:
             return None
-        noted = json.loads(notes.read_text())
-        # Whether a file may be read changes without a trace in its size and time.
+        if not path.is_file():
+            return None
+        # Whether a file can be decoded may change without a trace in it.
         return noted if list(self._decode(noted)[1]) == noted else None
 
     def _write(self, path):
@@ -155,11 +157,30 @@ class ImageFiles:
                     images, errors = self._decode(rows)
                     file.write(images.data)
                     unreadable += errors
-            path.with_suffix(".json").write_text(json.dumps(unreadable))
+            # The notes come last: without them images are no cache, and old ones tell of others.
+            notes = path.with_suffix(".json")
+            notes.unlink(missing_ok=True)
             partial.replace(path)
+            partial.write_text(json.dumps(unreadable))
+            partial.replace(notes)
         finally:
             partial.unlink(missing_ok=True)
         return unreadable
+
+
+def _trace(path):
+    """A file's size, time and a digest of samples; nothing if it cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            sample = hashlib.sha256()
+            end = max(0, status.st_size - _SAMPLE)
+            for start in sorted({0, end // 2, end}):
+                file.seek(start)
+                sample.update(file.read(_SAMPLE))
+    except OSError:
+        return []
+    return [status.st_size, status.st_mtime_ns, sample.hexdigest()]
 
 
 def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> Exception | None:
@@ -176,8 +197,11 @@ def _decoded(path, size, mode):
     with Image.open(path) as image:
         image.draft(mode, (max(size), max(size)))  # square, for it may be turned yet
         ImageOps.exif_transpose(image, in_place=True)
-        if image.mode.startswith("I"):
-            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        if image.mode.startswith(("I", "F")):
+            values = np.asarray(image)
+            if image.mode == "F" or values.min() < 0 or values.max() > 0xFFFF:
+                raise ValueError("Expected 8 or 16 bits a channel")
+            image = Image.fromarray((values >> 8).astype(np.uint8))
         if image.has_transparency_data:
             image = image.convert("RGBA")  # a palette's colours, without a warning
         return np.asarray(image.convert(mode).resize(size[::-1], Image.Resampling.BILINEAR))

@@ -10,7 +10,13 @@ import numpy as np
 
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles
-from dann.data.labelled_paths import LabelledPaths, read_folder, read_lists, some
+from dann.data.labelled_paths import (
+    LabelledPaths,
+    read_folder,
+    read_lists,
+    shared_files,
+    some,
+)
 from dann.data.rows import Rows
 from dann.data.splits import hold_out
 
@@ -35,9 +41,9 @@ def image_folder(
     """Pairs two domains of colour images in folders, `root/domain/class/...`.
 
     This is the layout of Office-31 (with its extra level `images/`), Office-Home, VisDA and
-    DomainNet; images are bmp, gif, jpg, png, ppm or webp, at any depth below their class. List
-    files with lines `path label` take the place of a domain's folder; see
-    `dann.data.labelled_paths.read_lists`.
+    DomainNet; images are bmp, gif, jpg, png, ppm, tiff or webp, at any depth below their class.
+    Other files are counted and left aside; links to one file are one image. List files with lines
+    `path label` take the place of a domain's folder; see `dann.data.labelled_paths.read_lists`.
 
     Every image is decoded once beforehand, so that a broken one is told at the start. How it comes
     to its size: see `dann.data.ImageFiles`. The target's labels serve the test and oracles alone,
@@ -69,8 +75,9 @@ def image_folder(
 
     Raises:
         OSError: If a folder or a list file is not there, or there is no room for the cache.
-        ValueError: If there are no images, a class has none, the domains' classes differ, images
-            are in both domains or cannot be read, a list is faulty, or an argument out of range.
+        ValueError: If there are no images, a class has none, there is only one, the domains'
+            classes differ, images are in two classes or both domains or cannot be read, a list is
+            faulty, or an argument out of range.
     """
     size = _checked(image_size, classes, on_error)
     folder = pathlib.Path(os.path.abspath(pathlib.Path(root).expanduser()))
@@ -150,9 +157,7 @@ def _name_alike(*domains):
 
 
 def _check_disjoint(source, target):
-    # The files that links lead to, so that a linked folder is no other domain.
-    targets = {os.path.realpath(path) for path in target.paths}
-    both = sorted(path for path in source.paths if os.path.realpath(path) in targets)
+    both = shared_files(source.paths, target.paths)
     if both:
         raise ValueError(
             f"The source and the target must be different images. Received: {len(both)} that are "
@@ -184,6 +189,11 @@ def _common_classes(source, target, classes):
             if name.casefold() in folded
         ]
         raise ValueError(f"{fault}. Received: {len(shared)} shared; {'; '.join(received)}")
+    if len(source.classes) < 2:
+        raise ValueError(
+            "There must be at least 2 classes to tell apart. "
+            f"Received: {len(source.classes)} in {source.domain}: {some(source.classes)}"
+        )
     return shared if classes == "shared" else source.classes
 
 

@@ -1,6 +1,8 @@
 """Where a domain's images lie and what is on them, from folders or from list files."""
 
+import collections
 import dataclasses
+import functools
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
@@ -32,11 +34,12 @@ class LabelledPaths:
 def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:
     """Finds the images `root/domain/class/...`, or `root/domain/images/class/...`.
 
-    What begins with a dot is left out.
+    What begins with a dot is left out. Links are followed, and a file counts once in its class. How
+    many files are no images, or lie beside the classes, is printed.
 
     Raises:
         FileNotFoundError: If the domain is not there.
-        ValueError: If there are no images, or a class has none.
+        ValueError: If there are no images, a class has none, or a file is in two classes.
     """
     folder = root / domain
     if not folder.is_dir():
@@ -48,7 +51,10 @@ def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:
     if classes == ["images"]:  # a level that Office-31 has
         folder /= "images"
         classes = _folders(folder)
-    found = {name: _images(folder / name) for name in classes}
+    found, others = {}, _shown(entry.name for entry in folder.iterdir() if entry.is_file())
+    for name in classes:
+        found[name], rest = _images(folder / name)
+        others += rest
     if not any(found.values()):
         raise ValueError(
             f"{folder} must hold a folder for each class, with images ({', '.join(EXTENSIONS)}) in "
@@ -60,9 +66,11 @@ def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:
             f"Every folder in {folder} must hold images ({', '.join(EXTENSIONS)}), for it is a "
             f"class. Received: none in {some(empty)}"
         )
+    _check_one_class(folder, domain, found.values())
+    _tell_others(domain, others)
     return LabelledPaths(
         domain,
-        paths=[path for paths in found.values() for path in paths],
+        paths=[path for paths in found.values() for path in paths.values()],
         names=[name for name, paths in found.items() for _ in paths],
         classes=classes,
     )
@@ -77,8 +85,9 @@ def read_lists(
     """Reads the images of list files with lines `path label`.
 
     Paths are relative to `root`, the folder of the list, or `root/domain`, where they are first
-    found; labels are integers from 0. A class is named as the folder that its images lie in, if no
-    other class has images there and this one has none elsewhere; else all are named as numbers.
+    found; labels are integers from 0. Links to one file are one image. A class is named as the
+    folder that its images lie in, if no other class has images there and this one has none
+    elsewhere; else all are named as numbers.
 
     Args:
         root: Folder of the data set.
@@ -93,7 +102,7 @@ def read_lists(
     """
     train = _read_list(root, domain, path)
     tests = {} if test_path is None else _read_list(root, domain, test_path)
-    both = sorted(set(train) & set(tests))
+    both = shared_files(tests, train)
     if both:
         raise ValueError(
             f"No image of {domain} may be in its list and in its test list. "
@@ -118,53 +127,106 @@ def some(names: Iterable[str], limit: int = 10) -> str:
     return f"{phrase} and {len(names) - limit} more" if len(names) > limit else phrase
 
 
+def shared_files(paths: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Returns those of the paths, sorted, that lead to a file that one of the others leads to."""
+    paths, files = list(paths), set(_real(others))
+    return sorted(path for path, file in zip(paths, _real(paths), strict=True) if file in files)
+
+
+def _real(paths):
+    """The files that paths lead to, through links to files and to folders."""
+    real_folder = functools.cache(os.path.realpath)  # a folder holds many files
+    return [
+        os.path.realpath(path)
+        if os.path.islink(path)
+        else os.path.join(real_folder(os.path.dirname(path)), os.path.basename(path))
+        for path in paths
+    ]
+
+
 def _folders(folder):
     names = (entry.name for entry in folder.iterdir() if entry.is_dir())
     return sorted(name for name in names if not name.startswith("."))
 
 
 def _images(folder):
-    found = []
+    """The images in a folder, a path by file, and the names of what is none."""
+    found, others, walked = [], [], set()
     for place, folders, files in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [
-            os.path.join(place, name)
-            for name in files
-            if name.lower().endswith(EXTENSIONS) and not name.startswith(".")
-        ]
-    return sorted(found)
+        # A link may lead back to where the walk has been, and round without an end.
+        real = os.path.realpath(place)
+        if real in walked:
+            folders.clear()
+            continue
+        walked.add(real)
+        folders[:] = sorted(_shown(folders))
+        for name in _shown(files):
+            if name.lower().endswith(EXTENSIONS):
+                found.append(os.path.join(place, name))
+            else:
+                others.append(name)
+    found.sort(reverse=True)  # so that of several paths to a file the first is kept
+    by_file = dict(zip(_real(found), found, strict=True))
+    return dict(sorted(by_file.items(), key=lambda item: item[1])), others
+
+
+def _shown(names):
+    return [name for name in names if not name.startswith(".")]
+
+
+def _check_one_class(folder, domain, classes):
+    paths = collections.defaultdict(list)
+    for found in classes:
+        for file, path in found.items():
+            paths[file].append(os.path.relpath(path, folder))
+    several = [" and ".join(names) for names in paths.values() if len(names) > 1]
+    if several:
+        raise ValueError(
+            f"A file of {domain} must be in one class, for it has one label; remove the links that "
+            f"put it in others. Received: {len(several)} in several: {some(several)}"
+        )
+
+
+def _tell_others(domain, names):
+    suffixes = (os.path.splitext(name)[1].lower() or "without a suffix" for name in names)
+    counts = collections.Counter(suffixes)
+    if counts:
+        phrase = some(f"{count} {suffix}" for suffix, count in counts.most_common())
+        print(
+            f"Left aside {counts.total()} files of {domain}, no images in the folder of a class: "
+            f"{phrase}"
+        )
 
 
 def _read_list(root, domain, path) -> dict[str, int]:
     """The labels by path."""
-    given = pathlib.Path(path).expanduser()
+    given = pathlib.Path(os.path.expanduser(path))
     found = next((place for place in (given, root / given) if place.is_file()), None)
     if found is None:
         raise FileNotFoundError(
             f"Expected a file with lines `path label`. Received: {path}, which is not there and "
             f"not in {root}"
         )
-    labels, missing = {}, []
     folders = [root, found.parent, root / domain]
-    for number, line in enumerate(_lines(found), start=1):
-        if not line.strip():
-            continue
-        name, label = _parsed(found, number, line)
-        image = _first_file(folders, name)
-        if image is None:
-            missing.append(name)
-        elif labels.setdefault(image, label) != label:
-            raise ValueError(
-                f"{found}, line {number}: an image must have one label. "
-                f"Received: {name} with {labels[image]} and {label}"
-            )
+    numbered = enumerate(_lines(found), start=1)
+    rows = [(number, *_parsed(found, number, line)) for number, line in numbered if line.strip()]
+    images = [_first_file(folders, name) for _, name, _ in rows]
+    missing = [name for image, (_, name, _) in zip(images, rows, strict=True) if image is None]
     if missing:
         raise ValueError(
             f"{found}: images must be there, relative to one of {some(map(str, folders))}. "
             f"Received: {len(missing)} that are not: {some(missing)}"
         )
-    if not labels:
+    if not rows:
         raise ValueError(f"{found} must have lines `path label`. Received: an empty file")
+    labels, known = {}, {}
+    for (number, name, label), image, file in zip(rows, images, _real(images), strict=True):
+        first = known.setdefault(file, image)
+        if labels.setdefault(first, label) != label:
+            raise ValueError(
+                f"{found}, line {number}: an image must have one label. "
+                f"Received: {name} with {labels[first]} and {label}"
+            )
     return labels
 
 
@@ -187,7 +249,7 @@ def _parsed(path, number, line):
 
 def _first_file(folders: Sequence[pathlib.Path], name: str) -> str | None:
     """The file of this name in the first of the folders that has it."""
-    paths = (os.path.abspath(folder / name) for folder in folders)
+    paths = (os.path.abspath(folder / os.path.expanduser(name)) for folder in folders)
     return next((path for path in paths if os.path.isfile(path)), None)
 
 

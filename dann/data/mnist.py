@@ -1,6 +1,7 @@
 """MNIST from its four IDX files."""
 
 import gzip
+import hashlib
 import pathlib
 import struct
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ def find_mnist(directory: str | pathlib.Path) -> dict[tuple[str, str], pathlib.P
     """Returns where the four files lie: in `directory`, or in `mnist/` below it.
 
     Args:
-        directory: Folder to look in.
+        directory: Folder to look in; `~` is the home directory.
 
     Returns:
         The paths by `(split, part)`, the keys of `FILES`.
@@ -27,7 +28,7 @@ def find_mnist(directory: str | pathlib.Path) -> dict[tuple[str, str], pathlib.P
     Raises:
         FileNotFoundError: If a file is missing.
     """
-    directory = pathlib.Path(directory)
+    directory = pathlib.Path(directory).expanduser()
     for folder in (directory / "mnist", directory):
         paths = {key: folder / name for key, name in FILES.items()}
         if all(path.is_file() for path in paths.values()):
@@ -59,6 +60,22 @@ def read_mnist(paths: Mapping[tuple[str, str], pathlib.Path], split: str) -> tup
             f"Received: {len(images)} images and {len(labels)} labels"
         )
     return images, labels
+
+
+def mnist_digest(paths: Mapping[tuple[str, str], pathlib.Path]) -> str:
+    """Returns the SHA-256 of all images and labels, which packing the files anew does not change.
+
+    Args:
+        paths: Where the files lie, as `find_mnist` returns them.
+
+    Raises:
+        ValueError: If a file is not what its name says.
+    """
+    digest = hashlib.sha256()
+    for split in ("train", "test"):
+        for array in read_mnist(paths, split):
+            digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()
 
 
 def _read_idx(path, dimensions):

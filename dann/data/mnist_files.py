@@ -1,9 +1,11 @@
 """MNIST from files that are at hand, as a TFDS builder."""
 
+import pathlib
+
 import tensorflow_datasets as tfds
 
 from dann.data.digit_images import digit_images
-from dann.data.mnist import find_mnist, read_mnist
+from dann.data.mnist import find_mnist, mnist_digest, read_mnist
 
 _CITATION = """
 @article{lecun1998gradient,
@@ -30,10 +32,20 @@ class MnistFiles(tfds.core.GeneratorBasedBuilder):
             **digit_images(28, 28, 1),
             homepage="http://yann.lecun.com/exdb/mnist/",
             citation=_CITATION,
+            metadata=tfds.core.MetadataDict(made_of={}),
         )
 
+    def digests_of(self, folder: pathlib.Path) -> dict[str, str]:
+        """Returns the digest of what lies in a manual folder, by part; see `prepared`."""
+        try:
+            return {"mnist": mnist_digest(find_mnist(folder))}
+        except FileNotFoundError:
+            return {}
+
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        paths = find_mnist(str(dl_manager.manual_dir))
+        folder = pathlib.Path(dl_manager.manual_dir)
+        paths = find_mnist(folder)
+        self.info.metadata["made_of"] = self.digests_of(folder)
         return {split: self._generate_examples(paths, split) for split in ("train", "test")}
 
     def _generate_examples(self, paths, split):

@@ -14,7 +14,7 @@ from PIL import Image
 
 from dann.data.citations import GANIN_2016
 from dann.data.digit_images import digit_images
-from dann.data.mnist import FILES, find_mnist, read_mnist
+from dann.data.mnist import FILES, find_mnist, mnist_digest, read_mnist
 
 _MNIST_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 _BSDS500_URL = (
@@ -71,12 +71,17 @@ class MnistM(tfds.core.GeneratorBasedBuilder):
             **digit_images(28, 28, 3),
             homepage="https://jmlr.org/papers/v17/15-239.html",
             citation=GANIN_2016 + _ARBELAEZ_2011,
-            metadata=tfds.core.MetadataDict(genuine=True),
+            metadata=tfds.core.MetadataDict(genuine=True, made_of={}),
         )
+
+    def digests_of(self, folder: pathlib.Path) -> dict[str, str]:
+        """Returns the digests of what lies in a manual folder, by part; see `prepared`."""
+        return _digests_of(*_at_hand(folder))
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         mnist, photo_paths = _files(dl_manager)
         photos = [_decode(path) for path in photo_paths]
+        self.info.metadata["made_of"] = _digests_of(mnist, photo_paths)
         genuine_photos = _sha256(photo_paths) == _PHOTOS
         splits = {}
         for seed, (split, (md5, sha256)) in enumerate(_DIGESTS.items()):
@@ -132,16 +137,11 @@ def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterat
 def _files(dl_manager):
     """Where the MNIST files and the photos are, after downloading what the manual folder lacks."""
     try:
-        manual = pathlib.Path(dl_manager.manual_dir)
+        mnist, photos = _at_hand(pathlib.Path(dl_manager.manual_dir))
     except AssertionError:  # there is none, or it is empty
-        manual = None
-    try:
-        mnist = find_mnist(manual) if manual else None
-    except FileNotFoundError:
-        mnist = None
+        mnist, photos = None, []
     if mnist is None:
         mnist = dl_manager.download({key: _MNIST_URL + name for key, name in FILES.items()})
-    photos = sorted((manual / "bsds500").glob("*.jpg")) if manual else []
     if not photos:
         extracted = pathlib.Path(dl_manager.download_and_extract(_BSDS500_URL))
         photos = sorted((extracted / "BSR/BSDS500/data/images/train").glob("*.jpg"))
@@ -152,6 +152,20 @@ def _files(dl_manager):
                 f"{extracted} to download them again"
             )
     return mnist, photos
+
+
+def _at_hand(folder):
+    """Where the MNIST files, if they are there, and the photos are in a manual folder."""
+    try:
+        mnist = find_mnist(folder)
+    except FileNotFoundError:
+        mnist = None
+    return mnist, sorted((folder / "bsds500").glob("*.jpg"))
+
+
+def _digests_of(mnist, photos):
+    found = {"mnist": mnist_digest(mnist)} if mnist else {}
+    return {**found, "bsds500": _sha256(photos)} if photos else found
 
 
 def _decode(path):

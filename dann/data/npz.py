@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dann.data.apart import check_apart
 from dann.data.arrays import arrays
 from dann.data.domain_pair import DomainPair
 
@@ -43,10 +44,15 @@ def npz(
 
     Raises:
         OSError: If a file is not there.
-        ValueError: If it is not a `.npz` file or lacks a key, or the arrays do not fit.
+        ValueError: If it is not a `.npz` file or lacks a key, the arrays do not fit, or a test set
+            would be drawn from a file that both domains are.
     """
-    source_train, source_test = _read(source, labelled=True)
-    target_train, target_test = _read(target, labelled=False)
+    files = {"source": pathlib.Path(source), "target": pathlib.Path(target)}
+    files = {domain: path.expanduser() for domain, path in files.items()}
+    source_train, source_test = _read(files["source"], labelled=True)
+    target_train, target_test = _read(files["target"], labelled=False)
+    drawn = {"source": source_test is None, "target": target_test is None}
+    check_apart(files, {domain: path for domain, path in files.items() if drawn[domain]})
     return arrays(
         source_train,
         target_train,
@@ -54,8 +60,8 @@ def npz(
         target_test=target_test,
         test_share=test_share,
         seed=seed,
-        source_name=source_name or pathlib.Path(source).stem,
-        target_name=target_name or pathlib.Path(target).stem,
+        source_name=source_name or files["source"].stem,
+        target_name=target_name or files["target"].stem,
         num_classes=num_classes,
         class_names=class_names,
     )
@@ -63,7 +69,6 @@ def npz(
 
 def _read(path, labelled):
     """What to train on, and the test set if there is one."""
-    path = pathlib.Path(path).expanduser()
     if not path.is_file():
         raise FileNotFoundError(f"Expected an .npz file. Received: {path}, which is not there")
     parts, found = _opened(path)

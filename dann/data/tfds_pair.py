@@ -1,6 +1,7 @@
 """Any two TFDS data sets of images as a pair."""
 
 import itertools
+import numbers
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +36,8 @@ def tfds_pair(
     Images of both come to one size and channel count; see `dann.data.images.unify`. They are held
     in memory: `height * width * channels` bytes each.
 
-    The target's classes are matched to the source's by name.
+    The target's classes are matched to the source's by name. Its label -1, as in splits without
+    labels, means that the class is not known; no other part may have it.
 
     Args:
         source: Name of the source data set, `name` or `name/config`, of TFDS or of `dann.data`:
@@ -50,41 +52,45 @@ def tfds_pair(
         target_test_split: Split of the target to test on. No test split may overlap what is trained
             on.
         cache_dir: Where prepared data sets are kept.
-        data_dir: Where raw files lie that need not be downloaded.
+        data_dir: Where raw files lie that need not be downloaded; `~` is the home directory.
         source_name: What to call the source. Defaults to its data set's name.
         target_name: What to call the target.
 
     Raises:
         ValueError: If a data set, configuration or split is not there, splits overlap, the data
-            sets are not of labelled images or their classes differ, or a size is missing.
+            sets are not of labelled images or their classes differ, a size is missing, a label to
+            train the source on or to test with is not known, or a data set was prepared from other
+            files than those in `data_dir`.
     """
     builders = {name: prepared(name, cache_dir, data_dir) for name in (source, target)}
-    for name, builder in builders.items():
-        _check_labelled_images(name, builder.info)
+    features = {name: _labelled_images(name, builder.info) for name, builder in builders.items()}
     of_source, of_target = builders[source], builders[target]
     _check_disjoint(
         [(of_source, source_split), (of_target, target_split)],
         [(of_source, source_test_split), (of_target, target_test_split)],
     )
-    size, channels = _common_form(builders, image_size, channels)
-    names = _class_names(builders[source])
-    order = _matched(source, names, target, _class_names(builders[target]))
+    shapes = {name: image.shape for name, (image, _) in features.items()}
+    size, channels = _common_form(shapes, image_size, channels)
+    names = features[source][1].names
+    order = _matched(source, names, target, features[target][1].names)
 
     def read(name, split):
         return _read(builders[name], split, size, channels)
 
-    target_train, target_labels = read(target, target_split)
-    target_test, target_test_labels = read(target, target_test_split)
+    def matched(images, labels):
+        return images, np.where(labels < 0, -1, order[labels])
+
+    target_train, target_labels = matched(*read(target, target_split))
     return DomainPair(
         source=source_name or source,
         target=target_name or target,
         source_train=read(source, source_split),
         source_test=read(source, source_test_split),
         target_train=target_train,
-        target_test=(target_test, order[target_test_labels]),
+        target_test=matched(*read(target, target_test_split)),
         num_classes=len(names),
         class_names=tuple(names),
-        target_train_labels=order[target_labels],
+        target_train_labels=target_labels if (target_labels >= 0).any() else None,
     )
 
 
@@ -106,14 +112,18 @@ def _read(builder, split, size, channels):
     return arrays["images"], arrays["labels"].astype(np.int64)
 
 
-def _check_labelled_images(name, info):
-    keys = info.supervised_keys
-    kinds = [type(info.features[key]) for key in keys] if keys else []
-    if kinds != [tfds.features.Image, tfds.features.ClassLabel]:
+def _labelled_images(name, info):
+    """The features that are the image and the class, whatever a data set calls them."""
+    keys = info.supervised_keys or ()
+    # A key may also be a structure of keys.
+    features = [info.features[key] for key in keys if isinstance(key, str)]
+    kinds = [type(feature) for feature in features]
+    if len(keys) != 2 or kinds != [tfds.features.Image, tfds.features.ClassLabel]:
         raise ValueError(
             f"{name} must be a data set of images with a class each. "
-            f"Received: one of {dict(info.features)}"
+            f"Received: supervised keys {info.supervised_keys} of {dict(info.features)}"
         )
+    return features
 
 
 def _check_disjoint(train, test):
@@ -145,26 +155,22 @@ def _ranges(builder, split):
     ]
 
 
-def _common_form(builders: dict[str, Any], image_size, channels):
-    shapes = {name: builder.info.features["image"].shape for name, builder in builders.items()}
+def _common_form(shapes: dict[str, Any], image_size: Any, channels):
     if image_size is None:
         image_size = [max(shape[axis] or 0 for shape in shapes.values()) for axis in (0, 1)]
         if any(None in shape[:2] for shape in shapes.values()):
             raise ValueError(
                 f"Images of several sizes need an `image_size`. Received: {shapes} without one"
             )
-    size = (image_size, image_size) if isinstance(image_size, int) else tuple(image_size)
+    size = [image_size] * 2 if isinstance(image_size, numbers.Number) else list(image_size)
     channels = channels or max(shape[-1] for shape in shapes.values())
-    if channels not in (1, 3) or len(size) != 2 or min(size) < 1:
+    whole = all(isinstance(side, numbers.Integral) and side > 0 for side in size)
+    if channels not in (1, 3) or len(size) != 2 or not whole:
         raise ValueError(
-            "Expected `image_size` above 0 and `channels` 1 or 3. "
-            f"Received: image_size={image_size}, channels={channels}"
+            "Expected `image_size`, a side or a height and a width, in whole pixels above 0, and "
+            f"`channels` 1 or 3. Received: image_size={image_size}, channels={channels}"
         )
-    return size, channels
-
-
-def _class_names(builder):
-    return builder.info.features["label"].names
+    return tuple(size), channels
 
 
 def _matched(source, names, target, target_names):

@@ -51,10 +51,17 @@ class Usps(tfds.core.GeneratorBasedBuilder):
             **digit_images(_SIZE, _SIZE, 1),
             homepage="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
             citation=_CITATION,
+            metadata=tfds.core.MetadataDict(made_of={}),
         )
+
+    def digests_of(self, folder: pathlib.Path) -> dict[str, str]:
+        """Returns the digest of what lies in a manual folder, by part; see `prepared`."""
+        paths = _at_hand(folder)
+        return {"usps": _digest(paths)} if paths else {}
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         paths = _files(dl_manager)
+        self.info.metadata["made_of"] = {"usps": _digest(paths)}
         return {split: self._generate_examples(paths[split], split) for split in _LIBSVM}
 
     def _generate_examples(self, path, split):
@@ -116,13 +123,11 @@ def _read_libsvm(path, split):
 def _files(dl_manager):
     """Paths by split; what the manual folder lacks is downloaded."""
     try:
-        folder = pathlib.Path(dl_manager.manual_dir) / "usps"
+        paths = _at_hand(pathlib.Path(dl_manager.manual_dir))
     except AssertionError:  # there is none, or it is empty
-        folder = None
-    if folder and (folder / "usps.h5").is_file():
-        return dict.fromkeys(_LIBSVM, folder / "usps.h5")
-    if folder and all((folder / name).is_file() for name in _LIBSVM.values()):
-        return {split: folder / name for split, name in _LIBSVM.items()}
+        paths = None
+    if paths:
+        return paths
     paths = dl_manager.download({split: _URL + name for split, name in _LIBSVM.items()})
     for split, path in paths.items():
         md5 = hashlib.md5(pathlib.Path(path).read_bytes()).hexdigest()
@@ -132,3 +137,21 @@ def _files(dl_manager):
                 f"Received: {md5}; delete {path} to download it again"
             )
     return paths
+
+
+def _at_hand(folder):
+    """Paths by split in a manual folder, or `None`."""
+    folder = folder / "usps"
+    if (folder / "usps.h5").is_file():
+        return dict.fromkeys(_LIBSVM, folder / "usps.h5")
+    paths = {split: folder / name for split, name in _LIBSVM.items()}
+    return paths if all(path.is_file() for path in paths.values()) else None
+
+
+def _digest(paths):
+    """SHA-256 of all images and labels: both formats give the same."""
+    digest = hashlib.sha256()
+    for split, path in paths.items():
+        for array in read_usps(path, split):
+            digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()

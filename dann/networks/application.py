@@ -37,8 +37,9 @@ def application_backbone(
         name: Name in `keras.applications`, such as `"ResNet50"` (default) or `"MobileNetV3Small"`.
         weights: `None` (default) to start at random; `"imagenet"` for Keras' own file, which is
             downloaded unless it lies in `~/.keras/models`; or the path of a weights file of the
-            application without its classifier (`include_top=False`). ImageNet's weights of the
-            first EfficientNets need `"imagenet"`: Keras rescales their inputs only then.
+            application without its classifier (`include_top=False`); `~` is the home directory.
+            ImageNet's weights of the first EfficientNets need `"imagenet"`: Keras rescales their
+            inputs only then.
         trainable: `True` (default) to fine-tune all layers, `False` or `"none"` to freeze them, or
             the stages to fine-tune.
         pooling: `"avg"` (default) or `"max"` over the last feature map.
@@ -67,7 +68,7 @@ def application_backbone(
     else:
         application = make(weights=None, **options)
         if weights is not None:
-            _load_weights(application, name, pathlib.Path(weights))
+            _load_weights(application, name, pathlib.Path(weights).expanduser())
     _freeze(application, name, trainable)
     inputs = keras.Input(shape, name="images")
     features = application(preprocess(inputs))

@@ -221,6 +221,14 @@ def broken(value):
             "Every example of the target test must have .*Received: 20 without one",
         ),
         ((X, Y), (X, Y), {"test_share": 1.5}, r"in \(0, 1\). Received: 1.5"),
+        ((X, Y * 0), (X, Y * 0), {}, "at least 2 classes to tell apart. Received: num_classes=1"),
+        ((X, NAMED[:1].repeat(60)), X, {}, "at least 2 classes.*Received: num_classes=1"),
+        (
+            (X, Y % 2),
+            (X, Y % 2),
+            {"class_names": ["a", "a"]},
+            r"a name of its own. Received: \('a', 'a'\)",
+        ),
     ],
 )
 def test_bad_input_is_refused(source, target, arguments, message):

@@ -41,7 +41,7 @@ class TestChalkDigits(Tiny, tfds.testing.DatasetBuilderTestCase):
 
 class TestDigits(Tiny, tfds.testing.DatasetBuilderTestCase):
     DATASET_CLASS = Digits
-    SPLITS = {"train": 1438, "test": 359}
+    SPLITS = {"train": 1198, "test": 599}
 
 
 class TestMnistFiles(Tiny, tfds.testing.DatasetBuilderTestCase):

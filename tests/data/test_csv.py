@@ -107,6 +107,7 @@ def test_test_rows_have_no_part_in_the_scale(files, tmp_path):
 
 def test_a_missing_number_becomes_the_median_of_the_training_rows(tmp_path):
     rows = [[value, "x"] for value in (1, 2, "", 9, "NA", "NaN", 4)]
+    rows[0][1] = "y"
     a = write(tmp_path / "a.csv", rows, ["size", "kind"])
     b = write(tmp_path / "b.csv", [[100, "x"], ["", "x"]], ["size", "kind"])
     domains = csv_table(a, a, "kind", source_test=b, target_test=b)
@@ -118,18 +119,20 @@ def test_a_missing_number_becomes_the_median_of_the_training_rows(tmp_path):
 
 
 def test_a_column_without_any_value_becomes_zeros(tmp_path):
-    a = write(tmp_path / "a.csv", [["", i, "x"] for i in range(6)], ["none", "size", "kind"])
-    for part in inputs_of(csv_table(a, a, "kind")):
+    rows = [["", i, "xy"[i % 2]] for i in range(6)]
+    a, b = (write(tmp_path / name, rows, ["none", "size", "kind"]) for name in ("a.csv", "b.csv"))
+    for part in inputs_of(csv_table(a, b, "kind")):
         np.testing.assert_array_equal(part[:, 0], 0)
 
 
 @pytest.mark.parametrize("late", ["source", "target"])
 def test_one_value_that_is_no_number_makes_a_column_categorical(tmp_path, late):
-    numbers = [[value, "x"] for value in ("1.0", "1", "2", "2", "2")]
+    numbers = [["1.0", "y"], *([value, "x"] for value in ("1", "2", "2", "2"))]
     rows = {"source": numbers, "target": numbers}
     rows[late] = [*numbers, ["1_2", "x"]]
     paths = [write(tmp_path / f"{name}.csv", part, ["size", "kind"]) for name, part in rows.items()]
-    domains = csv_table(*paths, "kind", source_test=paths[0], target_test=paths[1])
+    test = write(tmp_path / "test.csv", numbers, ["size", "kind"])
+    domains = csv_table(*paths, "kind", source_test=test, target_test=test)
     assert domains.input_shape == (4,)  # 1, 1.0, 1_2, 2 as they are written
     expected = np.eye(4)[[1, 0, 3, 3, 3]]
     np.testing.assert_array_equal(domains.source_train[0][:5], expected)
@@ -149,9 +152,9 @@ def test_one_value_that_is_no_number_makes_a_column_categorical(tmp_path, late):
 )
 def test_columns_can_be_chosen(tmp_path, chosen, features):
     header = [*HEADER[:3], "label2", "label"]
-    rows = [[20 + i % 36, CITIES[i % 4], i, i % 2, "yes"] for i in range(72)]
-    a = write(tmp_path / "a.csv", rows, header)
-    domains = csv_table(a, a, "label", source_test=a, target_test=a, **chosen)
+    rows = [[20 + i % 36, CITIES[i % 4], i, i % 2, ["no", "yes"][i % 2]] for i in range(72)]
+    a, b = (write(tmp_path / name, rows, header) for name in ("a.csv", "b.csv"))
+    domains = csv_table(a, a, "label", source_test=b, target_test=b, **chosen)
     assert domains.input_shape == (features,)
 
 
@@ -165,8 +168,9 @@ def test_the_order_of_columns_may_differ(files):
 
 
 def test_classes_that_are_numbers_are_in_their_order(tmp_path):
-    a = write(tmp_path / "a.csv", [[i, [10, -1, 9][i % 3]] for i in range(12)], ["x", "y"])
-    assert csv_table(a, a, "y").class_names == ("-1", "9", "10")
+    rows = [[i, [10, -1, 9][i % 3]] for i in range(12)]
+    a, b = (write(tmp_path / name, rows, ["x", "y"]) for name in ("a.csv", "b.csv"))
+    assert csv_table(a, b, "y").class_names == ("-1", "9", "10")
 
 
 @pytest.mark.parametrize("column", ["empty", "absent"])
@@ -195,10 +199,52 @@ def test_test_rows_of_the_target_are_among_the_labelled(files):
 
 def test_what_spreadsheets_write_is_read(tmp_path):
     text = '\ufeff"the; kind"; size\r\n"a"; 1\r\n\r\n b; 2\r\n"a ""b""";3\r\n'
-    (tmp_path / "a.csv").write_bytes(text.encode())
-    path = tmp_path / "a.csv"
-    arguments = {"delimiter": ";", "source_test": path, "target_test": path}
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_bytes(text.encode())
+    path, test = tmp_path / "a.csv", tmp_path / "b.csv"
+    arguments = {"delimiter": ";", "source_test": test, "target_test": test}
     assert csv_table(path, path, "the; kind", **arguments).class_names == ("a", 'a "b"', "b")
+
+
+def test_spaces_around_names_texts_and_labels_are_no_part_of_them(files, tmp_path):
+    spaced = tmp_path / "spaced.csv"
+    spaced.write_text(files[0].read_text().replace(",", " , ").replace("\n", " \n"))
+    expected = inputs_of(csv_table(*files, "label"))
+    domains = csv_table(spaced, files[1], "label")
+    assert domains.class_names == ("no", "yes")
+    for found, wanted in zip(inputs_of(domains), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_na_is_a_category_and_a_label_like_any_other(tmp_path):
+    rows = [[["NA", "no"][i % 2], ["NA", "SE"][i % 3 == 0]] for i in range(12)]
+    a, b = (write(tmp_path / name, rows, ["kind", "country"]) for name in ("a.csv", "b.csv"))
+    domains = csv_table(a, b, "country")
+    assert domains.class_names == ("NA", "SE")
+    assert domains.input_shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        ({"target": "a.csv"}, "The source and the target must be different files: .*tested"),
+        ({"target": "link.csv"}, "Received: .*a.csv and .*link.csv"),
+        ({"target": "a.csv", "source_test": "c.csv"}, "The target and the source must be"),
+        ({"target": "a.csv", "target_test": "c.csv"}, "The source and the target must be"),
+        ({"target_test": "b.csv"}, "The target test and the target must be different files"),
+        ({"target_test": "folder/../b.csv"}, "The target test and the target must be"),
+        ({"target_test": "a.csv"}, "The target test and the source must be different files"),
+        ({"source_test": "a.csv"}, "The source test and the source must be different files"),
+        ({"source_test": "b.csv"}, "The source test and the target must be different files"),
+    ],
+)
+def test_a_file_that_is_trained_on_is_not_tested_on(files, tmp_path, paths, message):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.csv").symlink_to(files[0])
+    write(tmp_path / "c.csv", SOURCE)
+    paths = {"source": "a.csv", "target": "b.csv", **paths}
+    with pytest.raises(ValueError, match=message):
+        csv_table(**{part: tmp_path / path for part, path in paths.items()}, label="label")
 
 
 A = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"

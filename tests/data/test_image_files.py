@@ -1,3 +1,5 @@
+import os
+import pathlib
 import shutil
 import threading
 
@@ -7,7 +9,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from dann.data import image_files
-from dann.data.image_files import ImageFiles
+from dann.data.image_files import EXTENSIONS, ImageFiles
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (5, 6, 8, 3)).astype("uint8")
@@ -47,12 +49,35 @@ def test_an_index_out_of_range_is_refused(paths):
         ImageFiles(paths, SIZE)[5]
 
 
-@pytest.mark.parametrize("name", ["a.bmp", "a.gif", "a.png", "a.ppm", "a.webp", "a.jpg", "a.jpeg"])
+@pytest.mark.parametrize("name", sorted(f"a{suffix}" for suffix in EXTENSIONS))
 def test_every_format_is_read(tmp_path, name):
-    options = {"lossless": True} if name.endswith("webp") else {"quality": 100, "subsampling": 0}
+    jpeg = {"quality": 100, "subsampling": 0}
+    options = {"a.webp": {"lossless": True}, "a.jpg": jpeg, "a.jpeg": jpeg}.get(name, {})
     Image.fromarray(RED_AND_BLUE).save(tmp_path / name, **options)
     found = decoded(tmp_path / name, (2, 2)).astype(int)
     assert np.abs(found - RED_AND_BLUE).max() <= (3 if "jp" in name else 0)
+
+
+def test_a_tiff_is_read_as_a_png_is(tmp_path):
+    assert {".tif", ".tiff"} <= set(EXTENSIONS)
+    upper = np.array([[1, 77], [128, 255]], "uint8")
+    deep = np.ascontiguousarray(upper.astype(">u2") * 256 + 200)
+    for order in ("<u2", ">u2"):
+        Image.fromarray(deep.astype(order)).save(tmp_path / "a.tif")
+        np.testing.assert_array_equal(
+            decoded(tmp_path / "a.tif", (2, 2), channels=1)[..., 0], upper
+        )
+    exif = Image.Exif()
+    exif[0x112] = 6
+    Image.fromarray(PIXELS[0]).save(tmp_path / "a.tif", exif=exif, compression="tiff_lzw")
+    turned = PIXELS[0].swapaxes(0, 1)[:, ::-1]
+    np.testing.assert_array_equal(decoded(tmp_path / "a.tif", (8, 6)), turned)
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("float32", 0.5), ("int32", 70000), ("int32", -1)])
+def test_values_that_are_neither_8_nor_16_bits_are_refused(tmp_path, dtype, value):
+    Image.fromarray(np.full((1, 1), value, dtype)).save(tmp_path / "a.tif")
+    assert ImageFiles([tmp_path / "a.tif"], (1, 1)).unreadable() == [0]
 
 
 def test_of_an_animation_the_first_frame_is_read(tmp_path):
@@ -206,6 +231,32 @@ def test_what_has_changed_is_decoded_anew(cache, paths):
     assert decoded
 
 
+@pytest.mark.parametrize("place", [0.0, 0.5, 1.0], ids=["head", "middle", "tail"])
+@pytest.mark.parametrize("side", [8, 200], ids=["small", "large"])
+def test_images_of_one_name_size_and_time_are_told_apart(cache, tmp_path, place, side):
+    found = []
+    for name, colour in (("a", 10), ("b", 20)):
+        path = tmp_path / name / "0.ppm"  # of one size, whatever the colours
+        path.parent.mkdir()
+        pixels = np.zeros((side * side, 3), "uint8")
+        pixels[round(place * (side * side - 1))] = colour
+        Image.fromarray(pixels.reshape(side, side, 3)).save(path)
+        os.utime(path, ns=(1, 1))
+        images, _ = cache([path], size=(side, side), root=path.parent)
+        found.append(int(images.max()))
+    assert found == [10, 20]
+
+
+def test_a_file_that_is_not_there_is_unreadable_until_it_is(cache, paths, tmp_path):
+    content = paths[1].read_bytes()
+    paths[1].unlink()
+    images, unreadable = ImageFiles(paths, SIZE).cached(tmp_path / "cache", tmp_path / "images")
+    assert unreadable == [1]
+    np.testing.assert_array_equal(images[[0, 2, 3, 4]], PIXELS[[0, 2, 3, 4]])
+    paths[1].write_bytes(content)
+    np.testing.assert_array_equal(cache()[0], PIXELS)
+
+
 def test_an_image_that_can_be_read_again_is(cache, paths, monkeypatch):
     decode = image_files._decoded
 
@@ -231,6 +282,43 @@ def test_an_interrupted_caching_leaves_nothing_and_is_begun_anew(cache, tmp_path
             cache()
     assert {path.suffix for path in (tmp_path / "cache").iterdir()} <= {".lock"}
     np.testing.assert_array_equal(cache()[0], PIXELS)
+
+
+@pytest.mark.parametrize(
+    ("renaming", "denied"), [(1, 4), (2, 2)], ids=["of the images", "of the notes"]
+)
+def test_a_renewed_cache_whose_renaming_is_interrupted_is_not_taken_for_whole(
+    cache, paths, tmp_path, monkeypatch, renaming, denied
+):
+    decode, replace, calls, closed = image_files._decoded, pathlib.Path.replace, [], []
+
+    def decode_if_open(path, *form):
+        if path in closed:
+            raise PermissionError
+        return decode(path, *form)
+
+    def interrupted(*places):
+        calls.append(places)
+        if len(calls) == renaming:
+            raise KeyboardInterrupt
+        return replace(*places)
+
+    monkeypatch.setattr(image_files, "_decoded", decode_if_open)
+    closed[:] = [str(paths[2])]
+    cache()
+    closed[:] = [str(paths[4])]
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cache()
+    assert not list((tmp_path / "cache").glob("*.partial"))
+    # The images and the notes of the two passes, taken together, would fit what can be read now.
+    closed[:] = [str(paths[denied])]
+    images, decoded = cache()
+    others = np.arange(5) != denied
+    np.testing.assert_array_equal(images[others], PIXELS[others])
+    assert decoded
+    assert not cache()[1]
 
 
 def test_what_a_killed_process_left_is_not_taken_for_a_cache(cache, tmp_path):

@@ -270,6 +270,52 @@ def test_a_link_to_the_source_is_no_other_domain(load, root):
         load(target="linked")
 
 
+def test_a_linked_image_is_in_one_part(load, root):
+    for number in range(9):
+        link = root / f"sketch/pen/copy_{number}.png"
+        link.symlink_to(f"{number:02}.png")
+    (root / "sketch/cup/again").symlink_to(".")
+    pair = load(test_share=0.5)
+    train, test = colours(pair.target_train), colours(pair.target_test[0])
+    assert not set(train) & set(test)
+    assert len(train) + len(test) == 20
+
+
+def test_a_test_list_of_links_to_the_train_list_is_refused(load, root):
+    (root / "latest").symlink_to("sketch")
+    write_list(root, "train.txt", "sketch", range(20))
+    links = (root / "train.txt").read_text().replace("sketch/", "latest/")
+    (root / "test.txt").write_text(links)
+    with pytest.raises(ValueError, match="list and in its test list. Received: 20 in both"):
+        load(target_list="train.txt", target_test_list="test.txt")
+
+
+@pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
+def test_a_link_that_leads_nowhere_is_a_broken_image(load, root, cache, capsys):
+    (root / "photo/cup/a.png").symlink_to("nowhere.png")
+    message = r"on_error='skip'. Received: 1 of 41 images of photo .*: photo/cup/a.png$"
+    with pytest.raises(ValueError, match=message):
+        load(cache=cache)
+    pair = load(cache=cache, on_error="skip")
+    assert "Skipped 1 of 41 images of photo" in capsys.readouterr().out
+    assert len(pair.source_train[1]) + len(pair.source_test[1]) == 40
+
+
+@pytest.mark.parametrize("classes", ["same", "source"])
+def test_a_single_class_is_refused(load, root, classes):
+    for domain in COUNTS:
+        for name in ("bike", "pen"):
+            shutil.rmtree(root / domain / name)
+    with pytest.raises(ValueError, match="at least 2 classes.* Received: 1 in photo: cup$"):
+        load(classes=classes)
+
+
+def test_a_target_of_a_single_class_lacks_the_others(load, root):
+    shutil.rmtree(root / "sketch/bike")
+    shutil.rmtree(root / "sketch/cup")
+    assert set(load(classes="source").target_train_labels.tolist()) == {2}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

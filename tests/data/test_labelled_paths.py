@@ -57,6 +57,58 @@ def test_deeper_folders_and_capitals_count_and_hidden_files_do_not(root):
     assert names == ["bike/left/old/a.PNG"]
 
 
+def test_a_file_counts_once_in_its_class_whatever_links_lead_to_it(root):
+    (root / "photo/bike/copy.png").symlink_to("1.png")
+    (root / "photo/bike/a.png").symlink_to("1.png")
+    (root / "photo/cup/again").symlink_to(".")
+    (root / "photo/cup/self.png").symlink_to("self.png")
+    found = read_folder(root, "photo")
+    assert found.names == ["bike"] * 2 + ["cup"] * 4
+    assert len({os.path.realpath(path) for path in found.paths}) == 6
+
+
+def test_a_class_of_links_to_another_place_keeps_its_name(root):
+    (root / "photo/hat").mkdir()
+    (root / "stored").touch()
+    (root / "more").mkdir()
+    (root / "more/0.png").touch()
+    (root / "photo/hat/0.png").symlink_to(root / "stored")
+    (root / "photo/hat/more").symlink_to(root / "more")
+    found = read_folder(root, "photo")
+    assert relative(root / "photo", found.paths)[5:] == ["hat/0.png", "hat/more/0.png"]
+    (root / "list.txt").write_text("photo/bike/0.png 0\nphoto/hat/0.png 1")
+    assert read_lists(root, "photo", "list.txt").classes == ["bike", "hat"]
+
+
+@pytest.mark.parametrize("link", ["a file", "a folder", "a class", "the domain"])
+def test_a_file_that_is_linked_from_two_classes_is_told(root, link):
+    places = {
+        "a file": ("cup/a.png", "../bike/0.png", 1),
+        "a folder": ("cup/more", "../bike", 2),
+        "a class": ("red bike", "bike", 2),
+        "the domain": ("cup/up", "..", 2),
+    }
+    name, place, count = places[link]
+    (root / "photo" / name).symlink_to(place)
+    message = f"of photo must be in one class.* Received: {count} in several: bike/0.png and "
+    with pytest.raises(ValueError, match=message):
+        read_folder(root, "photo")
+
+
+def test_files_that_are_no_images_are_counted_by_their_suffix(root, capsys):
+    read_folder(root, "photo")
+    assert capsys.readouterr().out == ""
+    for name in ("bike/notes.txt", "cup/a.TXT", "cup/b/README", "stray.png", ".DS_Store", "cup/.a"):
+        (root / "photo" / name).parent.mkdir(exist_ok=True)
+        (root / "photo" / name).touch()
+    (root / "photo/cup/again").symlink_to(".")
+    assert len(read_folder(root, "photo").paths) == 5
+    assert capsys.readouterr().out == (
+        "Left aside 4 files of photo, no images in the folder of a class: "
+        "2 .txt, 1 .png, 1 without a suffix\n"
+    )
+
+
 def test_a_domain_that_is_not_there_is_told(root):
     (root / "sketch").mkdir()
     with pytest.raises(FileNotFoundError, match="folders in .*: photo, sketch. Received: Photo$"):
@@ -111,6 +163,28 @@ def test_a_test_list_is_told_apart(root):
     (root / "test.txt").write_text("cup/1.png 1\nphoto/cup/0.png 1")
     with pytest.raises(ValueError, match="its test list. Received: 1 in both: .*cup/0.png$"):
         read_lists(root, "photo", "train.txt", "test.txt")
+
+
+def test_a_link_to_an_image_of_a_list_is_that_image(root):
+    (root / "latest").symlink_to("photo")
+    (root / "train.txt").write_text("photo/cup/0.png 1\nphoto/bike/0.png 0\nlatest/cup/0.png 1")
+    assert read_lists(root, "photo", "train.txt").names == ["cup", "bike"]
+    (root / "test.txt").write_text("latest/cup/0.png 1\nlatest/cup/1.png 1\nlatest/bike/0.png 0")
+    with pytest.raises(ValueError, match="its test list. Received: 2 in both: .*latest/bike/0.png"):
+        read_lists(root, "photo", "train.txt", "test.txt")
+    (root / "test.txt").write_text("photo/cup/0.png 1\nlatest/cup/0.png 0")
+    with pytest.raises(ValueError, match="line 2: an image must have one label.* with 1 and 0"):
+        read_lists(root, "photo", "test.txt")
+
+
+def test_a_tilde_is_the_home_in_lists_and_for_lists(root, monkeypatch):
+    monkeypatch.setenv("HOME", str(root))
+    (root / "list.txt").write_text("~/photo/cup/0.png 1\n~nobody.png 1")
+    (root / "~nobody.png").touch()
+    found = read_lists(root / "photo", "none", "~/list.txt")
+    assert relative(root, found.paths) == ["photo/cup/0.png", "~nobody.png"]
+    with pytest.raises(FileNotFoundError, match="Received: ~nobody/a.txt, which is not there"):
+        read_lists(root, "photo", "~nobody/a.txt")
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,16 @@ def test_a_target_without_labels_and_test_set_is_refused(folder):
         npz(folder / "walk.npz", folder / "run.npz")
 
 
+def test_one_file_as_both_domains_is_refused_if_a_test_set_is_drawn_from_it(folder):
+    (folder / "link.npz").symlink_to(folder / "walk.npz")
+    for name in ("walk.npz", "link.npz"):
+        with pytest.raises(ValueError, match="source and the target must be different files"):
+            npz(folder / "walk.npz", folder / name)
+    np.savez(folder / "walk.npz", x=X, y=Y, x_test=X[:6] + 5, y_test=Y[:6])
+    found = npz(folder / "walk.npz", folder / "link.npz")  # nothing is drawn
+    np.testing.assert_array_equal(found.target_test[0], (X[:6] + 5).astype("float32"))
+
+
 @pytest.mark.parametrize("name", ["no.npz", "."])
 def test_a_file_that_is_not_there_is_named(folder, name):
     with pytest.raises(FileNotFoundError, match=r"Expected an .npz file. Received: .*not there"):

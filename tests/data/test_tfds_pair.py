@@ -96,6 +96,8 @@ def test_the_papers_data_sets_run_on_mocked_data(cache):
         ({"channels": 2}, "`channels` 1 or 3. Received: .*channels=2"),
         ({"image_size": 0}, "`image_size` above 0.*Received: image_size=0"),
         ({"image_size": [1, 2, 3]}, r"Received: image_size=\[1, 2, 3\]"),
+        ({"image_size": 2.5}, "in whole pixels above 0.*Received: image_size=2.5"),
+        ({"image_size": [8, 2.5]}, r"in whole pixels above 0.*Received: image_size=\[8, 2.5\]"),
     ],
 )
 def test_what_cannot_be_paired_is_refused(cache, arguments, message):
@@ -109,35 +111,47 @@ class ColouredShapes(tfds.core.GeneratorBasedBuilder):
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [
-        tfds.core.BuilderConfig(name=name) for name in ("ab", "ba", "ac", "unlabelled")
+        tfds.core.BuilderConfig(name=name)
+        for name in ("ab", "ba", "ac", "unlabelled", "renamed", "nested")
     ]
 
     def _info(self):
         name = self.builder_config.name
         features = {"image": tfds.features.Image(shape=(None, None, 3))}
         if name != "unlabelled":
-            features["label"] = tfds.features.ClassLabel(names=list(name))
+            names = list(name) if len(name) == 2 else ["b", "a"]
+            features["kind" if name == "renamed" else "label"] = tfds.features.ClassLabel(
+                names=names
+            )
+        keys = {"unlabelled": None, "renamed": ("image", "kind"), "nested": ({"image": "image"},)}
         return tfds.core.DatasetInfo(
             builder=self,
             features=tfds.features.FeaturesDict(features),
-            supervised_keys=("image", "label") if "label" in features else None,
+            supervised_keys=keys.get(name, ("image", "label")),
         )
 
     def _split_generators(self, dl_manager):
-        return {"train": self._generate_examples(4), "test": self._generate_examples(2)}
+        return {
+            "train": self._generate_examples(4),
+            "test": self._generate_examples(2),
+            "unknown": self._generate_examples(4, known=False),
+        }
 
-    def _generate_examples(self, count):
+    def _generate_examples(self, count, known=True):
+        config = self.builder_config.name
         for index in range(count):
             name = "ab"[index % 2]
             image = np.full((4 + index, 5, 3), 100 * (name == "a"), "uint8")
-            label = {} if self.builder_config.name == "unlabelled" else {"label": index % 2}
-            if self.builder_config.name == "ba":
-                label = {"label": name}
-            yield index, {"image": image, **label}
+            label = name if config in ("ba", "renamed") else index % 2
+            key = "kind" if config == "renamed" else "label"
+            labels = {} if config == "unlabelled" else {key: label if known else -1}
+            yield index, {"image": image, **labels}
 
 
-def test_classes_are_matched_by_name_and_sizes_brought_to_one(cache):
-    domains = tfds_pair("coloured_shapes/ab", "coloured_shapes/ba", image_size=6, cache_dir=cache)
+@pytest.mark.parametrize("target", ["ba", "renamed"])
+def test_classes_are_matched_by_name_and_sizes_brought_to_one(cache, target):
+    arguments = {"image_size": 6, "cache_dir": cache}
+    domains = tfds_pair("coloured_shapes/ab", f"coloured_shapes/{target}", **arguments)
     assert domains.class_names == ("a", "b")
     assert domains.input_shape == (6, 6, 3)
     for images, labels in (domains.source_train, domains.target_test):
@@ -150,11 +164,49 @@ def test_classes_are_matched_by_name_and_sizes_brought_to_one(cache):
         ("ac", {"image_size": 6}, r"only in coloured_shapes/ab: \['b'\], only in .*/ac: \['c'\]"),
         ("ba", {}, "Images of several sizes need an `image_size`"),
         ("unlabelled", {"image_size": 6}, "must be a data set of images with a class each"),
+        (
+            "nested",
+            {"image_size": 6},
+            "images with a class each. Received: supervised keys .*'image",
+        ),
+        (
+            "ba",
+            {"image_size": 6, "target_test_split": "unknown"},
+            r"Labels of the target test set must be at least 0 .*Received: \[-1\]",
+        ),
+        (
+            "ba",
+            {"image_size": 6, "source_split": "unknown"},
+            r"Labels of the source train set must be at least 0 .*Received: \[-1\]",
+        ),
     ],
 )
 def test_data_sets_that_do_not_fit_are_refused(cache, target, arguments, message):
     with pytest.raises(ValueError, match=message):
         tfds_pair("coloured_shapes/ab", f"coloured_shapes/{target}", cache_dir=cache, **arguments)
+
+
+def test_an_unknown_class_of_the_target_stays_unknown(cache):
+    pair = {"source": "coloured_shapes/ab", "target": "coloured_shapes/ba"}
+    form = {"image_size": 6, "cache_dir": cache}
+    domains = tfds_pair(**pair, **form, target_split="train+unknown")
+    labels = domains.target_train_labels
+    assert labels is not None
+    assert sorted(labels.tolist()) == [-1] * 4 + [0, 0, 1, 1]
+    known = labels >= 0
+    np.testing.assert_array_equal(labels[known] == 0, domains.target_train[known, 0, 0, 0] == 100)
+    drawn = domains.with_target_labelled(2).target_labelled
+    assert drawn is not None
+    assert sorted(drawn[1].tolist()) == [0, 0, 1, 1]
+    without = tfds_pair(**pair, **form, target_split="unknown")
+    assert without.target_train_labels is None
+    assert len(without.target_train) == 4
+
+
+def test_smallnorb_is_paired_by_the_label_that_its_supervised_keys_name(cache):
+    with tfds.testing.mock_data(num_examples=4):
+        domains = tfds_pair("smallnorb", "smallnorb", cache_dir=cache, image_size=8)
+    assert (domains.num_classes, domains.input_shape) == (5, (8, 8, 1))
 
 
 def test_an_image_that_fits_is_left_as_it_is():

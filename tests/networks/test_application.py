@@ -102,6 +102,15 @@ def test_a_file_of_weights_that_is_not_there_is_told(tmp_path):
         mobilenet(weights=tmp_path / "no.weights.h5")
 
 
+def test_the_home_directory_stands_for_a_tilde(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    application = plain_mobilenet()
+    write_weights(application, tmp_path / "own.weights.h5")
+    backbone = mobilenet(weights="~/own.weights.h5")
+    for found, wanted in zip(backbone.get_weights(), application.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 def broken(path):
     path.write_bytes(b"no weights")
 
