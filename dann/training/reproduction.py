@@ -22,7 +22,8 @@ class Reproduction:
 
     Args:
         settings: Object with `experiments`, `methods`, `seeds`, `overrides`, `jobs`, `runs_dir`,
-            `results`, `bars`, `published` and `paths.data_dir`, as `conf/reproduce.yaml` has them.
+            `results`, `bars`, `published`, `notes` and `paths.data_dir`, as `conf/reproduce.yaml`
+            has them.
             A method may bring arguments of its own, `"mdd schedule=mdd"`.
         script: The training script.
         digest_of_command: From a run's arguments to the digest of its settings.
@@ -157,5 +158,12 @@ class Reproduction:
         if self.results:
             write_results(self.results, self.csv)
             self.results = read_results(self.csv)
-            page = results_page(self.results, self.settings.bars, self.settings.published)
+            page = results_page(
+                self.results,
+                self.settings.bars,
+                self.settings.published,
+                self.settings.notes,
+                self.csv.name,
+                self.settings.overrides,
+            )
             self.csv.with_suffix(".md").write_text(page)

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from dann.training.results import CHOICES, Result
 
@@ -14,14 +15,16 @@ _NAMES = {
 }
 _BEGINNING = """# Results
 
-Made by `python scripts/reproduce.py`, which writes this page from
-[results.csv](results.csv), a line a run. Accuracies are those after the last step, on the target's
-test set; no checkpoint and no seed was picked. Target labels serve to fill these columns, and to
-train the rows marked as an oracle; nothing else sees them.
+Made by `{command}`, which writes this page from
+[{table}]({table}), a line a run. Accuracies are those after the last step, on the target's
+test set; no checkpoint and no seed was picked. Target labels serve to fill these columns and to
+train the rows marked as an oracle; no other training and no score reads them. How the settings were
+chosen, and what had been seen by then, is told in `conf/experiment/recipe.yaml`.
 
 "Gap closed" is (method - source only) / (train on target - source only), of the means. The spread
 is the sample standard deviation over the seeds. Seconds are those of the training, their mean over
-the seeds; "CPU" counts all threads.
+the seeds; "CPU" counts all threads. The column "first" has the steps and CPU seconds after which
+each seed's target accuracy was first seen at the number in its head, or above.
 
 The second table of a task has the mean target accuracy at the epoch that each score of
 `dann.selection` puts first, chosen without target labels, beside that of the last epoch and that of
@@ -33,6 +36,9 @@ def results_page(
     results: Sequence[Result],
     bars: Mapping[str, float],
     published: Mapping[str, Mapping[str, float]],
+    notes: Mapping[str, str] = MappingProxyType({}),
+    table: str = "results.csv",
+    overrides: Sequence[str] = (),
 ) -> str:
     """Returns the page of results, in Markdown.
 
@@ -40,15 +46,22 @@ def results_page(
         results: The results.
         bars: Target accuracy by experiment whose first passing is told.
         published: Target accuracies of the literature, by experiment and method.
+        notes: What is to be said of an experiment, by its name.
+        table: Name of the file of results beside the page.
+        overrides: More arguments that every run had.
     """
-    parts = [_BEGINNING]
+    more = f" 'overrides=[{','.join(overrides)}]'" if overrides else ""
+    parts = [_BEGINNING.format(command=f"python scripts/reproduce.py{more}", table=table)]
     for experiment in dict.fromkeys(result.experiment for result in results):
         of_it = [result for result in results if result.experiment == experiment]
-        parts.append(_section(experiment, of_it, bars.get(experiment), published.get(experiment)))
+        command = " ".join([f"experiment={experiment}", "method=...", *overrides])
+        section = _section(command, of_it, bars.get(experiment), published.get(experiment))
+        note = notes.get(experiment)
+        parts.append(f"{section}\n{note.strip()}\n" if note else section)
     return "\n".join(parts)
 
 
-def _section(experiment, results, bar, published):
+def _section(command, results, bar, published):
     methods = {}
     for result in results:
         methods.setdefault(result.method, []).append(result)
@@ -57,18 +70,17 @@ def _section(experiment, results, bar, published):
     lines = [
         f"## {results[0].domains}",
         "",
-        f"`python scripts/train.py experiment={experiment} method=...`",
+        f"`python scripts/train.py {command}`",
         "",
         "| method | target accuracy | n | each seed | source accuracy | gap closed | steps "
-        "| seconds | CPU seconds | published |",
-        "|" + "---|" * 10,
+        "| seconds | CPU seconds | published |" + ("" if bar is None else f" first {bar:.4f} |"),
+        "|" + "---|" * (10 if bar is None else 11),
     ]
-    lines += [_row(m, sorted(methods[m], key=lambda r: r.seed), means, published) for m in order]
+    for method in order:
+        of_it = sorted(methods[method], key=lambda r: r.seed)
+        passings = "" if bar is None else f" {_passings(of_it)} |"
+        lines.append(_row(method, of_it, means, published) + passings)
     lines += _chosen(methods, order)
-    if bar is not None:
-        lines += ["", f"First seen at {bar:.4f} or above on the target's test set, by seed:", ""]
-        for method in order:
-            lines.append(f"- {_name(method)}: {_passings(methods[method])}")
     hardware = sorted({result.hardware for result in results})
     lines += ["", f"Hardware: {'; '.join(hardware)}.", ""]
     return "\n".join(lines)
@@ -123,9 +135,9 @@ def _gap_closed(method, means):
 
 def _passings(results):
     told = []
-    for r in sorted(results, key=lambda r: r.seed):
+    for r in results:
         cost = "never"
         if r.steps_to_bar is not None:
-            cost = f"after {r.steps_to_bar:,} steps, {r.cpu_seconds_to_bar:,.0f} CPU seconds"
-        told.append(f"seed {r.seed} {cost}")
+            cost = f"{r.steps_to_bar:,} steps, {r.cpu_seconds_to_bar:,.0f} s"
+        told.append(f"{r.seed}: {cost}")
     return "; ".join(told)

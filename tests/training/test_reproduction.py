@@ -47,6 +47,7 @@ def reproduce(tmp_path, monkeypatch):
             "results": "docs/results.csv",
             "bars": {},
             "published": {},
+            "notes": {},
             "paths": types.SimpleNamespace(data_dir=None, cache_dir="cache"),
         }
         settings = types.SimpleNamespace(**{**settings, **changes})
@@ -125,6 +126,7 @@ from dann.training.reproduction import Reproduction
 settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
     runs_dir="runs", results="results.csv", bars={}, published={},
+    notes={},
     paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
 )
 try:

@@ -83,9 +83,18 @@ def test_without_a_gap_none_is_told(others):
 
 def test_the_page_tells_when_the_bar_was_first_passed():
     results = [RUN, variant(seed=1, steps_to_bar=1500, cpu_seconds_to_bar=60.4)]
-    page, _ = page_rows(results, bars={"a_to_b": 0.7666})
-    assert "0.7666 or above" in page
-    assert "- DANN: seed 0 never; seed 1 after 1,500 steps, 60 CPU seconds" in page
+    _, [row] = page_rows(results, bars={"a_to_b": 0.7666})
+    assert row["first 0.7666"] == "0: never; 1: 1,500 steps, 60 s"
+
+
+def test_the_page_tells_its_table_its_arguments_and_what_is_noted():
+    notes = {"a_to_b": "The bar is missed.", "other": "Not here."}
+    page = results_page([RUN], {}, {}, notes, "short.csv", ["trainer.steps=9"])
+    assert "`python scripts/reproduce.py 'overrides=[trainer.steps=9]'`" in page
+    assert "[short.csv](short.csv)" in page
+    assert "`python scripts/train.py experiment=a_to_b method=... trainer.steps=9`" in page
+    assert page.endswith("Hardware: a machine, 2 cores.\n\nThe bar is missed.\n")
+    assert "Not here" not in page
 
 
 def test_the_page_tells_what_each_score_would_have_chosen():
