@@ -15,7 +15,8 @@ def thirds() -> list[np.ndarray]:
 
     The last is what every data set of them tests on, so that none trains on another's test digits.
     """
-    order = np.random.default_rng(0).permutation(len(load_digits().images))
+    data: Any = load_digits()
+    order = np.random.default_rng(0).permutation(len(data.images))
     return np.array_split(order, 3)
 
 

@@ -6,6 +6,7 @@ import pathlib
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -134,7 +135,7 @@ def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterat
         yield np.abs(crop - digit[:, :, np.newaxis]).astype(np.uint8)
 
 
-def _files(dl_manager):
+def _files(dl_manager) -> tuple[Any, list]:
     """Where the MNIST files and the photos are, after downloading what the manual folder lacks."""
     try:
         mnist, photos = _at_hand(pathlib.Path(dl_manager.manual_dir))

@@ -153,5 +153,5 @@ def _digest(paths):
     digest = hashlib.sha256()
     for split, path in paths.items():
         for array in read_usps(path, split):
-            digest.update(np.ascontiguousarray(array))
+            digest.update(array.tobytes())
     return digest.hexdigest()

@@ -104,7 +104,7 @@ def _row(method, results, means, published):
     return f"| {' | '.join(cells)} |"
 
 
-def _name(method):
+def _name(method: str) -> str:
     name, *arguments = method.split()
     return ", ".join([_NAMES.get(name, name.upper()), *arguments])
 
