@@ -83,7 +83,7 @@ def save_confusion(
     classes, few = np.arange(domains.num_classes), domains.num_classes <= _NAMED
     names = domains.class_names if few and domains.class_names else classes
     side = max(5.0, 0.45 * len(classes)) if few else 6.0
-    figure = Figure(figsize=(2 * side, side), layout="constrained")
+    figure = Figure(figsize=(2 * side, side + 0.5), layout="compressed")
     tests = {"source": domains.source_test, "target": domains.target_test}
     for axes, (domain, (_, labels)) in zip(figure.subplots(1, 2), tests.items(), strict=True):
         shares = confusion_matrix(labels, predicted[domain], labels=classes, normalize="true")
