@@ -94,7 +94,7 @@ def test_the_papers_data_sets_run_on_mocked_data(cache):
         ),
         ({"source_split": "train+test"}, "must not overlap.*Received: 'train.test' and 'test'"),
         ({"channels": 2}, "`channels` 1 or 3. Received: .*channels=2"),
-        ({"image_size": 0}, "`image_size` above 0.*Received: image_size=0"),
+        ({"image_size": 0}, "in whole pixels above 0.*Received: image_size=0"),
         ({"image_size": [1, 2, 3]}, r"Received: image_size=\[1, 2, 3\]"),
         ({"image_size": 2.5}, "in whole pixels above 0.*Received: image_size=2.5"),
         ({"image_size": [8, 2.5]}, r"in whole pixels above 0.*Received: image_size=\[8, 2.5\]"),
@@ -123,7 +123,11 @@ class ColouredShapes(tfds.core.GeneratorBasedBuilder):
             features["kind" if name == "renamed" else "label"] = tfds.features.ClassLabel(
                 names=names
             )
-        keys = {"unlabelled": None, "renamed": ("image", "kind"), "nested": ({"image": "image"},)}
+        keys = {
+            "unlabelled": None,
+            "renamed": ("image", "kind"),
+            "nested": ({"image": "image"}, "label"),
+        }
         return tfds.core.DatasetInfo(
             builder=self,
             features=tfds.features.FeaturesDict(features),
