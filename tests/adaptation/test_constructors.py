@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-import dann
+from dann import adaptation
 from dann.adaptation import DANN, AdversarialModel
 
 # What of DANN's arguments means nothing to a method, because it has no
@@ -25,7 +25,7 @@ MEANINGLESS = {
 OTHER_DEFAULTS = {("MDD", "strength"): 0.1}  # the paper's
 METHODS = {
     name: value
-    for name, value in ((name, getattr(dann, name)) for name in dann.__all__)
+    for name, value in ((name, getattr(adaptation, name)) for name in adaptation.__all__)
     if inspect.isclass(value) and issubclass(value, AdversarialModel) and value != AdversarialModel
 }
 
