@@ -25,7 +25,7 @@ def main(cfg):
     from dann.training.reproduction import Reproduction
 
     digests = config.digest_of_command, config.digest_of_run
-    reproduction = Reproduction(cfg, TRAIN, *digests)
+    reproduction = Reproduction(cfg, TRAIN, *digests, config.notes_beside(cfg.results))
     yield
 
     try:

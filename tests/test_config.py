@@ -75,6 +75,25 @@ def test_the_digest_tells_settings_that_matter_from_those_that_do_not():
     assert len(digests | {first}) == len(others) + 1
 
 
+def test_the_digest_sees_what_is_off_in_other_packages_and_callbacks_that_act():
+    adam = composed("optimizer=adam")
+    without = composed("optimizer=adam", "+optimizer.beta_1=0.0")
+    stopped = composed("optimizer=adam", "+callbacks.stop._target_=keras.callbacks.EarlyStopping")
+    logged = composed("optimizer=adam", "callbacks=diagnostics")
+    digests = [config.settings_digest(cfg) for cfg in (adam, without, stopped, logged)]
+    assert len(set(digests)) == 3
+    assert digests[0] == digests[3]
+
+
+def test_notes_are_those_beside_the_results(tmp_path):
+    assert config.notes_beside(tmp_path / "results.csv") == {}
+    (tmp_path / "results.yaml").write_text("a_to_b: The bar is missed.\n")
+    assert config.notes_beside(tmp_path / "results.csv") == {"a_to_b": "The bar is missed."}
+    (tmp_path / "results.yaml").write_text("- The bar is missed.\n")
+    with pytest.raises(config.ConfigError, match="results.yaml must map names of experiments to"):
+        config.notes_beside(tmp_path / "results.csv")
+
+
 def test_the_digest_of_a_run_without_regularizers_is_that_of_a_time_without_the_key():
     cfg = OmegaConf.to_container(composed())
     del cfg["regularizers"]
@@ -216,6 +235,15 @@ def test_scores_that_only_look_on_leave_the_digest_as_it_is():
     first = config.settings_digest(composed())
     assert config.settings_digest(composed("selection=none")) == first
     assert config.settings_digest(composed("selection.keep=snd")) != first
+
+
+@pytest.mark.parametrize("key", ["source", "target"])
+@pytest.mark.parametrize("data", ["csv", "npz", "image_folder", "tfds"])
+def test_a_domain_that_is_null_is_told(data, key):
+    other = {"source": "target", "target": "source"}[key]
+    cfg = composed(f"data={data}", f"data.{other}=a", f"data.{key}=null")
+    with pytest.raises(config.ConfigError, match=f"^data.{key} must be given. Received: null$"):
+        config.build_domains(cfg)
 
 
 def test_several_sources_are_joined_and_told_to_the_method(tmp_path):

@@ -26,7 +26,7 @@ def names(tmp_path, monkeypatch):
         "np": np,
         "source_images": images,
         "source_labels": labels,
-        "target_images": images[:96],
+        "target_images": 255 - images[:96],
         "target_labels": labels[:96],
         "test_images": images[:32],
         "test_labels": labels[:32],

@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from dann.config.targets import instantiate
+from dann.config.targets import ConfigError, instantiate
 from dann.config.teacher import start_from_teacher
 
 
@@ -14,11 +14,18 @@ def build_domains(cfg: DictConfig) -> Any:
     """Loads the domains of `cfg.data`, sampled as `cfg.balanced` and `cfg.target_labelled` say.
 
     With `data.sources` the pairs of each of them with the target are joined.
+
+    Raises:
+        ConfigError: If `data.source` or `data.target` is null, or the data cannot be loaded.
     """
     from dann.data import several_sources
 
     node: Any = OmegaConf.to_container(cfg.data, resolve=True)
     sources = node.pop("sources", None)
+    required = {"target"} if sources else {"source", "target"}
+    for key in sorted(required & node.keys()):
+        if node[key] is None:
+            raise ConfigError(f"data.{key} must be given. Received: null")
     if sources:
         domains = several_sources([instantiate({**node, "source": name}) for name in sources])
     else:

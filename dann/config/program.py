@@ -85,7 +85,7 @@ def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:
 
 def _check_paths(cfg):
     data_dir = cfg.paths.data_dir
-    if data_dir is not None and not pathlib.Path(data_dir).is_dir():
+    if data_dir is not None and not pathlib.Path(data_dir).expanduser().is_dir():
         raise ConfigError(f"paths.data_dir must be a directory that is there. Received: {data_dir}")
 
 

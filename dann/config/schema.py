@@ -76,7 +76,6 @@ class ReproduceConfig:
     results: str = MISSING
     bars: dict[str, float] = MISSING
     published: dict[str, dict[str, float]] = MISSING
-    notes: dict[str, str] = MISSING
     paths: PathsConfig = MISSING
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dann.data.apart import check_arrays_apart
 from dann.data.domain_pair import DomainPair
 from dann.data.splits import hold_out
 
@@ -31,7 +32,9 @@ def arrays(
 
     Test sets that are not given are drawn at random: the source's with the proportions of its
     classes, the target's without a look at its labels, but for whether there is one. Nothing that
-    is trained on depends on what the target's labels are.
+    is trained on depends on what the target's labels are. No memory may be both tested on and
+    trained on, so that source and target may be one array only if nothing is drawn from it; what
+    different arrays hold is not compared.
 
     Args:
         source: Arrays `(inputs, labels)`.
@@ -50,10 +53,10 @@ def arrays(
             order, if they are strings.
 
     Raises:
-        ValueError: If there are fewer than 2 classes, two have one name, the target has no labels
-            to test with, a label is missing in another part,
-            the target has a class that the source has not, inputs are not finite numbers, or
-            shapes, types or counts do not fit.
+        ValueError: If a part is empty or both tested on and trained on, there are fewer than 2
+            classes, two have one name, the target has no labels to test with, a label is missing in
+            another part, the target has a class that the source has not, inputs are not finite
+            numbers, or shapes, types or counts do not fit.
 
     Example:
 
@@ -72,13 +75,15 @@ def arrays(
         "source test": source_test,
         "target test": target_test,
     }
-    parts = {name: _read(name, part) for name, part in given.items() if part is not None}
+    given = {name: part for name, part in given.items() if part is not None}
+    parts = {name: _read(name, part) for name, part in given.items()}
     class_names = _class_names(parts, class_names)
     parts = {name: (x, _as_integers(name, y, class_names)) for name, (x, y) in parts.items()}
     if num_classes is None:
         num_classes = len(class_names) if class_names else _count_classes(parts)
     _check_classes(num_classes, class_names)
     _check_target(parts["target"][1], num_classes)
+    _check_apart(given)
     if source_test is None:
         labels = parts["source"][1]
         chosen = hold_out(len(labels), test_share, seed, labels)
@@ -120,8 +125,22 @@ def _read(name, examples) -> tuple[np.ndarray, np.ndarray]:
     return inputs, labels
 
 
+def _check_apart(given):
+    """Compares inputs as they are given: some are converted, which moves them."""
+    inputs = {
+        name: part[0] if isinstance(part, tuple | list) else part for name, part in given.items()
+    }
+    trained = {name: inputs[name] for name in ("source", "target")}
+    tested = {name: part for name, part in inputs.items() if f"{name} test" not in inputs}
+    check_arrays_apart(trained, tested)
+
+
 def _numbers(name, values):
     values = np.asarray(values)
+    if values.ndim and len(values) == 0:
+        raise ValueError(
+            f"The {name} holds no examples. Received: an empty array of shape {values.shape}"
+        )
     if values.dtype.kind not in "biuf" or values.ndim < 2:
         raise ValueError(
             f"Inputs of the {name} must be numbers of shape (n, ...). "

@@ -41,15 +41,18 @@ def read_tables(
             columns are numeric that `categorical` does not name and that hold nothing else.
         categorical: Names of categorical columns. Columns that neither names are left out, if both
             are given.
-        delimiter: What stands between cells.
+        delimiter: What stands between cells, one character.
 
     Returns:
         The tables by part, the columns in their common order, and the set of categorical ones.
 
     Raises:
         OSError: If a file is not there.
-        ValueError: If a file is no table, the columns differ, or a cell is not what it must be.
+        TypeError: If `numeric` or `categorical` is one string.
+        ValueError: If a file is no table, the columns differ, a cell is not what it must be, or
+            the delimiter cannot be one.
     """
+    _check_form(numeric, categorical, delimiter)
     columns = _common_columns(paths, label, delimiter)
     _check_choice(columns, numeric, categorical)
     texts = set(categorical or ())
@@ -68,6 +71,19 @@ def read_tables(
         if any(len(table.texts.get(name, ())) < len(table.labels) for name in texts):
             tables[part] = read(table.path, texts)
     return tables, columns, texts
+
+
+def _check_form(numeric, categorical, delimiter):
+    for name, value in (("numeric", numeric), ("categorical", categorical)):
+        if isinstance(value, str):
+            raise TypeError(
+                f"Argument `{name}` must be a list of names of columns. Received: {name}={value!r}"
+            )
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+        raise ValueError(
+            "Argument `delimiter` must be one character, not a quote or the end of a line. "
+            f"Received: delimiter={delimiter!r}"
+        )
 
 
 def _common_columns(paths, label, delimiter):
@@ -112,7 +128,8 @@ def some(names: Iterable[str], limit: int = 12) -> str:
 def _rows(path, delimiter):
     """The lines' numbers and cells, the header's first and checked; blank lines are left out."""
     if not path.is_file():
-        raise FileNotFoundError(f"Expected a CSV file. Received: {path}, which is not there")
+        state = "a folder" if path.is_dir() else "not there"
+        raise FileNotFoundError(f"Expected a CSV file. Received: {path}, which is {state}")
     # A byte order mark, as spreadsheets write it, is no part of the first name.
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True)

@@ -57,7 +57,7 @@ def csv_table(
             columns that are in neither are left out.
         source_test: Path of a table to test on. Defaults to `None`: a share of the source.
         target_test: The same for the target. Defaults to `None`: a share of its labelled rows.
-        delimiter: What stands between cells. Defaults to `","`.
+        delimiter: What stands between cells, one character. Defaults to `","`.
         test_share: Share of the rows that is drawn for a test, in (0, 1). Defaults to `0.2`.
         seed: Seed of the draws.
         source_name: What to call the source. Defaults to the file's name.
@@ -68,9 +68,11 @@ def csv_table(
 
     Raises:
         OSError: If a file is not there.
-        ValueError: If a file is no table or is both tested on and trained on, columns differ or
-            are not there, a numeric column holds something else, a label is missing or strange, or
-            there are none to test with.
+        TypeError: If `numeric` or `categorical` is one string.
+        ValueError: If there is no source or target, a file is no table or is both tested on and
+            trained on, columns differ or are not there, a numeric column holds something else, a
+            label is missing or strange, there are none to test with, or the delimiter cannot be
+            one.
     """
     paths = {
         "source": source,
@@ -80,6 +82,11 @@ def csv_table(
     }
     present = {part: pathlib.Path(path).expanduser() for part, path in paths.items() if path}
     domains = ("source", "target")
+    for name in domains:
+        if name not in present:
+            raise ValueError(
+                f"Argument `{name}` must be the path of a CSV file. Received: {paths[name]!r}"
+            )
     tests = [f"{name} test" if f"{name} test" in present else name for name in domains]
     check_apart({name: present[name] for name in domains}, {name: present[name] for name in tests})
     tables, columns, texts = read_tables(present, label, numeric, categorical, delimiter)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dann.data.pair import check_labels, gather, pair
+from dann.data.examples import check_labels
+from dann.data.pair import gather, pair
 
 
 @dataclasses.dataclass(frozen=True)

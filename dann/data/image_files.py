@@ -4,7 +4,6 @@ import functools
 import hashlib
 import json
 import os
-import pathlib
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,8 @@ from typing import Any
 import filelock
 import numpy as np
 from PIL import Image, ImageOps
+
+from dann.data.kept import made_folder
 
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
@@ -98,11 +99,9 @@ class ImageFiles:
             cannot be read, which are black.
 
         Raises:
-            OSError: If there is no room for the file.
+            OSError: If there is no room for the file, or `directory` is no folder.
         """
-        directory = pathlib.Path(directory).expanduser()
-        directory.mkdir(parents=True, exist_ok=True)
-        path = directory / f"{self._digest(root)}.npy"
+        path = made_folder(directory) / f"{self._digest(root)}.npy"
         unreadable = self._unreadable_in(path)
         if unreadable is None:
             # Two processes would write to one place; the second finds what the first has made.

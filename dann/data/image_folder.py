@@ -74,7 +74,8 @@ def image_folder(
         batch by batch.
 
     Raises:
-        OSError: If a folder or a list file is not there, or there is no room for the cache.
+        OSError: If a folder or a list file is not there, `cache_dir` is no folder, or there is no
+            room for the cache.
         ValueError: If there are no images, a class has none, there is only one, the domains'
             classes differ, images are in two classes or both domains or cannot be read, a list is
             faulty, or an argument out of range.
@@ -127,6 +128,7 @@ def _checked(image_size: Any, classes, on_error):
         not isinstance(size, Sequence)
         or len(size) != 2
         or not all(isinstance(side, numbers.Integral) and side > 0 for side in size)
+        or any(isinstance(side, bool) for side in size)
     ):
         raise ValueError(
             "Argument `image_size` must be an integer above 0, or a height and a width. "

@@ -2,11 +2,12 @@
 
 import collections
 import dataclasses
-import functools
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from dann.data.apart import file_of
 from dann.data.image_files import EXTENSIONS
 
 
@@ -34,8 +35,9 @@ class LabelledPaths:
 def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:
     """Finds the images `root/domain/class/...`, or `root/domain/images/class/...`.
 
-    What begins with a dot is left out. Links are followed, and a file counts once in its class. How
-    many files are no images, or lie beside the classes, is printed.
+    What begins with a dot is left out. Links are followed, and a file counts once in its class,
+    whichever links, symbolic or hard, lead to it. How many files are no images, or lie beside the
+    classes, is printed.
 
     Raises:
         FileNotFoundError: If the domain is not there.
@@ -129,19 +131,8 @@ def some(names: Iterable[str], limit: int = 10) -> str:
 
 def shared_files(paths: Iterable[str], others: Iterable[str]) -> list[str]:
     """Returns those of the paths, sorted, that lead to a file that one of the others leads to."""
-    paths, files = list(paths), set(_real(others))
-    return sorted(path for path, file in zip(paths, _real(paths), strict=True) if file in files)
-
-
-def _real(paths):
-    """The files that paths lead to, through links to files and to folders."""
-    real_folder = functools.cache(os.path.realpath)  # a folder holds many files
-    return [
-        os.path.realpath(path)
-        if os.path.islink(path)
-        else os.path.join(real_folder(os.path.dirname(path)), os.path.basename(path))
-        for path in paths
-    ]
+    files = set(map(file_of, others))
+    return sorted(path for path in paths if file_of(path) in files)
 
 
 def _folders(folder):
@@ -166,7 +157,7 @@ def _images(folder):
             else:
                 others.append(name)
     found.sort(reverse=True)  # so that of several paths to a file the first is kept
-    by_file = dict(zip(_real(found), found, strict=True))
+    by_file = {file_of(path): path for path in found}
     return dict(sorted(by_file.items(), key=lambda item: item[1])), others
 
 
@@ -210,7 +201,7 @@ def _read_list(root, domain, path) -> dict[str, int]:
     folders = [root, found.parent, root / domain]
     numbered = enumerate(_lines(found), start=1)
     rows = [(number, *_parsed(found, number, line)) for number, line in numbered if line.strip()]
-    images = [_first_file(folders, name) for _, name, _ in rows]
+    images: list[Any] = [_first_file(folders, name) for _, name, _ in rows]
     missing = [name for image, (_, name, _) in zip(images, rows, strict=True) if image is None]
     if missing:
         raise ValueError(
@@ -220,8 +211,8 @@ def _read_list(root, domain, path) -> dict[str, int]:
     if not rows:
         raise ValueError(f"{found} must have lines `path label`. Received: an empty file")
     labels, known = {}, {}
-    for (number, name, label), image, file in zip(rows, images, _real(images), strict=True):
-        first = known.setdefault(file, image)
+    for (number, name, label), image in zip(rows, images, strict=True):
+        first = known.setdefault(file_of(image), image)
         if labels.setdefault(first, label) != label:
             raise ValueError(
                 f"{found}, line {number}: an image must have one label. "

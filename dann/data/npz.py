@@ -44,8 +44,8 @@ def npz(
 
     Raises:
         OSError: If a file is not there.
-        ValueError: If it is not a `.npz` file or lacks a key, the arrays do not fit, or a test set
-            would be drawn from a file that both domains are.
+        ValueError: If it is not a `.npz` file or lacks a key, the arrays are empty or do not fit,
+            or a test set would be drawn from a file that both domains are.
     """
     files = {"source": pathlib.Path(source), "target": pathlib.Path(target)}
     files = {domain: path.expanduser() for domain, path in files.items()}
@@ -70,7 +70,8 @@ def npz(
 def _read(path, labelled):
     """What to train on, and the test set if there is one."""
     if not path.is_file():
-        raise FileNotFoundError(f"Expected an .npz file. Received: {path}, which is not there")
+        state = "a folder" if path.is_dir() else "not there"
+        raise FileNotFoundError(f"Expected an .npz file. Received: {path}, which is {state}")
     parts, found = _opened(path)
     needed = ["x", "y"] if labelled else ["x"]
     if "x_test" in parts or "y_test" in parts:

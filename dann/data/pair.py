@@ -1,10 +1,20 @@
 """Pairs of batches, one from each domain."""
 
 import itertools
+import numbers
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from dann.data.examples import (
+    check_alike,
+    check_count,
+    count_of,
+    spec_of,
+    with_labels,
+    without_labels,
+)
 
 _BUFFER = 10_000
 _ROUNDS = 100  # of all groups that are drawn at once
@@ -30,6 +40,9 @@ def pair(
 
     An epoch is one pass over the source. The target is recycled where it is smaller, and goes on
     with other examples in the next epoch where it is larger. The last partial batch is dropped.
+
+    Of a `tf.data.Dataset` of unknown size the first examples, at most a batch of them, are read
+    here, to tell one that is empty or too small.
 
     Args:
         source: Arrays `(inputs, labels)`, or a `tf.data.Dataset` of single examples
@@ -59,8 +72,10 @@ def pair(
         int32 `(batch_size,)`.
 
     Raises:
-        ValueError: If a domain is empty, smaller than a batch (the source), or has other shapes or
-            types than the other; if labels are missing, not one per input, or out of range.
+        TypeError: If `batch_size` is no integer.
+        ValueError: If a domain is empty, smaller than a batch (the source), already batched, or has
+            other shapes or types than the other; if labels are missing, not one per input, or out
+            of range.
 
     Example:
 
@@ -72,29 +87,25 @@ def pair(
     >>> inputs["source"].shape, inputs["target"].shape, labels.shape, len(pairs)
     (TensorShape([4, 4]), TensorShape([4, 4]), TensorShape([4]), 2)
     """
-    if batch_size < 1:
-        raise ValueError(f"Argument `batch_size` must be at least 1. Received: {batch_size}")
-    source = _labelled(source, "source", num_classes)
-    target = _without_labels(target)
-    _check_alike(_spec(source)[0], _spec(target), "target")
-    size = _count(source)
-    if size is not None and 0 < size < batch_size:
-        raise ValueError(
-            f"The source must fill a batch of {batch_size}; use a smaller `batch_size`. "
-            f"Received: {size} examples"
-        )
+    _check_batch_size(batch_size)
+    source = with_labels(source, "source", num_classes)
+    target = without_labels(target)
+    check_alike(spec_of(source)[0], spec_of(target), "target")
+    check_count(source, "source", batch_size)
+    check_count(target, "target")
     seeds = [None] * 3 if seed is None else [seed, seed + 1, seed + 2]
     groups = _groups(source, source_domain, balanced)
     if source_domain is not None:
         source = (*source, np.asarray(source_domain, "int32"))
     parts = [
-        _batches(source, "source", batch_size, shuffle, repeat, seeds[0], groups),
-        _batches(target, "target", batch_size, shuffle, True, seeds[1]),
+        _batches(source, batch_size, shuffle, repeat, seeds[0], groups),
+        _batches(target, batch_size, shuffle, True, seeds[1]),
     ]
     if target_labelled is not None:
-        extra = _labelled(target_labelled, "labelled target", num_classes)
-        _check_alike(_spec(source)[0], _spec(extra)[0], "labelled target")
-        parts.append(_batches(extra, "labelled target", batch_size, shuffle, True, seeds[2]))
+        extra = with_labels(target_labelled, "labelled target", num_classes)
+        check_alike(spec_of(source)[0], spec_of(extra)[0], "labelled target")
+        check_count(extra, "labelled target")
+        parts.append(_batches(extra, batch_size, shuffle, True, seeds[2]))
     return tf.data.Dataset.zip(*parts).map(_as_pair).prefetch(tf.data.AUTOTUNE)
 
 
@@ -109,87 +120,13 @@ def _as_pair(source, target, *labelled):
     return {**inputs, "target_labelled": extra}, labels
 
 
-def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
-    """Raises a `ValueError` unless all labels are integers in `0 <= label < num_classes`."""
-    if not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(
-            f"Labels of the {domain} must be integers. Received: labels of type {labels.dtype}"
+def _check_batch_size(batch_size):
+    if not isinstance(batch_size, numbers.Integral) or isinstance(batch_size, bool):
+        raise TypeError(
+            f"Argument `batch_size` must be an integer. Received: batch_size={batch_size!r}"
         )
-    wrong = labels[(labels < 0) | (labels >= num_classes)]
-    if wrong.size:
-        raise ValueError(
-            f"Labels of the {domain} must be at least 0 and below num_classes={num_classes}. "
-            f"Received: {np.unique(wrong).tolist()}"
-        )
-
-
-def _labelled(examples, domain, num_classes) -> Any:
-    if isinstance(examples, tf.data.Dataset):
-        if not isinstance(examples.element_spec, tuple) or len(examples.element_spec) != 2:
-            raise ValueError(
-                f"The {domain} must give `(input, label)`. Received: a dataset of "
-                f"{examples.element_spec}"
-            )
-        return examples
-    if not isinstance(examples, tuple | list) or len(examples) != 2:
-        raise ValueError(
-            f"The {domain} must be `(inputs, labels)`: labels are what it is for. "
-            f"Received: {type(examples).__name__}"
-        )
-    inputs, labels = _array(examples[0], domain), np.asarray(examples[1])
-    if labels.ndim == 0 or len(inputs) != len(labels):
-        raise ValueError(
-            f"The {domain} must have one label for each input. "
-            f"Received: {len(inputs)} inputs and {labels.size} labels"
-        )
-    if num_classes is not None:
-        check_labels(labels, num_classes, domain)
-    return inputs, labels
-
-
-def _without_labels(target) -> Any:
-    if isinstance(target, tf.data.Dataset):
-        if isinstance(target.element_spec, tuple):
-            return target.map(lambda inputs, *labels: inputs)
-        return target
-    return _array(target[0] if isinstance(target, tuple | list) else target, "target")
-
-
-def _array(values, domain):
-    if isinstance(getattr(values, "dtype", None), np.dtype) and hasattr(values, "shape"):
-        array = values  # perhaps not in memory, so not converted
-    else:
-        array = np.asarray(values)
-    if len(array.shape) == 0:
-        raise ValueError(f"The {domain} must be given as arrays. Received: {type(values).__name__}")
-    return array
-
-
-def _spec(examples) -> Any:
-    """Shape and type of one example."""
-    if isinstance(examples, tf.data.Dataset):
-        return examples.element_spec
-    if isinstance(examples, tuple):
-        return tuple(_spec(part) for part in examples)
-    return tf.TensorSpec(examples.shape[1:], examples.dtype)
-
-
-def _check_alike(source, other, domain):
-    for name, spec in (("source", source), (domain, other)):
-        if not hasattr(spec, "shape"):
-            raise ValueError(f"An input of the {name} must be one tensor. Received: {spec}")
-    if not source.shape.is_compatible_with(other.shape) or source.dtype != other.dtype:
-        raise ValueError(
-            "Inputs of both domains must have one shape and type. Received: source "
-            f"{source.shape} of {source.dtype.name}, {domain} {other.shape} of {other.dtype.name}"
-        )
-
-
-def _count(examples) -> Any:
-    if isinstance(examples, tf.data.Dataset):
-        size = int(examples.cardinality())
-        return None if size < 0 else size
-    return len(examples[0] if isinstance(examples, tuple) else examples)
+    if batch_size < 1:
+        raise ValueError(f"Argument `batch_size` must be at least 1. Received: {batch_size}")
 
 
 def _groups(source, source_domain, balanced):
@@ -214,10 +151,8 @@ def _groups(source, source_domain, balanced):
     return np.unique(np.stack([domains, source[1]]), axis=1, return_inverse=True)[1].reshape(-1)
 
 
-def _batches(examples, domain, batch_size, shuffle, repeat, seed, groups=None):
-    count = _count(examples)
-    if count == 0:
-        raise ValueError(f"The {domain} holds no examples. Received: an empty domain")
+def _batches(examples, batch_size, shuffle, repeat, seed, groups=None):
+    count = count_of(examples)
     in_memory = not isinstance(examples, tf.data.Dataset)
     # Indices are shuffled, not inputs: cheap, and over the whole domain.
     single = tf.data.Dataset.range(count) if in_memory else examples

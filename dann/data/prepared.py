@@ -6,6 +6,7 @@ import pathlib
 import filelock
 import tensorflow_datasets as tfds
 
+from dann.data.kept import made_folder
 from dann.data.mnist import find_mnist
 
 
@@ -24,10 +25,16 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
         data_dir: Where files lie that need not be downloaded; `~` is the home directory.
 
     Raises:
+        OSError: If `data_dir` is not there, or `cache_dir` is no folder.
         ValueError: If there is no data set of this name or no such configuration, or it was made
             of other files than those in `data_dir`.
     """
     raw = None if data_dir is None else pathlib.Path(data_dir).expanduser()
+    if raw is not None and not raw.is_dir():
+        raise FileNotFoundError(
+            "Argument `data_dir` must be a folder that is there; without one, raw files are "
+            f"downloaded. Received: {data_dir}"
+        )
     stem, _, config = name.partition("/")
     known = tfds.list_builders(with_community_datasets=False)
     if stem not in known:
@@ -40,8 +47,7 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
     configs = sorted(builder_class.builder_configs)
     if config and config not in configs:
         raise ValueError(f"{stem} has the configurations {configs}. Received: {name}")
-    folder = pathlib.Path(cache_dir).expanduser()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = made_folder(cache_dir)
     # Two processes that prepare one data set would remove each other's files; one that waited must
     # read what the other wrote.
     with filelock.FileLock(folder / f"{builder_class.name}.lock"):

@@ -57,6 +57,7 @@ def tfds_pair(
         target_name: What to call the target.
 
     Raises:
+        OSError: If `data_dir` is not there, or `cache_dir` is no folder.
         ValueError: If a data set, configuration or split is not there, splits overlap, the data
             sets are not of labelled images or their classes differ, a size is missing, a label to
             train the source on or to test with is not known, or a data set was prepared from other
@@ -164,7 +165,10 @@ def _common_form(shapes: dict[str, Any], image_size: Any, channels):
             )
     size = [image_size] * 2 if isinstance(image_size, numbers.Number) else list(image_size)
     channels = channels or max(shape[-1] for shape in shapes.values())
-    whole = all(isinstance(side, numbers.Integral) and side > 0 for side in size)
+    whole = all(
+        isinstance(side, numbers.Integral) and not isinstance(side, bool) and side > 0
+        for side in size
+    )
     if channels not in (1, 3) or len(size) != 2 or not whole:
         raise ValueError(
             "Expected `image_size`, a side or a height and a width, in whole pixels above 0, and "

@@ -111,8 +111,13 @@ def features_of(backbone: keras.Model, domains: DomainPair) -> np.ndarray:
     Returns:
         Array `(n + m, num_features)`.
     """
-    parts = [domains.source_test[0][:_POINTS], domains.target_test[0][:_POINTS]]
+    parts = [inputs[_shown(inputs)] for inputs, _ in (domains.source_test, domains.target_test)]
     return backbone.predict(np.concatenate(parts), batch_size=256, verbose=0)  # pyright: ignore
+
+
+def _shown(inputs):
+    """Indices of those that are shown, from all over: test sets may be sorted by class."""
+    return np.linspace(0, len(inputs) - 1, min(len(inputs), _POINTS)).astype(int)
 
 
 def save_features(
@@ -132,7 +137,7 @@ def save_features(
     Reference:
         - [van der Maaten and Hinton, 2008](https://jmlr.org/papers/v9/vandermaaten08a.html)
     """
-    size = len(domains.source_test[0][:_POINTS])
+    size = len(_shown(domains.source_test[0]))
     figure = Figure(figsize=(5 * len(views), 4.8), layout="constrained")
     panels = figure.subplots(1, len(views), squeeze=False)[0]
     for axes, (title, features) in zip(panels, views, strict=True):

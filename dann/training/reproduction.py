@@ -5,7 +5,8 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from dann.training.results import read_results, result_of_run, write_results
@@ -22,12 +23,12 @@ class Reproduction:
 
     Args:
         settings: Object with `experiments`, `methods`, `seeds`, `overrides`, `jobs`, `runs_dir`,
-            `results`, `bars`, `published`, `notes` and `paths.data_dir`, as `conf/reproduce.yaml`
-            has them.
+            `results`, `bars`, `published` and `paths.data_dir`, as `conf/reproduce.yaml` has them.
             A method may bring arguments of its own, `"mdd schedule=mdd"`.
         script: The training script.
         digest_of_command: From a run's arguments to the digest of its settings.
         digest_of_run: From a run's directory to the same, or `None` if the run is not finished.
+        notes: What the page says of an experiment, by its name.
 
     Raises:
         PermissionError: If the results cannot be written.
@@ -41,6 +42,7 @@ class Reproduction:
         script: pathlib.Path,
         digest_of_command: Callable[[Sequence[str]], str],
         digest_of_run: Callable[[pathlib.Path], str | None],
+        notes: Mapping[str, str] = MappingProxyType({}),
     ):
         if settings.jobs < 1:
             raise ValueError(f"Argument `jobs` must be at least 1. Received: {settings.jobs}")
@@ -50,6 +52,7 @@ class Reproduction:
         self.settings = settings
         self.script = script
         self.digest_of_run = digest_of_run
+        self.notes = notes
         self.csv = pathlib.Path(settings.results)
         self.digests = {
             (experiment, method): digest_of_command(self._arguments(experiment, method))
@@ -162,7 +165,7 @@ class Reproduction:
                 self.results,
                 self.settings.bars,
                 self.settings.published,
-                self.settings.notes,
+                self.notes,
                 self.csv.name,
                 self.settings.overrides,
             )

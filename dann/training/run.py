@@ -178,10 +178,20 @@ class Run:
 
         inputs, labels = self.domains.source_test
         chosen = some(labels)
+        self._check_tests_differ(chosen)
         target = self.domains.target_train
         return SelectionScores(
             list(selection.scores), (inputs[chosen], labels[chosen]), target[some(target)]
         )
+
+    def _check_tests_differ(self, chosen):
+        """No score sees labels of the target."""
+        (source, _), (target, _) = self.domains.source_test, self.domains.target_test
+        if len(source) == len(target) and np.array_equal(source[chosen], target[chosen]):
+            raise ValueError(
+                "Scores read the labels of the source's test set, so the target must have another; "
+                "use selection=none. Received: the same test set for both domains"
+            )
 
     def _watchers(self, optimizer, clock):
         """What looks at the model after every epoch; the scores reach the callbacks after it."""

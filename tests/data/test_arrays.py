@@ -9,6 +9,7 @@ from dann.data.splits import hold_out
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 5, 2)).astype("float32")
 Y = np.arange(60) % 3
+COPY = X.copy()  # as another domain
 NAMED = np.array(["cat", "ant", "bee"])[Y]
 
 
@@ -96,7 +97,7 @@ def test_every_example_is_in_one_part_with_its_label():
 
 
 def test_the_source_is_split_by_its_classes():
-    np.testing.assert_array_equal(np.bincount(arrays((X, Y), (X, Y)).source_test[1]), [4, 4, 4])
+    np.testing.assert_array_equal(np.bincount(arrays((X, Y), (COPY, Y)).source_test[1]), [4, 4, 4])
 
 
 @pytest.mark.parametrize("labels", [Y, NAMED], ids=["integers", "names"])
@@ -112,21 +113,21 @@ def test_the_targets_labels_change_no_inputs(labels):
 
 def test_the_targets_labels_do_not_say_what_the_classes_are():
     one_class = np.full(60, "bee")
-    domains = arrays((X, NAMED), (X, one_class))
+    domains = arrays((X, NAMED), (COPY, one_class))
     assert domains.class_names == ("ant", "bee", "cat")
     np.testing.assert_array_equal(domains.target_test[1], np.ones(12))
-    assert arrays((X, Y), (X, np.zeros(60, int))).num_classes == 3
+    assert arrays((X, Y), (COPY, np.zeros(60, int))).num_classes == 3
 
 
 def test_another_seed_draws_other_test_sets():
-    first, again, other = (arrays((X, Y), (X, Y), seed=seed) for seed in (0, 0, 1))
+    first, again, other = (arrays((X, Y), (COPY, Y), seed=seed) for seed in (0, 0, 1))
     for part, inputs in inputs_of(first).items():
         np.testing.assert_array_equal(inputs, inputs_of(again)[part])
         assert not np.array_equal(inputs, inputs_of(other)[part])
 
 
 def test_test_sets_that_are_given_are_kept_and_nothing_is_drawn():
-    domains = arrays((X, Y), X + 1, source_test=(X[:7], Y[:7]), target_test=(X[7:9], Y[7:9]))
+    domains = arrays((X, Y), X + 1, source_test=(COPY[:7], Y[:7]), target_test=(COPY[7:9], Y[7:9]))
     np.testing.assert_array_equal(domains.source_train[0], X)
     np.testing.assert_array_equal(domains.source_test[1], Y[:7])
     np.testing.assert_array_equal(domains.target_train, X + 1)
@@ -148,11 +149,11 @@ def test_only_labelled_examples_of_the_target_are_tested_on(labels, unknown):
 
 def test_names_can_be_given_in_an_order_of_ones_own():
     names = ["cat", "bee", "dog", "ant"]
-    domains = arrays((X, NAMED), (X, NAMED), class_names=names, source_test=(X, NAMED))
+    domains = arrays((X, NAMED), (COPY, NAMED), class_names=names, source_test=(COPY + 1, NAMED))
     assert (domains.num_classes, domains.class_names) == (4, tuple(names))
     np.testing.assert_array_equal(np.array(names)[domains.source_test[1]], NAMED)
-    assert arrays((X, Y), (X, Y), class_names=["a", "b", "c"]).class_names == ("a", "b", "c")
-    assert arrays((X, Y), (X, Y), num_classes=5).num_classes == 5
+    assert arrays((X, Y), (COPY, Y), class_names=["a", "b", "c"]).class_names == ("a", "b", "c")
+    assert arrays((X, Y), (COPY, Y), num_classes=5).num_classes == 5
 
 
 @pytest.mark.parametrize(
@@ -179,6 +180,41 @@ def test_a_keras_model_trains_on_any_type(dtype):
     assert np.isfinite(history.history["label/loss"]).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("target", "tests", "message"),
+    [
+        (lambda x: x, {}, "The source and the target must be different arrays: nothing may"),
+        (lambda x: x[::-1, :, :1], {}, r"Received: inputs \(60, 5, 2\) and \(60, 5, 1\) that sh"),
+        (lambda x: x + 1, {"target": "target"}, "The target test and the target must be"),
+        (lambda x: x + 1, {"target": "source"}, "The target test and the source must be"),
+        (lambda x: x + 1, {"source": "source"}, "The source test and the source must be"),
+        (lambda x: x + 1, {"source": "target"}, "The source test and the target must be"),
+        (lambda x: x, {"source": "other"}, "The target and the source must be different"),
+    ],
+)
+def test_what_is_trained_on_is_not_tested_on(dtype, target, tests, message):
+    inputs = {"source": X.astype(dtype), "other": X.astype(dtype)}
+    inputs["target"] = target(inputs["source"])
+    given = {f"{name}_test": (inputs[whose][-3:], Y[-3:]) for name, whose in tests.items()}
+    with pytest.raises(ValueError, match=message):
+        arrays((inputs["source"], Y), (inputs["target"], Y), **given)
+
+
+def test_a_list_is_one_array_too():
+    rows = X.tolist()
+    with pytest.raises(ValueError, match="The source and the target must be different arrays"):
+        arrays((rows, Y), (rows, Y))
+
+
+def test_parts_of_one_array_that_have_nothing_in_common_are_apart():
+    whole = np.concatenate([X, X + 1])
+    domains = arrays((whole[::2], Y), (whole[1::2], Y))
+    assert row_set(domains.source_train[0]) | row_set(domains.source_test[0]) == row_set(whole[::2])
+    drawn = arrays((X, Y), (X, Y), source_test=(COPY, Y), target_test=(COPY, Y))
+    np.testing.assert_array_equal(drawn.target_train, X)
+
+
 def broken(value):
     inputs = X.astype("float64")
     inputs[3, 2, 1] = inputs[5, 0, 0] = value
@@ -194,13 +230,15 @@ def broken(value):
         ((X.astype(str), Y), X, {}, r"source must be numbers .*Received: <U\d+ of shape \(60, 5"),
         ((X[:, 0, 0], Y), X, {}, r"of shape \(n, ...\). Received: float32 of shape \(60,\)"),
         (X, X, {}, r"The source must be `\(inputs, labels\)`. Received: ndarray"),
+        ((X[:0], Y[:0]), X, {}, r"The source holds no examples. .* array of shape \(0, 5, 2\)"),
+        ((X, Y), ([], []), {}, r"The target holds no examples. .* array of shape \(0,\)"),
         ((X, Y), (X, Y, Y), {}, r"The target must be `.*` or inputs. Received: tuple"),
         ((X, Y[:4]), X, {}, "The source must have one label .*Received: 60 inputs and 4 labels"),
         ((X, np.eye(3)[Y]), X, {}, r"integers or strings of shape \(n,\). .*float64 of shape"),
         ((X, Y + 0.5), X, {}, r"Labels of the source must be .*float64 of shape \(60,\)"),
         ((X, np.array([None] * 60)), X, {}, "Labels of the source must be integers or strings"),
-        ((X, Y), X, {}, "needs a few labelled examples, or a test set .*Received: no labels"),
-        ((X, Y), (X, np.full(60, -1)), {}, "Received: no labels of the target"),
+        ((X, Y), COPY, {}, "needs a few labelled examples, or a test set .*Received: no labels"),
+        ((X, Y), (COPY, np.full(60, -1)), {}, "Received: no labels of the target"),
         ((X, Y - 1), (X, Y), {}, "Every example of the source must .*Received: 20 without one"),
         ((X, NAMED), (X, Y), {}, r"in none. Received: strings in \['source'\], integers in \['ta"),
         (
@@ -212,7 +250,7 @@ def broken(value):
         ((X, Y), (X, Y * 2), {}, r"those of the source, below num_classes=3.*Received: \[4\]"),
         ((X, Y), (X, Y - 3), {}, r"or -1 where unknown. Received: \[-3, -2\]"),
         ((X, Y), (X, Y), {"num_classes": 2}, r"below num_classes=2.*Received: \[2\]"),
-        ((X, Y), (X[:, :4], Y), {}, r"one shape and type.*Received: target train with \(4, 2\)"),
+        ((X, Y), (COPY[:, :4], Y), {}, r"one shape and type.*Received: target train with \(4, 2\)"),
         ((X, Y), (X, Y), {"source_test": X}, r"The source test must be `\(inputs, labels\)`. "),
         (
             (X, Y),
@@ -220,7 +258,7 @@ def broken(value):
             {"target_test": (X, np.where(Y == 1, -1, Y))},
             "Every example of the target test must have .*Received: 20 without one",
         ),
-        ((X, Y), (X, Y), {"test_share": 1.5}, r"in \(0, 1\). Received: 1.5"),
+        ((X, Y), (COPY, Y), {"test_share": 1.5}, r"in \(0, 1\). Received: 1.5"),
         ((X, Y * 0), (X, Y * 0), {}, "at least 2 classes to tell apart. Received: num_classes=1"),
         ((X, NAMED[:1].repeat(60)), X, {}, "at least 2 classes.*Received: num_classes=1"),
         (

@@ -1,4 +1,5 @@
 import csv
+import os
 
 import numpy as np
 import pytest
@@ -229,6 +230,8 @@ def test_na_is_a_category_and_a_label_like_any_other(tmp_path):
     [
         ({"target": "a.csv"}, "The source and the target must be different files: .*tested"),
         ({"target": "link.csv"}, "Received: .*a.csv and .*link.csv"),
+        ({"target": "hard.csv"}, "Received: .*a.csv and .*hard.csv"),
+        ({"target_test": "hard.csv"}, "The target test and the source must be different files"),
         ({"target": "a.csv", "source_test": "c.csv"}, "The target and the source must be"),
         ({"target": "a.csv", "target_test": "c.csv"}, "The source and the target must be"),
         ({"target_test": "b.csv"}, "The target test and the target must be different files"),
@@ -241,6 +244,7 @@ def test_na_is_a_category_and_a_label_like_any_other(tmp_path):
 def test_a_file_that_is_trained_on_is_not_tested_on(files, tmp_path, paths, message):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link.csv").symlink_to(files[0])
+    os.link(files[0], tmp_path / "hard.csv")
     write(tmp_path / "c.csv", SOURCE)
     paths = {"source": "a.csv", "target": "b.csv", **paths}
     with pytest.raises(ValueError, match=message):
@@ -290,6 +294,9 @@ A = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
             {"numeric": ["height"]},
             r"must name different columns of \['age', 'city'\]. Received: numeric=\['height'\]",
         ),
+        (A, A, {"delimiter": ";;"}, "must be one character, .*Received: delimiter=';;'"),
+        (A, A, {"delimiter": ""}, "must be one character, .*Received: delimiter=''"),
+        (A, A, {"delimiter": '"'}, "not a quote or .*Received: delimiter='\"'"),
         (A, A, {"numeric": ["age"], "categorical": ["age"]}, "must name different columns"),
         (A, A, {"categorical": ["label"]}, "must name different columns"),
         (A, A, {"numeric": [], "categorical": []}, "must name a column. Received: none in both"),
@@ -314,6 +321,25 @@ def test_a_test_table_is_checked_as_the_others(files, tmp_path):
         csv_table(*files, "label", target_test=test)
 
 
-def test_a_file_that_is_not_there_is_named(files):
-    with pytest.raises(FileNotFoundError, match="Expected a CSV file. Received: .*no.csv"):
-        csv_table(files[0], files[0].with_name("no.csv"), "label")
+@pytest.mark.parametrize("kind", ["numeric", "categorical"])
+def test_one_name_is_no_list_of_columns(tmp_path, kind):
+    a, b = (
+        write(tmp_path / name, [[1, 2, "x"], [2, 1, "y"]], ["a", "b", "y"])
+        for name in ("a.csv", "b.csv")
+    )
+    with pytest.raises(TypeError, match=f"list of names of columns. Received: {kind}='ab'"):
+        csv_table(a, b, "y", **{kind: "ab"})
+
+
+@pytest.mark.parametrize("domain", ["source", "target"])
+def test_a_domain_without_a_path_is_told(files, domain):
+    paths = dict(zip(("source", "target"), files, strict=True))
+    with pytest.raises(ValueError, match=f"`{domain}` must be the path of a CSV.*Received: None"):
+        csv_table(**{**paths, domain: None}, label="label")
+
+
+@pytest.mark.parametrize(("name", "state"), [("no.csv", "not there"), (".", "a folder")])
+def test_a_file_that_is_not_there_is_named(files, name, state):
+    message = f"Expected a CSV file. Received: .*, which is {state}$"
+    with pytest.raises(FileNotFoundError, match=message):
+        csv_table(files[0], files[0].parent / name, "label")

@@ -1,3 +1,4 @@
+import os
 import shutil
 
 import numpy as np
@@ -270,6 +271,12 @@ def test_a_link_to_the_source_is_no_other_domain(load, root):
         load(target="linked")
 
 
+def test_a_source_of_hard_links_is_no_other_domain(load, root):
+    shutil.copytree(root / "photo", root / "copied", copy_function=os.link)
+    with pytest.raises(ValueError, match="must be different images. Received: 40 that are in both"):
+        load(target="copied")
+
+
 def test_a_linked_image_is_in_one_part(load, root):
     for number in range(9):
         link = root / f"sketch/pen/copy_{number}.png"
@@ -283,11 +290,13 @@ def test_a_linked_image_is_in_one_part(load, root):
 
 def test_a_test_list_of_links_to_the_train_list_is_refused(load, root):
     (root / "latest").symlink_to("sketch")
+    shutil.copytree(root / "sketch", root / "copied", copy_function=os.link)
     write_list(root, "train.txt", "sketch", range(20))
-    links = (root / "train.txt").read_text().replace("sketch/", "latest/")
-    (root / "test.txt").write_text(links)
-    with pytest.raises(ValueError, match="list and in its test list. Received: 20 in both"):
-        load(target_list="train.txt", target_test_list="test.txt")
+    for folder in ("latest", "copied"):
+        links = (root / "train.txt").read_text().replace("sketch/", f"{folder}/")
+        (root / "test.txt").write_text(links)
+        with pytest.raises(ValueError, match="list and in its test list. Received: 20 in both"):
+            load(target_list="train.txt", target_test_list="test.txt")
 
 
 @pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
@@ -323,6 +332,8 @@ def test_a_target_of_a_single_class_lacks_the_others(load, root):
         ({"image_size": [4, -1]}, r"Received: image_size=\[4, -1\]"),
         ({"image_size": [4]}, r"Received: image_size=\[4\]"),
         ({"image_size": "large"}, "Received: image_size='large'"),
+        ({"image_size": True}, "Received: image_size=True"),
+        ({"image_size": [4, True]}, r"Received: image_size=\[4, True\]"),
         ({"classes": "all"}, "`classes` must be one of .* Received: 'all'"),
         ({"on_error": "ignore"}, "`on_error` must be one of .* Received: 'ignore'"),
         ({"test_share": 1.0}, r"in \(0, 1\). Received: 1.0"),
@@ -333,6 +344,11 @@ def test_a_target_of_a_single_class_lacks_the_others(load, root):
 def test_a_wrong_argument_is_told(load, arguments, message):
     with pytest.raises(ValueError, match=message):
         load(**arguments)
+
+
+def test_a_cache_dir_that_is_a_file_is_told(load, root):
+    with pytest.raises(NotADirectoryError, match="another `cache_dir`, .*00.png is a file"):
+        load(cache_dir=root / "photo/cup/00.png")
 
 
 def test_a_root_that_is_not_there_is_told(tmp_path):

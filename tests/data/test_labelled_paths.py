@@ -80,6 +80,20 @@ def test_a_class_of_links_to_another_place_keeps_its_name(root):
     assert read_lists(root, "photo", "list.txt").classes == ["bike", "hat"]
 
 
+def test_hard_links_to_a_file_are_that_file(root):
+    os.link(root / "photo/bike/1.png", root / "photo/bike/copy.png")
+    found = read_folder(root, "photo")
+    assert relative(root / "photo/bike", found.paths[:2]) == ["0.png", "1.png"]
+    assert found.names == ["bike"] * 2 + ["cup"] * 3
+    (root / "train.txt").write_text("photo/cup/0.png 1\nphoto/bike/1.png 0")
+    (root / "test.txt").write_text("photo/bike/copy.png 0\nphoto/cup/1.png 1")
+    with pytest.raises(ValueError, match="test list. Received: 1 in both: .*bike/copy.png$"):
+        read_lists(root, "photo", "train.txt", "test.txt")
+    os.link(root / "photo/bike/1.png", root / "photo/cup/a.png")
+    with pytest.raises(ValueError, match="in one class.* 1 in several: bike/1.png and cup/a.png"):
+        read_folder(root, "photo")
+
+
 @pytest.mark.parametrize("link", ["a file", "a folder", "a class", "the domain"])
 def test_a_file_that_is_linked_from_two_classes_is_told(root, link):
     places = {

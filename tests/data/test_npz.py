@@ -1,3 +1,4 @@
+import os
 import pickle
 
 import numpy as np
@@ -76,7 +77,8 @@ def test_a_target_without_labels_and_test_set_is_refused(folder):
 
 def test_one_file_as_both_domains_is_refused_if_a_test_set_is_drawn_from_it(folder):
     (folder / "link.npz").symlink_to(folder / "walk.npz")
-    for name in ("walk.npz", "link.npz"):
+    os.link(folder / "walk.npz", folder / "hard.npz")
+    for name in ("walk.npz", "link.npz", "hard.npz"):
         with pytest.raises(ValueError, match="source and the target must be different files"):
             npz(folder / "walk.npz", folder / name)
     np.savez(folder / "walk.npz", x=X, y=Y, x_test=X[:6] + 5, y_test=Y[:6])
@@ -84,10 +86,20 @@ def test_one_file_as_both_domains_is_refused_if_a_test_set_is_drawn_from_it(fold
     np.testing.assert_array_equal(found.target_test[0], (X[:6] + 5).astype("float32"))
 
 
-@pytest.mark.parametrize("name", ["no.npz", "."])
-def test_a_file_that_is_not_there_is_named(folder, name):
-    with pytest.raises(FileNotFoundError, match=r"Expected an .npz file. Received: .*not there"):
+@pytest.mark.parametrize(("name", "state"), [("no.npz", "not there"), (".", "a folder")])
+def test_a_file_that_is_not_there_is_named(folder, name, state):
+    message = f"Expected an .npz file. Received: .*, which is {state}$"
+    with pytest.raises(FileNotFoundError, match=message):
         npz(folder / "walk.npz", folder / name)
+
+
+@pytest.mark.parametrize("domain", ["source", "target"])
+def test_an_empty_domain_is_told(folder, domain):
+    path = folder / {"source": "walk.npz", "target": "run.npz"}[domain]
+    np.savez(path, x=X[:0], y=Y[:0])
+    message = rf"The {domain} holds no examples. Received: an empty array of shape \(0, 8, 2\)"
+    with pytest.raises(ValueError, match=message):
+        npz(folder / "walk.npz", folder / "run.npz")
 
 
 def flipped(content):

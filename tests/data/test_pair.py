@@ -121,6 +121,91 @@ def test_bad_input_is_refused(source, target, arguments, message):
         pair(source, target, **{"batch_size": 2, **arguments})
 
 
+@pytest.mark.parametrize("batch_size", [4.0, "4", True, None])
+def test_a_batch_size_that_is_no_integer_is_refused(batch_size):
+    message = f"`batch_size` must be an integer. Received: batch_size={batch_size!r}"
+    with pytest.raises(TypeError, match=message):
+        pair(SOURCE, TARGET, batch_size)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [TARGET.tolist(), TARGET[:2].tolist(), tuple(TARGET), [TARGET], (TARGET, TARGET, TARGET)],
+    ids=["rows", "two rows", "a tuple of rows", "one array", "three arrays"],
+)
+def test_a_target_of_rows_is_not_taken_for_inputs_and_labels(target):
+    kind, count = type(target).__name__, len(target)
+    message = rf"make an array of rows with `numpy.asarray`. Received: a {kind} of {count}$"
+    with pytest.raises(ValueError, match=message):
+        pair(SOURCE, target, 2)
+
+
+def of_unknown_size(examples, count):
+    """The first examples, of which `tf.data` does not know how many there are."""
+    dataset = tf.data.Dataset.from_tensor_slices(examples).take(count)
+    return dataset.filter(lambda *example: True)
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ({"source": 0}, "The source holds no examples"),
+        ({"source": 3}, "The source must fill a batch of 4; .*Received: 3 examples"),
+        ({"target": 0}, "The target holds no examples"),
+        ({"target_labelled": 0}, "The labelled target holds no examples"),
+    ],
+    ids=str,
+)
+def test_a_dataset_of_unknown_size_that_is_too_small_is_refused(counts, message, repeat):
+    counts = {"source": 4, "target": 1, "target_labelled": 1, **counts}
+    parts = {
+        name: of_unknown_size(TARGET if name == "target" else SOURCE, count)
+        for name, count in counts.items()
+    }
+    with pytest.raises(ValueError, match=message):
+        pair(**parts, batch_size=4, repeat=repeat)
+
+
+def test_datasets_of_unknown_size_are_read_no_further_than_a_batch_and_paired():
+    reads = []
+
+    def examples():
+        for value in range(10):
+            reads.append(value)
+            yield np.array([value], "float64"), value % 3
+
+    signature = tf.TensorSpec((1,), tf.float64), tf.TensorSpec((), tf.int64)
+    source = tf.data.Dataset.from_generator(examples, output_signature=signature)
+    pairs = pair(source, of_unknown_size(TARGET, 1), 3, shuffle=False)
+    assert reads[-1] <= 3
+    batches = numpy(pairs)
+    np.testing.assert_array_equal(batches[0][0]["source"][:, 0], [0, 1, 2])
+    np.testing.assert_array_equal(batches[2][1], [0, 1, 2])
+    assert len(batches) == 3
+
+
+@pytest.mark.parametrize("drop_remainder", [False, True])
+def test_batches_are_not_batched_again(drop_remainder):
+    source, target = as_datasets()
+    with pytest.raises(ValueError, match=r"The source must give single examples.*`.unbatch\(\)`"):
+        pair(source.batch(4), target.batch(4), 2)
+    with pytest.raises(ValueError, match="Inputs of both domains must have one shape"):
+        pair(source, target.batch(4, drop_remainder=drop_remainder), 2)
+
+
+def test_images_whose_height_is_not_known_are_no_batches():
+    """As `tf.io.decode_jpeg` gives them."""
+    source, target = as_datasets()
+    signature = tf.TensorSpec((None,), tf.float64)
+
+    def unshaped(inputs):
+        return tf.ensure_shape(tf.py_function(lambda x: x, [inputs], tf.float64), signature.shape)
+
+    pairs = pair(source.map(lambda x, y: (unshaped(x), y)), target.map(unshaped), 2)
+    assert next(iter(pairs))[0]["source"].shape == (2, 1)
+
+
 def test_a_keras_model_trains_on_it():
     import dann
 

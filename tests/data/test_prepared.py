@@ -104,3 +104,23 @@ def test_the_home_directory_stands_for_a_tilde(raw_files, cache, monkeypatch):
     found = tfds.as_numpy(builder.as_dataset(split="test", batch_size=-1))
     np.testing.assert_array_equal(np.sort(found["label"]), np.sort(labels))
     prepared("usps", str(cache), folder)
+
+
+@pytest.mark.parametrize("place", ["nowhere", "~/nowhere", "file"])
+def test_a_data_dir_that_is_no_folder_is_told_and_nothing_is_downloaded(
+    place, raw_files, cache, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(cache))
+    (cache / "file").touch()
+    place = place if place.startswith("~") else str(cache / place)
+    for _ in range(2):  # where nothing is prepared yet, and where it is
+        for name in ("mnist", "usps", "mnist_m", "digits"):
+            with pytest.raises(FileNotFoundError, match=f"`data_dir` must be.*Received: {place}$"):
+                prepared(name, str(cache), place)
+        prepared("usps", str(cache), str(raw_files))
+
+
+def test_a_cache_dir_that_is_a_file_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="another `cache_dir`, .* where .*file is a file"):
+        prepared("digits", str(tmp_path / "file"))

@@ -58,7 +58,7 @@ def test_the_oracle_is_one_domain():
     [
         (lambda: [], "one pair of domains or more. Received: none"),
         (
-            lambda: [pair_from(5.0), arrays(TARGET, TARGET, target_name="other")],
+            lambda: [pair_from(5.0), arrays((TARGET[0] + 1, LABELS), TARGET, target_name="other")],
             r"agree in `target`. Received: \['target', 'other'\]",
         ),
         (

@@ -96,6 +96,7 @@ def test_the_papers_data_sets_run_on_mocked_data(cache):
         ({"channels": 2}, "`channels` 1 or 3. Received: .*channels=2"),
         ({"image_size": 0}, "in whole pixels above 0.*Received: image_size=0"),
         ({"image_size": [1, 2, 3]}, r"Received: image_size=\[1, 2, 3\]"),
+        ({"image_size": True}, "in whole pixels above 0.*Received: image_size=True"),
         ({"image_size": 2.5}, "in whole pixels above 0.*Received: image_size=2.5"),
         ({"image_size": [8, 2.5]}, r"in whole pixels above 0.*Received: image_size=\[8, 2.5\]"),
     ],

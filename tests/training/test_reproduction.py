@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 import types
 
 import pytest
@@ -47,7 +48,6 @@ def reproduce(tmp_path, monkeypatch):
             "results": "docs/results.csv",
             "bars": {},
             "published": {},
-            "notes": {},
             "paths": types.SimpleNamespace(data_dir=None, cache_dir="cache"),
         }
         settings = types.SimpleNamespace(**{**settings, **changes})
@@ -121,14 +121,14 @@ def test_other_settings_are_not_mixed_into_a_table(reproduce, tmp_path):
 
 
 DRIVER = """
-import pathlib, sys, types
+import pathlib, signal, sys, types
 from dann.training.reproduction import Reproduction
 settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
     runs_dir="runs", results="results.csv", bars={}, published={},
-    notes={},
     paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
 )
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 try:
     Reproduction(settings, pathlib.Path("sleep.py"), lambda a: "x", lambda f: None).run()
 except KeyboardInterrupt:
@@ -138,13 +138,17 @@ except KeyboardInterrupt:
 
 def test_what_has_not_begun_does_not_begin_after_an_interruption(tmp_path):
     (tmp_path / "driver.py").write_text(DRIVER)
-    (tmp_path / "sleep.py").write_text("import time\ntime.sleep(60)\n")
+    (tmp_path / "sleep.py").write_text(
+        "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(60)\n"
+    )
     arguments = [sys.executable, "driver.py"]
     with subprocess.Popen(
         arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stdout is not None
         begun = process.stdout.readline()
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
         after = process.stdout.read()
     assert begun.startswith("e1 dann: seeds [0]")

@@ -32,7 +32,8 @@ def domains():
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (12, 8, 8, 1)).astype("uint8")
     labels = np.arange(12) % 3
-    return DomainPair("a", "b", (images, labels), (images, labels), images, (images, labels), 3)
+    test = images[::-1].copy(), labels[::-1].copy()
+    return DomainPair("a", "b", (images, labels), (images, labels), images, test, 3)
 
 
 def compiled(method, learning_rate=0.01):
@@ -187,6 +188,12 @@ def test_the_scores_of_every_epoch_are_written_and_the_last_are_in_the_summary(d
     assert len(rows) == 3
     for name, value in final.items():
         assert summary[f"selection/{name}"] == rows[-1][name] == pytest.approx(value, rel=1e-6)
+
+
+def test_scores_that_would_read_the_labels_of_the_targets_test_set_are_refused(domains, tmp_path):
+    alike = dataclasses.replace(domains, target_test=domains.source_test)
+    with pytest.raises(ValueError, match="use selection=none. Received: the same test set for bo"):
+        training.Run(tmp_path, alike, TRAINER, 1, compiled(DANN), selection=SELECTION)
 
 
 def test_scores_do_not_change_what_is_trained(domains, tmp_path):
