@@ -54,9 +54,18 @@ METHODS = {
     ),
 }
 VARIANTS = {"cdan_e", "els", "dann_schedule"}  # of methods that are here in their own right
-each_method = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS else n for n in METHODS]
-)
+# One of each way to step; what all share in one place is tested with these, and with all if slow.
+FEW = {"source_only", "cdan", "dann", "dirt_t", "mcd", "wdgrl"}
+
+
+def parametrize(slow):
+    return pytest.mark.parametrize(
+        "name", [pytest.param(n, marks=pytest.mark.slow) if n in slow else n for n in METHODS]
+    )
+
+
+each_method = parametrize(slow=VARIANTS)
+few_methods = parametrize(slow=set(METHODS) - FEW)
 
 
 def compiled(name, **kwargs):
@@ -91,7 +100,7 @@ def test_it_fits_pairs_and_evaluates_plain_inputs(name):
     assert model.predict(INPUTS["target"], verbose=0).shape == (12, 3)
 
 
-@each_method
+@few_methods
 def test_its_classifier_shares_the_weights_and_gives_the_same_logits(name):
     model = compiled(name)
     model.fit(INPUTS, LABELS, batch_size=4, verbose=0)
@@ -113,7 +122,7 @@ def test_it_comes_back_from_a_file_and_goes_on_alike(name, tmp_path):
         np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-7)
 
 
-@each_method
+@few_methods
 def test_its_classifier_comes_back_alone(name, tmp_path):
     model = compiled(name)
     model.classifier.save(tmp_path / "classifier.keras")
@@ -123,7 +132,7 @@ def test_its_classifier_comes_back_alone(name, tmp_path):
     )
 
 
-@each_method
+@few_methods
 @pytest.mark.parametrize(
     "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
 )
@@ -178,7 +187,7 @@ def test_heads_of_ones_own_train_in_half_precision_and_lose_what_they_do_in_sing
     assert np.isfinite(losses[1]["vat/loss"])
 
 
-@each_method
+@few_methods
 def test_it_trains_eagerly_as_compiled(name):
     runs = []
     for run_eagerly in (True, False):
@@ -190,7 +199,7 @@ def test_it_trains_eagerly_as_compiled(name):
         np.testing.assert_allclose(eager, graph, rtol=1e-4, atol=1e-6)
 
 
-@each_method
+@few_methods
 def test_sample_weights_of_zero_silence_the_labels(name):
     model = compiled(name)
     logs = model.fit(INPUTS, LABELS, sample_weight=np.zeros(12), verbose=0).history
@@ -275,7 +284,7 @@ def test_a_labelled_target_joins_the_label_loss_alone(name):
         assert logs["domain/loss"] == pytest.approx(without["domain/loss"], rel=1e-5)
 
 
-@each_method
+@few_methods
 def test_augmentation_changes_training_alone(name):
     domain = "target" if METHODS[name]().oracle else "source"
     shift = keras.layers.Rescaling(1.0, offset=3.0)
@@ -304,7 +313,7 @@ def test_each_domain_has_its_own_augmentation():
     assert model.augment(pair, training=False) is pair
 
 
-@each_method
+@few_methods
 def test_augmentation_comes_back_from_a_file(name, tmp_path):
     layers = {"source": keras.layers.GaussianNoise(0.3), "target": [keras.layers.RandomFlip()]}
     model = METHODS[name](augmentation=layers)
