@@ -11,17 +11,27 @@ from dann.autodiff.engines import running_engine
 def as_function(function: Any) -> Callable:
     """Returns `function`; of a Keras model, its call in inference.
 
+    Several tensors reach a model as one argument: the nest of its own inputs, or else a list.
+
     Raises:
         TypeError: If it cannot be called.
     """
     if isinstance(function, keras.Model):
-        return lambda *inputs: function(*inputs, training=False)
+        return lambda *inputs: function(_as_one_argument(function, inputs), training=False)
     if not callable(function):
         raise TypeError(
             "Argument `function` must be a function of tensors or a Keras model. "
             f"Received: {function!r} of type {type(function).__name__}"
         )
     return function
+
+
+def _as_one_argument(model, inputs):
+    if len(inputs) == 1:
+        return inputs[0]
+    if len(getattr(model, "inputs", None) or []) != len(inputs):
+        return list(inputs)
+    return keras.tree.pack_sequence_as(model.input, list(inputs))
 
 
 def as_pure_function(function: Any) -> Callable:

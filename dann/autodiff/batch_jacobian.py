@@ -44,8 +44,10 @@ def batch_jacobian(
 
     `"auto"` takes `"forward"` where `4 I < O`, else `"pfor"`, with `m` as large as the budget
     allows; on a processor only as large as is fast there. Where that is 1, it takes `"while"`.
-    Everything runs compiled. A Keras model or a `tf.function` is compiled once for each shape; a
-    plain function, which may have changed since, at each call.
+    Everything runs compiled. A Keras model or a `tf.function` is compiled once for each shape, a
+    model again where layers or variables have come or gone since; a plain function, which may have
+    changed in any way, at each call. Of other changes to a model, such as another `activation` of a
+    layer, nothing is seen: then give `lambda x: model(x, training=False)`.
 
     Args:
         function: Takes a batch of inputs and returns a batch of outputs, `(batch, ...)`, each of

@@ -29,7 +29,8 @@ def gradients(
 
     Args:
         function: Takes as many tensors as `xs` holds and returns a floating-point tensor, or any
-            nest of them. Or a Keras model; it is called with `training=False`.
+            nest of them. Or a Keras model; it is called with `training=False`, and with several
+            tensors as one list or as the nest of its own inputs.
         xs: List of floating-point tensors or arrays, as values: not the variables that they come
             from.
         grad_ys: List of upstream gradients, one for each output in the order of
@@ -204,7 +205,7 @@ def jacobian(function: Callable[..., Any], x: Any) -> Any:
     of the batch squared. Where examples do not see each other, `batch_jacobian` has what is not 0.
 
     On TensorFlow in eager mode a plain function is traced at each call; one that is a
-    `tf.function`, or a Keras model, only once.
+    `tf.function`, or a Keras model, only once; see `batch_jacobian`.
 
     Args:
         function: Takes a tensor and returns one. Or a Keras model; it is called with

@@ -30,8 +30,8 @@ def examine(function: Any, inputs: Any) -> Examined:
     Raises:
         TypeError: If the inputs or outputs are not floating tensors, or are symbols of a function
             that is being compiled.
-        ValueError: If there is no example, the function does not return one output an example,
-            differs between two calls, or lets examples depend on each other.
+        ValueError: If there is no example, the function does not return one output of at least one
+            number an example, differs between two calls, or lets examples depend on each other.
     """
     inputs = floating_tensor(inputs, "inputs")
     if not running_engine().is_concrete(inputs):
@@ -82,6 +82,11 @@ def _check_output(outputs, batch):
         raise ValueError(
             f"Argument `function` must return an output for each of the {batch} examples; for "
             f"other functions there is `jacobian`. Received: output of shape {tuple(outputs.shape)}"
+        )
+    if 0 in outputs.shape:
+        raise ValueError(
+            "Argument `function` must return at least one number for each example. "
+            f"Received: output of shape {tuple(outputs.shape)}"
         )
 
 

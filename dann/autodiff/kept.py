@@ -12,8 +12,9 @@ _made: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 def kept(function: Any, key: Hashable, make: Callable) -> Any:
     """Returns what `make` gives for a function: made once where the function cannot change.
 
-    That is so of a Keras model and of a `tf.function` or `jax.jit`, which freeze the Python values
-    that they read. A plain function may have come to read other ones since; it gets a new one.
+    That is so of a `tf.function` or `jax.jit`, which freeze the Python values that they read, and
+    of a Keras model as long as it has the same layers and variables. A plain function may have come
+    to read other values since; it gets a new one.
 
     Args:
         function: Function of tensors or Keras model.
@@ -24,9 +25,25 @@ def kept(function: Any, key: Hashable, make: Callable) -> Any:
     if not (isinstance(function, keras.Model) or _is_compiled(function)):
         return make(lambda: function)
     made = _made.setdefault(function, {})
-    if key not in made:
-        made[key] = make(weakref.ref(function))
-    return made[key]
+    if key not in made or not _is_of(made[key][0], function):
+        value = make(weakref.ref(function))
+        # What is built at the first call is there only now.
+        made[key] = [weakref.ref(part) for part in _parts(function)], value
+    return made[key][1]
+
+
+def _is_of(references, function):
+    parts = _parts(function)
+    return len(references) == len(parts) and all(
+        reference() is part for reference, part in zip(references, parts, strict=True)
+    )
+
+
+def _parts(function):
+    """Returns the layers and variables of a model, in order."""
+    if not isinstance(function, keras.Model):
+        return []
+    return [*function._flatten_layers(include_self=False), *function.variables]
 
 
 def _is_compiled(function):

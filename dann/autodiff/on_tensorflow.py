@@ -26,6 +26,9 @@ def is_concrete(value: Any) -> bool:
 
 def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     """Returns a function's outputs, and the function from upstream gradients to gradients."""
+    # A tape tells tensors apart by what object they are: one given twice, or read by the function
+    # itself, must not be taken for the argument.
+    xs = [tf.identity(x) for x in xs]
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(xs)
         outputs = keras.tree.map_structure(tensor, function(*xs))
@@ -55,6 +58,7 @@ def push_forward(function: Callable, xs: list) -> tuple[Any, Callable]:
 
 def jacobian(call: Callable, x: Any) -> Any:
     """Returns the whole Jacobian, vectorized over the outputs."""
+    x = tf.identity(x)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(x)
         y = tensor(call(x))

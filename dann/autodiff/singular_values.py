@@ -56,16 +56,17 @@ def singular_values(
     x, shape = examine(function, inputs)
     batch, columns = x.shape[0], math.prod(x.shape[1:])
     rank = min(columns, math.prod(shape))
-    if not 1 <= k <= rank:
+    if not _is_whole(k) or not 1 <= k <= rank:
         raise ValueError(
-            f"Argument `k` must be from 1 to {rank}, the rank that the Jacobian of an example can "
-            f"have. Received: k={k}"
+            f"Argument `k` must be a whole number from 1 to {rank}, the rank that the Jacobian of "
+            f"an example can have. Received: k={k}"
         )
     if iterations is None:
         iterations = 3 * k + 10
-    if iterations < k:
+    if not _is_whole(iterations) or iterations < k:
         raise ValueError(
-            f"Argument `iterations` must be at least `k`. Received: {iterations} and k={k}"
+            "Argument `iterations` must be a whole number of at least `k`. "
+            f"Received: {iterations} and k={k}"
         )
     engine, dtype = running_engine(), working_dtype(x)
     start = engine.tensor(np.random.default_rng(seed).normal(size=(batch, columns)).astype(dtype))
@@ -79,6 +80,10 @@ def singular_values(
     matrices[:, index, index + 1] = betas
     values = np.linalg.svd(matrices, compute_uv=False)[:, :k]
     return engine.tensor(values.astype(dtype))
+
+
+def _is_whole(number):
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 
 def _bidiagonal_form(call, x, start, steps):

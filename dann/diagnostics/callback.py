@@ -1,4 +1,5 @@
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,8 @@ class Diagnostics(keras.callbacks.Callback):
     same name. The training goes on as it would have without.
 
     It also measures before the first step, so that a diagnostic that does not fit the model is
-    refused then.
+    refused then. What cannot be measured later on, as where the training diverges, is logged as NaN
+    with a warning.
 
     Args:
         diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`, or functions `(model, data) -> {name:
@@ -63,6 +65,7 @@ class Diagnostics(keras.callbacks.Callback):
         self.every = every
         self.log_dir = log_dir
         self.latest: dict[str, float] = {}
+        self._names: dict[str, list[str]] = {}
         self._measured_at = 0
         self._writer = None
 
@@ -75,6 +78,7 @@ class Diagnostics(keras.callbacks.Callback):
         self._measured_at = self._step()
         if self.log_dir is not None:
             self._writer = _open_writer(self.log_dir)
+        self._names = {}
         self._measure()  # what does not fit the model is refused now
 
     def on_train_batch_end(self, batch, logs=None):
@@ -96,12 +100,22 @@ class Diagnostics(keras.callbacks.Callback):
     def _measure(self):
         step = self._step()
         self._measured_at = step - step % self.every if self.every else step
-        for measure in self.diagnostics.values():
-            found = scalars(measure(self.model, self.data))
+        for diagnostic in self.diagnostics:
+            found = self._found(diagnostic)
+            self._names[diagnostic] = list(found)
             # Training logs of its own have names such as `label/loss`.
             self.latest.update({f"diagnostics/{name}": value for name, value in found.items()})
         if self._writer is not None:
             _write(self._writer, self.latest, step)
+
+    def _found(self, diagnostic):
+        try:
+            return scalars(self.diagnostics[diagnostic](self.model, self.data))
+        except (ArithmeticError, ValueError) as error:
+            if diagnostic not in self._names:
+                raise
+            warnings.warn(f"Diagnostic {diagnostic!r} is NaN. {error}", stacklevel=2)
+            return dict.fromkeys(self._names[diagnostic], float("nan"))
 
     def _step(self):
         return int(self.model.optimizer.iterations)

@@ -50,6 +50,9 @@ def game(
       there for SGD alone, as others change the field.
     - `game/eigenvalues/real`, `game/eigenvalues/imag`: the eigenvalues found, those at the three
       ends of the spectrum, and `game/products`, how many products `J v` they took.
+    - `game/converged`: the share of the eigenvalues sought that were found. Healthy: 1. Below it
+      `game/least_real` may in truth be lower and `game/growth` higher; above 64 weights it often
+      is, as small real parts lie close together.
 
     Where heads learn faster (`dann.adaptation.faster_heads`) their part of the field is multiplied
     by the factor. The strength is that of the next step where there is a schedule. Regularizers of
@@ -107,6 +110,7 @@ def game(
         "game/eigenvalues/real": np.real(found.eigenvalues),
         "game/eigenvalues/imag": np.imag(found.eigenvalues),
         "game/products": found.products,
+        "game/converged": found.converged,
     }
 
 

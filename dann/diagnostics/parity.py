@@ -6,7 +6,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.adaptation import AdversarialModel
 from dann.autodiff import gradients
 from dann.diagnostics.contexts import as_tensors, build, in_mode, inputs_of, mode_of, unchanged
 from dann.diagnostics.taps import (
@@ -15,6 +14,7 @@ from dann.diagnostics.taps import (
     leaves,
     record_calls,
     replaced,
+    run_in_training,
     to_numpy,
 )
 
@@ -66,7 +66,6 @@ def calls_with_a_way(model: keras.Layer, data: Any) -> list[Call]:
     """Returns the calls, in one pass over a batch of tensors, of layers that have a `way`."""
     inputs = inputs_of(data)
     build(model, inputs)
-    arguments = {"training": True} if isinstance(model, AdversarialModel) else {}
     layers = {
         name: layer
         for name, layer in leaves(model).items()
@@ -74,7 +73,9 @@ def calls_with_a_way(model: keras.Layer, data: Any) -> list[Call]:
     }
     with unchanged(model):
         return record_calls(
-            layers, lambda: model(inputs, **arguments), lambda call: is_floating(call.inputs)
+            layers,
+            lambda: run_in_training(model, inputs),
+            lambda call: is_floating(call.inputs),
         )
 
 

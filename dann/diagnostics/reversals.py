@@ -22,7 +22,8 @@ def find_reversals(model: keras.Layer, run: Callable[[], Any]) -> tuple[list[Cal
     A reversal is a layer that passes one tensor on unchanged and
 
     - is a `dann.layers.GradientReversal`, or the attribute `reversal` of the model, or
-    - has `revers` or `grl` in the name of its class or in its own, or
+    - has `revers` or `grl` in the name of its class or in its own, and is none of Keras' own, as
+      a `Dropout` named `grl_dropout` is, or
     - turns the gradient around, whatever it is called.
 
     Args:
@@ -38,11 +39,19 @@ def find_reversals(model: keras.Layer, run: Callable[[], Any]) -> tuple[list[Cal
         if not passes_on(call):
             return False
         meant = layer is by_role or isinstance(layer, GradientReversal)
-        named = _NAME.search(type(layer).__name__) or _NAME.search(layer.name)
-        return bool(meant or named or turns_around(call))
+        return meant or _is_named(layer) or turns_around(call)
 
     calls = record_calls(leaves(model), run, keep)
     return calls, list(order.values())
+
+
+def _is_named(layer: Any) -> bool:
+    """Whether a name says that the layer, which somebody wrote, reverses."""
+    kind = type(layer)
+    # What a `Lambda` does was written by somebody too.
+    if kind.__module__.split(".")[0] == "keras" and kind is not keras.layers.Lambda:
+        return False
+    return any(_NAME.search(name) for name in (kind.__name__, layer.name))
 
 
 def passes_on(call: Call) -> bool:

@@ -13,7 +13,7 @@ from dann.autodiff import gradients
 from dann.diagnostics.contexts import in_mode, inputs_of, unchanged
 from dann.diagnostics.objective import loss_terms
 from dann.diagnostics.reversal_pass import random_sum
-from dann.diagnostics.taps import Call, cosine, norm, replaced, to_numpy
+from dann.diagnostics.taps import Call, cosine, inputs_first, norm, replaced, run_in_training, to_numpy
 
 WIDTH = 0.3  # of the smoothing, as a share of the inputs' deviation
 
@@ -70,12 +70,13 @@ def _loss_of_shift(model, data, layer) -> Callable[[Any], Any]:
     def loss(shift):
         original = layer.call
 
-        def shifted(inputs, *args, **kwargs):
+        def shifted(*args, **kwargs):
+            inputs, args, kwargs = inputs_first(original, args, kwargs)
             return original(inputs + ops.cast(shift, inputs.dtype), *args, **kwargs)
 
         with unchanged(model), replaced([(layer, "call", shifted)]):
             if isinstance(model, AdversarialModel):
                 return loss_terms(model, data)[0]
-            return random_sum(model(inputs_of(data)))
+            return random_sum(run_in_training(model, inputs_of(data)))
 
     return loss

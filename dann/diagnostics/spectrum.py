@@ -24,10 +24,13 @@ class Spectrum(NamedTuple):
         eigenvalues: Complex numbers, the largest absolute value first. Of a large Jacobian those
             at its ends: largest absolute value, largest imaginary part, smallest real part.
         products: How often the Jacobian was multiplied with a vector.
+        converged: Share of the eigenvalues sought that the solver found in its restarts. The end of
+            the smallest real parts is the first to lack some.
     """
 
     eigenvalues: np.ndarray
     products: int
+    converged: float
 
 
 def spectrum(
@@ -77,9 +80,10 @@ def spectrum(
     along = _by_differences if differences else _by_derivative
     product = Product(lambda xs, vs: along(field, xs, vs), values)
     if product.size <= max(_DENSE, 2 * k + 2):
-        return Spectrum(_ordered(np.linalg.eigvals(product.dense())), product.count)
-    found = np.concatenate([_ends(product, which, k, seed) for which in ("LM", "LI", "SR")])
-    return Spectrum(_once(_ordered(found)), product.count)
+        return Spectrum(_ordered(np.linalg.eigvals(product.dense())), product.count, 1.0)
+    ends = [_ends(product, which, k, seed) for which in ("LM", "LI", "SR")]
+    converged = sum(min(len(end), k) for end in ends) / (3 * k)
+    return Spectrum(_once(_ordered(np.concatenate(ends))), product.count, converged)
 
 
 def largest_eigenvalue(product: "Product", seed: int = 0) -> float:
@@ -93,6 +97,8 @@ def largest_eigenvalue(product: "Product", seed: int = 0) -> float:
         dense = product.dense()
         return float(np.linalg.eigvalsh((dense + dense.T) / 2)[-1])
     start = np.random.default_rng(seed).normal(size=product.size)
+    if not product(start).any():  # no method starts from 0
+        return 0.0
     found = eigsh(
         product.operator(),
         k=1,

@@ -12,7 +12,7 @@ from dann.adaptation.pairs import parts_of
 from dann.autodiff import gradients
 from dann.diagnostics.contexts import as_tensors, build, inputs_of, mode_of, unchanged
 from dann.diagnostics.smoothed_bias import smoothed_bias
-from dann.diagnostics.taps import Call, is_floating, leaves, record_calls, to_numpy
+from dann.diagnostics.taps import Call, is_floating, leaves, record_calls, run_in_training, to_numpy
 from dann.layers import BinarySign
 
 
@@ -31,7 +31,7 @@ def straight_through_health(
     For each layer, with `x` all numbers that go in, in training,
 
     - `binary/<layer>/passed`: the share of `x` whose gradient is not 0; where the gradient is that
-      of Htanh, of `|x| <= 1`. Healthy: above .3; 1.00, .68 and .26 for normal `x` of deviation .1,
+      of Htanh, of `|x| <= 1`. Healthy: at least .1; 1.00, .68 and .26 for normal `x` of deviation .1,
       1 and 3. At 0 nothing before the layer learns
     - `binary/<layer>/saturated = 1 - passed`
     - `binary/<layer>/deviation`: the standard deviation of `x`
@@ -116,9 +116,7 @@ def binary_calls(model: keras.Layer, data: Any) -> list[Call]:
 
 
 def _run(model, data):
-    if isinstance(model, AdversarialModel):
-        return model(data[0], training=True)
-    return model(inputs_of(data))
+    return run_in_training(model, data[0] if isinstance(model, AdversarialModel) else inputs_of(data))
 
 
 def _is_binary(call: Call) -> bool:

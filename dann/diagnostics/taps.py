@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -86,6 +87,9 @@ def record_calls(
 ) -> list[Call]:
     """Runs a model eagerly and returns the calls of its layers, in order.
 
+    Calls while a graph is traced, as in a `call` that is a `tf.function`, have no values and are
+    left out.
+
     Args:
         layers: The layers to watch, by name; see `leaves`.
         run: Runs the model.
@@ -100,8 +104,9 @@ def record_calls(
         def call(*args, **kwargs):
             nonlocal asking
             outputs = original(*args, **kwargs)
-            if args and not asking:
-                one = Call(name, layer, args[0], args[1:], kwargs, outputs)
+            inputs, args, kwargs = inputs_first(original, args, kwargs)
+            if inputs is not None and not asking and not _is_symbolic(inputs):
+                one = Call(name, layer, inputs, args, kwargs, outputs)
                 asking = True  # `keep` may call the layer again
                 try:
                     if keep(one):
@@ -117,9 +122,45 @@ def record_calls(
     return calls
 
 
+def inputs_first(call: Callable, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
+    """Returns what goes into a layer's call, also where its name was written, and the rest.
+
+    Args:
+        call: The layer's method.
+        args: Its positional arguments.
+        kwargs: Its other arguments.
+
+    Returns:
+        The inputs, `None` where there are none, and the other arguments of both kinds.
+    """
+    if args:
+        return args[0], args[1:], kwargs
+    name = next(iter(inspect.signature(call).parameters), "")
+    return kwargs.get(name), (), {key: value for key, value in kwargs.items() if key != name}
+
+
+def run_in_training(model: Any, inputs: Any) -> Any:
+    """Runs a Keras model or layer as a training step does, or a plain function."""
+    # Keras drops the argument where `call` takes none, and tells the layers within.
+    return model(inputs, training=True) if isinstance(model, keras.Layer) else model(inputs)
+
+
 def is_floating(tensor: Any) -> bool:
     """Whether it is a single tensor of a type that gradients flow through."""
     return keras.ops.is_tensor(tensor) and "float" in keras.backend.standardize_dtype(tensor.dtype)
+
+
+def _is_symbolic(tensor):
+    """Whether a tensor stands for values in a graph that is being traced."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return any(tf.is_symbolic_tensor(part) for part in keras.tree.flatten(tensor))
+    if keras.backend.backend() == "jax":
+        import jax  # pyright: ignore[reportMissingImports]
+
+        return any(isinstance(part, jax.core.Tracer) for part in keras.tree.flatten(tensor))
+    return False
 
 
 def to_numpy(tensor: Any) -> np.ndarray:

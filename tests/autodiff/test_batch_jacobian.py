@@ -162,6 +162,30 @@ def test_a_model_is_traced_once_for_a_shape_and_freed():
     assert alive() is None
 
 
+def test_a_model_is_traced_again_once_its_layers_or_variables_are_others():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.ReLU()])
+
+    def now():
+        matrix = model.layers[0].get_weights()[0].T
+        return (INPUTS @ matrix.T > 0)[:, :, None] * matrix
+
+    np.testing.assert_allclose(batch_jacobian(model, INPUTS).values, now(), rtol=1e-6)
+    model.pop()  # a layer without variables
+    np.testing.assert_allclose(
+        batch_jacobian(model, INPUTS).values, [model.get_weights()[0].T] * 3, rtol=1e-6
+    )
+    model.pop()
+    model.add(layers.Dense(3))
+    model.add(layers.ReLU())
+    np.testing.assert_allclose(batch_jacobian(model, INPUTS).values, now(), rtol=1e-6)
+    model.layers[0].enable_lora(1)
+    model.layers[0].lora_kernel_b.assign(np.ones((1, 3)))
+    adapted = model.layers[0].kernel
+    matrix = ops.convert_to_numpy(adapted).T
+    slopes = (INPUTS @ matrix.T > 0)[:, :, None] * matrix
+    np.testing.assert_allclose(batch_jacobian(model, INPUTS).values, slopes, rtol=1e-5)
+
+
 def test_a_plain_function_is_read_anew():
     scale = 1.0
 
@@ -230,6 +254,7 @@ def test_noise_of_a_fixed_seed_is_accepted():
         (linear, INPUTS, {"engine": "reverse"}, ValueError, "'auto' or one of .*'reverse'"),
         (ops.sum, INPUTS, {}, ValueError, r"each of the 3 examples.*shape \(\)"),
         (lambda x: x[:2], INPUTS, {}, ValueError, r"each of the 3 examples.*shape \(2, 4\)"),
+        (lambda x: x[:, :0], INPUTS, {}, ValueError, r"one number for each.*shape \(3, 0\)"),
         (lambda x: [x, x], INPUTS, {}, ValueError, "one tensor; .*Received: 2 outputs"),
         (lambda x: ops.argmax(x, axis=1), INPUTS, {}, TypeError, "must be floating"),
     ],

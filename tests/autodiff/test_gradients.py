@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from keras import ops
+from keras import layers, ops
 from modes import each_mode, in_mode
 
 from dann.autodiff import gradients
@@ -62,9 +62,38 @@ def test_a_constant_argument_is_unconnected():
     np.testing.assert_array_equal(of_y, X)
 
 
+@each_mode
+def test_one_tensor_given_twice_or_read_besides_is_several_arguments(mode):
+    def every(x):
+        of_both = gradients(lambda a, b: a * b, [x, x])
+        of_second = gradients(lambda a, b: a**2 * b, [x, x], stop_gradients=[0])
+        return *of_both, *of_second, *gradients(lambda a: a * x, [x])
+
+    first, second, stopped, other, own = in_mode(every, mode)(ops.convert_to_tensor(X))
+    for gradient in (first, second, own):
+        np.testing.assert_array_equal(gradient, X)
+    np.testing.assert_array_equal(stopped, np.zeros_like(X))
+    np.testing.assert_allclose(other, X**2, rtol=1e-6)
+
+
 def test_a_model_is_called_in_inference():
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dropout(0.5)])
     np.testing.assert_array_equal(gradients(model, [X])[0], np.ones_like(X))
+
+
+def test_a_model_of_several_inputs_takes_them_together():
+    class Product(keras.Model):
+        def call(self, inputs):
+            return inputs[0] * inputs[1]
+
+    # In another order than that of the names by which it is fed.
+    parts = {name: keras.Input((3,), name=name) for name in ("b", "a")}
+    named = keras.Model(parts, layers.Multiply()([parts["a"], 2.0 * parts["b"]]))
+    listed = keras.Model([parts["a"], parts["b"]], named(parts))
+    for model, factor in ((Product(), 1), (listed, 2), (named, 2)):
+        of_first, of_second = gradients(model, [X, Y])
+        np.testing.assert_allclose(of_first, factor * Y, rtol=1e-6)
+        np.testing.assert_allclose(of_second, factor * X, rtol=1e-6)
 
 
 def test_an_unconnected_argument_has_none_where_the_backend_tells():

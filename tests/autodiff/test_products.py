@@ -73,6 +73,23 @@ def test_hessian_products_match_the_closed_form_across_arguments(mode):
 
 
 @each_mode
+def test_products_take_one_tensor_given_twice_for_two_arguments(mode):
+    def every(x, v):
+        zeros = ops.zeros_like(v)
+        _, pulled = vjp(lambda a, b: a * b, [x, x], [v])
+        _, pushed = jvp(lambda a, b: a * b, [x, x], [v, zeros])
+        bent = hvp(lambda a, b: ops.sum(a * b), [x, x], [v, zeros])
+        return pulled, pushed, bent, jacobian(lambda a: ops.sum(a * x), x)
+
+    inputs = tensors(INPUTS, V)
+    pulled, pushed, bent, row = in_mode(every, mode)(*inputs)
+    for product in (*pulled, pushed):
+        np.testing.assert_allclose(product, INPUTS * V, rtol=1e-6)
+    np.testing.assert_array_equal(bent, [np.zeros_like(V), V])
+    np.testing.assert_array_equal(row, INPUTS)
+
+
+@each_mode
 def test_the_jacobian_holds_every_output_by_every_input(mode):
     matrices = in_mode(lambda x: (jacobian(linear, x), jacobian(curved, x)), mode)
     of_linear, of_curved = matrices(ops.convert_to_tensor(INPUTS))

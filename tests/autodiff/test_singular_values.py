@@ -99,6 +99,9 @@ def test_the_seed_decides_the_start():
     [
         ({"k": 0}, "from 1 to 4, .*Received: k=0"),
         ({"k": 5}, "from 1 to 4, .*Received: k=5"),
+        ({"k": 1.5}, "a whole number from 1 to 4, .*Received: k=1.5"),
+        ({"k": True}, "a whole number from 1 to 4, .*Received: k=True"),
+        ({"k": 1, "iterations": 4.5}, "a whole number of at least `k`. Received: 4.5"),
         ({"k": 3, "iterations": 2}, "at least `k`. Received: 2 and k=3"),
     ],
 )

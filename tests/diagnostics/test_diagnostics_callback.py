@@ -72,6 +72,20 @@ def test_between_epochs_it_measures_every_n_steps_and_tells_tensorboard(tmp_path
     assert history["diagnostics/length"] == [pytest.approx(steps[2]), pytest.approx(steps[6])]
 
 
+def test_what_cannot_be_measured_once_the_training_diverges_is_nan():
+    model = SourceOnly(network((3, 2), "backbone"), num_classes=2)
+    model.compile(keras.optimizers.SGD(1e30), jit_compile=False)
+    callback = Diagnostics(("jacobians", "sharpness"), BATCH, every=6)
+    with pytest.warns(UserWarning) as told:
+        history = model.fit(X, Y, batch_size=4, callbacks=[callback], verbose=0).history
+    assert int(model.optimizer.iterations) == 6
+    messages = [str(warning.message) for warning in told]
+    assert any("'jacobians' is NaN. SVD did not converge" in message for message in messages)
+    assert any("'sharpness' is NaN. Second derivatives must" in message for message in messages)
+    for name in ("jacobian/source/logits/top", "rank/target/top_share", "sharpness/trace"):
+        assert np.isnan(history[f"diagnostics/{name}"]).all()
+
+
 def test_what_does_not_fit_is_refused_before_the_first_step():
     with pytest.raises(ValueError, match=r"some of \['bounds', .*Received: \['gain'\]"):
         Diagnostics(["gain"], BATCH)

@@ -79,6 +79,21 @@ def test_of_a_large_matrix_the_ends_of_the_spectrum_are_found():
         assert abs(found.eigenvalues - best).min() < 1e-2 * abs(best)
     assert found.products < 300
     assert len(found.eigenvalues) < 11
+    assert found.converged == 1
+
+
+def test_an_end_of_the_spectrum_that_was_not_found_is_told():
+    """Of a game that only turns, disturbed: its small real parts lie close together."""
+    rng = np.random.default_rng(3)
+    block = rng.normal(size=(100, 100)) / 10
+    matrix = np.block([[np.zeros((100, 100)), block], [-block.T, np.zeros((100, 100))]])
+    matrix += 0.3 * rng.normal(size=matrix.shape) / 10
+    tensor = ops.convert_to_tensor(matrix, "float32")
+    found = spectrum(lambda x: [ops.sum(tensor * x, axis=1)], [np.ones(200, "float32")])
+    true = np.linalg.eigvals(matrix)
+    assert abs(found.eigenvalues.imag).max() == pytest.approx(abs(true.imag).max(), rel=1e-2)
+    assert found.eigenvalues.real.min() > 0.9 * true.real.min()
+    assert found.converged == pytest.approx(6 / 9)
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.7])
@@ -90,6 +105,7 @@ def test_the_spectrum_of_a_dann_is_that_of_its_training_field_by_differences(str
     found = game(model, DATA)
     eigenvalues = found["game/eigenvalues/real"] + 1j * found["game/eigenvalues/imag"]
     assert len(eigenvalues) == len(true) == found["game/products"]
+    assert found["game/converged"] == 1
     for value in true:
         assert abs(eigenvalues - value).min() < 2e-4
     assert found["game/rotation"] == pytest.approx(abs(true.imag).max(), abs=2e-4)

@@ -3,10 +3,12 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 from linear_models import DATA, LABELS, SOURCE, central_differences, network, softmax
 
 from dann.adaptation import DANN, MCC, SourceOnly
 from dann.diagnostics import sharpness
+from dann.diagnostics.spectrum import hessian_product, largest_eigenvalue
 
 
 def test_of_a_quadratic_loss_the_hessian_is_the_second_moment_of_the_features():
@@ -58,6 +60,11 @@ def test_of_more_weights_the_top_eigenvalue_is_found_without_the_hessian():
     data = ({"source": inputs, "target": inputs}, np.zeros(30, "float32"))
     found = sharpness(model, data, samples=2)
     assert found["sharpness/top_eigenvalue"] == pytest.approx(top, rel=1e-3)
+
+
+def test_of_more_weights_whose_loss_does_not_bend_it_is_zero():
+    product = hessian_product(lambda w: ops.sum(0.0 * w * w), [np.ones(100, "float32")])
+    assert largest_eigenvalue(product) == 0
 
 
 def test_regularizers_belong_to_it():

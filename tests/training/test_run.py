@@ -36,13 +36,26 @@ def domains():
     return DomainPair("a", "b", (images, labels), (images, labels), images, test, 3)
 
 
+@pytest.fixture
+def figures():
+    """Asked for by the tests that look at figures."""
+
+
+@pytest.fixture(autouse=True)
+def without_figures(request, monkeypatch):
+    """Drawing takes half the time of these runs."""
+    if "figures" not in request.fixturenames:
+        for name in ("samples", "curves", "confusion", "features"):
+            monkeypatch.setattr(training.figures, f"save_{name}", lambda *_: None)
+
+
 def compiled(method, learning_rate=0.01):
     training.start(seed=1)
     model = method(cnn_backbone((8, 8, 1), filters=(4,), units=5), num_classes=3)
     return training.compile_model(model, keras.optimizers.SGD(learning_rate), TRAINER)
 
 
-def test_a_run_takes_the_steps_it_was_told_and_reports_them(domains, tmp_path, capsys):
+def test_a_run_takes_the_steps_it_was_told_and_reports_them(domains, figures, tmp_path, capsys):
     model, baseline = compiled(DANN), compiled(SourceOnly)
     summary = training.Run(tmp_path, domains, TRAINER, 1, model, baseline).train()
     assert int(model.optimizer.iterations) == int(baseline.optimizer.iterations) == 6
@@ -69,7 +82,7 @@ def test_the_baseline_starts_from_the_same_weights_and_sees_the_same_source(doma
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
 
 
-def test_a_training_that_diverges_still_leaves_its_summary(domains, tmp_path):
+def test_a_training_that_diverges_still_leaves_its_summary(domains, figures, tmp_path):
     training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN, learning_rate=1e20)).train()
     assert "target/accuracy" in json.loads((tmp_path / "summary.json").read_text())
     assert (tmp_path / "figures/features.png").stat().st_size > 0
@@ -103,7 +116,7 @@ def test_the_table_shows_both_methods_and_the_gain():
 
 @pytest.mark.parametrize(("count", "written"), [(3, True), (21, False)])
 def test_the_confusion_matrices_have_shares_of_each_class_in_a_row(
-    count, written, tmp_path, monkeypatch
+    count, written, tmp_path, monkeypatch, figures
 ):
     images, labels = np.zeros((4, 2, 2, 1), "uint8"), np.array([0, 0, 2, 2])
     test = images, labels
@@ -121,7 +134,7 @@ def test_the_confusion_matrices_have_shares_of_each_class_in_a_row(
     assert bool(target.texts) == written
 
 
-def test_features_that_collapsed_are_told_and_do_not_crash_the_figure(domains, tmp_path):
+def test_features_that_collapsed_are_told_and_do_not_crash_the_figure(domains, figures, tmp_path):
     model = compiled(DANN)
     for weight in model.backbone.weights:
         weight.assign(keras.ops.zeros_like(weight))
