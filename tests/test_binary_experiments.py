@@ -17,7 +17,11 @@ SMALL = {
 
 @pytest.mark.parametrize(
     ("kind", "network", "binary_layers"),
-    [("binary", "mlp", 2), ("binary", "lenet", 3), ("float", "lenet", 0)],
+    [
+        ("binary", "mlp", 2),
+        ("binary", "lenet", 3),
+        pytest.param("float", "lenet", 0, marks=pytest.mark.slow),
+    ],
 )
 def test_mnist_is_classified_in_one_bit_and_by_the_float_twin(
     kind, network, binary_layers, tmp_path

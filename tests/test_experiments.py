@@ -27,7 +27,11 @@ def train(tmp_path, *overrides):
 
 
 @pytest.mark.parametrize(
-    ("name", "method"), [("svhn_to_mnist", "dann"), ("synthetic_digits_to_svhn", "target_only")]
+    ("name", "method"),
+    [
+        ("svhn_to_mnist", "dann"),
+        pytest.param("synthetic_digits_to_svhn", "target_only", marks=pytest.mark.slow),
+    ],
 )
 def test_the_papers_digit_experiments_run_on_mocked_data(name, method, tmp_path):
     with tfds.testing.mock_data(num_examples=8):

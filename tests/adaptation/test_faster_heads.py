@@ -82,8 +82,17 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        ("sgd", "float32"),
+        ("adamw", "mixed_float16"),
+        pytest.param("sgd", "mixed_float16", marks=pytest.mark.slow),
+        pytest.param("adam", "float32", marks=pytest.mark.slow),
+        pytest.param("adam", "mixed_float16", marks=pytest.mark.slow),
+        pytest.param("adamw", "float32", marks=pytest.mark.slow),
+    ],
+)
 def test_a_saved_model_goes_on_exactly_alike(name, precision, tmp_path):
     keras.config.set_dtype_policy(precision)
     model = model_with(OPTIMIZERS[name](), factor=10.0, jit_compile=False)

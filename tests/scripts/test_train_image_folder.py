@@ -86,7 +86,7 @@ def test_broken_images_are_counted_and_named(run, refused):
     refused(result, "2 of 156 images of negative", names, "on_error='skip'")
 
 
-@pytest.mark.parametrize("cached", ["true", "false"])
+@pytest.mark.parametrize("cached", ["true", pytest.param("false", marks=pytest.mark.slow)])
 def test_without_them_it_trains(folder, run, cached):
     arguments = ["data.classes=source", "data.on_error=skip", f"data.cache={cached}"]
     result = run(*DATA, *arguments)
