@@ -1,7 +1,5 @@
 """Whether the gradient of the features is really reversed, and if not, what is wrong."""
 
-import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -9,15 +7,10 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.diagnostics.contexts import as_tensors, inputs_of, mode_of
+from dann.diagnostics.differences import by_differences
 from dann.diagnostics.reversal_pass import Gradients, ModelPass, PairPass, ReversalPass
+from dann.diagnostics.reversal_state import ALIKE, Sides, state_of
 from dann.diagnostics.taps import cosine, norm
-from dann.layers import GradientReversal
-
-ALIKE = 0.99  # cosine above which two gradients point alike
-TOLERANCE = 0.02  # of the strength
-NOTHING = 1e-6  # ratio below which no gradient comes through
-VANISHED = 2e-7  # change of the loss by all of the features below which it is rounding
-LATER = [10**power for power in range(7)]  # steps from now in which a schedule may rise
 
 
 def reversal_certificate(
@@ -33,7 +26,7 @@ def reversal_certificate(
     - `reversal/strength`: what the reversal itself says
     - `reversal/head_error = ||g_d - h_d|| / ||h_d||` over the weights after the reversal, which
       must learn at full rate; healthy: 0. `reversal/head_norm = ||g_d||`; healthy: above 0. Both
-      are missing where no trainable weight is
+      are missing where no trainable weight is, the first also where no reversal can be taken out
     - `reversal/feature_norm = ||h||`; healthy: above 0. At 0 the discriminator tells nothing
     - `reversal/calls`: calls of reversals in one pass; healthy: 1, or 1 a domain
     - `reversal/<layer>/cosine`, `reversal/<layer>/ratio`: of what leaves the layer against what
@@ -47,21 +40,30 @@ def reversal_certificate(
         - `"wrong sign"`: a reversal passes the gradient on without turning it around
         - `"graph override"`: reversed only for a tape outside of the `tf.function`, as a bare
           `gradient_override_map` is, and so not in `fit`
-        - `"strength 0"`, `"cut"`: no gradient comes through, by the strength or by something else
+        - `"discriminator reversed"`: the discriminator's own gradient is not what it is without
+          the reversal, which lies behind it or within it
+        - `"strength 0"`: a reversal lets no gradient through, and no schedule of it is known that
+          rises later; `"cut"`: something else does, or a reversal that is no layer
         - `"wrong strength"`, `"partly reversed"`: the length, or the direction, is another
         - `"no gradient"`: the discriminator gives none; `"none"`: the method has no reversal
+        - `"cannot tell"`: no reversal is found, and what the differences below tell is not a
+          multiple of `g`: a part is reversed, or is not differentiable
 
     Of a model of `dann.adaptation` the loss is the model's own `adversarial_losses`, in a pass with
     `training=True`; the features are those of both domains. Of any other Keras model or layer it is
-    a random sum of the outputs, and the features are what enters its first reversal; of a plain
-    function, they are its inputs. Reversals are found by role, by name (`revers`, `grl`) and by
-    behaviour; where none is found, central differences of the loss along `g` stand in for `h`, and
-    tell its sign and its length, which finds a reversal in a function too. That takes the rest of
-    the way to be differentiable.
+    a random sum of the outputs, in a pass with `training=True` too, and the features are what
+    enters its first reversal; of a plain function, they are its inputs. Reversals are found by
+    role, by name (`revers`, `grl`) and by behaviour; where none is found, central differences of
+    the loss along `g` stand in for `h`, and tell its sign and its length, which finds a reversal in
+    a function too. That takes the rest of the way to be differentiable: along random directions the
+    loss must change as `h` says, and `reversal/cosine` is that of the changes where it does not.
+    The features are then the inputs, and each output is measured alone, as a reversal is on the way
+    from the discriminator's: told is of the first that is reversed, or else of the first.
 
-    At most 3 backward passes, in the mode in which the model trains. In half precision the loss is
-    multiplied by a power of two, as a loss-scaling optimizer does, and what comes out divided; a
-    pass that overflows runs again with a smaller one. Nothing of the model changes.
+    At most 3 backward passes, in the mode in which the model trains; where no reversal is found, at
+    most 2 an output. In `float16` the loss is multiplied by a power of two, as a loss-scaling
+    optimizer does, and what comes out divided; a pass that overflows runs again with a smaller one,
+    so that each may become 3. Nothing of the model changes.
 
     Args:
         model: Model of `dann.adaptation`, any Keras model or layer, or a function of a tensor.
@@ -73,7 +75,7 @@ def reversal_certificate(
         Measurements by name.
 
     Raises:
-        ValueError: If a `dann` model is not compiled, or the mode is unknown.
+        ValueError: If a `dann` model is not compiled, the mode is unknown, or there is no example.
 
     Example:
 
@@ -87,40 +89,63 @@ def reversal_certificate(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 13 to 18.
     """
-    run = _pass_of(model, as_tensors(data))
+    data = as_tensors(data)
+    _check_examples(data)
+    run = _pass_of(model, data)
     if run is None:
         return {"reversal/state": "none"}
+    if not (run.calls or run.features):  # nothing to differentiate for, as words are
+        return {"reversal/state": "cannot tell"}
     mode = mode or mode_of(model)
-    found = run.measure(mode)
+    passes = [run] if run.calls else run.each_output()
     with np.errstate(invalid="ignore", over="ignore"):  # of gradients that are not finite
-        plain = run.measure(mode, taken_out=True) if run.calls else _by_differences(run, found)
-        measured, layers = _numbers(run, found, plain)
+        every = [_sides(one, mode) for one in passes]
+        told = min(every, key=lambda sides: sides.rank)
+        measured, layers = _numbers(*told)
 
     def holds_outside() -> bool:
         if keras.backend.backend() != "tensorflow":
             return False
-        return cosine(run.measure("graph", outside=True).features, plain.features) < -ALIKE
+        outside = ((one, one.run.measure("graph", outside=True)) for one in every)
+        return any(cosine(g.features, one.plain.features) < -ALIKE for one, g in outside)
 
-    finite = found.are_finite() and plain.are_finite()
-    state = _state(run, found, measured, layers, holds_outside) if finite else "not finite"
-    measured["reversal/state"] = state
+    measured["reversal/state"] = state_of(told, measured, layers, holds_outside)
     for name, (turn, ratio) in layers.items():
         measured[f"reversal/{name}/cosine"] = turn
         measured[f"reversal/{name}/ratio"] = ratio
     return measured
 
 
-def _numbers(run, found, plain) -> tuple[dict[str, Any], dict[str, tuple[float, float]]]:
+def _check_examples(data):
+    shapes = [tuple(x.shape) for x in keras.tree.flatten(inputs_of(data))]
+    if any(shape[:1] == (0,) for shape in shapes):
+        raise ValueError(
+            "Argument `data` must hold at least one example; without any there is no gradient. "
+            f"Received: inputs of shape {', '.join(map(str, shapes))}"
+        )
+
+
+def _sides(run: ReversalPass, mode: str) -> Sides:
+    found = run.measure(mode)
+    if run.calls:
+        plain = run.measure(mode, taken_out=True)
+        return Sides(run, found, plain, cosine(found.features, plain.features))
+    plain, agreement = by_differences(run, found, mode)
+    return Sides(run, found, plain, agreement * cosine(found.features, plain.features))
+
+
+def _numbers(run, found, plain, turn) -> tuple[dict[str, Any], dict[str, tuple[float, float]]]:
     """What gradients with and without the reversals give, and the same of each reversal."""
     measured: dict[str, Any] = {
-        "reversal/cosine": cosine(found.features, plain.features),
+        "reversal/cosine": turn,
         "reversal/ratio": _ratio(found.features, plain.features),
         "reversal/feature_norm": norm(plain.features),
         "reversal/calls": float(len(run.calls)),
     }
-    if found.head:
+    if found.head and run.calls:
         difference = [a - b for a, b in zip(found.head, plain.head, strict=True)]
         measured["reversal/head_error"] = _ratio(difference, plain.head)
+    if found.head:
         measured["reversal/head_norm"] = norm(found.head)
     if found.backbone:
         measured["reversal/backbone_cosine"] = cosine(found.backbone, plain.backbone)
@@ -137,23 +162,6 @@ def _pass_of(model, data) -> ReversalPass | None:
     return kind(model, inputs_of(data))
 
 
-def _by_differences(run: ReversalPass, found: Gradients) -> Gradients:
-    """What the gradient would be without reversals that cannot be taken out."""
-    size = norm(found.features)
-    if size > 0:
-        slope = run.slope([g / size for g in found.features]) / size
-        true = [slope * g for g in found.features]
-        return dataclasses.replace(
-            found, features=true, backbone=[slope * g for g in found.backbone]
-        )
-    # Nothing arrives; along any other direction there may be something to arrive.
-    rng = np.random.default_rng(0)
-    random = [rng.normal(size=g.shape) for g in found.features]
-    direction = [v / norm(random) for v in random]
-    slope = run.slope(direction)
-    return dataclasses.replace(found, features=[slope * v for v in direction])
-
-
 def _by_layer(run: ReversalPass, found: Gradients) -> dict[str, tuple[float, float]]:
     """Cosine and ratio of what leaves each reversal to what enters it, over all of its calls."""
     sides = {}
@@ -167,50 +175,10 @@ def _by_layer(run: ReversalPass, found: Gradients) -> dict[str, tuple[float, flo
 def _strength(run, measured, layers) -> float:
     """The strength that the first reversal says it has, or else the one that it shows."""
     if run.calls:
-        shown = next(iter(layers.values()))[1]
-        return run.strengths.get(id(run.calls[0].layer), shown)
+        turning = [call for call in run.calls if layers[call.name][0] < 0]
+        first = (turning or run.calls)[0]
+        return run.strengths.get(id(first.layer), layers[first.name][1])
     return measured["reversal/ratio"] if measured["reversal/cosine"] < 0 else 0.0
-
-
-def _state(run, found, measured, layers, holds_outside: Callable[[], bool]) -> str:
-    turn, ratio = measured["reversal/cosine"], measured["reversal/ratio"]
-    if measured["reversal/feature_norm"] * max(run.size, 1.0) < VANISHED:
-        return "no gradient" if norm(found.after) * max(run.size, 1.0) < VANISHED else "cut"
-    if min([ratio, *(of_layer for _, of_layer in layers.values())]) < NOTHING:
-        return _state_without_gradient(run)
-    turns = [of_layer for of_layer, _ in layers.values()]
-    if abs(turn) < ALIKE:
-        return "partly reversed"
-    if turn > 0 or max(turns, default=-1.0) > -ALIKE:
-        if holds_outside():
-            return "graph override"
-        if not turns:
-            return "forgotten"
-        reverses = max(turns) < -ALIKE and len(run.calls) > 1
-        return "applied twice" if reverses else "wrong sign"
-    if measured.get("reversal/backbone_ratio", ratio) < NOTHING:
-        return "cut"
-    strength = measured["reversal/strength"]
-    return "alive" if abs(ratio - strength) <= TOLERANCE * strength else "wrong strength"
-
-
-def _state_without_gradient(run: ReversalPass) -> str:
-    """Why nothing comes through: the strength, which may yet rise, or something else."""
-    layers = [call.layer for call in run.calls if run.strengths.get(id(call.layer)) == 0]
-    if not layers:
-        return "cut"
-    optimizer = getattr(run.model, "optimizer", None)
-    trained = optimizer is not None and int(optimizer.iterations) > 0
-    rise = all(_rises(layer, trained) for layer in layers)
-    return "not begun" if rise else "strength 0"
-
-
-def _rises(layer: GradientReversal, trained: bool) -> bool:
-    """Whether the schedule rises from now on; where training does not count steps, it is stuck."""
-    now = int(layer.step)
-    if layer.schedule is None or (trained and now == 0):
-        return False
-    return any(float(layer.schedule(now + later)) > 0 for later in LATER)
 
 
 def _ratio(a: list[np.ndarray], b: list[np.ndarray]) -> float:

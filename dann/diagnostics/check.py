@@ -33,8 +33,8 @@ def check(
 
     Of any Keras model or layer: `reversal_certificate`, `way_parity`, `straight_through_health`.
     Of one of `dann.adaptation` also: `gradient_conflict`, `who_is_winning`, `feature_distance` and,
-    if it classifies, `label_bounds`. They take some seconds, most of it to trace the backward
-    passes, and change nothing of the model.
+    if it classifies and the labels are classes, `label_bounds`. They take some seconds, most of it
+    to trace the backward passes, and change nothing of the model.
 
     Args:
         model: Model of `dann.adaptation`, compiled, or any Keras model or layer.
@@ -64,7 +64,7 @@ def check(
     >>> found.measurements["reversal/state"]
     'alive'
     """
-    mode = mode or mode_of(model)
+    mode, left_out = mode or mode_of(model), {}
     with np.errstate(invalid="ignore", over="ignore"):  # a model that diverged has a verdict too
         measured: dict[str, Any] = reversal_certificate(model, data, mode=mode)
         measured |= way_parity(model, data, mode=mode)
@@ -75,5 +75,8 @@ def check(
             measured |= who_is_winning(model, data, probe=probe, seed=seed, batch_size=batch_size)
             measured |= feature_distance(model, data, seed=seed, batch_size=batch_size)
             if model.num_classes > 1:
-                measured |= label_bounds(model, data, batch_size=batch_size)
-    return Diagnosis(verdict(measured), measured)
+                try:
+                    measured |= label_bounds(model, data, batch_size=batch_size)
+                except ValueError as error:
+                    left_out["bounds"] = str(error)
+    return Diagnosis(verdict(measured), measured, left_out)

@@ -19,7 +19,7 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
     arrive: reversed and scaled by the strength; `r = r_s + r_t`,
 
     - `conflict/label_norm = ||g||`, `conflict/domain_norm = ||r||`
-    - `conflict/ratio = ||r|| / ||g||`; healthy: within about .1 to 10. Far below, the adversary has
+    - `conflict/ratio = ||r|| / ||g||`; healthy: about .1 to 100. Far below, the adversary has
       no say; far above, the labels have none
     - `conflict/cosine = <g, r> / (||g|| ||r||)`; healthy: somewhat negative, since what tells the
       domains apart also tells classes; near -1 the two undo each other

@@ -30,7 +30,8 @@ def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, A
 
     Args:
         model: Model of `dann.adaptation` of 2 classes or more.
-        data: `({"source": xs, "target": xt}, ys)`, with integer labels `(n,)` or `(n, 1)`.
+        data: `({"source": xs, "target": xt}, ys)`, with integer labels `(n,)` or `(n, 1)`, or
+            one-hot `(n, C)`.
         batch_size: Inputs at a time. Defaults to `256`.
 
     Returns:
@@ -38,7 +39,8 @@ def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, A
 
     Raises:
         TypeError: If it is another model.
-        ValueError: If the model has one output, as in regression, or the labels are no integers.
+        ValueError: If the model has one output, as in regression, or the labels are no integers, or
+            none of its classes.
 
     Reference:
         - [Bridle et al., 1992](https://papers.nips.cc/paper/1991/hash/a8abb4bb284b5b27aa7cb790dc20f80b-Abstract.html),
@@ -50,14 +52,22 @@ def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, A
             "Label bounds are those of classes; the label head must have at least 2 outputs. "
             f"Received: {model.num_classes}"
         )
-    if outputs.labels.ndim > 1:
+    labels = outputs.labels
+    if _is_one_hot(labels, model.num_classes):
+        labels = labels.argmax(axis=1)
+    if labels.ndim > 1:
         raise ValueError(
-            "Label bounds need one integer label an example, such as `labels.argmax(axis=1)`. "
-            f"Received: labels of shape {outputs.labels.shape}"
+            "Label bounds need one label an example, an integer or one-hot, such as "
+            f"`labels.argmax(axis=1)`. Received: labels of shape {labels.shape}"
         )
-    labels = outputs.labels.astype(int)
+    labels = labels.astype(int)
     of_source, of_target = outputs.logits["source"], outputs.logits["target"]
     classes = model.num_classes
+    if labels.min() < 0 or labels.max() >= classes:
+        raise ValueError(
+            f"Labels must be whole numbers from 0 to {classes - 1}, the number of the class. "
+            f"Received: labels from {labels.min()} to {labels.max()}"
+        )
     shares = np.bincount(labels, minlength=classes) / len(labels)
     with np.errstate(invalid="ignore"):  # of a model that diverged
         logarithms, own = (special.log_softmax(x, axis=1) for x in (of_target, of_source))
@@ -76,6 +86,12 @@ def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, A
         "target/prediction_entropy": float(special.entr(mean).sum()),
         "target/conditional_entropy": entropy,
     }
+
+
+def _is_one_hot(labels, classes):
+    if labels.shape[1:] != (classes,):
+        return False
+    return bool(np.all((labels == 0) | (labels == 1)) and np.all(labels.sum(axis=1) == 1))
 
 
 def _largest_share(logits):

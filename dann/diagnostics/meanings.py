@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from dann.diagnostics.reversal_state import OFF
 from dann.diagnostics.verdict import (
     APART,
     BEHIND,
@@ -129,6 +130,12 @@ MEANINGS = {
         "that the reversal tells, and above 0 once the schedule has begun.",
         _near_strength,
     ),
+    "reversal/head_error": Meaning(
+        "Change of the discriminator's gradient",
+        "By the reversal, as a share of it. It should be 0: the discriminator learns at full rate. "
+        "2: it is reversed too.",
+        _between(high=OFF),
+    ),
     "domain/spread": Meaning(
         "Spread of the discriminator's output",
         "Deviation over all examples. 0: it says the same of every example, and teaches nothing.",
@@ -161,7 +168,7 @@ MEANINGS = {
         "Say of the adversary",
         "Length of the reversed domain gradient on the backbone in multiples of the label loss's. "
         "Far below 1 the adversary has no say, far above the labels have none.",
-        _between(0.1, 10),
+        _between(0.1, 100),
     ),
     "conflict/cosine": Meaning(
         "Conflict of the two gradients",

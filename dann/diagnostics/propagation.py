@@ -29,7 +29,7 @@ def signal_propagation(
       the signal.
 
     `signal/<domain>/gain_range` is the largest gain divided by the smallest. Healthy: at most
-    some hundreds; `gain` changes little from layer to layer, and is about the same on both domains.
+    1000; `gain` changes little from layer to layer, and is about the same on both domains.
 
     `gain` and `top` are given for the layers through which everything flows: not inside of a
     residual or parallel branch. Layers work as in inference. Of large Jacobians `gain` is estimated

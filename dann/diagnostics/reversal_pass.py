@@ -1,8 +1,9 @@
 """Backward passes through a model whose reversals are watched, or taken out."""
 
 import contextlib
+import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -14,10 +15,18 @@ from dann.autodiff import gradients
 from dann.diagnostics.contexts import build, in_mode, unchanged
 from dann.diagnostics.objective import check_adversarial, loss_terms
 from dann.diagnostics.reversals import find_reversals
-from dann.diagnostics.taps import Call, is_floating, leaves, norm, replaced, to_numpy
+from dann.diagnostics.taps import (
+    Call,
+    inputs_first,
+    is_floating,
+    leaves,
+    norm,
+    replaced,
+    run_in_training,
+    to_numpy,
+)
 from dann.layers import GradientReversal
 
-STEP = 0.001  # of central differences, as a share of the features' norm
 LOSS_SCALES = (2.0**16, 2.0**8, 1.0)  # in half precision, until all is finite
 
 
@@ -49,6 +58,7 @@ class ReversalPass:
     def __init__(self, model: Any, inputs: Any):
         self.model = model
         self.inputs = inputs
+        self.output: int | None = None
         self.calls: list[Call] = []
         self.strengths: dict[int, float] = {}
         self.backbone: list[keras.Variable] = []
@@ -61,13 +71,24 @@ class ReversalPass:
         places = self.features or [self.calls[0].inputs]
         return norm([to_numpy(x) for x in places])
 
+    def each_output(self) -> list["ReversalPass"]:
+        """Returns passes whose loss is that of one of the outputs alone, the numbers in them."""
+        with self._unchanged():
+            outputs = keras.tree.flatten(run_in_training(self.model, self.inputs))
+        passes = []
+        for index in range(sum(is_floating(output) for output in outputs)):
+            one = copy.copy(self)
+            one.output = index
+            passes.append(one)
+        return passes or [self]
+
     def loss(self, probes: Sequence[Any]) -> Any:
         """Returns the loss, a scalar, with these tensors added to the features."""
         left = iter(probes)
         inputs = keras.tree.map_structure(
             lambda x: x + ops.cast(next(left), x.dtype) if is_floating(x) else x, self.inputs
         )
-        return random_sum(self.model(inputs))
+        return random_sum(run_in_training(self.model, inputs), self.output)
 
     def measure(self, mode: str, taken_out: bool = False, outside: bool = False) -> Gradients:
         """Runs one backward pass, and in half precision more until nothing overflows.
@@ -99,43 +120,36 @@ class ReversalPass:
 
         sizes = [len(self.features), len(around), len(around), len(self.backbone), len(self.head)]
         found = Gradients([], [], [], [], [])
-        for scale in LOSS_SCALES if self._is_half() else (1.0,):
+        for scale in LOSS_SCALES if "float16" in self.dtypes else (1.0,):
             found = Gradients(*_split([to_numpy(x) / scale for x in scaled_by(scale)], sizes))
             if found.are_finite():
                 break
         return found
 
-    def _is_half(self) -> bool:
-        """Whether small gradients underflow somewhere."""
+    @property
+    def dtypes(self) -> set[str]:
+        """Types of numbers that are computed with somewhere."""
         tensors = [*self.features, *(call.inputs for call in self.calls)]
         dtypes = {keras.backend.standardize_dtype(tensor.dtype) for tensor in tensors}
         if isinstance(self.model, keras.Layer):
             dtypes |= {layer.compute_dtype for layer in leaves(self.model).values()}
-        return "float16" in dtypes
+        return dtypes
 
-    def slope(self, direction: list[np.ndarray]) -> float:
-        """Returns the derivative of the loss along a direction of the features, of norm 1.
+    def loss_in(self, mode: str) -> Callable[..., Any]:
+        """Returns the loss as a function, in a mode, of tensors to add to the features."""
+        weights = [ops.convert_to_tensor(w.value) for w in [*self.backbone, *self.head]]
+        nothing = [ops.zeros(()) for _ in self.calls]
+        return in_mode(
+            lambda *probes: self._loss_at(probes, nothing, nothing, weights, False), mode
+        )
 
-        - `(L(f + h v) - L(f - h v)) / (2 h)`, with `h = .001 ||f||`; 0 where it is all rounding
-        """
-        width = STEP * self.size
-
-        def at(side):
-            probes = [ops.convert_to_tensor(side * width * v, "float32") for v in direction]
-            weights = [ops.convert_to_tensor(w.value) for w in [*self.backbone, *self.head]]
-            nothing = [ops.zeros(()) for _ in self.calls]
-            return float(self._loss_at(probes, nothing, nothing, weights, False))
-
-        above, below = at(1.0), at(-1.0)
-        rounding = 1e-6 * max(abs(above), abs(below))
-        return (above - below) / (2 * width) if abs(above - below) > rounding else 0.0
+    def _unchanged(self, values: Sequence[tuple] = ()) -> Any:
+        is_layer = isinstance(self.model, keras.Layer)
+        return unchanged(self.model, values) if is_layer else contextlib.nullcontext()
 
     def _loss_at(self, probes, before, after, weights, taken_out):
         values = list(zip([*self.backbone, *self.head], weights, strict=True))
-        scope: Any = contextlib.nullcontext()
-        if isinstance(self.model, keras.Layer):
-            scope = unchanged(self.model, values)
-        with scope, replaced(self._watched(before, after, taken_out)):
+        with self._unchanged(values), replaced(self._watched(before, after, taken_out)):
             return self.loss(probes)
 
     def _watched(self, before, after, taken_out):
@@ -148,7 +162,8 @@ class ReversalPass:
         def watched(layer):
             original, left = layer.call, iter(pairs[id(layer)])
 
-            def call(inputs, *args, **kwargs):
+            def call(*args, **kwargs):
+                inputs, args, kwargs = inputs_first(original, args, kwargs)
                 entering, leaving = (ops.cast(x, inputs.dtype) for x in next(left))
                 outputs = inputs + entering
                 if not taken_out:
@@ -170,7 +185,7 @@ class ModelPass(ReversalPass):
         super().__init__(model, inputs)
         build(model, inputs)
         with unchanged(model):
-            self.calls, order = find_reversals(model, lambda: model(inputs))
+            self.calls, order = find_reversals(model, lambda: run_in_training(model, inputs))
             self.strengths = _strengths(self.calls)
         if not self.calls:
             return
@@ -181,7 +196,7 @@ class ModelPass(ReversalPass):
     def loss(self, probes):
         if not self.calls:
             return super().loss(probes)
-        return random_sum(self.model(self.inputs))
+        return random_sum(run_in_training(self.model, self.inputs))
 
     def measure(self, mode, taken_out=False, outside=False):
         found = super().measure(mode, taken_out, outside)
@@ -204,6 +219,9 @@ class PairPass(ReversalPass):
         known = {id(weight) for weight in self.backbone}
         self.head = [w for w in model.trainable_variables if id(w) not in known]
 
+    def each_output(self):
+        return [self]
+
     def _remember(self, features):
         self.parts = dict(features)
         return features
@@ -217,12 +235,18 @@ class PairPass(ReversalPass):
         return loss_terms(self.model, self.inputs, on_features)[1]
 
 
-def random_sum(outputs: Any) -> Any:
-    """Returns the sum of all numbers that a model gives, each times a fixed normal one."""
+def random_sum(outputs: Any, only: int | None = None) -> Any:
+    """Returns the sum of all numbers that a model gives, each times a fixed normal one.
+
+    Args:
+        outputs: Tensors in any structure; those that are not floating-point are left out.
+        only: Which of the others to sum. Defaults to `None`: all.
+    """
     rng = np.random.default_rng(0)
     total = ops.zeros(())
-    for output in keras.tree.flatten(outputs):
-        if is_floating(output):
+    floating = [output for output in keras.tree.flatten(outputs) if is_floating(output)]
+    for index, output in enumerate(floating):
+        if only in (None, index):
             weights = ops.convert_to_tensor(rng.normal(size=tuple(output.shape)), "float32")
             total = total + ops.sum(ops.cast(output, "float32") * weights)
     return total

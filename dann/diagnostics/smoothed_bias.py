@@ -13,7 +13,15 @@ from dann.autodiff import gradients
 from dann.diagnostics.contexts import in_mode, inputs_of, unchanged
 from dann.diagnostics.objective import loss_terms
 from dann.diagnostics.reversal_pass import random_sum
-from dann.diagnostics.taps import Call, cosine, inputs_first, norm, replaced, run_in_training, to_numpy
+from dann.diagnostics.taps import (
+    Call,
+    cosine,
+    inputs_first,
+    norm,
+    replaced,
+    run_in_training,
+    to_numpy,
+)
 
 WIDTH = 0.3  # of the smoothing, as a share of the inputs' deviation
 

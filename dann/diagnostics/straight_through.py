@@ -7,7 +7,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.adaptation import AdversarialModel
 from dann.adaptation.pairs import parts_of
 from dann.autodiff import gradients
 from dann.diagnostics.contexts import as_tensors, build, inputs_of, mode_of, unchanged
@@ -31,8 +30,8 @@ def straight_through_health(
     For each layer, with `x` all numbers that go in, in training,
 
     - `binary/<layer>/passed`: the share of `x` whose gradient is not 0; where the gradient is that
-      of Htanh, of `|x| <= 1`. Healthy: at least .1; 1.00, .68 and .26 for normal `x` of deviation .1,
-      1 and 3. At 0 nothing before the layer learns
+      of Htanh, of `|x| <= 1`. Healthy: at least .1; it is 1.00, .68 and .26 for normal `x` of
+      deviation .1, 1 and 3. At 0 nothing before the layer learns
     - `binary/<layer>/saturated = 1 - passed`
     - `binary/<layer>/deviation`: the standard deviation of `x`
     - `binary/<layer>/passed_source`, `passed_target`: by domain, where the inputs can be told apart
@@ -116,7 +115,7 @@ def binary_calls(model: keras.Layer, data: Any) -> list[Call]:
 
 
 def _run(model, data):
-    return run_in_training(model, data[0] if isinstance(model, AdversarialModel) else inputs_of(data))
+    return run_in_training(model, inputs_of(data))
 
 
 def _is_binary(call: Call) -> bool:

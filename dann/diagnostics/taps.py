@@ -157,9 +157,9 @@ def _is_symbolic(tensor):
 
         return any(tf.is_symbolic_tensor(part) for part in keras.tree.flatten(tensor))
     if keras.backend.backend() == "jax":
-        import jax  # pyright: ignore[reportMissingImports]
+        from jax.core import Tracer  # pyright: ignore[reportMissingImports]
 
-        return any(isinstance(part, jax.core.Tracer) for part in keras.tree.flatten(tensor))
+        return any(isinstance(part, Tracer) for part in keras.tree.flatten(tensor))
     return False
 
 

@@ -5,6 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 NAMES = (
     "reversal dead",
     "discriminator dead",
@@ -19,7 +21,7 @@ NAMES = (
 CONSTANT = 1e-4  # deviation of the discriminator's logits below which they are all alike
 APART = 0.35  # domain loss in nats below which the domains are apart; knowing nothing is .693
 ONE_CLASS = 0.9  # share of the target in one class, where the labels' is far below
-FINITE = ("label", "domain", "reversal", "conflict", "source", "target", "probe", "mmd")
+ENDLESS = ("game/largest_stable_step", "jacobian/target_to_source")  # where infinity says something
 PASSED = 0.1  # share of the gradient that a binary layer must pass
 UNLEARNT = 0.9  # label loss as a share of that of knowing the classes' shares alone
 BEHIND = 0.5  # nats by which a live discriminator may lose more than a fresh one
@@ -34,12 +36,16 @@ FAULTS = {
     "lie on one way. Take one out.",
     "wrong sign": "A reversal is there and passes the gradient on without turning it around "
     "(cosine {cosine:+.2f}).",
+    "discriminator reversed": "The discriminator's own gradient is not what it is without the "
+    "reversal ({head_error:.2g} of it is off): it does not learn at its full rate to tell the "
+    "domains apart. Put the reversal before the discriminator.",
     "graph override": "The gradient is reversed only for a tape outside of the function that holds "
     "the operation, not in `fit`: a bare `gradient_override_map` is silently ignored there. Use "
     "`GradientReversal`, or `override_op_gradients`.",
-    "strength 0": "The strength of the reversal is 0 and does not rise, so that the features learn "
-    "nothing of the domains.",
-    "cut": "No gradient of the discriminator arrives at the backbone, whatever the strength.",
+    "strength 0": "The strength of the reversal is 0, and no schedule is known by which it rises: "
+    "the features learn nothing of the domains.",
+    "cut": "No gradient of the discriminator arrives at the backbone: something on the way stops "
+    "it, or a reversal that is no layer has strength 0.",
     "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
 }
 
@@ -65,11 +71,16 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
 
     The first rule that holds decides; a rule whose measurements are missing does not hold.
 
-    1. "unstable": a measurement is not finite
+    1. "unstable": a measurement is not finite, any of an array included; `game/largest_stable_step`
+       and `jacobian/target_to_source` may be infinite, where nothing pulls in and where the logits
+       stand still on the source
     2. "reversal dead": `reversal/state` is `"forgotten"`, `"applied twice"`, `"wrong sign"`,
-       `"graph override"`, `"strength 0"`, `"cut"` or `"partly reversed"`
+       `"discriminator reversed"`, `"graph override"`, `"strength 0"`, `"cut"` or
+       `"partly reversed"`
     3. "discriminator dead": `reversal/state` is `"no gradient"`, `domain/spread` is below .0001, or
-       `reversal/head_norm` is 0: it gives nothing, tells nothing, or learns nothing
+       `reversal/head_norm` is 0: it gives nothing, tells nothing, or learns nothing. Not where the
+       state is `"no gradient"` and `domain/loss` below .35: it is right and so sure of it that
+       nothing is left to learn
     4. "unstable": `game/growth`, momentum included, exceeds 1.1, and 1.5 or
        `1 + p + sqrt(p + p^2)`, whichever is less, with `p = game/step * max(-game/least_real, 0)`:
        the most that a direction without rotation grows where it pushes away, whatever the momentum.
@@ -91,8 +102,9 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
 
     Among the reasons it also says whether the strength is not the one that shows (`"wrong
     strength"`) or has not begun to rise, whether the live discriminator loses .5 nats more than a
-    fresh one, so that it is weak or overrun, whether the target is predicted with little certainty,
-    and whether `mmd/squared` alone is above .05 and 4 times `mmd/null`.
+    fresh one, so that it is weak or overrun, or is too sure to give a gradient, whether the target
+    is predicted with little certainty, and whether `mmd/squared` alone is above .05 and 4 times
+    `mmd/null`.
 
     The thresholds were set on runs of `DANN` on a toy problem in two dimensions, trained with seeds
     from 100 on, which no test uses; `docs/diagnostics.md` has what was seen. "Aligned" speaks of
@@ -134,12 +146,14 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
 
 def _reversal(m):
     text = FAULTS.get(m.get("reversal/state", ""))
-    values = {key: m.get(f"reversal/{key}", math.nan) for key in ("calls", "cosine")}
+    values = {key: m.get(f"reversal/{key}", math.nan) for key in ("calls", "cosine", "head_error")}
     return "reversal dead", [text.format(**values)] if text else []
 
 
 def _discriminator(m):
     reasons = []
+    if _is_sure(m):
+        return "discriminator dead", reasons
     if m.get("reversal/state") == "no gradient":
         reasons.append("The discriminator gives the features no gradient.")
     if m.get("domain/spread", math.inf) < CONSTANT:
@@ -149,11 +163,19 @@ def _discriminator(m):
     return "discriminator dead", reasons
 
 
+def _is_sure(m):
+    """Whether the discriminator gives no gradient because it is right and sure of it."""
+    return m.get("reversal/state") == "no gradient" and m.get("domain/loss", 1.0) < APART
+
+
 def _not_finite(m):
     broken = [
         name
         for name, value in m.items()
-        if name.split("/")[0] in FINITE and isinstance(value, float) and not math.isfinite(value)
+        if not isinstance(value, str)
+        and not (
+            np.all(np.isfinite(np.asarray(value, float))) or (name in ENDLESS and value == math.inf)
+        )
     ]
     if m.get("reversal/state") == "not finite" and not broken:
         broken = ["a gradient"]
@@ -227,6 +249,11 @@ def _remarks(m):
     remarks = []
     if m.get("reversal/state") == "not begun":
         remarks.append("The strength is still 0; its schedule rises later.")
+    if _is_sure(m):
+        remarks.append(
+            f"The discriminator is right with a loss of {m['domain/loss']:.1g} nats, and so sure "
+            "of it that the features get no gradient."
+        )
     if m.get("reversal/state") == "wrong strength":
         remarks.append(
             f"The gradient is reversed with strength {m['reversal/ratio']:.3g}, the reversal says "

@@ -87,6 +87,16 @@ class Cut(OtherWay):
         return self.reversal(ops.stop_gradient(features), training=training)
 
 
+class BehindHead(DANN):
+    """The reversal turns the discriminator's gradient around too."""
+
+    def adversary(self, features, logits, training):
+        source, target = features["source"], features["target"]
+        told = self.domain_head(ops.concatenate([source, target]), training=training)
+        domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
+        return {"domain": domain, "domain/logits": self.reversal(told, training=training)}
+
+
 class OneUnitSoftmax(keras.layers.Layer):
     def call(self, inputs):
         return ops.exp(inputs) / ops.sum(ops.exp(inputs), axis=-1, keepdims=True)
@@ -97,6 +107,23 @@ def softmax_head(last):
     inputs = keras.Input((2,))
     hidden = keras.layers.Dense(16, activation="relu")(inputs)
     return keras.Model(inputs, last(keras.layers.Dense(1)(hidden)), name="domain_head")
+
+
+class OwnModel(keras.Model):
+    """Anyone's model of two heads, which turns the gradient around by a function in `call`."""
+
+    def __init__(self, turn):
+        super().__init__()
+        self.turn = turn
+        self.features = keras.layers.Dense(16, activation="tanh")
+        self.label = keras.layers.Dense(10)
+        self.domain = keras.Sequential(
+            [keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)]
+        )
+
+    def call(self, inputs, training=None):
+        features = self.features(inputs)
+        return self.label(features), self.domain(self.turn(features, training))
 
 
 def wrong_sign():

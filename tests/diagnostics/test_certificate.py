@@ -21,8 +21,12 @@ from one_step import (
 import dann
 from dann.diagnostics import reversal_certificate, reversal_pass
 from dann.gradients import reverse_gradient
-from dann.layers import GradientReversal
+from dann.layers import BinarySign, GradientReversal
 from dann.schedules import Constant, GaninSchedule, StrengthSchedule, WarmStart
+
+on_tensorflow = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="another backend has no tf.function"
+)
 
 PASSES = {dann.DANN: 2, planted.Forgotten: 2, planted.Twice: 3}
 WAYS = ["stop_gradient"]
@@ -175,6 +179,150 @@ def test_a_reversal_by_a_function_is_certified_by_differences():
     found = reversal_certificate(linear_dann(ByFunction), DATA, mode="eager")
     assert found["reversal/state"] == "alive"
     assert found["reversal/ratio"] == pytest.approx(0.3, rel=1e-2)
+
+
+INPUTS = np.random.default_rng(5).normal(size=(16, 6)).astype("float32")
+
+
+def own_model(turn, seed=0):
+    keras.utils.set_random_seed(seed)
+    return planted.OwnModel(turn)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_function_in_a_model_of_two_heads_is_certified_by_the_head_behind_it(mode):
+    """Of both heads together the sign of the differences would be that of the longer gradient."""
+    model = own_model(lambda features, training: reverse_gradient(features, 0.5))
+    found = reversal_certificate(model, INPUTS, mode=mode)
+    assert found["reversal/state"] == "alive"
+    assert found["reversal/cosine"] == pytest.approx(-1)
+    assert found["reversal/ratio"] == pytest.approx(0.5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("turn", "state"),
+    [
+        (lambda features, training: features, "forgotten"),
+        (lambda features, training: ops.stop_gradient(features), "cut"),
+        (
+            lambda features, training: reverse_gradient(features, 1.0) if training else features,
+            "alive",
+        ),
+    ],
+)
+def test_a_function_is_judged_as_it_is_in_training(turn, state):
+    assert reversal_certificate(own_model(turn), INPUTS, mode="eager")["reversal/state"] == state
+
+
+def test_a_part_that_is_reversed_cannot_be_told_from_the_rest_by_differences():
+    class OneDomain(planted.OtherWay):
+        def turn(self, features, training):
+            source, target = ops.split(features, 2)
+            return ops.concatenate([reverse_gradient(source, 1.0), target])
+
+    found = reversal_certificate(linear_dann(OneDomain), DATA, mode="eager")
+    assert found["reversal/state"] == "cannot tell"
+    assert abs(found["reversal/cosine"]) < 0.99
+    assert "reversal/head_error" not in found
+
+
+def test_what_does_not_follow_any_gradient_cannot_be_told():
+    function = BinarySign()  # its value stands still where its gradient does not
+    found = reversal_certificate(function, INPUTS, mode="eager")
+    assert found["reversal/state"] == "cannot tell"
+
+
+def test_a_model_of_whole_numbers_without_a_reversal_cannot_be_told():
+    model = keras.Sequential([keras.layers.Embedding(5, 3)])
+    found = reversal_certificate(model, np.array([[1, 2]]))
+    assert found == {"reversal/state": "cannot tell"}
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize(("strength", "state"), [(-1.0, "forgotten"), (0.5, "alive")])
+def test_a_function_is_certified_in_half_precision(policy, strength, state):
+    keras.config.set_dtype_policy(policy)
+    model = own_model(
+        lambda features, training: (
+            features if strength < 0 else reverse_gradient(features, strength)
+        )
+    )
+    assert reversal_certificate(model, INPUTS, mode="eager")["reversal/state"] == state
+
+
+def test_inputs_given_by_name_are_seen():
+    class ByName(planted.OwnModel):
+        def call(self, inputs, training=None):
+            features = self.features(inputs=inputs)
+            return self.label(features), self.domain(self.turn(inputs=features))
+
+    keras.utils.set_random_seed(0)
+    model = ByName(GradientReversal(0.5, name="grl"))
+    found = reversal_certificate(model, INPUTS, mode="eager")
+    assert found["reversal/state"] == "alive"
+    assert found["reversal/grl/ratio"] == pytest.approx(0.5)
+
+
+@on_tensorflow
+@pytest.mark.filterwarnings("ignore:`build")
+def test_a_call_that_is_a_tf_function_is_certified_by_differences():
+    import tensorflow as tf
+
+    class Decorated(planted.OwnModel):
+        @tf.function
+        def call(self, inputs):
+            return self.domain(self.turn(self.features(inputs)))
+
+    keras.utils.set_random_seed(0)
+    model = Decorated(GradientReversal(0.5))
+    found = reversal_certificate(model, INPUTS, mode="eager")
+    assert (found["reversal/state"], found["reversal/calls"]) == ("alive", 0)
+    assert found["reversal/ratio"] == pytest.approx(0.5, rel=0.01)
+
+
+class Named(keras.layers.Layer):
+    """Passes on, under a name that tells another thing."""
+
+    def call(self, inputs):
+        return 1.0 * inputs
+
+
+@pytest.mark.parametrize(
+    "other", [keras.layers.Dropout(0.5, name="grl_dropout"), Named(name="grl_log")]
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_passes_on_in_a_row_with_a_reversal_is_no_fault(other, is_first):
+    def both(features):
+        layers = [other, GradientReversal(0.5)] if is_first else [GradientReversal(0.5), other]
+        return layers[1](layers[0](features))
+
+    found = reversal_certificate(two_heads(both), INPUTS[:, :3], mode="eager")
+    assert found["reversal/state"] == "alive"
+    assert found["reversal/ratio"] == pytest.approx(0.5)
+    assert found["reversal/strength"] == pytest.approx(0.5)
+
+
+def test_a_named_lambda_that_does_nothing_is_a_reversal_of_the_wrong_sign():
+    layer = keras.layers.Lambda(lambda features: 1.0 * features, name="grl")
+    found = reversal_certificate(two_heads(layer), INPUTS[:, :3], mode="eager")
+    assert found["reversal/state"] == "wrong sign"
+
+
+def test_the_strength_of_a_reversal_of_ones_own_is_what_it_lets_through():
+    found = reversal_certificate(two_heads(Turning(-0.0, name="grl")), INPUTS[:, :3], mode="eager")
+    assert found["reversal/state"] == "strength 0"
+
+
+def test_a_reversal_behind_the_discriminator_is_no_reversal_of_the_features_alone():
+    found = reversal_certificate(linear_dann(planted.BehindHead), DATA, mode="eager")
+    assert found["reversal/cosine"] == pytest.approx(-1)
+    assert found["reversal/head_error"] == pytest.approx(1 + STRENGTH, rel=1e-5)
+    assert found["reversal/state"] == "discriminator reversed"
+
+
+def test_a_batch_without_examples_is_refused():
+    with pytest.raises(ValueError, match=r"at least one example.*Received: .* \(0, 6\)"):
+        reversal_certificate(own_model(lambda features, training: features), INPUTS[:0])
 
 
 @pytest.mark.parametrize(("fault", "most"), PASSES.items())

@@ -76,7 +76,7 @@ def test_what_cannot_be_measured_once_the_training_diverges_is_nan():
     model = SourceOnly(network((3, 2), "backbone"), num_classes=2)
     model.compile(keras.optimizers.SGD(1e30), jit_compile=False)
     callback = Diagnostics(("jacobians", "sharpness"), BATCH, every=6)
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning, match="is NaN") as told:
         history = model.fit(X, Y, batch_size=4, callbacks=[callback], verbose=0).history
     assert int(model.optimizer.iterations) == 6
     messages = [str(warning.message) for warning in told]

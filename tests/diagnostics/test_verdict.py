@@ -8,6 +8,7 @@ import pytest
 import dann
 from dann.diagnostics import check, feature_distance, label_bounds, verdict, who_is_winning
 from dann.diagnostics.game import growth, stability
+from dann.gradients import reverse_gradient
 from dann.layers import GradientReversal
 from dann.schedules import Constant
 
@@ -34,6 +35,7 @@ def said_of(model, mode=None, seed=0):
         (planted.Twice, "applied twice"),
         (planted.OneDomain, "partly reversed"),
         (planted.Cut, "cut"),
+        (planted.BehindHead, "discriminator reversed"),
     ],
 )
 def test_a_reversal_that_does_not_reverse_is_dead_and_says_why(fault, state):
@@ -118,6 +120,59 @@ def test_a_healthy_model_is_aligned_on_every_seed():
     assert text.startswith("aligned\n- A fresh classifier")
     line = next(line for line in text.splitlines() if line.startswith("reversal/cosine "))
     assert line.split() == ["reversal/cosine", "-1"]
+
+
+def test_a_healthy_model_of_anyone_is_not_dead_on_any_seed():
+    """Its reversal is a function in `call`, in force in training alone."""
+
+    def turn(features, training):
+        return reverse_gradient(features, 1.0) if training else features
+
+    states = {}
+    for seed in range(5):
+        keras.utils.set_random_seed(seed)
+        data = np.random.default_rng(seed).normal(size=(32, 6)).astype("float32")
+        found = check(planted.OwnModel(turn), data, mode="eager")
+        states[seed] = found.verdict.name, found.measurements["reversal/state"]
+    assert states == dict.fromkeys(range(5), ("undetermined", "alive"))
+
+
+def test_a_discriminator_that_is_right_and_sure_of_it_is_not_dead():
+    model = planted.dann()
+    x, y = planted.batch(0, 64)
+    data = {"source": x["source"], "target": x["source"] + np.float32([60, 0])}, y
+    model.backbone.set_weights([np.eye(2), np.zeros(2)][: len(model.backbone.weights)])
+    # 16 units along the first feature; far from 30 the sigmoid is 0 or 1.
+    towards = np.zeros((2, 16))
+    towards[0] = 1
+    model.domain_head.set_weights(
+        [towards, np.full(16, -10.0), np.ones((16, 1)), np.full(1, -300.0)]
+    )
+    found = check(model, data, mode="eager")
+    assert found.measurements["reversal/state"] == "no gradient"
+    assert found.measurements["domain/accuracy"] == 1
+    assert found.verdict.name == "under-adapted"
+    assert any("so sure of it" in reason for reason in found.verdict.reasons)
+
+
+def test_one_hot_labels_are_checked_as_their_numbers():
+    head = planted.dann()
+    head.compile("adam", loss=keras.losses.CategoricalCrossentropy(from_logits=True))
+    x, y = planted.batch(0, 64)
+    found = check(head, (x, np.eye(2, dtype="float32")[y]), mode="eager")
+    expected = label_bounds(head, (x, y))
+    for name in ("label/loss", "label/accuracy", "label/prior_entropy"):
+        assert found.measurements[name] == pytest.approx(expected[name])
+    assert not found.left_out
+
+
+def test_labels_that_are_no_classes_leave_the_bounds_out():
+    model = planted.dann()
+    model.compile("adam", loss="mse")
+    x, y = planted.batch(0, 64)
+    found = check(model, (x, np.stack([y, 2.5 - y], 1).astype("float32")), mode="eager")
+    assert "one label an example" in found.left_out["bounds"]
+    assert "label/loss" not in found.measurements
 
 
 def with_noise():
@@ -211,6 +266,10 @@ ALIGNED = {
         ({"game/growth": 1.11}, "unstable"),
         ({"game/growth": 1.09}, "aligned"),
         ({"label/loss": float("nan")}, "unstable"),
+        ({"reversal/state": "cannot tell"}, "aligned"),
+        ({"reversal/state": "no gradient", "domain/loss": 3e-16}, "under-adapted"),
+        ({"reversal/state": "no gradient", "domain/loss": 0.5}, "discriminator dead"),
+        ({"reversal/head_norm": 0.0, "domain/loss": 3e-16}, "discriminator dead"),
         ({"binary/one/passed": 0.09}, "saturated binary layer"),
         ({"target/largest_share": 0.95}, "collapsed"),
         ({"target/largest_share": 0.95, "label/largest_share": 0.94}, "aligned"),
@@ -252,11 +311,29 @@ def test_each_rule_holds_at_its_threshold(change, name):
         "target/largest_share",
         "probe/loss",
         "mmd/null",
+        "jacobian/source/logits/norm",
+        "jacobian/target_to_source",
+        "sharpness/trace",
+        "binary/one/passed",
+        "way_parity/gradient",
+        "game/largest_stable_step",
     ],
 )
 def test_one_number_that_is_not_finite_is_enough(number):
     assert verdict(ALIGNED | {number: float("nan")}).reasons[0] == f"Not finite: {number}."
-    assert verdict(ALIGNED | {"game/largest_stable_step": float("inf")}).name == "aligned"
+    assert verdict(ALIGNED | {number: np.float32("nan")}).name == "unstable"
+
+
+def test_a_number_of_an_array_that_is_not_finite_is_enough_too():
+    number = "jacobian/source/logits/singular_values"
+    assert verdict(ALIGNED | {number: np.array([1.0, np.inf])}).name == "unstable"
+    assert verdict(ALIGNED | {number: np.array([1.0, 0.5])}).name == "aligned"
+
+
+def test_what_may_be_infinite_is_no_fault():
+    for number in ("game/largest_stable_step", "jacobian/target_to_source"):
+        assert verdict(ALIGNED | {number: float("inf")}).name == "aligned"
+    assert verdict(ALIGNED | {"sharpness/trace": float("inf")}).name == "unstable"
 
 
 @pytest.mark.parametrize(

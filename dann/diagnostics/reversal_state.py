@@ -1,0 +1,121 @@
+"""What is wrong with a reversal, in words."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from dann.diagnostics.reversal_pass import Gradients, PairPass, ReversalPass
+from dann.diagnostics.taps import Call, norm
+from dann.layers import GradientReversal
+
+ALIKE = 0.99  # cosine above which two gradients point alike
+OFF = 0.1  # change of the discriminator's gradient by the reversal, as a share of it
+TOLERANCE = 0.02  # of the strength
+NOTHING = 1e-6  # ratio below which no gradient comes through
+VANISHED = 2e-7  # change of the loss by all of the features below which it is rounding
+LATER = [10**power for power in range(7)]  # steps from now in which a schedule may rise
+
+
+class Sides(NamedTuple):
+    """A pass, what it gives with and without the reversals, and the cosine of the two."""
+
+    run: ReversalPass
+    found: Gradients
+    plain: Gradients
+    turn: float
+
+    @property
+    def rank(self) -> int:
+        """How little it says of a reversal: no number at first, then what is turned around."""
+        if not (self.found.are_finite() and self.plain.are_finite()):
+            return 0
+        if is_nothing(self.run, self.plain.features):
+            return 4
+        return 1 if self.turn < -ALIKE else 2 if self.turn < ALIKE else 3
+
+
+def is_nothing(run: ReversalPass, gradients: Sequence[np.ndarray]) -> bool:
+    """Whether by these gradients all of the features change the loss by no more than rounding."""
+    return norm(gradients) * max(run.size, 1.0) < VANISHED
+
+
+def state_of(
+    sides: Sides,
+    measured: Mapping[str, Any],
+    layers: Mapping[str, tuple[float, float]],
+    holds_outside: Callable[[], bool],
+) -> str:
+    """Returns the state of the reversals in words; see `reversal_certificate`.
+
+    Args:
+        sides: What was found.
+        measured: Measurements by name.
+        layers: Cosine and ratio of each reversal by name.
+        holds_outside: Whether it is reversed for a tape outside of the compiled function.
+    """
+    run, found, plain, turn = sides
+    if sides.rank == 0:
+        return "not finite"
+    ratio = measured["reversal/ratio"]
+    if is_nothing(run, plain.features):
+        if not run.calls:
+            return "no gradient" if is_nothing(run, found.features) else "cannot tell"
+        return "no gradient" if is_nothing(run, found.after) else "cut"
+    if min([ratio, *(of_layer for _, of_layer in layers.values())]) < NOTHING:
+        return _state_without_gradient(run, found, layers)
+    if abs(turn) < ALIKE:
+        return "partly reversed" if run.calls else "cannot tell"
+    strength = measured["reversal/strength"]
+    is_right = abs(ratio - strength) <= TOLERANCE * strength
+    turns = [of_layer for of_layer, _ in layers.values()]
+    if turn > 0:
+        if holds_outside():
+            return "graph override"
+        if not turns:
+            return "forgotten"
+        reverses = max(turns) < -ALIKE and len(run.calls) > 1
+        return "applied twice" if reverses else "wrong sign"
+    # What only passes on, in a row with a reversal, takes nothing from it.
+    rows = _in_a_row(run.calls) if is_right else set()
+    if any(of_layer > -ALIKE for name, (of_layer, _) in layers.items() if name not in rows):
+        return "wrong sign"
+    if measured.get("reversal/backbone_ratio", ratio) < NOTHING:
+        return "cut"
+    if isinstance(run, PairPass) and measured.get("reversal/head_error", 0.0) > OFF:
+        return "discriminator reversed"
+    return "alive" if is_right else "wrong strength"
+
+
+def _in_a_row(calls: list[Call]) -> set[str]:
+    """Names of the reversals that get just what another gives, or give what another gets."""
+    given, taken = {id(call.outputs) for call in calls}, {id(call.inputs) for call in calls}
+    return {call.name for call in calls if id(call.inputs) in given or id(call.outputs) in taken}
+
+
+def _state_without_gradient(run: ReversalPass, found: Gradients, layers) -> str:
+    """Why nothing comes through: the strength, which may yet rise, or something else."""
+    stopping = []
+    for call, after in zip(run.calls, found.after, strict=True):
+        known = run.strengths.get(id(call.layer))
+        # Of anyone's own reversal what it lets through is all that is known of its strength.
+        shows_none = known is None and layers[call.name][1] < NOTHING and norm([after]) > 0
+        if known == 0 or shows_none:
+            stopping.append(call.layer)
+    if not stopping:
+        return "cut"
+    optimizer = getattr(run.model, "optimizer", None)
+    trained = optimizer is not None and int(optimizer.iterations) > 0
+    rise = all(_rises(layer, trained) for layer in stopping)
+    return "not begun" if rise else "strength 0"
+
+
+def _rises(layer: keras.Layer, trained: bool) -> bool:
+    """Whether a schedule rises from now on; where training does not count steps, it is stuck."""
+    if not isinstance(layer, GradientReversal):
+        return False
+    now = int(layer.step)
+    if layer.schedule is None or (trained and now == 0):
+        return False
+    return any(float(layer.schedule(now + later)) > 0 for later in LATER)
