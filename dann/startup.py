@@ -13,9 +13,10 @@ def start_backend() -> None:
 
     TensorFlow's C++ libraries write to the file descriptor of standard error before any level of
     logging applies to them. Later messages are kept to errors, unless `TF_CPP_MIN_LOG_LEVEL` is
-    set. TensorFlow's oneDNN kernels are switched on for every processor, unless
+    set: a run evaluates several models, and each is traced. TensorFlow's oneDNN kernels are switched on for every processor, unless
     `TF_ENABLE_ONEDNN_OPTS` is set: a training step of the paper's network took 30% less CPU time.
     """
+    quiet = "TF_CPP_MIN_LOG_LEVEL" not in os.environ
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     with _standard_error_held():
@@ -26,6 +27,8 @@ def start_backend() -> None:
 
             tf.config.list_logical_devices()
     logging.getLogger("absl").setLevel(logging.WARNING)
+    if quiet:
+        logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 
 @contextlib.contextmanager

@@ -50,6 +50,7 @@ def test_its_checkpoint_holds_step_strength_and_optimizer(finished):
 
 def test_the_libraries_noise_does_not_reach_the_user(finished):
     assert finished[0].stderr == ""
+    assert "retracing" not in finished[0].stdout
 
 
 def test_summary_and_table_tell_the_accuracies_of_the_saved_classifier(finished, cache):
