@@ -13,8 +13,9 @@ def start_backend() -> None:
 
     TensorFlow's C++ libraries write to the file descriptor of standard error before any level of
     logging applies to them. Later messages are kept to errors, unless `TF_CPP_MIN_LOG_LEVEL` is
-    set: a run evaluates several models, and each is traced. TensorFlow's oneDNN kernels are switched on for every processor, unless
-    `TF_ENABLE_ONEDNN_OPTS` is set: a training step of the paper's network took 30% less CPU time.
+    set: a run evaluates several models, and each is traced. TensorFlow's oneDNN kernels are
+    switched on for every processor, unless `TF_ENABLE_ONEDNN_OPTS` is set: a training step of the
+    paper's network took 30% less CPU time.
     """
     quiet = "TF_CPP_MIN_LOG_LEVEL" not in os.environ
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -71,6 +71,7 @@ def test_summary_and_table_tell_the_accuracies_of_the_saved_classifier(finished,
     assert f"{summary['target/accuracy']:.1%}" in result.stdout
 
 
+@pytest.mark.slow
 def test_the_method_learns_the_same_without_a_comparison(finished, tmp_path, run_here):
     arguments = ["debug=fast", "compare=false", "hydra.run.dir=alone"]
     assert run_here("train.py", arguments, tmp_path).returncode == 0
