@@ -1,5 +1,6 @@
 """What the functions of this room accept, checked before a tape or a transform sees it."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,17 +8,20 @@ import keras
 
 from dann.autodiff.engines import running_engine
 
+_POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+
 
 def as_function(function: Any) -> Callable:
     """Returns `function`; of a Keras model, its call in inference.
 
-    Several tensors reach a model as one argument: the nest of its own inputs, or else a list.
+    Several tensors reach a model as the nest of its own inputs, in the order of `model.inputs`; one
+    without `inputs` as its `call` takes them: each as an argument, or all as a list.
 
     Raises:
         TypeError: If it cannot be called.
     """
     if isinstance(function, keras.Model):
-        return lambda *inputs: function(_as_one_argument(function, inputs), training=False)
+        return lambda *inputs: function(*_arguments_of(function, inputs), training=False)
     if not callable(function):
         raise TypeError(
             "Argument `function` must be a function of tensors or a Keras model. "
@@ -26,12 +30,15 @@ def as_function(function: Any) -> Callable:
     return function
 
 
-def _as_one_argument(model, inputs):
+def _arguments_of(model, inputs):
+    """A functional model takes its inputs as one nest, a class of one's own as its `call` says."""
     if len(inputs) == 1:
-        return inputs[0]
-    if len(getattr(model, "inputs", None) or []) != len(inputs):
-        return list(inputs)
-    return keras.tree.pack_sequence_as(model.input, list(inputs))
+        return inputs
+    if len(getattr(model, "inputs", None) or []) == len(inputs):
+        return (keras.tree.pack_sequence_as(model.input, list(inputs)),)
+    parameters = inspect.signature(model.call).parameters.values()
+    needed = [p for p in parameters if p.default is p.empty and p.kind in _POSITIONAL]
+    return inputs if len(needed) > 1 else (list(inputs),)
 
 
 def as_pure_function(function: Any) -> Callable:

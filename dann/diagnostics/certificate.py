@@ -1,5 +1,6 @@
 """Whether the gradient of the features is really reversed, and if not, what is wrong."""
 
+import itertools
 from typing import Any
 
 import keras
@@ -24,9 +25,10 @@ def reversal_certificate(
     - `reversal/cosine = <g, h> / (||g|| ||h||)`; healthy: -1
     - `reversal/ratio = ||g|| / ||h||`; healthy: the strength
     - `reversal/strength`: what the reversal itself says
-    - `reversal/head_error = ||g_d - h_d|| / ||h_d||` over the weights after the reversal, which
-      must learn at full rate; healthy: 0. `reversal/head_norm = ||g_d||`; healthy: above 0. Both
-      are missing where no trainable weight is, the first also where no reversal can be taken out
+    - `reversal/head_error = ||g_d - h_d|| / ||h_d||` over the weights after the reversal, of a
+      `dann` model its `domain_head`'s, which must learn at full rate; healthy: 0.
+      `reversal/head_norm = ||g_d||`; healthy: above 0. Both are missing where no trainable weight
+      is, the first also where no reversal can be taken out
     - `reversal/feature_norm = ||h||`; healthy: above 0. At 0 the discriminator tells nothing
     - `reversal/calls`: calls of reversals in one pass; healthy: 1, or 1 a domain
     - `reversal/<layer>/cosine`, `reversal/<layer>/ratio`: of what leaves the layer against what
@@ -47,7 +49,8 @@ def reversal_certificate(
         - `"wrong strength"`, `"partly reversed"`: the length, or the direction, is another
         - `"no gradient"`: the discriminator gives none; `"none"`: the method has no reversal
         - `"cannot tell"`: no reversal is found, and what the differences below tell is not a
-          multiple of `g`: a part is reversed, or is not differentiable
+          multiple of `g`: a part is reversed, or is not differentiable; or one output is not
+          reversed and another gives nothing, as a saturated discriminator does
 
     Of a model of `dann.adaptation` the loss is the model's own `adversarial_losses`, in a pass with
     `training=True`; the features are those of both domains. Of any other Keras model or layer it is
@@ -109,7 +112,10 @@ def reversal_certificate(
         outside = ((one, one.run.measure("graph", outside=True)) for one in every)
         return any(cosine(g.features, one.plain.features) < -ALIKE for one, g in outside)
 
-    measured["reversal/state"] = state_of(told, measured, layers, holds_outside)
+    state = state_of(told, measured, layers, holds_outside)
+    # An output that gives nothing, as a saturated discriminator does, may be the reversed one.
+    silent = not told.run.calls and any(sides.rank == 4 for sides in every)
+    measured["reversal/state"] = "cannot tell" if state == "forgotten" and silent else state
     for name, (turn, ratio) in layers.items():
         measured[f"reversal/{name}/cosine"] = turn
         measured[f"reversal/{name}/ratio"] = ratio
@@ -142,9 +148,11 @@ def _numbers(run, found, plain, turn) -> tuple[dict[str, Any], dict[str, tuple[f
         "reversal/feature_norm": norm(plain.features),
         "reversal/calls": float(len(run.calls)),
     }
-    if found.head and run.calls:
-        difference = [a - b for a, b in zip(found.head, plain.head, strict=True)]
-        measured["reversal/head_error"] = _ratio(difference, plain.head)
+    own = [True] * len(found.head) if run.unreversed is None else run.unreversed
+    if any(own) and run.calls:
+        given, expected = (list(itertools.compress(g.head, own)) for g in (found, plain))
+        difference = [a - b for a, b in zip(given, expected, strict=True)]
+        measured["reversal/head_error"] = _ratio(difference, expected)
     if found.head:
         measured["reversal/head_norm"] = norm(found.head)
     if found.backbone:

@@ -96,7 +96,7 @@ def _compared(parts, name, of_domain):
     return {
         name.format("label_norm"): size,
         name.format("domain_norm"): norm(domain),
-        name.format("ratio"): norm(domain) / size if size > 0 else 0.0,
+        name.format("ratio"): norm(domain) / size if size != 0 else 0.0,
         name.format("cosine"): cosine(label, domain),
         of_domain.format("source", "cosine"): cosine(label, source),
         of_domain.format("target", "cosine"): cosine(label, target),

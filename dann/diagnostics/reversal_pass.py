@@ -63,6 +63,7 @@ class ReversalPass:
         self.strengths: dict[int, float] = {}
         self.backbone: list[keras.Variable] = []
         self.head: list[keras.Variable] = []
+        self.unreversed: list[bool] | None = None  # which of the head; all
         self.features = [x for x in keras.tree.flatten(inputs) if is_floating(x)]
 
     @property
@@ -218,6 +219,10 @@ class PairPass(ReversalPass):
         self.backbone = list(model.backbone.trainable_variables)
         known = {id(weight) for weight in self.backbone}
         self.head = [w for w in model.trainable_variables if id(w) not in known]
+        discriminator = getattr(model, "domain_head", None)
+        if discriminator is not None:  # what else lies behind the backbone may be reversed
+            own = {id(weight) for weight in discriminator.trainable_variables}
+            self.unreversed = [id(weight) in own for weight in self.head]
 
     def each_output(self):
         return [self]

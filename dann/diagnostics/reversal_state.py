@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from dann.diagnostics.reversal_pass import Gradients, PairPass, ReversalPass
-from dann.diagnostics.taps import Call, norm
+from dann.diagnostics.taps import Call, cosine, norm
 from dann.layers import GradientReversal
 
 ALIKE = 0.99  # cosine above which two gradients point alike
@@ -77,9 +77,9 @@ def state_of(
             return "forgotten"
         reverses = max(turns) < -ALIKE and len(run.calls) > 1
         return "applied twice" if reverses else "wrong sign"
-    # What only passes on, in a row with a reversal, takes nothing from it.
-    rows = _in_a_row(run.calls) if is_right else set()
-    if any(of_layer > -ALIKE for name, (of_layer, _) in layers.items() if name not in rows):
+    # What only passes on takes nothing from a reversal in a row with it, or behind it.
+    passing = _in_a_row(run.calls) | _reached_reversed(sides) if is_right else set()
+    if any(of_layer > -ALIKE for name, (of_layer, _) in layers.items() if name not in passing):
         return "wrong sign"
     if measured.get("reversal/backbone_ratio", ratio) < NOTHING:
         return "cut"
@@ -92,6 +92,12 @@ def _in_a_row(calls: list[Call]) -> set[str]:
     """Names of the reversals that get just what another gives, or give what another gets."""
     given, taken = {id(call.outputs) for call in calls}, {id(call.inputs) for call in calls}
     return {call.name for call in calls if id(call.inputs) in given or id(call.outputs) in taken}
+
+
+def _reached_reversed(sides: Sides) -> set[str]:
+    """Names of the reversals that get a gradient which another has turned around already."""
+    reached = zip(sides.run.calls, sides.found.after, sides.plain.after, strict=True)
+    return {call.name for call, found, plain in reached if cosine([found], [plain]) < -ALIKE}
 
 
 def _state_without_gradient(run: ReversalPass, found: Gradients, layers) -> str:

@@ -60,7 +60,7 @@ def smoothed_bias(
     length = norm([smoothed])
     return {
         "bias_cosine": cosine([given], [smoothed]),
-        "bias_length": norm([given]) / length if length > 0 else 0.0,
+        "bias_length": norm([given]) / length if length != 0 else 0.0,
         "bias_ceiling": math.sqrt(2 * agreement / (1 + agreement)) if agreement > 0 else 0.0,
     }
 

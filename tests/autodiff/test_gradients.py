@@ -86,11 +86,15 @@ def test_a_model_of_several_inputs_takes_them_together():
         def call(self, inputs):
             return inputs[0] * inputs[1]
 
+    class Apart(keras.Model):
+        def call(self, a, b, scale=3):
+            return scale * a * b
+
     # In another order than that of the names by which it is fed.
     parts = {name: keras.Input((3,), name=name) for name in ("b", "a")}
     named = keras.Model(parts, layers.Multiply()([parts["a"], 2.0 * parts["b"]]))
     listed = keras.Model([parts["a"], parts["b"]], named(parts))
-    for model, factor in ((Product(), 1), (listed, 2), (named, 2)):
+    for model, factor in ((Product(), 1), (Apart(), 3), (listed, 2), (named, 2)):
         of_first, of_second = gradients(model, [X, Y])
         np.testing.assert_allclose(of_first, factor * Y, rtol=1e-6)
         np.testing.assert_allclose(of_second, factor * X, rtol=1e-6)

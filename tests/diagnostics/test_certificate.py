@@ -302,6 +302,30 @@ def test_what_passes_on_in_a_row_with_a_reversal_is_no_fault(other, is_first):
     assert found["reversal/strength"] == pytest.approx(0.5)
 
 
+def test_what_passes_on_a_gradient_that_was_reversed_already_is_no_fault():
+    layers = [Named(name="grl_log"), keras.layers.Dense(3), GradientReversal(0.5)]
+
+    def in_turn(features):
+        for layer in layers:
+            features = layer(features)
+        return features
+
+    found = reversal_certificate(two_heads(in_turn), INPUTS[:, :3], mode="eager")
+    assert found["reversal/grl_log/cosine"] == pytest.approx(1)
+    assert found["reversal/state"] == "alive"
+
+
+def test_beside_an_output_that_gives_nothing_an_unreversed_one_tells_nothing():
+    class Saturated(planted.OwnModel):
+        def call(self, inputs):
+            features = self.features(inputs)
+            domain = self.domain(reverse_gradient(features, 1.0))
+            return self.label(features), keras.ops.sigmoid(1e4 + domain)
+
+    found = reversal_certificate(Saturated(None), INPUTS, mode="eager")
+    assert found["reversal/state"] == "cannot tell"
+
+
 def test_a_named_lambda_that_does_nothing_is_a_reversal_of_the_wrong_sign():
     layer = keras.layers.Lambda(lambda features: 1.0 * features, name="grl")
     found = reversal_certificate(two_heads(layer), INPUTS[:, :3], mode="eager")
@@ -318,6 +342,23 @@ def test_a_reversal_behind_the_discriminator_is_no_reversal_of_the_features_alon
     assert found["reversal/cosine"] == pytest.approx(-1)
     assert found["reversal/head_error"] == pytest.approx(1 + STRENGTH, rel=1e-5)
     assert found["reversal/state"] == "discriminator reversed"
+
+
+def test_what_lies_between_the_backbone_and_the_reversal_is_rightly_reversed():
+    class Bottleneck(planted.DANN):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.bottleneck = keras.layers.Dense(self.backbone.output_shape[-1])
+            self.bottleneck.build(self.backbone.output_shape)
+
+        def adversary(self, features, logits, training):
+            return super().adversary(
+                {name: self.bottleneck(part) for name, part in features.items()}, logits, training
+            )
+
+    found = reversal_certificate(linear_dann(Bottleneck), DATA, mode="eager")
+    assert found["reversal/head_error"] == pytest.approx(0, abs=1e-6)
+    assert found["reversal/state"] == "alive"
 
 
 def test_a_batch_without_examples_is_refused():

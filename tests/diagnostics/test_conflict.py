@@ -55,6 +55,12 @@ def cosine(a, b):
     return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
 
 
+def test_what_is_not_finite_has_no_ratio():
+    model = deep_dann()
+    model.set_weights([np.full(w.shape, np.nan) for w in model.get_weights()])
+    assert np.isnan(gradient_conflict(model, DATA, mode="eager")["conflict/ratio"])
+
+
 @pytest.mark.parametrize(
     ("mode", "passes"),
     [
