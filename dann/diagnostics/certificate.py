@@ -114,7 +114,7 @@ def reversal_certificate(
 
     state = state_of(told, measured, layers, holds_outside)
     # An output that gives nothing, as a saturated discriminator does, may be the reversed one.
-    silent = not told.run.calls and any(sides.rank == 4 for sides in every)
+    silent = not told.run.calls and any(sides.is_silent for sides in every)
     measured["reversal/state"] = "cannot tell" if state == "forgotten" and silent else state
     for name, (turn, ratio) in layers.items():
         measured[f"reversal/{name}/cosine"] = turn

@@ -27,11 +27,16 @@ class Sides(NamedTuple):
     turn: float
 
     @property
+    def is_silent(self) -> bool:
+        """Whether the features change the loss by no more than rounding."""
+        return is_nothing(self.run, self.plain.features)
+
+    @property
     def rank(self) -> int:
         """How little it says of a reversal: no number at first, then what is turned around."""
         if not (self.found.are_finite() and self.plain.are_finite()):
             return 0
-        if is_nothing(self.run, self.plain.features):
+        if self.is_silent:
             return 4
         return 1 if self.turn < -ALIKE else 2 if self.turn < ALIKE else 3
 
@@ -55,11 +60,11 @@ def state_of(
         layers: Cosine and ratio of each reversal by name.
         holds_outside: Whether it is reversed for a tape outside of the compiled function.
     """
-    run, found, plain, turn = sides
+    run, found, _, turn = sides
     if sides.rank == 0:
         return "not finite"
     ratio = measured["reversal/ratio"]
-    if is_nothing(run, plain.features):
+    if sides.is_silent:
         if not run.calls:
             return "no gradient" if is_nothing(run, found.features) else "cannot tell"
         return "no gradient" if is_nothing(run, found.after) else "cut"

@@ -1,8 +1,8 @@
 """`scripts/train.py` as a user runs it."""
 
 import json
-import os
 import pathlib
+import time
 
 import keras
 import numpy as np
@@ -116,29 +116,23 @@ WRONG = {
 }
 
 
-def seconds_of_children():
-    """CPU time of the processes that have ended: others may hold the cores."""
-    times = os.times()
-    return times.children_user + times.children_system
-
-
 @pytest.mark.parametrize("argument", WRONG)
 def test_a_wrong_command_is_told_in_one_line_within_two_seconds(
     argument, tmp_path, run_apart, check_refused
 ):
-    before = seconds_of_children()
+    started = time.perf_counter()
     result = run_apart("train.py", argument.split(), tmp_path)
-    assert seconds_of_children() - before < 2
+    assert time.perf_counter() - started < 2
     check_refused(result, WRONG[argument])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_help_answers_within_two_seconds_and_shows_every_group(tmp_path, run_apart):
     seconds = []
-    for _ in range(3):
-        before = seconds_of_children()
+    for _ in range(3):  # the least: other processes may hold the cores
+        started = time.perf_counter()
         result = run_apart("train.py", ["--help"], tmp_path)
-        seconds.append(seconds_of_children() - before)
+        seconds.append(time.perf_counter() - started)
         assert result.returncode == 0
     assert min(seconds) < 2
     for group in sorted(path.name for path in CONF.iterdir() if path.is_dir()):

@@ -134,6 +134,17 @@ def test_the_confusion_matrices_have_shares_of_each_class_in_a_row(
     assert bool(target.texts) == written
 
 
+def test_the_features_shown_come_from_all_over_the_test_sets():
+    inputs = np.arange(700.0).reshape(700, 1)
+    test = inputs, np.repeat([0, 1], 350)
+    pair = DomainPair("a", "b", test, test, inputs, test, 2)
+    identity = keras.Sequential([keras.Input((1,)), keras.layers.Identity()])
+    shown = training.figures.features_of(identity, pair)[:, 0]
+    for part in (shown[:300], shown[300:]):
+        assert (len(part), part[0], part[-1]) == (300, 0, 699)
+        assert np.diff(part).max() <= 3
+
+
 def test_features_that_collapsed_are_told_and_do_not_crash_the_figure(domains, figures, tmp_path):
     model = compiled(DANN)
     for weight in model.backbone.weights:
