@@ -1,7 +1,7 @@
 """Binary networks as files of 1-bit weights, and engines that run them.
 
-Only `pack` and `summarize` need Keras: with `DANN_LAZY_IMPORT=1` in the environment, a packed file
-is loaded and run by NumPy alone.
+Only `pack` and `summarize` need Keras: where it is not installed, or with `DANN_LAZY_IMPORT=1` in
+the environment, a packed file is loaded and run by NumPy alone.
 """
 
 import importlib

@@ -72,17 +72,21 @@ def export(
     Raises:
         ExportError: If a class differs, or a logit by more than `tolerance`.
         ImportError: If a package is missing.
+        NotADirectoryError: If `directory` is a file.
         ValueError: If the format is unknown, there are no inputs, or a layer cannot be exported.
     """
     if len(inputs) == 0:
         raise ValueError("There must be inputs to compare on. Received: none")
     name = FORMATS[check_format(format)][0]
     directory = pathlib.Path(directory)
+    if directory.exists() and not directory.is_dir():
+        raise NotADirectoryError(f"Exports go into a folder. Received: {directory}, a file")
     directory.mkdir(parents=True, exist_ok=True)
     # The ending stays, by which some writers know the format.
     place, draft = directory / name, directory / f"unchecked_{name}"
     # First, because Keras exports to ONNX only what was called.
     expected = np.asarray(model.predict(inputs, verbose=0))  # pyright: ignore
+    _remove(draft)  # of an export that was killed
     try:
         run = _EXPORTS[format](model, draft)
         result = _compare(expected, np.asarray(run(inputs)), tolerance, format)

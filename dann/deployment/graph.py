@@ -35,9 +35,15 @@ def trace(model: keras.Model) -> Node:
         model: Model of one input and one output; nested models are looked into.
 
     Raises:
-        PackError: If it is neither functional nor sequential, has several inputs or outputs, or an
-            axis besides the batch has no fixed size.
+        PackError: If it is not built, is neither functional nor sequential, has several inputs or
+            outputs, or an axis besides the batch has no fixed size, or if a layer is called as in
+            training.
     """
+    if not model.built:
+        raise PackError(
+            "A classifier must be built to be packed: begin it with `keras.Input`, or call it on a "
+            f"batch. Received: {type(model).__name__} {model.name!r}, which is not"
+        )
     if not _is_graph(model):
         raise PackError(
             "Only functional and sequential models can be packed, because their layers are known. "
@@ -50,6 +56,22 @@ def trace(model: keras.Model) -> Node:
         )
     (output,) = _outputs(model, "", [_input(model)])
     return output
+
+
+def in_order(output: Node) -> list[Node]:
+    """Returns the calls that the last one needs, each after its inputs."""
+    order, seen, waiting = [], set(), [output]
+    while waiting:
+        node = waiting[-1]
+        missing = [one for one in node.inputs if one not in seen]
+        if missing:
+            waiting.extend(reversed(missing))
+            continue
+        waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            order.append(node)
+    return order
 
 
 def _is_graph(layer):
@@ -117,7 +139,13 @@ def _taken(layer, name, call):
     """The tensors that a call takes, those of a nested model in the order of its inputs."""
     if not isinstance(layer, keras.layers.Layer):
         return call.input_tensors
-    named = {key: value for key, value in call.arguments.kwargs.items() if key != "training"}
+    named = dict(call.arguments.kwargs)
+    training = named.pop("training", None)
+    if training not in (None, False):
+        raise PackError(
+            f"Layer {name!r} must be called without `training` to be packed, because a packed file "
+            f"computes as at inference. Received: training={training}"
+        )
     # Keras hands on an empty mask for each input.
     given = [value for value in (*call.arguments.args, *named.values()) if not _is_empty(value)]
     if len(given) != 1:

@@ -229,6 +229,11 @@ def _reshape(steps, node, inputs):
 
 def _add(steps, node, inputs):
     shapes = [one.shape for one in node.inputs]
+    if len(shapes) < 2:  # `x + 1` keeps its number to itself
+        raise PackError(
+            f"{node.name!r} must add outputs of layers to be packed; `keras.layers.Rescaling` adds "
+            "a number. Received: one output"
+        )
     if any(shape != node.shape for shape in shapes):
         raise PackError(
             f"Layer {node.name!r} must add outputs of one shape to be packed. Received: {shapes}"
@@ -285,3 +290,4 @@ LAYERS = {
     ),
     **dict.fromkeys(_POOLS, _pool),
 }
+OPERATIONS = {"Add": _add}  # what `x + y` and `keras.ops.add` make

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
-from dann.deployment.graph import Node, PackError
+from dann.deployment.graph import Node, PackError, in_order
 from dann.deployment.program import Program, Step
 
 # A layer's steps: given the steps so far, the call and the numbers of its inputs' steps.
@@ -31,30 +32,25 @@ class Steps(list[Step]):
         return len(self) - 1
 
 
-def lower(output: Node, layers: Mapping[type, Lower]) -> Program:
+def lower(output: Node, layers: Mapping[type, Lower], operations: Mapping[str, Lower]) -> Program:
     """Returns the program of a traced model, every layer by itself.
 
     Args:
         output: The last call.
         layers: How each class of layers becomes steps. Subclasses do not count as their parents:
             they may compute something else.
+        operations: How each operation of `keras.ops` becomes steps, by its class.
 
     Raises:
         PackError: If a layer is of another class, does not compute in float32, or is refused by
             what lowers it.
     """
     steps, known = Steps(), {}
-    for node in _in_order(output):
+    for node in in_order(output):
         if node.layer is None:
             known[node] = steps.emit("input", node.name, (), node.shape)
             continue
-        function = layers.get(type(node.layer))
-        if function is None:
-            raise PackError(
-                f"Layer {node.name!r} cannot be packed. Expected one of "
-                f"{', '.join(sorted(cls.__name__ for cls in layers))}. "
-                f"Received: {type(node.layer).__name__}"
-            )
+        function = _rule(node, layers, operations)
         policy = getattr(node.layer, "dtype_policy", None)
         if policy is not None and policy.compute_dtype != "float32":
             raise PackError(
@@ -65,17 +61,19 @@ def lower(output: Node, layers: Mapping[type, Lower]) -> Program:
     return Program(steps)
 
 
-def _in_order(output):
-    """The calls that `output` needs, each after its inputs."""
-    order, seen, waiting = [], set(), [output]
-    while waiting:
-        node = waiting[-1]
-        missing = [one for one in node.inputs if one not in seen]
-        if missing:
-            waiting.extend(reversed(missing))
-            continue
-        waiting.pop()
-        if node not in seen:
-            seen.add(node)
-            order.append(node)
-    return order
+def _rule(node, layers, operations):
+    kind = type(node.layer)
+    if not isinstance(node.layer, keras.layers.Layer) and kind.__module__.startswith("keras."):
+        if kind.__name__ in operations:
+            return operations[kind.__name__]
+        raise PackError(
+            f"{node.name!r} cannot be packed: use a layer of `keras.layers` for it. Of `keras.ops` "
+            f"only these can: {', '.join(sorted(operations))}. Received: {kind.__name__} of "
+            "`keras.ops`"
+        )
+    if kind not in layers:
+        raise PackError(
+            f"Layer {node.name!r} cannot be packed. Expected one of "
+            f"{', '.join(sorted(cls.__name__ for cls in layers))}. Received: {kind.__name__}"
+        )
+    return layers[kind]

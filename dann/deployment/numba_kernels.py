@@ -9,7 +9,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 8  # units side by side: two AVX2 registers, one of AVX-512
-_BLOCK = 8  # words that one count of bits serves
+_WEIGHTS = (3, 2, 0)  # powers of 2: how many words one count of bits serves, the largest first
 _WORD = ir.IntType(64)
 _WORDS = ir.VectorType(_WORD, LANES)
 _INDICES = ir.VectorType(ir.IntType(32), LANES)
@@ -83,41 +83,41 @@ def _count_differences(builder, row, units, words):
     """Counts the bits in which words of a row and of `LANES` units differ.
 
     A full adder takes three words and gives their sums modulo 2 and their carries, bit by bit. A
-    tree of them turns a block of words into one of carries of weight `_BLOCK`, whose bits alone are
-    counted (Harley and Seal); what is left over in each weight stays for the next block.
+    tree of them turns a block of words into one of carries, whose bits alone are counted (Harley
+    and Seal); what is left over in each weight stays for the next block. Words that fill no block
+    of one size go to the next.
     """
-    weights = _BLOCK.bit_length() - 1
 
     def word(index):
         values = builder.load(builder.gep(units, [index]))
         values.align = 8
         return builder.xor(_spread(builder, builder.load(builder.gep(row, [index]))), values)
 
-    def block(index, state):
-        *left, count = state
+    def carries(left, index, weight):
+        if weight == 0:
+            return word(index)
+        half = builder.add(index, _WORD(1 << (weight - 1)))
+        one, other = carries(left, index, weight - 1), carries(left, half, weight - 1)
+        left[weight - 1], carry = _full_adder(builder, left[weight - 1], one, other)
+        return carry
 
-        def carries(weight, start):
-            if weight == 0:
-                return word(builder.add(index, _WORD(start)))
-            half = 1 << (weight - 1)
-            one, other = carries(weight - 1, start), carries(weight - 1, start + half)
-            left[weight - 1], carry = _full_adder(builder, left[weight - 1], one, other)
-            return carry
+    def block(weight):
+        def body(index, state):
+            *left, count = state
+            bits = _count_bits(builder, carries(left, index, weight))
+            return [*left, builder.add(count, _times(builder, bits, weight))]
 
-        bits = _count_bits(builder, carries(weights, 0))
-        return [*left, builder.add(count, bits)]
+        return body
 
-    whole = builder.and_(words, _WORD(-_BLOCK))
-    zero = _WORDS([0] * LANES)
-    *left, count = _loop(builder, _WORD(0), whole, _BLOCK, block, [zero] * (weights + 1))
-    total = _times(builder, count, weights)
+    state = [_WORDS([0] * LANES)] * (max(_WEIGHTS) + 1)
+    start = _WORD(0)
+    for weight in _WEIGHTS:
+        stop = builder.and_(words, _WORD(-(1 << weight)))
+        state = _loop(builder, start, stop, 1 << weight, block(weight), state)
+        start = stop
+    *left, total = state
     for weight, rest in enumerate(left):
         total = builder.add(total, _times(builder, _count_bits(builder, rest), weight))
-
-    def single(index, state):
-        return [builder.add(state[0], _count_bits(builder, word(index)))]
-
-    (total,) = _loop(builder, whole, words, 1, single, [total])
     return total
 
 

@@ -1,5 +1,6 @@
 """The format of packed files; `docs/deployment.md` shows its layout."""
 
+import errno
 import hashlib
 import json
 import os
@@ -68,7 +69,12 @@ def _digest(header, payload):
 def write(program: Program, path: str | os.PathLike) -> int:
     """Writes a packed file in one piece, or nothing, and returns its size in bytes."""
     path, data = pathlib.Path(path), encode(program)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error  # not the draft's name
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

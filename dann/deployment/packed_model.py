@@ -1,6 +1,7 @@
 """Packed classifiers, loaded."""
 
 import importlib
+import numbers
 import os
 from typing import Any
 
@@ -28,6 +29,7 @@ class PackedModel:
 
     Raises:
         ValueError: If there is no such engine, or `threads` is below 1.
+        TypeError: If `threads` is no whole number.
         ImportError: If what the engine needs is not installed.
     """
 
@@ -39,6 +41,8 @@ class PackedModel:
                 f"Argument `engine` must be one of {', '.join(ENGINES)}, or None. "
                 f"Received: {engine!r}"
             )
+        if not isinstance(threads, numbers.Integral):
+            raise TypeError(f"Argument `threads` must be a whole number. Received: {threads!r}")
         if threads < 1:
             raise ValueError(f"Argument `threads` must be at least 1. Received: {threads}")
         self.program = program
@@ -102,6 +106,7 @@ def load(path: str | os.PathLike, engine: str | None = None, threads: int = 1) -
         FileNotFoundError: If the file is not there.
         PackedFileError: If it is no packed file, of another version, damaged or cut short.
         ValueError: If there is no such engine, or `threads` is below 1.
+        TypeError: If `threads` is no whole number.
         ImportError: If what the engine needs is not installed.
     """
     return PackedModel(read(path), engine, threads)

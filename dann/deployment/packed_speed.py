@@ -54,6 +54,7 @@ class PackedSpeed:
 
     Raises:
         ValueError: If an argument is out of range.
+        TypeError: If `batches` or `hidden_units` is a number.
     """
 
     def __init__(
@@ -65,6 +66,9 @@ class PackedSpeed:
         hidden_units: tuple[int, ...] = (4096, 4096, 4096),
         rounds: int = 30,
     ):
+        for name, sizes in (("batches", batches), ("hidden_units", hidden_units)):
+            if isinstance(sizes, int):
+                raise TypeError(f"`{name}` must be a list of numbers. Received: {sizes}")
         if min(units, channels, side, rounds, *batches, *hidden_units) < 1:
             raise ValueError(
                 "All sizes and `rounds` must be above 0. Received: "

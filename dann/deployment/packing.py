@@ -12,7 +12,7 @@ from dann.deployment.lowering import lower
 from dann.deployment.packed_file import write
 from dann.deployment.program import Program
 
-__all__ = ["PackError", "lowered", "pack", "program_of"]
+__all__ = ["PackError", "lowered", "network_of", "pack", "program_of"]
 
 
 def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
@@ -57,12 +57,15 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
 
 def program_of(classifier: keras.Model) -> Program:
     """Returns what `pack` writes."""
-    return fold(lowered(classifier)[1])
+    return fold(lowered(network_of(classifier)))
 
 
-def lowered(classifier: keras.Model) -> tuple[keras.Model, Program]:
-    """Returns the network of a classifier, and its program before anything is folded."""
-    if isinstance(classifier, AdversarialModel):
-        classifier = classifier.classifier
+def network_of(classifier: keras.Model) -> keras.Model:
+    """Returns the network of a classifier: of a method, what it predicts with."""
+    return classifier.classifier if isinstance(classifier, AdversarialModel) else classifier
+
+
+def lowered(network: keras.Model) -> Program:
+    """Returns the program of a network before anything is folded."""
     rules = {**layer_rules.LAYERS, **binary_rules.LAYERS}
-    return classifier, lower(trace(classifier), rules)
+    return lower(trace(network), rules, layer_rules.OPERATIONS)

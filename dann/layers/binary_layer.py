@@ -68,6 +68,7 @@ class BinaryLayer(keras.layers.Layer):
             )
 
     def build(self, input_shape):
+        self._refuse_float()  # again: the policy may be another than at the start
         super().build(input_shape)
         for sign, latent in zip(self.kernel_signs, self.latent_kernels, strict=True):
             # What `dann.optimizers` goes by: a kernel whose codes have two values.
@@ -126,6 +127,10 @@ class BinaryLayer(keras.layers.Layer):
             for sign, latent in zip(self.kernel_signs, self.latent_kernels, strict=True)
         ]
         return tuple(values) if len(values) > 1 else values[0]
+
+    def quantized_call(self, *args, **kwargs):
+        # Where Keras sends a call in place of `call` once the policy is a quantized one.
+        self._refuse_float()
 
     def quantize(self, mode=None, type_check=True, config=None):
         raise ValueError(

@@ -13,7 +13,9 @@ class FlipRatio(keras.callbacks.Callback):
 
     At the end of each epoch the shares, in [0, 1], enter the logs as `flips/<layer>`, for the
     callbacks that stand *after* this one in the list. A weight that changed its sign twice between
-    two looks counts as unchanged. Layers of one name are told apart by a number.
+    two looks counts as unchanged. Layers of one name are told apart by a number. On
+    TensorFlow, what the first batch builds is watched from the end of its step on: the flips of
+    that step are not seen. (On JAX, Keras builds it before.)
 
     Args:
         every: Number of training steps between two looks, at least 1; logged is the mean over an
@@ -21,7 +23,8 @@ class FlipRatio(keras.callbacks.Callback):
             the end of each epoch.
 
     Raises:
-        ValueError: If `every` is below 1, or no binary layer of the model trains.
+        ValueError: If `every` is below 1, or no binary layer of the model trains, which of a model
+            that its first batch builds is told after that batch.
 
     Example:
 
@@ -40,18 +43,29 @@ class FlipRatio(keras.callbacks.Callback):
         self.every = every
         self._kernels = {}
         self._signs = {}
-        self._steps = self._steps_before_epoch = 0
+        self._steps = self._steps_before_epoch = self._first_step = 0
+        self._unbuilt = False
         self._shares = []
 
     def on_train_begin(self, logs=None):
-        self._kernels = _kernels_by_layer(self.model)
-        if not self._kernels:
+        self._kernels = {}
+        self._unbuilt = not all(layer.built for layer in self.model._flatten_layers())
+        self._find(required=not self._unbuilt)
+        self._steps = self._steps_before_epoch = self._first_step = 0
+
+    def _find(self, required):
+        """Begins to watch if there are layers that were not there before, and tells whether."""
+        kernels = _kernels_by_layer(self.model)
+        if required and not kernels:
             raise ValueError(
                 "`FlipRatio` watches binary layers; leave it out for others. Received: "
                 f"{self.model.name}, in which none trains"
             )
-        self._signs = self._now()
-        self._steps = self._steps_before_epoch = 0
+        new = len(kernels) > len(self._kernels)
+        if new:
+            self._kernels = kernels
+            self._signs = self._now()
+        return new
 
     def on_epoch_begin(self, epoch, logs=None):
         self._steps_before_epoch = self._steps
@@ -60,12 +74,15 @@ class FlipRatio(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         # Under `steps_per_execution` several steps end at once; `batch` is the last of them.
         steps = self._steps_before_epoch + batch + 1
-        if self.every is not None and steps // self.every > self._steps // self.every:
+        first, self._unbuilt = self._unbuilt, False
+        if first and self._find(required=True):
+            self._first_step = steps
+        elif self.every is not None and steps // self.every > self._steps // self.every:
             self._look()
         self._steps = steps
 
     def on_epoch_end(self, epoch, logs=None):
-        if self.every is None:
+        if self.every is None and self._steps > self._first_step:
             self._look()
         if logs is not None and self._shares:
             for name in self._kernels:

@@ -63,7 +63,7 @@ def test_empty_and_partial_batches(packed, engine):
 
 def test_folding_changes_no_logit_and_leaves_no_batch_norm_before_a_sign(packed):
     model, _, inputs, expected = packed
-    plain = PackedModel(lowered(model)[1], "numpy")
+    plain = PackedModel(lowered(model), "numpy")
     assert not any(step.op == "threshold" for step in plain.program.steps)
     np.testing.assert_array_equal(plain.predict(inputs), expected)
     steps = program_of(model).steps
@@ -190,9 +190,13 @@ def test_models_without_one_graph_of_fixed_size_are_refused(tmp_path):
             return inputs
 
     inputs, other = keras.Input((None, 2)), keras.Input((3,))
+    called = Own()
+    called(np.zeros((1, 2)))
     two = keras.Model([other, keras.Input((3,))], layers.Dense(1)(other))
     for model, message in (
-        (Own(), "functional and sequential"),
+        (Own(), "must be built.*`keras.Input`.*Received: Own 'own.*, which is not"),
+        (called, "functional and sequential"),
+        (keras.Sequential([layers.Dense(2)], name="bare"), "must be built.*Sequential 'bare'"),
         (keras.Model(inputs, layers.Dense(2)(inputs)), "inputs of one size"),
         (two, "one input and one output. Received: 2 inputs"),
     ):
@@ -213,6 +217,70 @@ def test_wrong_arguments_are_refused(call, message, tmp_path):
     pack(keras.Sequential([keras.Input((4,)), layers.Dense(2)]), tmp_path / "model.dann")
     with pytest.raises(ValueError, match=message):
         call(tmp_path / "model.dann")
+
+
+@pytest.mark.parametrize("threads", ["2", 1.5])
+def test_threads_are_a_whole_number(threads, tmp_path):
+    pack(keras.Sequential([keras.Input((4,)), layers.Dense(2)]), tmp_path / "model.dann")
+    with pytest.raises(TypeError, match=f"`threads` must be a whole number.*{threads!r}"):
+        load(tmp_path / "model.dann", threads=threads)
+
+
+def test_what_a_model_does_in_training_is_not_packed_as_inference(tmp_path):
+    inputs = keras.Input((4,))
+    nested = keras.Sequential([keras.Input((4,)), layers.BatchNormalization()], name="one")
+    for layer in (layers.BatchNormalization(name="one"), layers.Dropout(0.5, name="one"), nested):
+        model = keras.Model(inputs, BinaryDense(2)(layer(inputs, training=True)))
+        with pytest.raises(PackError, match="'one' must be called without `training`.*=True"):
+            pack(model, tmp_path / "model.dann")
+    for training in (None, False):
+        x = layers.BatchNormalization()(inputs, training=training)
+        check(keras.Model(inputs, nested(x, training=training)), tmp_path / "model.dann")
+
+
+def test_sums_may_be_written_as_sums(tmp_path):
+    inputs = keras.Input((6, 6, 3))
+    x = layers.Conv2D(4, 3, padding="same")(inputs)
+    x = normalized(BinaryConv2D(4, 3, padding="same", use_bias=False)(x)) + x
+    x = keras.ops.add(normalized(BinaryConv2D(4, 3, padding="same", use_bias=False)(x)), x)
+    x = layers.Flatten()(x)
+    model = spread_statistics(keras.Model(inputs, BinaryDense(3)(x + x)))
+    kernel = model.layers[1].kernel
+    kernel.assign(np.random.default_rng(0).integers(-3, 4, kernel.shape))
+    pack(model, tmp_path / "model.dann")
+    images = whole_inputs(model, 6)
+    given = load(tmp_path / "model.dann", "numpy").predict(images)
+    np.testing.assert_array_equal(given, logits(model, images))
+    assert [step.op for step in lowered(model).steps].count("add") == 3
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: x + 1.0, "must add outputs of layers.*Rescaling.*one output"),
+        (lambda x: x + np.ones(4, "float32"), "must add outputs of layers"),
+        (lambda x: x + layers.Dense(1)(x), r"outputs of one shape.*\(4,\), \(1,\)"),
+        (keras.ops.relu, "use a layer of `keras.layers`.*: Add. Received: Relu of `keras.ops`"),
+        (lambda x: x * x, "Received: Multiply of `keras.ops`"),
+    ],
+)
+def test_other_operations_are_refused_with_a_way_out(function, message, tmp_path):
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, layers.Dense(2)(function(inputs)))
+    with pytest.raises(PackError, match=message):
+        pack(model, tmp_path / "model.dann")
+
+
+def test_places_where_no_file_can_be_are_told_by_their_name(tmp_path):
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(2)])
+    for path, error in (
+        (tmp_path / "missing" / "model.dann", FileNotFoundError),
+        (tmp_path, IsADirectoryError),
+    ):
+        with pytest.raises(error) as caught:
+            pack(model, path)
+        assert caught.value.filename == str(path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def check(model, path):
@@ -321,17 +389,20 @@ def test_numpy_runs_where_numba_cannot_be_imported(packed, numba_anew, monkeypat
         load(path, "numba")
 
 
-def test_a_fresh_process_loads_and_predicts_without_tensorflow(packed, tmp_path):
+@pytest.mark.parametrize(
+    ("lazy", "prelude"), [("1", "import sys"), ("0", "import sys; sys.modules['keras'] = None")]
+)
+def test_a_fresh_process_loads_and_predicts_without_keras(packed, tmp_path, lazy, prelude):
     _, path, inputs, expected = packed
     for name in ("tensorflow", "keras", "jax"):
         (tmp_path / f"{name}.py").write_text("raise ModuleNotFoundError('blocked')")
     np.save(tmp_path / "inputs.npy", inputs)
     program = (
-        "import sys, numpy as np; from dann.deployment import load; "
+        f"{prelude}; import numpy as np; from dann.deployment import load; "
         "model = load(sys.argv[1], 'numpy'); "
         "np.save('outputs.npy', model.predict(np.load('inputs.npy')))"
     )
-    environment = {**os.environ, "DANN_LAZY_IMPORT": "1", "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "DANN_LAZY_IMPORT": lazy, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", program, str(path)]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True)
     np.testing.assert_array_equal(np.load(tmp_path / "outputs.npy"), expected)

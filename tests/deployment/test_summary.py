@@ -20,6 +20,7 @@ from dann.networks import binary_label_head, binary_mlp_backbone
 def test_the_total_is_the_size_of_the_file(name, tmp_path):
     model = NETWORKS[name]()
     summary = summarize(model)
+    assert (summary.packable, summary.reason) == (True, None)
     assert summary.bytes == pack(model, tmp_path / "model.dann")
     assert summary.bytes == (tmp_path / "model.dann").stat().st_size
 

@@ -409,6 +409,28 @@ def test_configs_hold_names_as_names_and_objects_as_objects():
     assert again.get_config() == layer.get_config()
 
 
+def policy_set(layer):
+    layer.dtype_policy = "int8_from_float32"
+    return layer
+
+
+def policy_mapped(cls):
+    """A layer that gets another policy by its name, after its constructor."""
+    policies = keras.dtype_policies.DTypePolicyMap(
+        default_policy=keras.dtype_policies.get("float32")
+    )
+    layer = cls(4, name="mapped", dtype=policies)
+    policies["mapped"] = keras.dtype_policies.get("int8_from_float32")
+    return layer
+
+
+def policy_set_when_built():
+    layer = built(BinaryDense(2), IMAGES)
+    with pytest.raises(ValueError, match="is quantized already"):
+        policy_set(layer)
+    return layer
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
@@ -442,6 +464,10 @@ def test_configs_hold_names_as_names_and_objects_as_objects():
             ValueError,
             "BinaryDense is quantized already, to Htanh.*mode='int8'",
         ),
+        (lambda: policy_set(BinaryDense(2)).build((8, 4)), ValueError, "dtype=int8_from_float32"),
+        (lambda: policy_set(BinaryConv2D(2, 3))(IMAGES), ValueError, "dtype=int8_from_float32"),
+        (lambda: policy_mapped(BinaryDense).build((8, 4)), ValueError, "lora_rank=None, dtype="),
+        (lambda: policy_set_when_built()(IMAGES), ValueError, "dtype=int8_from_float32"),
         (
             lambda: BinaryConv2D(2, 3, padding="same", pad_values=2),
             ValueError,

@@ -18,6 +18,7 @@ from dann.layers import (
     BinaryDepthwiseConv2D,
     BinarySeparableConv2D,
     BinarySign,
+    DomainBlend,
     GradientReversal,
     MultilinearMap,
     RPReLU,
@@ -37,6 +38,7 @@ LAYERS = [
 ]
 # Those of several inputs, of a kernel or of other values, whose own tests hold the rest.
 OTHERS = [
+    lambda: DomainBlend(0.7, seed=3),
     lambda: MultilinearMap(max_units=7, seed=3),
     RPReLU,
     lambda: BinaryDense(2, kernel_estimator="magnitude_aware"),

@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 from constant_gradient import BATCH, INPUTS, kernel_gradients, sum_of_layers, train, values
 
+from dann.layers import BinaryDense
 from dann.optimizers import Bop, FlipRatio, PerVariable
 
 STEPS = len(INPUTS) // BATCH
+# Where watching begins if the first batch builds the model; on JAX, Keras builds it before.
+FIRST = 0 if keras.backend.backend() == "jax" else 1
 
 
 def signs_after_each_step(weights, rate, threshold, epochs):
@@ -66,6 +69,56 @@ def test_layers_of_one_name_are_told_apart():
     model = keras.Model(inputs, keras.layers.Add()([part(inputs) for part in inner]))
     logs = train(model, keras.optimizers.SGD(1.0), 1, [FlipRatio()])
     assert {"flips/same", "flips/same/1"} < set(logs)
+
+
+class BuiltByItsFirstBatch(keras.Model):
+    """A subclassed model of one layer, which `kernel` is the first value of if it is given."""
+
+    def __init__(self, kernel=None, **kwargs):
+        super().__init__(**kwargs)
+        initial = "zeros" if kernel is None else keras.initializers.Constant(kernel)
+        self.binary = kernel is not None
+        self.one = keras.layers.Dense(4, kernel_initializer=initial, name="one")
+
+    def call(self, inputs):
+        outputs = self.one(inputs)
+        self.one.kernel.binary = self.binary
+        return outputs
+
+
+@pytest.mark.parametrize("every", [None, 1, 4])
+def test_what_the_first_batch_builds_is_watched_from_the_end_of_its_step_on(every):
+    kernel = np.random.default_rng(3).choice([-1.0, 1.0], (3, 4))
+    model = BuiltByItsFirstBatch(kernel)
+    optimizer = PerVariable({"binary": Bop(0.3, 0.02)}, rest=keras.optimizers.SGD(0.1))
+    logs = train(model, optimizer, 2, [FlipRatio(every)], jit_compile=False)
+    signs = list(signs_after_each_step(kernel, 0.3, 0.02, 2))
+    assert (signs[0] != signs[1]).any()  # what cannot be seen
+    ends = sorted({FIRST, *range(every or STEPS, 2 * STEPS + 1, every or STEPS)})
+    looks = [np.mean(signs[a] != signs[b]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    expected = [
+        np.mean([look for look, end in zip(looks, ends[1:], strict=True) if start < end <= stop])
+        for start, stop in ((0, STEPS), (STEPS, 2 * STEPS))
+    ]
+    assert expected[0] > 0
+    np.testing.assert_allclose(logs["flips/one"], expected)
+
+
+def test_an_epoch_of_the_step_that_builds_alone_logs_nothing():
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([BinaryDense(4, name="one")])
+    model.compile("sgd", "mse")
+    inputs, outputs = np.ones((4, 3)), np.zeros((4, 4))
+    history = model.fit(inputs, outputs, epochs=3, verbose=0, callbacks=[FlipRatio()]).history
+    assert len(history["loss"]) == 3
+    assert len(history["flips/one"]) == 3 - FIRST
+
+
+def test_a_model_without_binary_layers_is_refused_once_it_is_built():
+    model = BuiltByItsFirstBatch(name="floats")
+    with pytest.raises(ValueError, match="Received: floats, in which none trains"):
+        train(model, keras.optimizers.SGD(0.1), 1, [FlipRatio()])
+    assert model.one.built
 
 
 def test_a_model_without_binary_layers_is_refused():

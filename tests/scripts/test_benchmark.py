@@ -70,13 +70,37 @@ def test_the_diagnostics_suite_tells_the_backward_passes(folder, run_here):
     assert all(float(line[34:46]) > 0 for line in lines)
 
 
+@pytest.mark.slow
+def test_the_packed_suite_tells_times_sizes_and_agreement(folder, run_here):
+    pytest.importorskip("ai_edge_litert")
+    small = ["rounds=1", "units=64", "batches=[1]", "channels=8", "side=6", "hidden_units=[64]"]
+    arguments = [f"packed.{value}" for value in small]
+    result = run_here("benchmark.py", ["suite=packed", *arguments], folder)
+    assert result.returncode == 0
+    lines = result.stdout.splitlines()
+    rows = [line[2:44].strip() for line in lines if line.startswith("  ")]
+    lite = ["LiteRT, float32", "LiteRT, int8"]
+    dense = ["dann, numba", "dann, TensorFlow under XLA", "NumPy, float32"]
+    assert rows == [*dense, "dann, numba", *lite, "Keras", "dann, numba", "dann, NumPy", *lite]
+    cells = {line[2:44].strip(): line[44:].split(maxsplit=4) for line in lines[1:5]}
+    assert [cells[way][3:] for way in dense] == [["512", "the same"]] * 2 + [["16,384", "the same"]]
+    assert all(
+        float(cpu) > 0 and float(wall) > 0 for cpu, wall, *_ in (cells[way] for way in dense)
+    )
+    floats = 4 * (784 * 64 + 4 * 64 + 64 * 10 + 10)
+    assert lines[-1].startswith("binary_mlp, 64: ")
+    assert "packed, " in lines[-1]
+    assert f"{floats:,} in float32" in lines[-1]
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
         ("suite=output", "one of input, jacobian, packed, diagnostics. Received: output\n"),
+        ("suite=packed packed.batches=5", "`batches` must be a list of numbers. Received: 5"),
         ("input.rounds=0", "`rounds`, `seconds` and `image_size` must be above 0"),
         ("input.photoz=3", "error: Could not override 'input.photoz'"),
     ],
 )
 def test_a_wrong_command_is_told_in_one_line(folder, argument, message, run_here, check_refused):
-    check_refused(run_here("benchmark.py", [argument], folder), message)
+    check_refused(run_here("benchmark.py", argument.split(), folder), message)

@@ -35,6 +35,7 @@ def run(finished, tmp_path):
 
 
 def test_a_run_is_exported_into_its_directory(run, tmp_path, run_here):
+    (run / "export/unchecked_classifier.dann").mkdir(parents=True)  # of an export that was killed
     result = run_here("export.py", [f"run={run}"], tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
     path = run / "export/classifier.dann"
@@ -56,6 +57,13 @@ def test_a_wrong_command_is_told_in_one_line(
     run, tmp_path, arguments, message, run_here, check_refused
 ):
     check_refused(run_here("export.py", [f"run={run}", *arguments], tmp_path), message)
+
+
+def test_a_file_where_exports_go_is_told_in_one_line(run, tmp_path, run_here, check_refused):
+    (run / "export").write_text("mine")
+    result = run_here("export.py", [f"run={run}"], tmp_path)
+    check_refused(result, f"Exports go into a folder. Received: {run}/export, a file")
+    assert (run / "export").read_text() == "mine"
 
 
 def test_a_missing_package_is_told_in_one_line(run, tmp_path, monkeypatch, run_here, check_refused):
