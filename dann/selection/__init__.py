@@ -2,6 +2,7 @@
 
 from dann.selection.bnm import bnm
 from dann.selection.callback import SelectionScores
+from dann.selection.checkpoints import score_checkpoints
 from dann.selection.dev import dev
 from dann.selection.entropy import entropy
 from dann.selection.evaluate import Evaluation, evaluate
@@ -28,6 +29,7 @@ __all__ = [
     "mix_val",
     "regret",
     "reverse_validation",
+    "score_checkpoints",
     "snd",
     "source_accuracy",
 ]

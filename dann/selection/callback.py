@@ -4,7 +4,8 @@ from typing import Any
 
 import keras
 
-from dann.selection.outputs import NotFiniteError, Remembering, check_source, check_target
+from dann.selection.checkpoints import score_or_worst
+from dann.selection.outputs import Remembering, check_source, check_target
 from dann.selection.scores import Score, choose
 
 
@@ -65,13 +66,8 @@ class SelectionScores(keras.callbacks.Callback):
             return
         now = Remembering(self.model)
         for name, score in self.scores.items():
-            logs[f"selection/{name}"] = self._value(score, now)
-
-    def _value(self, score, now):
-        try:
-            return score(now, source=self.source, target=self.target, batch_size=self.batch_size)
-        except NotFiniteError:
-            return float("-inf")
+            value = score_or_worst(score, now, self.source, self.target, self.batch_size)
+            logs[f"selection/{name}"] = value
 
 
 def _needs_source(score):

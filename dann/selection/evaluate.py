@@ -6,7 +6,7 @@ import numpy as np
 from dann.selection.regret import regret
 from dann.selection.scores import SCORES
 
-NOT_COMPUTED = "not computed: the `scores` of the training do not name it"
+NOT_COMPUTED = "not computed: the scores of the training do not name it"
 NO_NUMBER = "no number at any checkpoint: the outputs of the model were not finite"
 
 
@@ -26,7 +26,8 @@ def evaluate(scores: Mapping[str, Sequence[float]], oracle: Sequence[float]) -> 
     """Tells of every score what it costs to choose a checkpoint by it, or why that is not known.
 
     Left out are the scores of `dann.selection.SCORES` that are not given, and those that are NaN
-    or infinite at every checkpoint.
+    or infinite at every checkpoint. `dann.selection.score_checkpoints` gives all of checkpoints at
+    hand, and `SelectionScores(tuple(dann.selection.SCORES), ...)` in `fit` all of every epoch.
 
     Args:
         scores: Of each score, its values by checkpoint; higher is better.
@@ -45,7 +46,7 @@ def evaluate(scores: Mapping[str, Sequence[float]], oracle: Sequence[float]) -> 
     >>> from dann.selection import evaluate
     >>> found = evaluate({"snd": [3.0, 1.0]}, oracle=[0.5, 0.75])
     >>> found.scores["snd"]["regret"], found.left_out["dev"]
-    (0.25, 'not computed: the `scores` of the training do not name it')
+    (0.25, 'not computed: the scores of the training do not name it')
     """
     left_out = {
         name: NO_NUMBER

@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.selection.outputs import check_target, logits
+from dann.selection.outputs import check_target, indexable, logits
 
 
 def mix_val(
@@ -63,7 +63,7 @@ class _Mixed:
     """Mixtures of examples, made where they are asked for; like an array."""
 
     def __init__(self, inputs, partners, share):
-        self.inputs = inputs
+        self.inputs = indexable(inputs)
         self.partners = partners
         self.share = share
 

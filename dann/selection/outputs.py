@@ -40,7 +40,7 @@ def logits(model: keras.Model | Remembering, inputs: Any, batch_size: int) -> np
 
     Args:
         model: Model from inputs to logits.
-        inputs: Inputs `(n, ...)`, an array or what is indexed like one.
+        inputs: Inputs `(n, ...)`, an array, a tensor or what is indexed like an array.
         batch_size: Inputs at a time, at least 1.
 
     Raises:
@@ -85,7 +85,7 @@ def check_target(target: Any, least: int = 1) -> Any:
     """Returns the target's inputs if they are inputs alone, and enough.
 
     Args:
-        target: Inputs `(n, ...)`.
+        target: Inputs `(n, ...)`, an array, a tensor or what is indexed like an array.
         least: Fewest examples.
 
     Raises:
@@ -94,7 +94,8 @@ def check_target(target: Any, least: int = 1) -> Any:
     """
     if not _is_array(target):
         raise TypeError(
-            "Argument `target` must be one array of inputs: a score sees no labels of the target. "
+            "Argument `target` must be one array or tensor of inputs, for a list of rows "
+            "`numpy.asarray(rows)`: a score sees no labels of the target. "
             f"Received: {type(target).__name__}"
         )
     _check_size("target", target, least)
@@ -114,7 +115,8 @@ def check_source(source: Any, least: int = 1) -> tuple[Any, np.ndarray]:
     """
     if not isinstance(source, tuple | list) or len(source) != 2 or not _is_array(source[0]):
         raise TypeError(
-            "Argument `source` must be the arrays `(inputs, labels)` of held-out source examples. "
+            "Argument `source` must be the arrays `(inputs, labels)` of held-out source examples, "
+            "`numpy.asarray(rows)` for a list of rows. "
             f"Received: {type(source).__name__}"
         )
     inputs, labels = source[0], np.asarray(source[1])
@@ -141,9 +143,15 @@ def check_labels_fit(labels: np.ndarray, num_classes: int) -> np.ndarray:
     return labels
 
 
+def indexable(values: Any) -> Any:
+    """Returns a tensor, which need not know arrays of indices, as an array; all else as it is."""
+    of_numpy = isinstance(getattr(values, "dtype", np.dtype("O")), np.dtype)
+    return values if of_numpy else np.asarray(values)
+
+
 def _is_array(values):
-    """Whether it is an array, or like one but not in memory."""
-    return isinstance(getattr(values, "dtype", None), np.dtype) and hasattr(values, "shape")
+    """Whether it is an array, a tensor of any library, or like one but not in memory."""
+    return hasattr(values, "dtype") and len(getattr(values, "shape", ())) > 0
 
 
 def _check_size(domain, inputs, least):
@@ -157,7 +165,7 @@ def _check_size(domain, inputs, least):
 def _in_batches(network, inputs, batch_size, what):
     if batch_size < 1:
         raise ValueError(f"Argument `batch_size` must be at least 1. Received: {batch_size}")
-    parts = []
+    parts, inputs = [], indexable(inputs)
     for start in range(0, len(inputs), batch_size):
         # By indices, because what reads files need not know slices.
         batch = inputs[np.arange(start, min(start + batch_size, len(inputs)))]

@@ -1,0 +1,60 @@
+"""Scores of tensors are those of the arrays that they hold."""
+
+import keras
+import numpy as np
+import pytest
+from checkpoints import SOURCE, TARGET, checkpoint
+
+from dann.selection import SCORES, SelectionScores, compute_scores
+
+# Each imports its library where it is there, whatever Keras computes with.
+MAKERS = {
+    "tensorflow": lambda values: pytest.importorskip("tensorflow").constant(values),
+    "jax": lambda values: pytest.importorskip("jax.numpy").asarray(values),
+    "keras": keras.ops.convert_to_tensor,
+}
+
+
+@pytest.mark.parametrize("library", MAKERS)
+def test_every_score_of_tensors_is_that_of_arrays(library):
+    of_tensors = MAKERS[library]
+    source, target = tuple(of_tensors(part) for part in SOURCE), of_tensors(TARGET)
+    wanted = compute_scores(checkpoint(20), source=SOURCE, target=TARGET)
+    for batch_size in (10, 256):
+        found = compute_scores(checkpoint(20), source=source, target=target, batch_size=batch_size)
+        assert list(found) == list(SCORES)
+        assert found == pytest.approx(wanted, rel=1e-5)
+
+
+def test_a_tensor_is_run_through_the_model_once_for_several_scores():
+    seen = []
+
+    class Counted(keras.layers.Layer):
+        def call(self, inputs):
+            seen.append(inputs.shape[0])
+            return inputs
+
+    entry = keras.Input((3,))
+    model = keras.Model(entry, Counted()(entry))
+    seen.clear()
+    target = keras.ops.convert_to_tensor(np.eye(7, 3))
+    compute_scores(model, source=None, target=target, scores=["entropy", "snd", "bnm"])
+    assert seen == [7]
+
+
+def test_the_callback_takes_tensors():
+    target = keras.ops.convert_to_tensor(TARGET)
+    callback = SelectionScores(tuple(SCORES), SOURCE, target)
+    callback.set_model(checkpoint(20))
+    logs = {}
+    callback.on_epoch_end(0, logs)
+    wanted = compute_scores(checkpoint(20), source=SOURCE, target=TARGET)
+    assert logs == pytest.approx({f"selection/{name}": wanted[name] for name in SCORES}, rel=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [TARGET.tolist(), list(TARGET), np.float32(1.0)])
+def test_what_is_no_array_is_refused_with_the_way_to_make_one(wrong):
+    with pytest.raises(TypeError, match=r"for a list of rows `numpy.asarray\(rows\)`.*Received: "):
+        SCORES["snd"](checkpoint(0), target=wrong)
+    with pytest.raises(TypeError, match=r"`numpy.asarray\(rows\)` for a list of rows. Received: "):
+        SCORES["source_accuracy"](checkpoint(0), source=(wrong, SOURCE[1]), target=TARGET)
