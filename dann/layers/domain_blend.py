@@ -1,0 +1,90 @@
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("dann")
+class DomainBlend(keras.layers.Layer):
+    """Blends each source image with an unlabelled target image, in training.
+
+    - `y = |x_s - m x_t|` with one `m` an example, drawn evenly from 0 to `factor`
+
+    The source's labels then come with what the target's images have in the background. It is the
+    blend that MNIST-M was made by, there with photos and `m = 1`. So that objects of the target
+    stay out of the way of the source's, its images are rolled first: height and width each by a
+    part between a third and two thirds, anew in every batch, which brings their middle to the
+    edges.
+
+    As `"blend"` of a method's `augmentation` it runs after the augmentation of either domain; see
+    `dann.adaptation.AdversarialModel`.
+
+    Args:
+        factor: Largest share of the target image, above 0 and at most 1. Defaults to `1.0`.
+        roll: Whether the target images are rolled. Defaults to `True`.
+        seed: Seed of shares and rolls. Defaults to a random one.
+
+    Input shape:
+        A list of source and target images, both `(batch, height, width, channels)`, of values from
+        0 up. Where there are fewer target images, they are taken again from the first.
+
+    Output shape:
+        That of the source images. In inference these are returned as they are.
+
+    Raises:
+        ValueError: If `factor` is out of its range, or the inputs are no images of one size.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from dann.layers import DomainBlend
+    >>> digits, photos = np.full((1, 2, 2, 1), 255.0), np.full((1, 2, 2, 1), 100.0)
+    >>> blended = DomainBlend(0.5)([digits, photos], training=True)
+    >>> bool((blended > 205).numpy().all()), bool((blended <= 255).numpy().all())
+    (True, True)
+
+    Reference:
+        - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.4: the blend.
+        - [Xu et al., 2020](https://arxiv.org/abs/1912.01805), section 3.2: source images that are
+          mixed with unlabelled target images, there by a weighted sum.
+    """
+
+    def __init__(self, factor: float = 1.0, roll: bool = True, seed: int | None = None, **kwargs):
+        super().__init__(**kwargs)
+        if not 0 < factor <= 1:
+            raise ValueError(
+                f"Argument `factor` must be above 0 and at most 1. Received: factor={factor}"
+            )
+        self.factor = factor
+        self.roll = roll
+        self.seed = seed
+        self.generator = keras.random.SeedGenerator(seed)
+
+    def call(self, inputs, training=False):
+        source, target = inputs
+        if len(source.shape) != 4 or source.shape[1:] != target.shape[1:]:
+            raise ValueError(
+                "`DomainBlend` takes source and target images of one size, `(batch, height, width, "
+                f"channels)`. Received: {source.shape} and {target.shape}"
+            )
+        if not training:
+            return source
+        source, target = (ops.cast(images, self.compute_dtype) for images in inputs)
+        examples = ops.arange(ops.shape(source)[0])
+        target = ops.take(target, examples % ops.shape(target)[0], axis=0)
+        if self.roll:
+            target = self._rolled(target)
+        shape = (ops.shape(source)[0], 1, 1, 1)
+        share = keras.random.uniform(shape, 0.0, self.factor, source.dtype, self.generator)
+        return ops.abs(source - share * target)
+
+    def _rolled(self, images):
+        for axis in (1, 2):
+            length = ops.shape(images)[axis]
+            shift = keras.random.randint((), length // 3, 2 * length // 3 + 1, seed=self.generator)
+            images = ops.take(images, (ops.arange(length) + shift) % length, axis=axis)
+        return images
+
+    def compute_output_shape(self, input_shape):
+        return input_shape[0]
+
+    def get_config(self):
+        return {**super().get_config(), "factor": self.factor, "roll": self.roll, "seed": self.seed}
