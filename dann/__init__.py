@@ -1,6 +1,7 @@
 """Domain-adversarial training built on gradient reversal, for Keras 3."""
 
 import importlib
+import importlib.util
 import os
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,7 @@ def __dir__():
 
 
 # `import dann` registers every class with Keras, so that `keras.models.load_model` knows them. The
-# scripts put it off: a typing error on the command line need not wait for TensorFlow.
-if os.environ.get("DANN_LAZY_IMPORT") != "1":
+# scripts put it off: a typing error on the command line need not wait for TensorFlow. Where there
+# is no Keras, packed files are still run.
+if os.environ.get("DANN_LAZY_IMPORT") != "1" and importlib.util.find_spec("keras"):
     importlib.import_module("dann.adaptation")

@@ -19,3 +19,12 @@ def seeded():
     keras.config.set_dtype_policy("float32")
     yield
     keras.config.set_dtype_policy("float32")
+
+
+@pytest.fixture
+def double_precision():
+    """What is not told otherwise computes in `float64`."""
+    keras.config.set_floatx("float64")
+    keras.config.set_dtype_policy("float64")
+    yield
+    keras.config.set_floatx("float32")

@@ -171,6 +171,13 @@ def test_experiments_share_the_recipe(name):
     assert groups(name, *shared) == groups("recipe", *shared)
 
 
+@pytest.mark.parametrize("name", ["mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"])
+def test_the_recipe_for_digits_is_one_setting_for_three_tasks(name):
+    shared = "trainer", "network", "optimizer", "schedule", "augmentation", "method", "balanced"
+    assert groups(f"digits_{name}", *shared) == groups("digits_recipe", *shared)
+    assert groups(f"digits_{name}", "data") == groups(name, "data")
+
+
 def test_both_tasks_of_usps_share_all_but_the_domains():
     shared = "trainer", "network", "optimizer", "schedule", "augmentation", "method", "selection"
     assert groups("mnist_to_usps", *shared) == groups("usps_to_mnist", *shared)

@@ -1,10 +1,17 @@
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
-from dann.adaptation.fitting import as_layers, check_classes, fitting_label_head, flat_features
+from dann.adaptation.fitting import (
+    as_layers,
+    check_classes,
+    fitting_label_head,
+    flat_features,
+    refuse_discriminator,
+)
 from dann.adaptation.pair_classifier import PairClassifier
 from dann.adaptation.pairs import in_one_pass, is_pair, labelled_parts, parts_of
 from dann.adaptation.precision import at_least_single
@@ -51,10 +58,11 @@ class AdversarialModel(PairClassifier):
         passes: `"joint"` (default) runs the backbone once over both domains, so that batch
             normalization in it sees their mixture. `"separate"` runs it on each domain alone, the
             source first; its moving statistics then advance twice a step and lean to the target.
-        augmentation: Keras layers, one or a list, under `"source"` and `"target"`; either may be
-            missing. They change the images of that domain in training alone and are no part of
-            `classifier`. Defaults to `None`.
-        regularizers: Objects of `dann.adaptation.Regularizer`. Defaults to none.
+        augmentation: Keras layers, one or a list, under `"source"` and `"target"`, which change the
+            images of that domain, and under `"blend"` what takes both after that, `[source,
+            target]`, and gives the source: `dann.layers.DomainBlend`. Each may be missing. They run
+            in training alone and are no part of `classifier`. Defaults to `None`.
+        regularizers: Objects of `dann.adaptation.Regularizer`, or one. Defaults to none.
         task_radius: Above 0, smooth domain-adversarial training (SDAT): every step takes the
             gradient at weights moved by this distance up the label loss, which finds flatter minima
             of it; `.02` to `.05` is usual. The three passes of a step share their noise (dropout,
@@ -63,7 +71,8 @@ class AdversarialModel(PairClassifier):
             are in `dann.adaptation.smooth_task`.
 
     Raises:
-        TypeError: If a regularizer is none.
+        TypeError: If a regularizer or a network is none, or an argument is of a discriminator that
+            the method has not.
         ValueError: If the parts do not fit each other, `passes` or a domain is unknown, two
             regularizers have one name, the label head has one output where the method or a
             regularizer is `of_classes`, or `task_radius` is negative or given without a reversal.
@@ -86,6 +95,7 @@ class AdversarialModel(PairClassifier):
         task_radius: float = 0.0,
         **kwargs,
     ):
+        refuse_discriminator(type(self), kwargs)
         super().__init__(**kwargs)
         if passes not in PASSES:
             raise ValueError(f"Argument `passes` must be one of {PASSES}. Received: {passes!r}")
@@ -143,6 +153,9 @@ class AdversarialModel(PairClassifier):
             layer = self.augmentation.get("source" if of_source else "target")
             images = ops.cast(part, self.compute_dtype)
             changed[name] = images if layer is None else layer(images, training=True)
+        blend = self.augmentation.get("blend")
+        if blend is not None and "source" in changed and not self.oracle:
+            changed["source"] = blend([changed["source"], changed["target"]], training=True)
         return {**inputs, **changed}
 
     def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
@@ -194,9 +207,13 @@ class AdversarialModel(PairClassifier):
             self.task_radius,
             outputs["state"],
             x,
-            lambda moved: self.label_loss(x, y, moved, sample_weight),
+            lambda moved: self.task_loss(x, y, moved, sample_weight),
             lambda moved: self.total_loss(x, y, moved, sample_weight),
         )
+
+    def task_loss(self, x, y, outputs, sample_weight=None) -> Any:
+        """Returns the loss of all labels, a scalar: what `task_radius` smooths."""
+        return self.label_loss(x, y, outputs, sample_weight)
 
     def total_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
         """Returns the sum of all terms, a scalar, and logs them."""
@@ -209,7 +226,8 @@ class AdversarialModel(PairClassifier):
                 self.trackers[name].update_state(term)
         if self.reversal is not None:
             self.trackers["strength"].update_state(self.reversal.strength)
-        return sum(terms.values()) + self.regularization(x, outputs)
+        # Terms may differ in precision, which `+` would refuse.
+        return functools.reduce(ops.add, [*terms.values(), self.regularization(x, outputs)])
 
     def regularization(self, x, outputs) -> Any:
         """Returns the sum of what the regularizers add, a scalar, and logs them."""
@@ -217,7 +235,7 @@ class AdversarialModel(PairClassifier):
         for regularizer in self.regularizers:
             loss = regularizer.loss(self, x, outputs)
             self.trackers[f"{regularizer.name}/loss"].update_state(loss)
-            total += regularizer.weight * loss
+            total = ops.add(total, regularizer.weight * loss)
         return total
 
     def get_config(self):

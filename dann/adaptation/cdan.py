@@ -90,7 +90,12 @@ class CDAN(DANN):
             domain_label_smoothing,
             **kwargs,
         )
-        self.entropy_conditioning = bool(entropy_conditioning)
+        if not isinstance(entropy_conditioning, bool):
+            raise TypeError(
+                "Argument `entropy_conditioning` must be True or False. "
+                f"Received: entropy_conditioning={entropy_conditioning!r}"
+            )
+        self.entropy_conditioning = entropy_conditioning
         self.multilinear_map.build([(None, self.num_features), (None, self.num_classes)])
 
     @classmethod

@@ -77,8 +77,8 @@ class DALN(AdversarialModel):
 
 
 def _norm_by_row(logits):
-    predictions = ops.softmax(ops.cast(logits, "float32"))
-    return nuclear_norm(predictions) / ops.cast(ops.shape(predictions)[0], "float32")
+    predictions = ops.softmax(logits)
+    return nuclear_norm(predictions) / ops.cast(ops.shape(predictions)[0], predictions.dtype)
 
 
 def nuclear_norm(matrix: Any) -> Any:

@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.fitting import fitting_domain_head
 from dann.adaptation.ranges import check_range
-from dann.networks import domain_head as build_domain_head
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -81,17 +81,7 @@ class DANN(AdversarialModel):
         self.domain_label_smoothing = check_range(
             "domain_label_smoothing", domain_label_smoothing, high=0.5
         )
-        length = self.domain_head_inputs()
-        self.domain_head = domain_head or build_domain_head(length)
-        if (self.domain_head.input_shape, self.domain_head.output_shape) != (
-            (None, length),
-            (None, 1),
-        ):
-            raise ValueError(
-                f"The domain head must take {length} features and give one logit. Received: input "
-                f"shape {self.domain_head.input_shape}, output shape "
-                f"{self.domain_head.output_shape}"
-            )
+        self.domain_head = fitting_domain_head(domain_head, self.domain_head_inputs())
         self._domain_loss = keras.losses.BinaryCrossentropy(from_logits=True)
         accuracy = keras.metrics.BinaryAccuracy(name="domain/accuracy", threshold=0.0)
         self.track("domain/loss")

@@ -5,9 +5,10 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.entropy import ConditionalEntropy
+from dann.adaptation.fitting import refuse_discriminator
 from dann.adaptation.pairs import is_pair
 from dann.adaptation.precision import at_least_single
-from dann.adaptation.ranges import check_range
+from dann.adaptation.ranges import check_count, check_range
 from dann.adaptation.virtual_adversarial import VirtualAdversarial
 
 
@@ -87,6 +88,7 @@ class DIRTT(AdversarialModel):
         regularizers=(),
         **kwargs,
     ):
+        refuse_discriminator(type(self), kwargs)
         self.target_weight = check_range("target_weight", target_weight)
         own = [
             ConditionalEntropy(target_weight),
@@ -102,16 +104,7 @@ class DIRTT(AdversarialModel):
         )
         self.radius, self.seed = radius, seed
         self.teacher_weight = check_range("teacher_weight", teacher_weight)
-        if (
-            isinstance(refresh_steps, bool)
-            or not isinstance(refresh_steps, int)
-            or refresh_steps < 1
-        ):
-            raise ValueError(
-                "Argument `refresh_steps` must be an integer of at least 1. "
-                f"Received: refresh_steps={refresh_steps!r}"
-            )
-        self.refresh_steps = refresh_steps
+        self.refresh_steps = check_count("refresh_steps", refresh_steps)
         self.teacher = _copy(self.classifier)
         self.teacher.name = "teacher"
         self.teacher.trainable = False
@@ -234,7 +227,7 @@ class DIRTT(AdversarialModel):
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def get_metrics_result(self):
-        # Without labels the compiled metrics are never built, and Keras asks them all the same.
+        # Without labels compiled metrics may never be built, and Keras asks them all the same.
         if all(getattr(metric, "built", True) for metric in self.metrics):
             return super().get_metrics_result()
         return {}

@@ -3,6 +3,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.divergences import DIVERGENCES
+from dann.adaptation.precision import at_least_single
 from dann.adaptation.second_head import second_head
 
 
@@ -86,8 +87,9 @@ class FDAL(AdversarialModel):
         both = ops.concatenate([features["source"], features["target"]])
         scores = self.critic(self.reversal(both, training=training), training=training)
         classes = ops.argmax(ops.concatenate([logits["source"], logits["target"]]), axis=-1)
-        of_class = ops.one_hot(classes, self.num_classes)
-        chosen = ops.sum(of_class * ops.cast(scores, "float32"), axis=-1)  # (batch,)
+        scores = at_least_single(scores)
+        of_class = ops.one_hot(classes, self.num_classes, dtype=scores.dtype)
+        chosen = ops.sum(of_class * scores, axis=-1)  # (batch,)
         size = ops.shape(features["source"])[0]
         return {"source/critic": chosen[:size], "target/critic": chosen[size:]}
 

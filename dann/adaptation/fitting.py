@@ -1,11 +1,56 @@
 """Whether the parts that a method is given fit each other."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import keras
 
+from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
+
+_OF_DISCRIMINATORS = ("strength", "domain_head", "domain_label_smoothing")
+
+
+def refuse_discriminator(method: type, arguments: Collection[str]) -> None:
+    """Refuses arguments of a discriminator that a method has not.
+
+    Args:
+        method: Class of the method.
+        arguments: Names of those that it does not know itself.
+
+    Raises:
+        TypeError: If one of them is of a discriminator.
+    """
+    found = [name for name in _OF_DISCRIMINATORS if name in arguments]
+    if found:
+        raise TypeError(
+            f"`{method.__name__}` has no domain discriminator to give arguments to; `DANN`, "
+            f"`CDAN`, `MADA`, `MDAN` and `PADA` have one. Received: {found}"
+        )
+
+
+def check_network(name: str, network: Any) -> None:
+    """Refuses what is no Keras model.
+
+    Raises:
+        TypeError: If it is none.
+    """
+    if not isinstance(network, keras.Model):
+        raise TypeError(f"Argument `{name}` must be a Keras model. Received: {network!r}")
+
+
+def _check_logits(name, head, *functions):
+    """Refuses a head that ends in one of the functions."""
+    last = head
+    while isinstance(last, keras.Model) and last.layers:
+        last = last.layers[-1]
+    softmax = keras.activations.softmax
+    found = softmax if isinstance(last, keras.layers.Softmax) else getattr(last, "activation", None)
+    if found in functions:
+        raise ValueError(
+            f"Argument `{name}` must give logits: losses take the {found.__name__} themselves. "
+            f"Received: a network that ends in one, in its layer '{last.name}'"
+        )
 
 
 def fitting_label_head(
@@ -14,12 +59,16 @@ def fitting_label_head(
     """Returns the label head if it fits the features and the classes; builds one if there is none.
 
     Raises:
-        ValueError: If it does not fit, or there is neither a head nor a number of classes.
+        TypeError: If it is no Keras model.
+        ValueError: If it does not fit, ends in a softmax, or there is neither a head nor a number
+            of classes.
     """
     if label_head is None:
         if num_classes is None:
             raise ValueError("Give `num_classes` or a `label_head`. Received: neither")
         return build_label_head(num_features, num_classes)
+    check_network("label_head", label_head)
+    _check_logits("label_head", label_head, keras.activations.softmax)
     if label_head.input_shape[-1] != num_features:
         raise ValueError(
             f"The label head must take the backbone's {num_features} features. "
@@ -31,6 +80,37 @@ def fitting_label_head(
             f"Received: a head with {label_head.output_shape[-1]} outputs"
         )
     return label_head
+
+
+def fitting_domain_head(
+    head: keras.Model | None,
+    length: int,
+    outputs: Collection[int] = (1,),
+    name: str = "domain_head",
+) -> keras.Model:
+    """Returns the domain head if it fits what it is given; builds one if there is none.
+
+    Args:
+        head: The head that the user gave, or `None`.
+        length: Length of what it takes.
+        outputs: How many numbers it may give.
+        name: Name of a head that is built.
+
+    Raises:
+        TypeError: If it is no Keras model.
+        ValueError: If it does not fit, or ends in a sigmoid or softmax.
+    """
+    if head is None:
+        return build_domain_head(length, name=name)
+    check_network("domain_head", head)
+    _check_logits("domain_head", head, keras.activations.sigmoid, keras.activations.softmax)
+    if head.input_shape != (None, length) or head.output_shape not in [(None, n) for n in outputs]:
+        wanted = " or ".join(map(str, dict.fromkeys(outputs)))
+        raise ValueError(
+            f"The domain head must take {length} features and have {wanted} output(s). Received: "
+            f"input shape {head.input_shape}, output shape {head.output_shape}"
+        )
+    return head
 
 
 def check_classes(parts: Iterable[Any], num_classes: int) -> None:
@@ -49,16 +129,16 @@ def check_classes(parts: Iterable[Any], num_classes: int) -> None:
 
 
 def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
-    """Returns one layer a domain; lists become a `keras.Sequential`.
+    """Returns one layer a domain, and that of both; lists become a `keras.Sequential`.
 
     Raises:
         TypeError: If one is no layer.
         ValueError: If a domain is unknown.
     """
-    unknown = set(augmentation) - {"source", "target"}
+    unknown = set(augmentation) - {"source", "target", "blend"}
     if unknown:
         raise ValueError(
-            "Argument `augmentation` must have layers under 'source' and 'target'. "
+            "Argument `augmentation` must have layers under 'source', 'target' and 'blend'. "
             f"Received: {sorted(unknown)}"
         )
     found = {}
@@ -80,8 +160,10 @@ def flat_features(backbone: keras.Model) -> int:
     """Returns the number of features that a backbone ends in.
 
     Raises:
+        TypeError: If the backbone is no Keras model.
         ValueError: If they are not flat, or their number is not known.
     """
+    check_network("backbone", backbone)
     shape = backbone.output_shape if backbone.built else None
     if shape is None or len(shape) != 2 or shape[-1] is None:
         raise ValueError(

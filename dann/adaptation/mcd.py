@@ -1,4 +1,5 @@
 import keras
+import numpy as np
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
@@ -41,7 +42,8 @@ class MCD(AdversarialModel):
         regularizers: Losses that join; see `AdversarialModel`.
 
     Raises:
-        ValueError: If the parts do not fit each other, or an argument is out of range.
+        ValueError: If the parts do not fit each other, the heads begin alike, or an argument is out
+            of range.
 
     Example:
 
@@ -70,7 +72,17 @@ class MCD(AdversarialModel):
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
         self.second_head = fitting_head(second_head, self.label_head, "second_head")
+        self._refuse_twins()
         self.track("second_label/loss", "discrepancy/loss")
+
+    def _refuse_twins(self):
+        first, second = (head.get_weights() for head in (self.label_head, self.second_head))
+        if all(map(np.array_equal, first, second)):
+            raise ValueError(
+                "The label head and the second head must begin with different weights: else they "
+                "stay alike and never differ; initializers with a seed, or of a constant, give "
+                "equal ones. Received: heads of equal weights"
+            )
 
     def adversary(self, features, logits, training):
         labelled = labelled_parts(features)
@@ -83,19 +95,26 @@ class MCD(AdversarialModel):
 
     def adversarial_losses(self, x, y, outputs):
         first, second = (
-            ops.softmax(ops.cast(outputs[f"target/{head}_logits"], "float32"))
-            for head in ("first", "second")
+            ops.softmax(outputs[f"target/{head}_logits"]) for head in ("first", "second")
         )
         return {"discrepancy/loss": -ops.mean(ops.abs(first - second))}
 
+    def task_loss(self, x, y, outputs, sample_weight=None):
+        second = self._second_label_loss(x, y, outputs, sample_weight)
+        return second + super().task_loss(x, y, outputs, sample_weight)
+
     def total_loss(self, x, y, outputs, sample_weight=None, training=True):
+        loss = self._second_label_loss(x, y, outputs, sample_weight, training)
+        self.trackers["second_label/loss"].update_state(loss)
+        return loss + super().total_loss(x, y, outputs, sample_weight, training)
+
+    def _second_label_loss(self, x, y, outputs, sample_weight, training=True):
         second = {**outputs, "label": outputs["second_label"]}
         loss = self.label_loss(x, y, second, sample_weight, training)
         # Keras adds the layers' own losses, weight decay say, to either; once is enough.
         for term in self.losses:
             loss = loss - ops.sum(term)
-        self.trackers["second_label/loss"].update_state(loss)
-        return loss + super().total_loss(x, y, outputs, sample_weight, training)
+        return loss
 
     def get_config(self):
         return {

@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.ranges import check_range
-from dann.networks import domain_head as build_domain_head
+from dann.adaptation.fitting import fitting_domain_head
+from dann.adaptation.ranges import check_count, check_range
 
 WEIGHTINGS = ("soft", "hard")
 
@@ -33,7 +33,9 @@ class MDAN(AdversarialModel):
     `E_i - D_i` and 0 for the others, the maximum of the paper's bound. With one source it is DANN.
 
     Inputs of `fit` hold `"source_domain"`, integers `(batch,)` below `num_sources`, as a
-    `dann.data.DomainPair` of `dann.data.several_sources` gives them; without it all are source 0.
+    `dann.data.DomainPair` of `dann.data.several_sources` gives them; without it, and where
+    `num_sources` is 1, all are source 0. A number out of range makes the loss NaN. A source that a
+    batch has no example of has no weight in that step.
 
     In training the logs also hold `domain/loss`, which is `sum_i w_i D_i`, and `domain/accuracy` of
     all discriminators.
@@ -86,14 +88,10 @@ class MDAN(AdversarialModel):
             raise ValueError(
                 f"Argument `weighting` must be one of {WEIGHTINGS}. Received: {weighting!r}"
             )
-        if num_sources < 1:
-            raise ValueError(
-                f"Argument `num_sources` must be at least 1. Received: num_sources={num_sources}"
-            )
         self.domain_label_smoothing = check_range(
             "domain_label_smoothing", domain_label_smoothing, high=0.5
         )
-        self.num_sources = num_sources
+        self.num_sources = check_count("num_sources", num_sources)
         self.weighting = weighting
         self.gamma = check_range("gamma", gamma, above=True)
         self.domain_head = self._fitting_domain_head(domain_head)
@@ -101,15 +99,8 @@ class MDAN(AdversarialModel):
         self.trackers["domain/accuracy"] = keras.metrics.Mean(name="domain/accuracy")
 
     def _fitting_domain_head(self, head):
-        head = head or build_domain_head(self.num_features)
-        outputs = head.output_shape[-1]
-        if head.input_shape != (None, self.num_features) or outputs not in (1, self.num_sources):
-            raise ValueError(
-                f"The domain head must take the backbone's {self.num_features} features and give "
-                f"one logit, or one for each of {self.num_sources} sources. Received: input shape "
-                f"{head.input_shape}, output shape {head.output_shape}"
-            )
-        if outputs == self.num_sources:
+        head = fitting_domain_head(head, self.num_features, (1, self.num_sources))
+        if head.output_shape[-1] == self.num_sources:
             return head
         inputs = keras.Input((self.num_features,), name="features")
         copies = [keras.models.clone_model(head) for _ in range(self.num_sources)]
@@ -136,9 +127,12 @@ class MDAN(AdversarialModel):
             weight = members[:, index] / ops.maximum(share, 1 / count)  # perhaps none is there
             if sample_weight is not None:
                 weight = weight * ops.cast(ops.reshape(sample_weight, (-1,)), weight.dtype)
-            errors.append(super().label_loss(x, y, outputs, weight, training))
+            errors.append(ops.mean(super().label_loss(x, y, outputs, weight, training)))
         errors = ops.stack(errors)
-        outputs["source/weights"] = self._weights(errors - self._domain_losses(x, outputs))
+        bounds = errors - ops.cast(self._domain_losses(x, outputs), errors.dtype)
+        size = ops.shape(outputs["source/logits"])[0]
+        present = ops.any(members[:size] != 0, axis=0)
+        outputs["source/weights"] = self._weights(ops.where(present, bounds, float("-inf")))
         return ops.sum(outputs["source/weights"] * errors)
 
     def adversarial_losses(self, x, y, outputs):
@@ -147,13 +141,19 @@ class MDAN(AdversarialModel):
         right += ops.mean(ops.cast(target > 0, target.dtype), axis=0)
         self.trackers["domain/accuracy"].update_state(right / 2)
         losses = self._domain_losses(x, outputs)
-        return {"domain/loss": ops.sum(outputs["source/weights"] * losses)}
+        weights = ops.cast(outputs["source/weights"], losses.dtype)
+        return {"domain/loss": ops.sum(weights * losses)}
 
     def _members(self, x, outputs):
         """Which labelled examples each source learns from `(batch, num_sources)`, 0 or 1."""
         count = ops.shape(outputs["label"])[0]
-        sources = x.get("source_domain", ops.zeros_like(outputs["source/logits"][:, 0]))
-        its = ops.one_hot(ops.cast(sources, "int32"), self.num_sources)
+        size = ops.shape(outputs["source/logits"])[0]
+        sources = ops.zeros((size,), "int32")
+        if self.num_sources > 1 and "source_domain" in x:
+            sources = ops.cast(ops.reshape(x["source_domain"], (-1,)), "int32")
+        its = ops.one_hot(sources, self.num_sources)
+        # No compiled step can raise an error.
+        its = ops.where(ops.any(its != 0, axis=1, keepdims=True), its, float("nan"))
         # A labelled target follows the source, and is everyone's.
         return ops.concatenate([its, ops.ones((count - ops.shape(its)[0], self.num_sources))])
 
@@ -167,12 +167,12 @@ class MDAN(AdversarialModel):
 
     def _mean_by_source(self, values, x, outputs):
         """The mean of column `i` over the examples of source `i`."""
-        its = self._members(x, outputs)[: ops.shape(values)[0]]
+        its = ops.cast(self._members(x, outputs)[: ops.shape(values)[0]], values.dtype)
         return ops.sum(its * values, axis=0) / ops.maximum(ops.sum(its, axis=0), 1.0)
 
     def _weights(self, bounds):
         if self.weighting == "hard" or self.num_sources == 1:
-            return ops.one_hot(ops.argmax(bounds), self.num_sources)
+            return ops.one_hot(ops.argmax(bounds), self.num_sources, dtype=bounds.dtype)
         return ops.stop_gradient(ops.softmax(self.gamma * bounds))
 
     def get_config(self):

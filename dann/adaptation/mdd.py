@@ -121,10 +121,10 @@ class MDD(AdversarialModel):
 
     def _disparity(self, domain, outputs):
         """What the adversarial head loses on each example of the domain `(batch,)`."""
-        scores = ops.cast(outputs[f"{domain}/adversarial_logits"], "float32")
-        label = ops.cast(ops.stop_gradient(outputs[f"{domain}/logits"]), "float32")
+        scores = outputs[f"{domain}/adversarial_logits"]
+        label = ops.stop_gradient(outputs[f"{domain}/logits"])
         if self.disparity == "margin":
-            classes = ops.one_hot(ops.argmax(label, axis=-1), self.num_classes)
+            classes = ops.one_hot(ops.argmax(label, axis=-1), self.num_classes, dtype=scores.dtype)
             if domain == "source":
                 return -ops.sum(classes * ops.log_softmax(scores), axis=-1)
             # The sum of the other classes, not one minus this one, which would round to 0.

@@ -49,7 +49,8 @@ class PADA(DANN):
         regularizers: Losses that join; see `AdversarialModel`.
 
     Raises:
-        ValueError: If the parts do not fit each other, or an argument is out of range.
+        ValueError: If the parts do not fit each other, an argument is out of range, or labels are
+            one-hot.
 
     Example:
 
@@ -125,6 +126,11 @@ class PADA(DANN):
 
     def _with_ones(self, y, outputs, size):
         """Returns the weights of the source's labels, and 1 for the rest of `size` examples."""
+        if len(y.shape) > 1 and y.shape[-1] not in (1, None):
+            raise ValueError(
+                "`PADA` looks weights up by class, so labels must be integers `(batch,)`. "
+                f"Received: labels of shape {tuple(y.shape)}"
+            )
         of_source = ops.shape(outputs["source/logits"])[0]
         labels = ops.cast(ops.reshape(y, (-1,))[:of_source], "int32")
         weights = ops.take(outputs["class_weights"], labels)

@@ -33,6 +33,17 @@ class PairClassifier(keras.Model):
                 )
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        self._labels_are_classes = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+
+    def make_train_function(self, force=False):
+        # A step that makes variables is traced twice, and that is most of how long `fit` starts.
+        late = any(map(_makes_weights, self._flatten_layers()))
+        if not (late or self.optimizer.built):
+            self.optimizer.build(self.trainable_variables)
+        metrics = self._compile_metrics
+        if self._labels_are_classes and metrics is not None and not metrics.built:
+            metrics.build(keras.KerasTensor((None,)), keras.KerasTensor((None, self.num_classes)))
+        return super().make_train_function(force)
 
     def compile_from_config(self, config):
         # Keras leaves this to whoever overrides `compile`.
@@ -76,3 +87,9 @@ class PairClassifier(keras.Model):
             return logs
         # What only pairs can tell stands still here; a stale number would mislead.
         return {name: value for name, value in logs.items() if name not in self.trackers}
+
+
+def _makes_weights(layer):
+    """Whether a layer may make weights when it is first called."""
+    makes_none = type(layer).build is keras.layers.Layer.build
+    return not (layer.built or makes_none or isinstance(layer, keras.Sequential))

@@ -27,3 +27,20 @@ def check_range(
     if not math.isfinite(number) or not low <= number <= high or (above and number == low):
         raise ValueError(f"{wanted}. Received: {name}={value!r}")
     return number
+
+
+def check_count(name: str, value: int) -> int:
+    """Returns `value` if it is an integer of at least 1.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: The integer.
+
+    Raises:
+        ValueError: If it is no integer, or below 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise ValueError(
+            f"Argument `{name}` must be an integer of at least 1. Received: {name}={value!r}"
+        )
+    return int(value)

@@ -50,6 +50,8 @@ class Regularizer:
 
 def check_regularizers(regularizers: Sequence[Regularizer]) -> list[Regularizer]:
     """Returns them as a list; refuses what is none, and two of one name."""
+    if isinstance(regularizers, Regularizer):
+        regularizers = [regularizers]
     regularizers = list(regularizers)
     for regularizer in regularizers:
         if not isinstance(regularizer, Regularizer):

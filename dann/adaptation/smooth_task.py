@@ -1,11 +1,13 @@
 """Losses at weights that were moved up the task's loss (SDAT)."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
+from dann.adaptation.precision import at_least_single
 from dann.autodiff import gradients
 
 
@@ -66,10 +68,11 @@ def loss_at_moved_weights(
             return task_loss(run())
 
     slopes = gradients(task, [ops.convert_to_tensor(weight.value) for weight in weights])
-    length = ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(slope)) for slope in slopes])))
+    squares = [ops.sum(ops.square(at_least_single(slope))) for slope in slopes]
+    length = ops.sqrt(functools.reduce(ops.add, squares))
     scale = radius / ops.maximum(length, 1e-12)
     moved = [
-        (weight, weight.value + ops.stop_gradient(scale * slope))
+        (weight, weight.value + ops.stop_gradient(ops.cast(scale, slope.dtype) * slope))
         for weight, slope in zip(weights, slopes, strict=True)
     ]
     others = [*model.non_trainable_variables, *model.metrics_variables]

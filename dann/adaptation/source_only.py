@@ -1,7 +1,9 @@
 import keras
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.fitting import refuse_discriminator
 from dann.adaptation.pairs import is_pair, labelled_parts
+from dann.adaptation.regularizer import check_regularizers
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -35,10 +37,12 @@ class SourceOnly(AdversarialModel):
         **kwargs,
     ):
         if regularizers:
+            names = [regularizer.name for regularizer in check_regularizers(regularizers)]
             raise ValueError(
                 f"`{type(self).__name__}` leaves the unlabelled target alone, which regularizers "
-                f"learn from; give them to another method. Received: {regularizers}"
+                f"learn from; give them to another method. Received: {names}"
             )
+        refuse_discriminator(type(self), kwargs)
         super().__init__(backbone, num_classes, label_head, strength=None, passes=passes, **kwargs)
 
     def call(self, inputs, training=False):

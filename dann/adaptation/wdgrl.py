@@ -2,12 +2,12 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.fitting import fitting_domain_head
 from dann.adaptation.noise import Noise
 from dann.adaptation.precision import at_least_single
-from dann.adaptation.ranges import check_range
+from dann.adaptation.ranges import check_count, check_range
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
-from dann.networks import domain_head as build_domain_head
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -84,22 +84,10 @@ class WDGRL(AdversarialModel):
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
         self.gradient_penalty = check_range("gradient_penalty", gradient_penalty)
-        if isinstance(critic_steps, bool) or not isinstance(critic_steps, int) or critic_steps < 1:
-            raise ValueError(
-                "Argument `critic_steps` must be an integer of at least 1. "
-                f"Received: critic_steps={critic_steps!r}"
-            )
-        self.critic_steps = critic_steps
+        self.critic_steps = check_count("critic_steps", critic_steps)
         self.seed = seed
         self.noise = Noise(seed, name="line_noise")
-        self.domain_head = domain_head or build_domain_head(self.num_features, name="critic")
-        wanted = (None, self.num_features), (None, 1)
-        if (self.domain_head.input_shape, self.domain_head.output_shape) != wanted:
-            raise ValueError(
-                f"The domain head must take the backbone's {self.num_features} features and give "
-                f"one number. Received: input shape {self.domain_head.input_shape}, output shape "
-                f"{self.domain_head.output_shape}"
-            )
+        self.domain_head = fitting_domain_head(domain_head, self.num_features, name="critic")
         self.track("critic/loss", "critic/distance", "critic/penalty")
 
     def extract(self, inputs, training):

@@ -46,6 +46,7 @@ def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:
             try:
                 check_targets(OmegaConf.to_container(cfg, resolve=True))
                 _check_paths(cfg)
+                _check_run_dir(cfg)
                 _check_given(cfg)
                 start_backend()
                 next(steps)
@@ -87,6 +88,16 @@ def _check_paths(cfg):
     data_dir = cfg.paths.data_dir
     if data_dir is not None and not pathlib.Path(data_dir).expanduser().is_dir():
         raise ConfigError(f"paths.data_dir must be a directory that is there. Received: {data_dir}")
+
+
+def _check_run_dir(cfg):
+    # What reads a run finds its config beside its results, where Hydra writes it.
+    given, used = pathlib.Path(cfg.paths.run_dir), HydraConfig.get().runtime.output_dir
+    if given.resolve() != pathlib.Path(used).resolve():
+        raise ConfigError(
+            "paths.run_dir only tells where the run is; choose it by hydra.run.dir=, or "
+            f"hydra.sweep.dir= with -m. Received: paths.run_dir={given}"
+        )
 
 
 def _check_given(cfg):

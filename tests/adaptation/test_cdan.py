@@ -175,7 +175,7 @@ def test_projections_and_arguments_come_back_from_a_file(tmp_path):
 
 
 def test_a_domain_head_for_the_features_alone_is_refused():
-    with pytest.raises(ValueError, match="must take 12 features and give one logit.*None, 4"):
+    with pytest.raises(ValueError, match="must take 12 features and have 1 output.*None, 4"):
         CDAN(**linear_parts(), domain_head=linear(4, 1, "domain_head"))
 
 

@@ -80,7 +80,7 @@ def test_no_method_is_forgotten():
     assert {type(make()) for make in METHODS.values()} == methods - {AdversarialModel}
 
 
-@each_method
+@few_methods
 def test_it_fits_pairs_and_evaluates_plain_inputs(name):
     model = compiled(name)
     history = model.fit(
@@ -144,6 +144,17 @@ def test_it_trains_in_mixed_precision(name, policy):
     assert np.isfinite(history["loss"]).all()
     moved = [np.abs(w - b).max() for w, b in zip(model.trainable_weights, before, strict=True)]
     assert min(moved) > 0
+
+
+@few_methods
+def test_it_trains_in_double_precision(name, double_precision):
+    joining = [MCC(), dann.ConditionalEntropy(), dann.VirtualAdversarial(radius=0.5)]
+    adversarial = not isinstance(METHODS[name](), SourceOnly | dann.DIRTT)
+    model = METHODS[name](regularizers=joining) if adversarial else METHODS[name]()
+    model.compile("sgd", run_eagerly=True)
+    history = model.fit(INPUTS, LABELS, batch_size=12, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    assert model.backbone.weights[0].dtype == "float64"
 
 
 HALF_HEADS = {
@@ -225,7 +236,7 @@ def test_a_head_of_ones_own_sets_the_number_of_classes():
         ),
         (
             lambda: DANN(backbone(), num_classes=3, domain_head=label_head(6, 2)),
-            "give one logit. Received: .* output shape .None, 2.",
+            "have 1 output.*Received: .* output shape .None, 2.",
         ),
         (
             lambda: DANN(backbone(), num_classes=3, passes="both"),
@@ -313,6 +324,26 @@ def test_each_domain_has_its_own_augmentation():
     assert model.augment(pair, training=False) is pair
 
 
+def test_the_source_is_blended_with_the_target_after_the_augmentation_of_either():
+    layers = {
+        "source": keras.layers.Rescaling(2.0),
+        "target": keras.layers.Rescaling(5.0),
+        "blend": Difference(),
+    }
+    model = DANN(backbone(), num_classes=3, augmentation=layers)
+    changed = model.augment(INPUTS, training=True)
+    difference = 2 * INPUTS["source"] - 5 * INPUTS["target"]
+    np.testing.assert_allclose(changed["source"], difference, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(changed["target"], 5 * INPUTS["target"], rtol=1e-6)
+    assert model.augment(INPUTS, training=False) is INPUTS
+
+
+def test_the_labelled_target_of_the_oracle_is_not_blended():
+    model = TargetOnly(backbone(), num_classes=3, augmentation={"blend": Difference()})
+    changed = model.augment(INPUTS, training=True)
+    np.testing.assert_array_equal(changed["source"], INPUTS["source"])
+
+
 @few_methods
 def test_augmentation_comes_back_from_a_file(name, tmp_path):
     layers = {"source": keras.layers.GaussianNoise(0.3), "target": [keras.layers.RandomFlip()]}
@@ -324,8 +355,15 @@ def test_augmentation_comes_back_from_a_file(name, tmp_path):
 
 
 def test_augmentation_of_an_unknown_domain_is_refused():
-    with pytest.raises(ValueError, match=r"under 'source' and 'target'. Received: \['both'\]"):
+    with pytest.raises(ValueError, match=r"'target' and 'blend'. Received: \['both'\]"):
         DANN(backbone(), num_classes=3, augmentation={"both": []})
+
+
+class Difference(keras.layers.Layer):
+    """The source minus the target."""
+
+    def call(self, inputs, training=False):
+        return inputs[0] - inputs[1]
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -372,13 +410,58 @@ def test_a_regularizer_adds_its_weight_times_its_loss(name, tmp_path):
         (
             lambda: SourceOnly(backbone(), 3, regularizers=[MeanSquare()]),
             ValueError,
-            "`SourceOnly` leaves the unlabelled target alone",
+            "`SourceOnly` leaves the unlabelled target alone.*Received: .'mean_square'.",
         ),
     ],
 )
 def test_regularizers_that_do_not_fit_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_one_regularizer_needs_no_list():
+    assert [r.name for r in DANN(backbone(), 3, regularizers=MCC()).regularizers] == ["mcc"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SourceOnly(backbone(), 3, strength=1.0), "`SourceOnly` .*'strength'"),
+        (lambda: dann.DIRTT(backbone(), 3, radius=0.5, strength=1.0), "`DIRTT` .*'strength'"),
+        (
+            lambda: dann.MCD(backbone(), 3, domain_label_smoothing=0.1),
+            "`MCD` has no domain discriminator.*`DANN`.*Received: .'domain_label_smoothing'",
+        ),
+        (lambda: DANN(None, 3), "`backbone` must be a Keras model. Received: None"),
+        (lambda: DANN(backbone(), label_head="x"), "`label_head` must be .*Received: 'x'"),
+        (lambda: DANN(backbone(), 3, domain_head="x"), "`domain_head` must be .*Received: 'x'"),
+        (lambda: dann.MCD(backbone(), 3, second_head="x"), "`second_head` must be .*'x'"),
+        (lambda: dann.CDAN(backbone(), 3, entropy_conditioning="false"), "True or False.*'false'"),
+    ],
+)
+def test_arguments_of_a_wrong_kind_are_refused(make, message):
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        [keras.layers.Dense(3, activation="softmax")],
+        [keras.layers.Dense(3), keras.layers.Softmax()],
+        [keras.Sequential([keras.layers.Dense(3), keras.layers.Activation("softmax")])],
+    ],
+)
+def test_a_label_head_of_probabilities_is_refused(last):
+    with pytest.raises(ValueError, match="`label_head` must give logits"):
+        DANN(backbone(), label_head=keras.Sequential([keras.Input((6,)), *last]))
+
+
+@pytest.mark.parametrize("method", [DANN, dann.MDAN, dann.WDGRL])
+def test_a_domain_head_of_probabilities_is_refused(method):
+    head = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1, activation="sigmoid")])
+    with pytest.raises(ValueError, match="`domain_head` must give logits.* sigmoid"):
+        method(backbone(), 3, domain_head=head)
 
 
 def test_augmentation_that_is_no_layer_is_refused():

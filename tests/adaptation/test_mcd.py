@@ -21,7 +21,7 @@ from one_step import (
 )
 from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
 
-from dann.adaptation import MCD
+from dann.adaptation import FDAL, MCD, MDD
 from dann.networks import label_head
 
 
@@ -124,6 +124,41 @@ def test_the_heads_begin_apart_and_come_back_from_a_file(tmp_path):
 def test_a_second_head_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match=r"`second_head` must .*Received: .*shape \(None, 2\)"):
         MCD(**linear_parts(), second_head=linear(4, 2, "second_head"))
+
+
+@pytest.mark.parametrize("initializer", [keras.initializers.GlorotUniform(seed=1), "zeros"])
+def test_heads_that_begin_alike_are_refused(initializer):
+    dense = keras.layers.Dense(3, kernel_initializer=initializer)
+    head = keras.Sequential([keras.Input((4,)), dense])
+    with pytest.raises(ValueError, match=r"begin with different weights.*heads of equal weights"):
+        MCD(linear(3, 4, "backbone"), label_head=head)
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [(MCD, "second_head"), (MDD, "adversarial_head"), (FDAL, "critic")]
+)
+def test_the_label_head_is_no_second_head(method, name):
+    parts = linear_parts()
+    with pytest.raises(ValueError, match=f"`{name}` must have weights of its own"):
+        method(**parts, **{name: parts["label_head"]})
+
+
+@pytest.mark.parametrize("mode", MODES[:2])
+def test_a_smooth_task_is_that_of_both_heads(mode):
+    radius = 0.3
+    model = linear_mcd(task_radius=radius)
+    weights = weights_of(model)
+
+    def task(a, b, c):
+        return label_loss_of(a, b) + label_loss_of(a, c)
+
+    slopes = central_differences(task, weights)
+    length = np.sqrt(sum((slope**2).sum() for slope in slopes))
+    moved = [w + radius * slope / length for w, slope in zip(weights, slopes, strict=True)]
+    logs, found = step(model, mode)
+    assert logs["label/loss"] == pytest.approx(label_loss_of(*moved[:2]), rel=1e-5)
+    for slope, gradient in zip(found, expected(moved), strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """MDAN's loss and gradients, against NumPy on a linear network."""
 
+import keras
 import numpy as np
 import pytest
 from one_step import (
@@ -45,8 +46,7 @@ def linear_mdan(weighting="soft", num_sources=2, **kwargs):
 
 def domain_loss(scores, label):
     """Mean binary cross-entropy of logits, with a label between 0 and 1."""
-    chances = 1 / (1 + np.exp(-scores))
-    return -np.mean(label * np.log(chances) + (1 - label) * np.log(1 - chances))
+    return np.mean(np.logaddexp(0, scores) - label * scores)
 
 
 def errors(a, b, w, *, smoothing=0.0):
@@ -161,9 +161,47 @@ def test_a_step_of_the_features_raises_the_domain_loss_and_one_of_the_heads_lowe
     assert errors(a, b, w - 1e-3 * slopes[2])[1][worst] - loss < -1e-6
 
 
-def test_a_batch_without_one_of_the_sources_does_no_harm():
-    _, slopes = step(linear_mdan(), "graph", {**PAIR, "source_domain": np.zeros(5, int)})
-    assert all(np.isfinite(slope).all() for slope in slopes)
+@pytest.mark.parametrize("weighting", ["soft", "hard"])
+def test_a_source_that_a_batch_lacks_has_no_weight(weighting):
+    model = linear_mdan(weighting)
+    a, b, w = weights_of(model)
+    w[:, 0] = 5 * w[:, 0]  # the source that is there is told apart, and its bound is the lower
+    model.domain_head.set_weights([w])
+
+    def objective(a, b, w, sign):
+        of_source = domain_loss(SOURCE @ a @ w[:, 0], 0.0)
+        domain = (of_source + domain_loss(TARGET @ a @ w[:, 0], 1.0)) / 2
+        return cross_entropy(SOURCE @ a @ b, LABELS) + sign * domain
+
+    gradients = central_differences(lambda *ws: objective(*ws, 1.0), [a, b, w])
+    (gradients[0],) = central_differences(lambda a: objective(a, b, w, -STRENGTH), [a])
+    logs, slopes = step(model, "graph", {**PAIR, "source_domain": np.zeros(5, int)})
+    assert logs["label/loss"] == pytest.approx(cross_entropy(SOURCE @ a @ b, LABELS), rel=1e-5)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_of_one_source_the_numbers_do_not_matter():
+    losses = [step(linear_mdan(num_sources=1), "eager", x)[0]["loss"] for x in (PAIR, PAIRS)]
+    assert losses[0] == losses[1]
+
+
+def test_a_number_out_of_range_makes_the_loss_nan():
+    pairs = {**PAIR, "source_domain": np.array([0, 1, 2, 0, 1])}
+    logs, _ = step(linear_mdan(), "graph", pairs)
+    assert np.isnan(logs["label/loss"])
+    assert np.isnan(logs["loss"])
+
+
+def test_a_column_of_numbers_and_losses_of_examples_are_taken_too():
+    logs, _ = step(linear_mdan(), "eager", PAIRS)
+    model = linear_mdan()
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
+    model.compile(keras.optimizers.SGD(0.0), loss=loss, run_eagerly=True)
+    column = {**PAIR, "source_domain": DOMAINS[:, None]}
+    history = model.fit(column, LABELS, shuffle=False, verbose=0).history
+    assert history["label/loss"][0] == pytest.approx(logs["label/loss"], rel=1e-6)
+    assert history["domain/loss"][0] == pytest.approx(logs["domain/loss"], rel=1e-6)
 
 
 def test_a_head_of_one_logit_is_copied_with_weights_of_its_own():
@@ -205,13 +243,16 @@ def test_it_adapts_from_two_sources_of_which_each_alone_fails(weighting):
     [
         ({"weighting": "mean"}, r"one of \('soft', 'hard'\). Received: 'mean'"),
         ({"num_sources": 0}, "at least 1. Received: num_sources=0"),
+        ({"num_sources": 2.0}, "must be an integer of at least 1. Received: num_sources=2.0"),
+        ({"num_sources": "2"}, "must be an integer of at least 1. Received: num_sources='2'"),
+        ({"num_sources": True}, "must be an integer of at least 1. Received: num_sources=True"),
         ({"gamma": 0.0}, "above 0. Received: gamma=0.0"),
         ({"domain_label_smoothing": 0.6}, "at most 0.5. Received: domain_label_smoothing=0.6"),
         (
             {"domain_head": linear(4, 3, "head"), "num_sources": 2},
-            r"each of 2 sources.*\(None, 3\)",
+            r"have 1 or 2 output.*\(None, 3\)",
         ),
-        ({"domain_head": linear(5, 1, "head")}, r"backbone's 4 features.*\(None, 5\)"),
+        ({"domain_head": linear(5, 1, "head")}, r"take 4 features.*\(None, 5\)"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(arguments, message):

@@ -186,6 +186,13 @@ def test_a_momentum_out_of_range_is_refused(momentum):
         PADA(**linear_parts(), momentum=momentum)
 
 
+def test_labels_that_are_no_integers_are_refused():
+    model = PADA(**linear_parts())
+    model.compile("sgd", loss=keras.losses.CategoricalCrossentropy(from_logits=True))
+    with pytest.raises(ValueError, match=r"must be integers.*Received: labels of shape \(.*, 3\)"):
+        model.fit(PAIR, np.eye(3)[LABELS], verbose=0)
+
+
 @pytest.mark.slow
 def test_it_adapts_where_the_best_source_classifier_fails():
     model = PADA(

@@ -156,8 +156,9 @@ def test_a_label_loss_without_slope_moves_nothing():
     assert np.abs(slopes[0]).max() > 0  # the domain loss's
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_it_trains_in_mixed_precision(policy):
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "bfloat16"])
+def test_it_trains_in_other_precisions(policy):
+    """The heads of `dann.networks` keep weights of single precision, whatever the policy."""
     keras.config.set_dtype_policy(policy)
     model = noisy_model(0.05)
     before = weights_of(model)
