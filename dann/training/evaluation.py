@@ -4,6 +4,9 @@ import csv
 import pathlib
 
 from dann.selection import Evaluation, evaluate
+from dann.selection.evaluate import NOT_COMPUTED
+
+HOW = "train with selection=all"
 
 
 def evaluate_run(directory: str | pathlib.Path) -> Evaluation:
@@ -45,7 +48,11 @@ def evaluate_run(directory: str | pathlib.Path) -> Evaluation:
         }
         for name, of in found.scores.items()
     }
-    return Evaluation(rows, found.left_out)
+    left_out = {
+        name: f"{why}; {HOW}" if why == NOT_COMPUTED else why
+        for name, why in found.left_out.items()
+    }
+    return Evaluation(rows, left_out)
 
 
 def evaluation_table(evaluation: Evaluation) -> str:

@@ -1,5 +1,6 @@
 """The page that is made of results, in Markdown."""
 
+import collections
 import statistics
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -19,12 +20,15 @@ Made by `{command}`, which writes this page from
 [{table}]({table}), a line a run. Accuracies are those after the last step, on the target's
 test set; no checkpoint and no seed was picked. Target labels serve to fill these columns and to
 train the rows marked as an oracle; no other training and no score reads them. How the settings were
-chosen, and what had been seen by then, is told in `conf/experiment/recipe.yaml`.
+chosen, and what had been seen by then, is told in `conf/experiment/recipe.yaml` and, for the
+experiments `digits_...`, in `digits_recipe.yaml` beside it; these blend source images with target
+images, so that their "source only" has seen the target, if no labels of it.
 
-"Gap closed" is (method - source only) / (train on target - source only), of the means. The spread
-is the sample standard deviation over the seeds. Seconds are those of the training, their mean over
-the seeds; "CPU" counts all threads. The column "first" has the steps and CPU seconds after which
-each seed's target accuracy was first seen at the number in its head, or above.
+"Gap closed" is (method - source only) / (train on target - source only), of the means; it is left
+out where that gap is no larger than the spread of either. The spread is the sample standard
+deviation over the seeds. Seconds are those of the training, their mean over the seeds; "CPU"
+counts all threads. The column "first" has the steps and CPU seconds after which each seed's target
+accuracy was first seen at the number in its head, or above.
 
 The second table of a task has the mean target accuracy at the epoch that each score of
 `dann.selection` puts first, chosen without target labels, beside that of the last epoch and that of
@@ -52,23 +56,30 @@ def results_page(
     """
     more = f" 'overrides=[{','.join(overrides)}]'" if overrides else ""
     parts = [_BEGINNING.format(command=f"python scripts/reproduce.py{more}", table=table)]
-    for experiment in dict.fromkeys(result.experiment for result in results):
+    for experiment, title in _titles(results).items():
         of_it = [result for result in results if result.experiment == experiment]
         command = " ".join([f"experiment={experiment}", "method=...", *overrides])
-        section = _section(command, of_it, bars.get(experiment), published.get(experiment))
+        section = _section(title, command, of_it, bars.get(experiment), published.get(experiment))
         note = notes.get(experiment)
         parts.append(f"{section}\n{note.strip()}\n" if note else section)
     return "\n".join(parts)
 
 
-def _section(command, results, bar, published):
+def _titles(results):
+    """Its domains are an experiment's title, with its name where another one has them too."""
+    domains = {result.experiment: result.domains for result in results}
+    shared = [pair for pair, times in collections.Counter(domains.values()).items() if times > 1]
+    return {e: f"{pair} ({e})" if pair in shared else pair for e, pair in domains.items()}
+
+
+def _section(title, command, results, bar, published):
     methods = {}
     for result in results:
         methods.setdefault(result.method, []).append(result)
-    means = {m: statistics.mean(r.target_accuracy for r in rs) for m, rs in methods.items()}
+    accuracies = {m: [r.target_accuracy for r in rs] for m, rs in methods.items()}
     order = sorted(methods, key=lambda m: (m == "target_only", m != "source_only", m))
     lines = [
-        f"## {results[0].domains}",
+        f"## {title}",
         "",
         f"`python scripts/train.py {command}`",
         "",
@@ -79,23 +90,24 @@ def _section(command, results, bar, published):
     for method in order:
         of_it = sorted(methods[method], key=lambda r: r.seed)
         passings = "" if bar is None else f" {_passings(of_it)} |"
-        lines.append(_row(method, of_it, means, published) + passings)
+        row = _row(method, of_it, _gap_closed(method, accuracies), published)
+        lines.append(row + passings)
     lines += _chosen(methods, order)
     hardware = sorted({result.hardware for result in results})
     lines += ["", f"Hardware: {'; '.join(hardware)}.", ""]
     return "\n".join(lines)
 
 
-def _row(method, results, means, published):
+def _row(method, results, gap_closed, published):
     accuracies = [result.target_accuracy for result in results]
     spread = f" ± {statistics.stdev(accuracies):.4f}" if len(results) > 1 else ""
     cells = [
         _name(method),
-        f"{means[method]:.4f}{spread}",
+        f"{statistics.mean(accuracies):.4f}{spread}",
         str(len(results)),
         " ".join(f"{result.seed}: {result.target_accuracy:.4f}" for result in results),
         f"{statistics.mean(result.source_accuracy for result in results):.4f}",
-        _gap_closed(method, means),
+        gap_closed,
         " ".join(f"{steps:,}" for steps in sorted({result.steps for result in results})),
         f"{statistics.mean(result.seconds for result in results):,.0f}",
         f"{statistics.mean(result.cpu_seconds for result in results):,.0f}",
@@ -124,13 +136,15 @@ def _chosen(methods, order):
     return ["", f"| epoch chosen by | {' | '.join(titles)} |", "|" + "---|" * 9, *rows]
 
 
-def _gap_closed(method, means):
-    if method in ("source_only", "target_only") or not {"source_only", "target_only"} <= set(means):
+def _gap_closed(method, accuracies):
+    ends = [accuracies.get(end, []) for end in ("source_only", "target_only")]
+    if method in ("source_only", "target_only") or not all(ends):
         return ""
-    gap = means["target_only"] - means["source_only"]
-    if gap <= 0:
+    low, high = map(statistics.mean, ends)
+    spread = max(statistics.stdev(end) if len(end) > 1 else 0.0 for end in ends)
+    if high - low <= spread:
         return ""
-    return f"{(means[method] - means['source_only']) / gap:.1%}"
+    return f"{(statistics.mean(accuracies[method]) - low) / (high - low):.1%}"
 
 
 def _passings(results):

@@ -45,7 +45,8 @@ def test_what_the_run_tells_nothing_of_is_listed_last_with_the_reason(run):
     assert found.pop("bnm").startswith("left out: no number at any checkpoint")
     assert set(found) == set(SCORES) - {"entropy", "snd", "bnm"}
     assert set(found.values()) == {
-        "left out: not computed: the `scores` of the training do not name it"
+        "left out: not computed: the scores of the training do not name it; "
+        "train with selection=all"
     }
 
 

@@ -81,10 +81,26 @@ def test_without_a_gap_none_is_told(others):
     assert {row["gap closed"] for row in rows} == {""}
 
 
+def test_a_gap_within_the_spread_is_none():
+    ends = [("source_only", (0.5, 0.6)), ("target_only", (0.58, 0.6))]
+    results = [
+        RUN,
+        *(variant(method=m, seed=s, target_accuracy=a) for m, of in ends for s, a in enumerate(of)),
+    ]
+    assert {row["gap closed"] for row in page_rows(results)[1]} == {""}
+
+
 def test_the_page_tells_when_the_bar_was_first_passed():
     results = [RUN, variant(seed=1, steps_to_bar=1500, cpu_seconds_to_bar=60.4)]
     _, [row] = page_rows(results, bars={"a_to_b": 0.7666})
     assert row["first 0.7666"] == "0: never; 1: 1,500 steps, 60 s"
+
+
+def test_experiments_on_the_same_domains_are_told_apart():
+    others = variant(experiment="small_a_to_b"), variant(experiment="c", domains="C → D")
+    page = results_page([RUN, *others], {}, {})
+    titles = [line for line in page.splitlines() if line.startswith("## ")]
+    assert titles == ["## A → B (a_to_b)", "## A → B (small_a_to_b)", "## C → D"]
 
 
 def test_the_page_tells_its_table_its_arguments_and_what_is_noted():
