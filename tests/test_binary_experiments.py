@@ -19,7 +19,7 @@ SMALL = {
     ("kind", "network", "binary_layers"),
     [
         ("binary", "mlp", 2),
-        ("binary", "lenet", 3),
+        ("binary", "lenet", 2),
         pytest.param("float", "lenet", 0, marks=pytest.mark.slow),
     ],
 )

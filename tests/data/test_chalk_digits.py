@@ -53,6 +53,7 @@ def test_train_and_test_crops_come_from_different_halves():
     assert len(halves[0] & halves[1]) < 0.01 * len(halves[0])
 
 
+@pytest.mark.slow
 def test_it_is_the_same_each_time(domains, tmp_path):
     again = digits_to_photos(str(tmp_path))
     np.testing.assert_array_equal(again.target_train, domains.target_train)

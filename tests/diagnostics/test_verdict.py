@@ -73,7 +73,7 @@ def test_a_discriminator_that_ends_in_a_softmax_over_one_unit_is_dead():
 @on_tensorflow
 def test_it_is_dead_too_where_keras_looks_behind_the_softmax_in_the_loss():
     """Keras takes the loss from what the softmax got, so that a gradient flows."""
-    head = planted.softmax_head(keras.layers.Activation("softmax"))
+    head = planted.softmax_head(keras.layers.Lambda(keras.activations.softmax))
     name, _, reasons = said_of(planted.dann(head=head), "eager")
     assert name == "discriminator dead"
     assert "same output for every example" in reasons[0]

@@ -23,7 +23,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("arguments", [CSV, NPZ], ids=["csv", "npz"])
+@pytest.mark.parametrize(
+    "arguments", [pytest.param(CSV, marks=pytest.mark.slow, id="csv"), pytest.param(NPZ, id="npz")]
+)
 def test_a_run_ends_with_a_summary(arguments, folder, run_here):
     result = run_here("train.py", [*SHORT, *arguments], folder)
     assert result.returncode == 0, result.stderr
