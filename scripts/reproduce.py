@@ -1,9 +1,10 @@
-"""Runs experiments over seeds and writes their table.
+r"""Runs experiments over seeds and writes their table.
 
 python scripts/reproduce.py paths.data_dir=...                    what docs/results.md shows
 python scripts/reproduce.py seeds=[0] 'overrides=["trainer.steps=1000"]' results=short.csv
 python scripts/reproduce.py jobs=2 paths.data_dir=...             two processes at a time
 python scripts/reproduce.py 'methods=[cdan,"mdd schedule=mdd"]'   with arguments of a method's own
+python scripts/reproduce.py 'methods=["dirt_t method.teacher=<runs>/seed_\${seed}"]'  a second stage
 
 A run that is in the table, or whose directory is there, is not run again while its settings are the
 same: after an interruption the same command goes on where it stopped.

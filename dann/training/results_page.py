@@ -78,6 +78,7 @@ def _section(title, command, results, bar, published):
         methods.setdefault(result.method, []).append(result)
     accuracies = {m: [r.target_accuracy for r in rs] for m, rs in methods.items()}
     order = sorted(methods, key=lambda m: (m == "target_only", m != "source_only", m))
+    names = _names(results)
     lines = [
         f"## {title}",
         "",
@@ -90,19 +91,20 @@ def _section(title, command, results, bar, published):
     for method in order:
         of_it = sorted(methods[method], key=lambda r: r.seed)
         passings = "" if bar is None else f" {_passings(of_it)} |"
-        row = _row(method, of_it, _gap_closed(method, accuracies), published)
+        row = _row(names[method], of_it, _gap_closed(method, accuracies), published)
         lines.append(row + passings)
-    lines += _chosen(methods, order)
+    lines += _chosen(methods, order, names)
     hardware = sorted({result.hardware for result in results})
     lines += ["", f"Hardware: {'; '.join(hardware)}.", ""]
     return "\n".join(lines)
 
 
-def _row(method, results, gap_closed, published):
+def _row(name, results, gap_closed, published):
+    method = results[0].method
     accuracies = [result.target_accuracy for result in results]
     spread = f" ± {statistics.stdev(accuracies):.4f}" if len(results) > 1 else ""
     cells = [
-        _name(method),
+        name,
         f"{statistics.mean(accuracies):.4f}{spread}",
         str(len(results)),
         " ".join(f"{result.seed}: {result.target_accuracy:.4f}" for result in results),
@@ -116,12 +118,27 @@ def _row(method, results, gap_closed, published):
     return f"| {' | '.join(cells)} |"
 
 
-def _name(method: str) -> str:
+def _names(results):
+    """What rows are called, by method; a second stage is after the row that taught it."""
+    by_settings = {result.settings: result.method for result in results}
+    return {result.method: _name(result.method, by_settings) for result in results}
+
+
+def _name(method, first_stages):
     name, *arguments = method.split()
-    return ", ".join([_NAMES.get(name, name.upper()), *arguments])
+    told = [_told(argument, first_stages) for argument in arguments]
+    return ", ".join([_NAMES.get(name, name.upper()), *told])
 
 
-def _chosen(methods, order):
+def _told(argument, first_stages):
+    key, _, value = argument.partition("=")
+    for part in value.split("/") if key == "method.teacher" else ():
+        if part in first_stages:
+            return f"after {_name(first_stages[part], {})}"
+    return argument
+
+
+def _chosen(methods, order, names):
     """Lines of the table of the scores' choices, for the methods whose every run has them."""
     columns = ["target_accuracy", *CHOICES.values(), "oracle_best"]
     titles = ["last", *CHOICES, "best (oracle)"]
@@ -130,7 +147,7 @@ def _chosen(methods, order):
         values = [[getattr(result, column) for result in methods[method]] for column in columns]
         if not any(None in of_column for of_column in values):
             means = " | ".join(f"{statistics.mean(of_column):.4f}" for of_column in values)
-            rows.append(f"| {_name(method)} | {means} |")
+            rows.append(f"| {names[method]} | {means} |")
     if not rows:
         return []
     return ["", f"| epoch chosen by | {' | '.join(titles)} |", "|" + "---|" * 9, *rows]

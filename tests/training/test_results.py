@@ -75,6 +75,21 @@ def test_the_page_tells_mean_spread_and_share_of_the_gap():
     assert "Hardware: a machine, 2 cores." in page
 
 
+def test_a_second_stage_is_after_the_row_that_taught_it():
+    first = variant(method="dann regularizer=[entropy,vat]", settings="abcdef")
+    path = "method.teacher=runs/a_to_b/dann/{}/seed_${{seed}} method.radius=1"
+    taught = [
+        variant(method=f"dirt_t {path.format(digest)}", settings=digest[::-1])
+        for digest in ("abcdef", "123456")
+    ]
+    _, rows = page_rows([first, *taught])
+    assert [row["method"] for row in rows] == [
+        "DANN, regularizer=[entropy,vat]",
+        "DIRT-T, method.teacher=runs/a_to_b/dann/123456/seed_${seed}, method.radius=1",
+        "DIRT-T, after DANN, regularizer=[entropy,vat], method.radius=1",
+    ]
+
+
 @pytest.mark.parametrize("others", [["source_only"], ["source_only", "target_only"]])
 def test_without_a_gap_none_is_told(others):
     _, rows = page_rows([RUN, *(variant(method=other) for other in others)])
