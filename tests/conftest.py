@@ -28,3 +28,12 @@ def double_precision():
     keras.config.set_dtype_policy("float64")
     yield
     keras.config.set_floatx("float32")
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    """A folder of prepared data that all tests share, those of other workers too."""
+    root = tmp_path_factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "prepared"
+    folder.mkdir(exist_ok=True)
+    return folder

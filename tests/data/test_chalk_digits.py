@@ -7,8 +7,8 @@ from dann.data.chalk_digits import _crops, _digits, _drawn
 
 
 @pytest.fixture(scope="module")
-def domains(tmp_path_factory):
-    return digits_to_photos(str(tmp_path_factory.mktemp("cache")))
+def domains(cache):
+    return digits_to_photos(str(cache))
 
 
 def test_it_has_the_promised_sizes(domains):

@@ -11,8 +11,8 @@ from dann.data.prepared import prepared
 
 
 @pytest.fixture(scope="module")
-def splits(tmp_path_factory):
-    builder: Any = prepared("digits", str(tmp_path_factory.mktemp("cache")))
+def splits(cache):
+    builder: Any = prepared("digits", str(cache))
     return {
         split: [
             (example["image"], int(example["label"]))

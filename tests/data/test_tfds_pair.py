@@ -12,12 +12,12 @@ from dann.data.prepared import prepared
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
+def own_cache(tmp_path_factory):
     return str(tmp_path_factory.mktemp("cache"))
 
 
 def chalk(cache, **arguments):
-    return tfds_pair("chalk_digits/black", "chalk_digits/photo", cache_dir=cache, **arguments)
+    return tfds_pair("chalk_digits/black", "chalk_digits/photo", cache_dir=str(cache), **arguments)
 
 
 def test_two_data_sets_become_a_pair_with_what_their_builders_hold(cache):
@@ -30,7 +30,7 @@ def test_two_data_sets_become_a_pair_with_what_their_builders_hold(cache):
         ("photo", "train", (domains.target_train, domains.target_train_labels)),
         ("photo", "test", domains.target_test),
     ):
-        builder = prepared(f"chalk_digits/{config}", cache)
+        builder = prepared(f"chalk_digits/{config}", str(cache))
         examples = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
         np.testing.assert_array_equal(images, examples["image"])
         np.testing.assert_array_equal(labels, examples["label"])
@@ -60,10 +60,10 @@ def test_splits_are_taken_in_tfds_notation(cache):
     assert len(domains.target_test[1]) == 800
 
 
-def test_the_papers_data_sets_run_on_mocked_data(cache):
+def test_the_papers_data_sets_run_on_mocked_data(own_cache):
     """SVHN is downloaded, so its real files cannot be had in a test."""
     with tfds.testing.mock_data(num_examples=6):
-        domains = tfds_pair("svhn_cropped", "mnist", cache_dir=cache)
+        domains = tfds_pair("svhn_cropped", "mnist", cache_dir=own_cache)
     assert domains.input_shape == (32, 32, 3)
     assert len(domains.target_train) == 6
     grey = domains.target_train
@@ -104,7 +104,7 @@ def test_the_papers_data_sets_run_on_mocked_data(cache):
 def test_what_cannot_be_paired_is_refused(cache, arguments, message):
     names = {"source": "chalk_digits/black", "target": "chalk_digits/photo"}
     with pytest.raises(ValueError, match=message):
-        tfds_pair(**{**names, **arguments}, cache_dir=cache)
+        tfds_pair(**{**names, **arguments}, cache_dir=str(cache))
 
 
 class ColouredShapes(tfds.core.GeneratorBasedBuilder):
@@ -186,14 +186,16 @@ def test_classes_are_matched_by_name_and_sizes_brought_to_one(cache, target):
         ),
     ],
 )
-def test_data_sets_that_do_not_fit_are_refused(cache, target, arguments, message):
+def test_data_sets_that_do_not_fit_are_refused(own_cache, target, arguments, message):
     with pytest.raises(ValueError, match=message):
-        tfds_pair("coloured_shapes/ab", f"coloured_shapes/{target}", cache_dir=cache, **arguments)
+        tfds_pair(
+            "coloured_shapes/ab", f"coloured_shapes/{target}", cache_dir=own_cache, **arguments
+        )
 
 
-def test_an_unknown_class_of_the_target_stays_unknown(cache):
+def test_an_unknown_class_of_the_target_stays_unknown(own_cache):
     pair = {"source": "coloured_shapes/ab", "target": "coloured_shapes/ba"}
-    form = {"image_size": 6, "cache_dir": cache}
+    form = {"image_size": 6, "cache_dir": own_cache}
     domains = tfds_pair(**pair, **form, target_split="train+unknown")
     labels = domains.target_train_labels
     assert labels is not None
@@ -208,9 +210,9 @@ def test_an_unknown_class_of_the_target_stays_unknown(cache):
     assert len(without.target_train) == 4
 
 
-def test_smallnorb_is_paired_by_the_label_that_its_supervised_keys_name(cache):
+def test_smallnorb_is_paired_by_the_label_that_its_supervised_keys_name(own_cache):
     with tfds.testing.mock_data(num_examples=4):
-        domains = tfds_pair("smallnorb", "smallnorb", cache_dir=cache, image_size=8)
+        domains = tfds_pair("smallnorb", "smallnorb", cache_dir=own_cache, image_size=8)
     assert (domains.num_classes, domains.input_shape) == (5, (8, 8, 1))
 
 

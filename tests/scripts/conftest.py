@@ -25,12 +25,6 @@ class Finished:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory):
-    """A folder for prepared data that the tests of the scripts share."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="session")
 def run_apart(cache):
     """Runs a script in a process of its own, with the environment of a user's shell."""
 
