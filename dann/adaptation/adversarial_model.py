@@ -7,6 +7,7 @@ from keras import ops
 
 from dann.adaptation.fitting import (
     as_layers,
+    check_blend,
     check_classes,
     fitting_label_head,
     flat_features,
@@ -60,8 +61,9 @@ class AdversarialModel(PairClassifier):
             source first; its moving statistics then advance twice a step and lean to the target.
         augmentation: Keras layers, one or a list, under `"source"` and `"target"`, which change the
             images of that domain, and under `"blend"` what takes both after that, `[source,
-            target]`, and gives the source: `dann.layers.DomainBlend`. Each may be missing. They run
-            in training alone and are no part of `classifier`. Defaults to `None`.
+            target]`, and gives the source: `dann.layers.DomainBlend`. Each may be missing; what
+            trains without the unlabelled target leaves out `"blend"`. They run in training alone
+            and are no part of `classifier`. Defaults to `None`.
         regularizers: Objects of `dann.adaptation.Regularizer`, or one. Defaults to none.
         task_radius: Above 0, smooth domain-adversarial training (SDAT): every step takes the
             gradient at weights moved by this distance up the label loss, which finds flatter minima
@@ -73,9 +75,10 @@ class AdversarialModel(PairClassifier):
     Raises:
         TypeError: If a regularizer or a network is none, or an argument is of a discriminator that
             the method has not.
-        ValueError: If the parts do not fit each other, `passes` or a domain is unknown, two
-            regularizers have one name, the label head has one output where the method or a
-            regularizer is `of_classes`, or `task_radius` is negative or given without a reversal.
+        ValueError: If the parts do not fit each other, `passes` or a domain is unknown, what is
+            under `"blend"` does not make source images of both, two regularizers have one name, the
+            label head has one output where the method or a regularizer is `of_classes`, or
+            `task_radius` is negative or given without a reversal.
     """
 
     oracle = False  # whether what it takes for the source is the labelled target
@@ -102,6 +105,7 @@ class AdversarialModel(PairClassifier):
         self.passes = passes
         self.augmentation = as_layers(augmentation or {})
         self.backbone = backbone
+        check_blend(self.augmentation.get("blend"), backbone)
         self.num_features = flat_features(backbone)
         self.label_head = fitting_label_head(label_head, self.num_features, num_classes)
         self.num_classes = self.label_head.output_shape[-1]
@@ -154,7 +158,7 @@ class AdversarialModel(PairClassifier):
             images = ops.cast(part, self.compute_dtype)
             changed[name] = images if layer is None else layer(images, training=True)
         blend = self.augmentation.get("blend")
-        if blend is not None and "source" in changed and not self.oracle:
+        if blend is not None and "target" in changed:
             changed["source"] = blend([changed["source"], changed["target"]], training=True)
         return {**inputs, **changed}
 

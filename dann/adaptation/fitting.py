@@ -8,6 +8,10 @@ import keras
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
+_BLENDS = (
+    "The layer under 'blend' in `augmentation` must make images of the source's shape of "
+    "`[source, target]`. Received: "
+)
 _OF_DISCRIMINATORS = ("strength", "domain_head", "domain_label_smoothing")
 
 
@@ -126,6 +130,24 @@ def check_classes(parts: Iterable[Any], num_classes: int) -> None:
                 "outputs; `DANN`, `MDAN`, `MDD` and `WDGRL` also do regression. "
                 "Received: a label head of 1 output"
             )
+
+
+def check_blend(layer: keras.Layer | None, backbone: keras.Model) -> None:
+    """Checks that a layer makes of source and target images what the backbone takes.
+
+    Raises:
+        ValueError: If it does not.
+    """
+    if layer is None:
+        return
+    images = keras.KerasTensor(backbone.input_shape, keras.config.floatx())
+    try:
+        found: Any = layer([images, images], training=True)
+    except Exception as error:
+        raise ValueError(f"{_BLENDS}{layer.name}, which does not: {error}") from error
+    shapes = [tensor.shape for tensor in keras.tree.flatten(found)]
+    if shapes != [images.shape]:
+        raise ValueError(f"{_BLENDS}{layer.name}, which gives {shapes}")
 
 
 def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:

@@ -42,8 +42,8 @@ class MCD(AdversarialModel):
         regularizers: Losses that join; see `AdversarialModel`.
 
     Raises:
-        ValueError: If the parts do not fit each other, the heads begin alike, or an argument is out
-            of range.
+        ValueError: If the parts do not fit each other or an argument is out of range; in `fit`, if
+            the heads begin alike.
 
     Example:
 
@@ -72,8 +72,11 @@ class MCD(AdversarialModel):
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
         self.second_head = fitting_head(second_head, self.label_head, "second_head")
-        self._refuse_twins()
         self.track("second_label/loss", "discrepancy/loss")
+
+    def make_train_function(self, force=False):
+        self._refuse_twins()  # not before: a file brings its weights after the heads are made
+        return super().make_train_function(force)
 
     def _refuse_twins(self):
         first, second = (head.get_weights() for head in (self.label_head, self.second_head))

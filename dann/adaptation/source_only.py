@@ -21,7 +21,7 @@ class SourceOnly(AdversarialModel):
         label_head: Functional model from features to logits. Defaults to
             `dann.networks.label_head`.
         passes: `"joint"` (default) or `"separate"`; it matters where there is a labelled target.
-        augmentation: Layers by domain; see `AdversarialModel`.
+        augmentation: Layers by domain; see `AdversarialModel`. A blend is left out.
 
     Raises:
         ValueError: If the parts do not fit each other, or there are regularizers.

@@ -59,15 +59,11 @@ class DomainBlend(keras.layers.Layer):
         self.generator = keras.random.SeedGenerator(seed)
 
     def call(self, inputs, training=False):
-        source, target = inputs
-        if len(source.shape) != 4 or source.shape[1:] != target.shape[1:]:
-            raise ValueError(
-                "`DomainBlend` takes source and target images of one size, `(batch, height, width, "
-                f"channels)`. Received: {source.shape} and {target.shape}"
-            )
+        parts = inputs if isinstance(inputs, list | tuple) else [inputs]
+        _check_images([tuple(part.shape) for part in parts])
+        source, target = (ops.cast(images, self.compute_dtype) for images in parts)
         if not training:
             return source
-        source, target = (ops.cast(images, self.compute_dtype) for images in inputs)
         examples = ops.arange(ops.shape(source)[0])
         target = ops.take(target, examples % ops.shape(target)[0], axis=0)
         if self.roll:
@@ -84,7 +80,16 @@ class DomainBlend(keras.layers.Layer):
         return images
 
     def compute_output_shape(self, input_shape):
+        _check_images(input_shape if isinstance(input_shape, list) else [input_shape])
         return input_shape[0]
 
     def get_config(self):
         return {**super().get_config(), "factor": self.factor, "roll": self.roll, "seed": self.seed}
+
+
+def _check_images(shapes):
+    if len(shapes) != 2 or len(shapes[0]) != 4 or shapes[0][1:] != shapes[1][1:]:
+        raise ValueError(
+            "`DomainBlend` takes source and target images of one size, `(batch, height, width, "
+            f"channels)`. Received: {' and '.join(map(str, shapes))}"
+        )

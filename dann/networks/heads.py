@@ -35,7 +35,8 @@ def label_head(
     """
     if num_classes < 2:
         raise ValueError(
-            f"Argument `num_classes` must be at least 2. Received: num_classes={num_classes}"
+            "Argument `num_classes` must be at least 2; for regression, give `label_head`, of one "
+            f"output. Received: num_classes={num_classes}"
         )
     return _dense_head(num_features, num_classes, hidden_units, dropout, name)
 

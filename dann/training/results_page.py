@@ -21,8 +21,8 @@ Made by `{command}`, which writes this page from
 test set; no checkpoint and no seed was picked. Target labels serve to fill these columns and to
 train the rows marked as an oracle; no other training and no score reads them. How the settings were
 chosen, and what had been seen by then, is told in `conf/experiment/recipe.yaml` and, for the
-experiments `digits_...`, in `digits_recipe.yaml` beside it; these blend source images with target
-images, so that their "source only" has seen the target, if no labels of it.
+experiments `digits_...`, in `digits_recipe.yaml` beside it; but for source only and the
+oracle, these blend source images with unlabelled target images.
 
 "Gap closed" is (method - source only) / (train on target - source only), of the means; it is left
 out where that gap is no larger than the spread of either. The spread is the sample standard

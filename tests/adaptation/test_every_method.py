@@ -10,6 +10,7 @@ from scipy import special
 import dann
 import dann.adaptation
 from dann.adaptation import DANN, MCC, AdversarialModel, Regularizer, SourceOnly, TargetOnly
+from dann.layers import DomainBlend
 from dann.networks import label_head, mlp_backbone
 from dann.schedules import GaninSchedule
 
@@ -338,10 +339,30 @@ def test_the_source_is_blended_with_the_target_after_the_augmentation_of_either(
     assert model.augment(INPUTS, training=False) is INPUTS
 
 
-def test_the_labelled_target_of_the_oracle_is_not_blended():
-    model = TargetOnly(backbone(), num_classes=3, augmentation={"blend": Difference()})
-    changed = model.augment(INPUTS, training=True)
-    np.testing.assert_array_equal(changed["source"], INPUTS["source"])
+@pytest.mark.parametrize("method", [SourceOnly, TargetOnly])
+def test_what_trains_without_the_unlabelled_target_is_not_blended(method):
+    trained = []
+    for augmentation in (None, {"blend": Difference()}):
+        keras.utils.set_random_seed(0)
+        model = method(backbone(), num_classes=3, augmentation=augmentation)
+        model.compile("sgd")
+        model.fit(INPUTS, LABELS, verbose=0)
+        trained.append(model.get_weights())
+    for without, given in zip(*trained, strict=True):
+        np.testing.assert_array_equal(without, given)
+
+
+@pytest.mark.parametrize(
+    ("layer", "received"),
+    [
+        (DomainBlend(), r"domain_blend.*images of one size.*Received: \(None, 4\) and"),
+        (keras.layers.Concatenate(name="both"), r"both, which gives \[\(None, 8\)\]"),
+        (keras.layers.Dense(2, name="dense"), "dense, which does not: "),
+    ],
+)
+def test_what_cannot_blend_is_refused(layer, received):
+    with pytest.raises(ValueError, match=rf"(?s)of `\[source, target\]`. Received: {received}"):
+        DANN(backbone(), num_classes=3, augmentation={"blend": layer})
 
 
 @few_methods

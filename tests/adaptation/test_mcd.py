@@ -130,8 +130,24 @@ def test_a_second_head_that_does_not_fit_is_refused():
 def test_heads_that_begin_alike_are_refused(initializer):
     dense = keras.layers.Dense(3, kernel_initializer=initializer)
     head = keras.Sequential([keras.Input((4,)), dense])
+    model = MCD(linear(3, 4, "backbone"), label_head=head)
+    model.compile("sgd")
     with pytest.raises(ValueError, match=r"begin with different weights.*heads of equal weights"):
-        MCD(linear(3, 4, "backbone"), label_head=head)
+        model.fit(PAIR, LABELS, verbose=0)
+
+
+def test_heads_that_a_seed_made_alike_and_the_user_apart_come_back_from_a_file(tmp_path):
+    dense = keras.layers.Dense(3, kernel_initializer=keras.initializers.GlorotUniform(seed=1))
+    model = MCD(linear(3, 4, "backbone"), label_head=keras.Sequential([keras.Input((4,)), dense]))
+    model.second_head.set_weights([weight + 1 for weight in dense.get_weights()])
+    model.compile("sgd")
+    model.fit(PAIR, LABELS, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    again.fit(PAIR, LABELS, verbose=0)
+    model.fit(PAIR, LABELS, verbose=0)
+    for mine, other in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, other)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,18 @@ def test_what_are_no_images_of_one_size_is_refused(shapes):
         DomainBlend()([np.ones(shape) for shape in shapes], training=True)
 
 
+def test_one_domain_alone_is_refused():
+    with pytest.raises(ValueError, match=r"source and target images.*Received: \(4, 6, 4, 1\)"):
+        DomainBlend()(np.ones((4, 6, 4, 1)), training=True)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_outputs_have_the_type_that_it_computes_in(training):
+    whole = np.ones((1, 2, 2, 1), "uint8")
+    out = DomainBlend()([whole, whole], training=training)
+    assert keras.backend.standardize_dtype(out.dtype) == "float32"
+
+
 def test_fewer_target_images_are_taken_again_and_bytes_are_numbers():
     source, target = np.zeros((5, 1, 1, 1), "uint8"), np.array([100, 200], "uint8")
     layer = DomainBlend(1.0, seed=3)
