@@ -105,8 +105,8 @@ class AdversarialModel(PairClassifier):
         self.passes = passes
         self.augmentation = as_layers(augmentation or {})
         self.backbone = backbone
-        check_blend(self.augmentation.get("blend"), backbone)
         self.num_features = flat_features(backbone)
+        check_blend(self.augmentation.get("blend"), backbone)
         self.label_head = fitting_label_head(label_head, self.num_features, num_classes)
         self.num_classes = self.label_head.output_shape[-1]
         logits = self.label_head(backbone.output)
