@@ -194,7 +194,7 @@ def test_an_empty_input_range_is_refused():
 
 
 def test_fewer_than_two_classes_are_refused():
-    with pytest.raises(ValueError, match="at least 2; .*`label_head`, of one.* Received: num_classes=1"):
+    with pytest.raises(ValueError, match="at least 2; .*`label_head`.* Received: num_classes=1"):
         label_head(6, 1)
 
 
