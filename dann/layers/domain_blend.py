@@ -27,7 +27,8 @@ class DomainBlend(keras.layers.Layer):
         0 up. Where there are fewer target images, they are taken again from the first.
 
     Output shape:
-        That of the source images. In inference these are returned as they are.
+        That of the source images, in the type that the layer computes in. In inference their values
+        stay as they are.
 
     Raises:
         ValueError: If `factor` is out of its range, or the inputs are no images of one size.
@@ -80,7 +81,8 @@ class DomainBlend(keras.layers.Layer):
         return images
 
     def compute_output_shape(self, input_shape):
-        _check_images(input_shape if isinstance(input_shape, list) else [input_shape])
+        several = isinstance(input_shape[0], list | tuple)
+        _check_images(list(input_shape) if several else [input_shape])
         return input_shape[0]
 
     def get_config(self):

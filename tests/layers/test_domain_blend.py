@@ -66,6 +66,17 @@ def test_one_domain_alone_is_refused():
         DomainBlend()(np.ones((4, 6, 4, 1)), training=True)
 
 
+@pytest.mark.parametrize("several", [list, tuple])
+def test_images_that_are_not_there_yet_have_its_shape(several):
+    images = several(keras.Input((6, 4, 2)) for _ in range(2))
+    assert DomainBlend()(images, training=True).shape == (None, 6, 4, 2)
+
+
+def test_one_domain_that_is_not_there_yet_is_refused():
+    with pytest.raises(ValueError, match=r"source and target images.*Received: \(None, 6, 4, 1\)"):
+        DomainBlend()(keras.Input((6, 4, 1)), training=True)
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_the_outputs_have_the_type_that_it_computes_in(training):
     whole = np.ones((1, 2, 2, 1), "uint8")
