@@ -13,14 +13,14 @@ def as_floats(values: np.ndarray) -> np.ndarray:
 
 
 def _affine(step):
-    scale, offset = step.arrays["scale"], step.arrays["offset"]
-    scale, offset = scale.astype("float32"), offset.astype("float32")
+    arrays = {name: array.astype("float32") for name, array in step.arrays.items()}
 
     def run(values):
         # Rounded twice, as in the model: no fused multiplication and addition.
-        scaled = as_floats(values) * scale
-        scaled += offset
-        return scaled
+        values = as_floats(values)
+        if "scale" in arrays:
+            values = values * arrays["scale"]
+        return values + arrays["offset"] if "offset" in arrays else values
 
     return run
 
@@ -49,11 +49,11 @@ def _softmax(values):
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-_FUNCTIONS = {"relu": _relu, "sigmoid": _sigmoid, "softmax": _softmax, "tanh": np.tanh}
+FUNCTIONS = {"relu": _relu, "sigmoid": _sigmoid, "softmax": _softmax, "tanh": np.tanh}
 
 
 def _activation(step):
-    function = _FUNCTIONS[step.attributes["function"]]
+    function = FUNCTIONS[step.attributes["function"]]
     return lambda values: function(as_floats(values))
 
 

@@ -72,6 +72,7 @@ def export(
     Raises:
         ExportError: If a class differs, or a logit by more than `tolerance`.
         ImportError: If a package is missing.
+        FileExistsError: If a folder is where a file would go, or the other way round.
         NotADirectoryError: If `directory` is a file.
         ValueError: If the format is unknown, there are no inputs, or a layer cannot be exported.
     """
@@ -90,11 +91,19 @@ def export(
     try:
         run = _EXPORTS[format](model, draft)
         result = _compare(expected, np.asarray(run(inputs)), tolerance, format)
+        _check_place(place, draft)
         _remove(place)
         draft.replace(place)
     finally:
         _remove(draft)
     return {"path": str(place), "bytes": _size(place), **result}
+
+
+def _check_place(place, draft):
+    """Refuses to put a file in the place of a folder, or a folder in that of a file."""
+    if place.exists() and place.is_dir() != draft.is_dir():
+        kinds = ("a folder", "a file") if place.is_dir() else ("a file", "a folder")
+        raise FileExistsError(f"Exporting would replace {place}, {kinds[0]}, by {kinds[1]}")
 
 
 def _compare(expected, given, tolerance, format):

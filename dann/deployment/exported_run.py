@@ -33,7 +33,7 @@ class ExportedRun:
         examples: int = 1000,
         tolerance: float = 1e-3,
     ):
-        if examples < 1 or tolerance < 0:
+        if examples < 1 or not tolerance >= 0:  # NaN is neither
             raise ValueError(
                 "`examples` must be at least 1 and `tolerance` at least 0. Received: "
                 f"{examples}, {tolerance}"

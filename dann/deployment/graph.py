@@ -35,9 +35,9 @@ def trace(model: keras.Model) -> Node:
         model: Model of one input and one output; nested models are looked into.
 
     Raises:
-        PackError: If it is not built, is neither functional nor sequential, has several inputs or
-            outputs, or an axis besides the batch has no fixed size, or if a layer is called as in
-            training.
+        PackError: If it is not built, is neither functional nor sequential or has a `call` of its
+            own, has several inputs or outputs, or an axis besides the batch has no fixed size, or
+            if a layer is called as in training.
     """
     if not model.built:
         raise PackError(
@@ -46,8 +46,8 @@ def trace(model: keras.Model) -> Node:
         )
     if not _is_graph(model):
         raise PackError(
-            "Only functional and sequential models can be packed, because their layers are known. "
-            f"Received: {type(model).__name__} {model.name!r}"
+            "Only functional and sequential models without a `call` of their own can be packed, "
+            f"because their layers are known. Received: {type(model).__name__} {model.name!r}"
         )
     if len(model.inputs) != 1 or len(model.outputs) != 1:
         raise PackError(
@@ -75,9 +75,18 @@ def in_order(output: Node) -> list[Node]:
 
 
 def _is_graph(layer):
+    if not isinstance(layer, keras.Model) or not _computes_as_keras_does(type(layer)):
+        return False
     if isinstance(layer, keras.Sequential):
         return layer.built
-    return isinstance(layer, keras.Model) and isinstance(getattr(layer, "inputs", None), list)
+    return isinstance(getattr(layer, "inputs", None), list)
+
+
+def _computes_as_keras_does(kind):
+    """Whether a class leaves Keras' own `call` alone; one that does not may add to the graph."""
+    return all(
+        method.__module__.partition(".")[0] == "keras" for method in (kind.call, kind.__call__)
+    )
 
 
 def _input(model):

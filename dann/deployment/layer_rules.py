@@ -8,8 +8,6 @@ from dann.deployment.graph import PackError
 from dann.deployment.windows import same_padding
 from dann.layers import BinarySign, RPReLU, RSign
 
-ONE = np.ones(1, "<f4")
-ZERO = np.zeros(1, "<f4")
 ACTIVATIONS = ("relu", "sigmoid", "tanh", "softmax")
 
 
@@ -114,7 +112,7 @@ def _batch_norm(steps, node, inputs):
     return _affine(steps, node, inputs, array(scale), array(offset))
 
 
-def _affine(steps, node, inputs, scale, offset):
+def _affine(steps, node, inputs, scale=None, offset=None):
     return steps.emit("affine", node.name, inputs, node.shape, scale=scale, offset=offset)
 
 
@@ -158,10 +156,10 @@ def _leaky_relu(steps, node, inputs):
 
 def _rprelu(steps, node, inputs):
     layer = node.layer
-    number = _affine(steps, node, inputs, ONE, -_of_channels(node, layer.input_shift))
+    number = _affine(steps, node, inputs, offset=-_of_channels(node, layer.input_shift))
     slopes = _of_channels(node, layer.slope)
     number = steps.emit("prelu", node.name, [number], node.shape, slopes=slopes)
-    return _affine(steps, node, [number], ONE, _of_channels(node, layer.output_shift))
+    return _affine(steps, node, [number], offset=_of_channels(node, layer.output_shift))
 
 
 def _of_channels(node, weight):
@@ -194,7 +192,7 @@ def _sign(steps, node, inputs):
 
 def _rsign(steps, node, inputs):
     threshold = _of_channels(node, node.layer.threshold)
-    return _sign(steps, node, [_affine(steps, node, inputs, ONE, -threshold)])
+    return _sign(steps, node, [_affine(steps, node, inputs, offset=-threshold)])
 
 
 def _pool(steps, node, inputs):

@@ -52,7 +52,8 @@ def lower(output: Node, layers: Mapping[type, Lower], operations: Mapping[str, L
             continue
         function = _rule(node, layers, operations)
         policy = getattr(node.layer, "dtype_policy", None)
-        if policy is not None and policy.compute_dtype != "float32":
+        # By name: one of Keras' quantized types computes in float32 too.
+        if policy is not None and policy.name != "float32":
             raise PackError(
                 f"Layer {node.name!r} must compute in float32 to be packed; build the model with "
                 f"that policy and set its weights. Received: {policy.name}"

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import pathlib
 import struct
@@ -10,6 +11,7 @@ import tempfile
 
 import numpy as np
 
+from dann.deployment.checks import check_program
 from dann.deployment.program import Program, Step
 
 MAGIC = b"DANNBITS"
@@ -27,7 +29,11 @@ def encode(program: Program) -> bytes:
     """Returns the packed file of a program: header, directory, arrays.
 
     The arrays of a layer that is called twice are stored once.
+
+    Raises:
+        ValueError: If its steps do not fit together.
     """
+    check_program(program)
     places, steps, size = {}, [], 0
     for step in program.steps:
         entry = {
@@ -135,26 +141,43 @@ def decode(data: bytes, name: str = "the file") -> Program:
             f"{name} is damaged: its content does not have the SHA-256 in its header. Copy it again"
         )
     try:
-        return _program(data, directory_size)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        program = _program(data, directory_size)
+        check_program(program)
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise PackedFileError(f"{name} does not hold a program: {error}") from error
+    return program
 
 
 def _program(data, directory_size):
     start = HEADER + directory_size
+    content = memoryview(data)[start:]
     steps = []
     for entry in json.loads(data[HEADER:start])["steps"]:
         arrays = {
-            array: np.frombuffer(
-                data,
-                np.dtype(place["type"]),
-                count=int(np.prod(place["shape"], dtype=int)),
-                offset=start + place["offset"],
-            ).reshape(place["shape"])
-            for array, place in entry.pop("arrays", {}).items()
+            array: _array(content, **place) for array, place in entry.pop("arrays", {}).items()
         }
         steps.append(Step(**entry, arrays=arrays))
     return Program(steps)
+
+
+def _array(content, type, shape, offset):
+    if offset % _ALIGNMENT or not 0 <= offset <= len(content):
+        raise ValueError(
+            f"Arrays begin at multiples of {_ALIGNMENT} within their {len(content)} bytes. "
+            f"Received: an offset of {offset}"
+        )
+    if any(size < 0 for size in shape):
+        raise ValueError(f"The shape of an array has no negative sizes. Received: {shape}")
+    array = np.frombuffer(content, np.dtype(type), count=math.prod(shape), offset=offset)
+    return array.reshape(shape)
 
 
 def stored_arrays(program: Program) -> list[dict[str, np.ndarray]]:

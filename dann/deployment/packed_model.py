@@ -41,10 +41,7 @@ class PackedModel:
                 f"Argument `engine` must be one of {', '.join(ENGINES)}, or None. "
                 f"Received: {engine!r}"
             )
-        if not isinstance(threads, numbers.Integral):
-            raise TypeError(f"Argument `threads` must be a whole number. Received: {threads!r}")
-        if threads < 1:
-            raise ValueError(f"Argument `threads` must be at least 1. Received: {threads}")
+        _check_count("threads", threads)
         self.program = program
         self.engine = engine
         self._run = _engine_class(engine)(program, threads)
@@ -67,21 +64,30 @@ class PackedModel:
             batch_size: Inputs at a time, at least 1. Defaults to `64`.
 
         Raises:
+            TypeError: If the inputs are no real numbers, or `batch_size` is no whole number.
             ValueError: If the inputs have another shape, or `batch_size` is below 1.
         """
         inputs = np.asarray(inputs)
+        if inputs.dtype.kind not in "biuf":
+            raise TypeError(f"Inputs must be real numbers. Received: inputs of {inputs.dtype}")
         if inputs.shape[1:] != self.input_shape or inputs.ndim == 0:
             raise ValueError(
                 f"Inputs must have the shape (n, {', '.join(map(str, self.input_shape))}). "
                 f"Received: inputs of shape {inputs.shape}"
             )
-        if batch_size < 1:
-            raise ValueError(f"Argument `batch_size` must be at least 1. Received: {batch_size}")
+        _check_count("batch_size", batch_size)
         outputs = np.empty((len(inputs), *self.output_shape), "float32")
         for start in range(0, len(inputs), batch_size):
             batch = np.ascontiguousarray(inputs[start : start + batch_size], "float32")
             outputs[start : start + batch_size] = self._run(batch)
         return outputs
+
+
+def _check_count(name, value):
+    if not isinstance(value, numbers.Integral):
+        raise TypeError(f"Argument `{name}` must be a whole number. Received: {value!r}")
+    if value < 1:
+        raise ValueError(f"Argument `{name}` must be at least 1. Received: {value}")
 
 
 def _default_engine():

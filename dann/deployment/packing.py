@@ -40,6 +40,7 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
 
     Raises:
         PackError: If a layer cannot be packed; the error names it.
+        TypeError: If `classifier` is no Keras model.
 
     Example:
 
@@ -61,7 +62,13 @@ def program_of(classifier: keras.Model) -> Program:
 
 
 def network_of(classifier: keras.Model) -> keras.Model:
-    """Returns the network of a classifier: of a method, what it predicts with."""
+    """Returns the network of a classifier: of a method, what it predicts with.
+
+    Raises:
+        TypeError: If it is no Keras model.
+    """
+    if not isinstance(classifier, keras.Model):
+        raise TypeError(f"A classifier must be a Keras model. Received: {classifier!r}")
     return classifier.classifier if isinstance(classifier, AdversarialModel) else classifier
 
 

@@ -9,6 +9,7 @@ from dann.deployment.folding import fold
 from dann.deployment.packed_file import size_beside_arrays, stored_arrays
 from dann.deployment.packing import PackError, lowered, network_of
 from dann.deployment.summary_table import LayerSummary, ModelSummary
+from dann.layers import BinarySign
 
 __all__ = ["LayerSummary", "ModelSummary", "summarize"]
 
@@ -30,6 +31,7 @@ def summarize(classifier: keras.Model) -> ModelSummary:
 
     Raises:
         PackError: If the model is not built.
+        TypeError: If `classifier` is no Keras model.
 
     Example:
 
@@ -59,8 +61,14 @@ def summarize(classifier: keras.Model) -> ModelSummary:
 
 
 def _float_bytes(model):
-    """Bytes in float32 of the weights that inference needs: no counters, no seeds."""
-    kept = [weight for weight in model.weights if "float" in str(weight.dtype)]
+    """Bytes in float32 of the weights that inference needs: no schedules, no seeds."""
+    signs = [layer for layer in model._flatten_layers() if isinstance(layer, BinarySign)]
+    unneeded = {id(weight) for layer in signs for weight in (layer.step, layer.sharpness)}
+    kept = [
+        weight
+        for weight in model.weights
+        if "float" in str(weight.dtype) and id(weight) not in unneeded
+    ]
     return 4 * sum(math.prod(weight.shape) for weight in kept)
 
 

@@ -91,8 +91,15 @@ class TensorFlowEngine:
         return _with_bias(step, run)
 
     def _affine(self, step):
-        scale, offset = (tf.constant(step.arrays[name]) for name in ("scale", "offset"))
-        return lambda values: _as_floats(values) * scale + offset
+        arrays = {name: tf.constant(array) for name, array in step.arrays.items()}
+
+        def run(values):
+            values = _as_floats(values)
+            if "scale" in arrays:
+                values = values * arrays["scale"]
+            return values + arrays["offset"] if "offset" in arrays else values
+
+        return run
 
     def _prelu(self, step):
         slopes = tf.constant(step.arrays["slopes"])

@@ -113,6 +113,17 @@ def test_convolutions_of_any_size_under_xla(**case):
     check_convolution("tensorflow", **case)
 
 
+def test_threads_share_the_rows():
+    numba_engine = pytest.importorskip("dann.deployment.numba_engine")
+    engine = numba_engine.NumbaEngine(Program([Step("input", "input", (), (3,), "float")]), 3)
+    shares = []
+    engine._share(lambda *ends: shares.append(ends), np.zeros((10, 64), "uint64"), 2**14)
+    assert sorted(shares) == [(0, 3), (3, 6), (6, 10)]
+    shares.clear()
+    engine._share(lambda *ends: shares.append(ends), np.zeros((10, 64), "uint64"), 2)
+    assert shares == [(0, 10)]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_fan_in_of_many_words_that_fill_no_group(engine):
     check_dense(engine, rows=2, inputs=64 * 37 + 5, units=17, seed=0)

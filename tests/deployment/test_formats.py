@@ -59,6 +59,33 @@ def test_what_differs_is_not_left_behind(classifier, tmp_path, monkeypatch):
     assert (tmp_path / "classifier.dann").read_bytes() == b"old"
 
 
+def test_another_class_is_a_difference_however_near_the_logits(classifier, tmp_path, monkeypatch):
+    model, inputs = classifier
+    expected = model.predict(inputs, verbose=0)
+    turned = np.where(np.arange(len(expected))[:, None] == 7, -expected, expected)
+    monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path: lambda inputs: turned)
+    with pytest.raises(ExportError, match="93.75% of 16 examples get the same class"):
+        export(model, "packed", tmp_path, inputs, tolerance=100.0)
+
+
+@pytest.mark.parametrize(
+    ("format", "message"),
+    [("packed", "a folder, by a file"), ("saved_model", "a file, by a folder")],
+)
+def test_a_folder_is_not_replaced_by_a_file(format, message, classifier, tmp_path):
+    model, inputs = classifier
+    place = tmp_path / FORMATS[format][0]
+    if format == "packed":
+        place.mkdir()
+        (place / "notes").write_text("mine")
+    else:
+        place.write_text("mine")
+    with pytest.raises(FileExistsError, match=message):
+        export(model, format, tmp_path, inputs)
+    assert (place / "notes" if format == "packed" else place).read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == [place.name]
+
+
 def test_unknown_formats_and_missing_packages_are_told(classifier, tmp_path, monkeypatch):
     model, inputs = classifier
     with pytest.raises(ValueError, match="format must be one of packed, .*Received: gguf"):

@@ -18,7 +18,7 @@ from packable_networks import (
 )
 
 from dann import DANN
-from dann.deployment import ENGINES, PackError, load, pack
+from dann.deployment import ENGINES, PackError, load, pack, summarize
 from dann.deployment.packed_model import PackedModel
 from dann.deployment.packing import lowered, program_of
 from dann.layers import (
@@ -27,7 +27,9 @@ from dann.layers import (
     BinaryConv2DTranspose,
     BinaryConv3D,
     BinaryDense,
+    BinaryDepthwiseConv2D,
     BinarySign,
+    RPReLU,
 )
 from dann.networks import binary_label_head, binary_lenet_backbone, binary_resnet_backbone
 
@@ -174,14 +176,100 @@ def refused_models():
     channels_first = BinaryConv2D(2, 3, data_format="channels_first", name="one")
     images = keras.Input((2, 6, 6))
     yield "channels_last", channels_first(images), images
+    quantized = layers.Dense(2, name="one")
+    outputs = quantized(flat)
+    quantized.quantize("int8")
+    yield "compute in float32.*int8_from_float32", outputs, flat
+    yield "last axis.*axis=1", layers.BatchNormalization(axis=1, name="one")(inputs), inputs
+    yield "`threshold`", layers.ReLU(threshold=0.5, name="one")(flat), flat
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(10))
 def test_what_cannot_be_packed_is_refused_by_name(number, tmp_path):
     message, outputs, inputs = list(refused_models())[number]
     with pytest.raises(PackError, match=f"'one'.*{message}"):
         pack(keras.Model(inputs, outputs), tmp_path / "model.dann")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_models_that_add_to_their_graph_are_refused(tmp_path):
+    class Doubled(keras.Model):
+        def call(self, inputs, training=None):
+            return 2 * super().call(inputs, training=training)
+
+    class DoubledInARow(keras.Sequential):
+        def call(self, inputs, training=None):
+            return 2 * super().call(inputs, training=training)
+
+    class Named(keras.Model):
+        pass
+
+    inputs = keras.Input((4,))
+    outputs = BinaryDense(3)(inputs)
+    for model in (Doubled(inputs, outputs), DoubledInARow([inputs, BinaryDense(3)])):
+        with pytest.raises(PackError, match="`call` of their own.*Received: Doubled"):
+            pack(model, tmp_path / "model.dann")
+        with pytest.raises(PackError, match=f"'{model.name}' cannot be packed.*: Doubled"):
+            pack(keras.Sequential([inputs, model]), tmp_path / "model.dann")
+    check(Named(inputs, outputs), tmp_path / "model.dann")
+
+
+def test_scaled_kernels_need_no_batch_norm_for_the_same_signs(tmp_path):
+    """Sums of products are whole, so that a tie is 0 here as there."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((9, 9, 3))
+    scaled = {"kernel_estimator": "magnitude_aware", "use_bias": False}
+    x = BinaryConv2D(10, 3, padding="same", strides=2, **scaled)(inputs)
+    x = BinaryDepthwiseConv2D(2, depth_multiplier=2, **scaled)(x)
+    x = BinaryDense(30, **scaled)(layers.Flatten()(x))
+    model = keras.Model(inputs, BinaryDense(5, **scaled)(x))
+    pack(model, tmp_path / "model.dann")
+    images = whole_inputs(model, 50)
+    for layer in model.layers[1:3]:
+        assert (logits(keras.Model(inputs, layer.output), images) == 0).any()
+    for engine in ENGINES:
+        given = load(tmp_path / "model.dann", engine).predict(images)
+        np.testing.assert_array_equal(given, logits(model, images))
+
+
+def test_slopes_below_0_turn_the_sign_around_once(tmp_path):
+    inputs = keras.Input((9,))
+    shifted = RPReLU()
+    x = shifted(normalized(BinaryDense(12, use_bias=False)(inputs)))
+    model = spread_statistics(keras.Model(inputs, BinaryDense(5, use_bias=False)(x)))
+    shifted.slope.assign(np.linspace(-2, 1, 12))
+    pack(model, tmp_path / "model.dann")
+    rows = whole_inputs(model, 99)
+    for engine in ENGINES:
+        given = load(tmp_path / "model.dann", engine).predict(rows)
+        np.testing.assert_array_equal(given, logits(model, rows))
+
+
+@pytest.mark.parametrize("kind", ["MaxPooling2D", "AveragePooling2D"])
+@pytest.mark.parametrize("of_signs", [False, True])
+def test_borders_of_poolings_take_no_part(kind, of_signs, tmp_path):
+    """Of numbers that are all below 0, be they float or sums."""
+    inputs = keras.Input((4, 4, 2))
+    x = layers.Rescaling(1.0, offset=-4.0)(inputs)
+    if of_signs:
+        x = BinaryConv2D(3, 1, use_bias=False, kernel_initializer="ones")(x)
+    pool = getattr(layers, kind)(3, strides=1, padding="same")
+    model = keras.Model(inputs, layers.Flatten()(pool(x)))
+    pack(model, tmp_path / "model.dann")
+    images = whole_inputs(model, 3)
+    expected = logits(model, images)
+    assert (expected < 0).all()
+    for engine in ENGINES:
+        given = load(tmp_path / "model.dann", engine).predict(images)
+        np.testing.assert_allclose(given, expected, rtol=1e-6)
+
+
+@each_engine
+def test_softmax_of_great_numbers(engine, tmp_path):
+    model = keras.Sequential([keras.Input((3,)), layers.Softmax()])
+    pack(model, tmp_path / "model.dann")
+    given = load(tmp_path / "model.dann", engine).predict([[1e4, 1e4, -1e4], [0, 90, 0]])
+    np.testing.assert_allclose(given, [[0.5, 0.5, 0], [0, 1, 0]], atol=1e-6)
 
 
 def test_models_without_one_graph_of_fixed_size_are_refused(tmp_path):
@@ -219,11 +307,27 @@ def test_wrong_arguments_are_refused(call, message, tmp_path):
         call(tmp_path / "model.dann")
 
 
-@pytest.mark.parametrize("threads", ["2", 1.5])
-def test_threads_are_a_whole_number(threads, tmp_path):
+@pytest.mark.parametrize("count", ["2", 1.5])
+def test_counts_are_whole_numbers(count, tmp_path):
     pack(keras.Sequential([keras.Input((4,)), layers.Dense(2)]), tmp_path / "model.dann")
-    with pytest.raises(TypeError, match=f"`threads` must be a whole number.*{threads!r}"):
-        load(tmp_path / "model.dann", threads=threads)
+    with pytest.raises(TypeError, match=f"`threads` must be a whole number.*{count!r}"):
+        load(tmp_path / "model.dann", threads=count)
+    with pytest.raises(TypeError, match=f"`batch_size` must be a whole number.*{count!r}"):
+        load(tmp_path / "model.dann").predict(np.zeros((1, 4)), batch_size=count)
+
+
+@pytest.mark.parametrize("inputs", [np.full((1, 4), 1j), [[None] * 4], [["1"] * 4]])
+def test_inputs_are_real_numbers(inputs, tmp_path):
+    pack(keras.Sequential([keras.Input((4,)), layers.Dense(2)]), tmp_path / "model.dann")
+    with pytest.raises(TypeError, match="must be real numbers. Received: inputs of"):
+        load(tmp_path / "model.dann").predict(inputs)
+
+
+@pytest.mark.parametrize("given", ["model", None, BinaryDense(2)])
+def test_only_models_are_packed_and_summarized(given, tmp_path):
+    for call in (lambda: pack(given, tmp_path / "model.dann"), lambda: summarize(given)):
+        with pytest.raises(TypeError, match="must be a Keras model. Received: "):
+            call()
 
 
 def test_what_a_model_does_in_training_is_not_packed_as_inference(tmp_path):

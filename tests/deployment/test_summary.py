@@ -12,6 +12,8 @@ from dann.layers import (
     BinaryDepthwiseConv2D,
     BinarySeparableConv2D,
     BinarySign,
+    RPReLU,
+    RSign,
 )
 from dann.networks import binary_label_head, binary_mlp_backbone
 
@@ -52,6 +54,20 @@ def test_every_layer_is_counted_by_hand():
     assert summary.binary_macs == 16 * 70 * 45 + 3 * 1120
     floats = weights + 4 * 5 + 45 * 70 + 4 * 70 + 3 * 1120
     assert summary.float_bytes == 4 * floats
+
+
+def test_what_is_stored_is_what_a_layer_has(tmp_path):
+    """A bias and shifts are stored alone; of schedules nothing is."""
+    inputs = keras.Input((5,))
+    x = BinaryDense(3, kernel_estimator="ede", name="biased")(RSign(name="shifted")(inputs))
+    model = keras.Model(inputs, RPReLU(name="bent")(x))
+    summary = summarize(model)
+    rows = {layer.name: layer for layer in summary.layers}
+    assert rows["biased"].bits == 15 + 3 * 32
+    assert rows["bent"].bits == 3 * 3 * 32
+    assert rows["shifted"].bits == 5 * 32
+    assert summary.float_bytes == 4 * (15 + 3 + 9 + 5)
+    assert summary.bytes == pack(model, tmp_path / "model.dann")
 
 
 def test_products_of_signs_are_counted_whatever_computes_them():

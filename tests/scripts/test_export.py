@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from dann.deployment import load
+from dann.deployment import exported_run, load
 from dann.layers import BinaryDense
 
 
@@ -45,11 +45,22 @@ def test_a_run_is_exported_into_its_directory(run, tmp_path, run_here):
     np.testing.assert_array_equal(load(path).predict(inputs), expected)
 
 
+def test_what_is_compared_is_spread_over_the_test_set(run, monkeypatch):
+    def kept(model, format, folder, inputs, tolerance):
+        assert inputs.tolist() == [[0.0], [5.0], [10.0]]
+        return {"path": "", "bytes": 1, "examples": len(inputs), "difference": 0.0}
+
+    monkeypatch.setattr(exported_run, "export", kept)
+    told = exported_run.ExportedRun(run, "packed", examples=3).export(np.arange(11.0)[:, None])
+    assert "all 3 examples" in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["format=gguf"], "format must be one of packed, keras, saved_model, litert, onnx."),
         (["examples=0"], "`examples` must be at least 1"),
+        (["tolerance=nan"], "`tolerance` at least 0"),
         (["run=nowhere"], "Expected a finished run of scripts/train.py. Received: no nowhere"),
     ],
 )
