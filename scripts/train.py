@@ -31,7 +31,7 @@ def main(cfg):
 
     model = build(cfg.method)
     baseline = build(SOURCE_ONLY) if cfg.compare and model.reversal is not None else None
-    callbacks = list(config.instantiate(cfg.callbacks).values())
+    callbacks = config.build_callbacks(cfg, model)
     run = training.Run(
         cfg.paths.run_dir,
         domains,

@@ -1,7 +1,12 @@
 """The only room that knows Hydra: the schema, the command line and the one door to objects."""
 
 from dann.config import schema
-from dann.config.building import build_domains, build_model, build_optimizer
+from dann.config.building import (
+    build_callbacks,
+    build_domains,
+    build_model,
+    build_optimizer,
+)
 from dann.config.digests import digest_of_command, digest_of_run, settings_digest
 from dann.config.notes import notes_beside
 from dann.config.program import command
@@ -13,6 +18,7 @@ from dann.config.targets import ConfigError, instantiate
 __all__ = [
     "ConfigError",
     "Ranking",
+    "build_callbacks",
     "build_domains",
     "build_model",
     "build_optimizer",

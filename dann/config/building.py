@@ -76,6 +76,20 @@ def build_model(
     return model if teacher is None else start_from_teacher(model, teacher)
 
 
+def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:
+    """Builds the callbacks of `cfg`; what one of them asks of the model is told now.
+
+    Args:
+        cfg: The composed config.
+        model: The model that they will watch.
+    """
+    callbacks = list(instantiate(cfg.callbacks).values())
+    for callback in callbacks:
+        if hasattr(callback, "check"):
+            callback.check(model)
+    return callbacks
+
+
 def build_optimizer(cfg: DictConfig, model: Any) -> Any:
     """Builds the optimizer of `cfg`; all but the backbone learns `network.head_rate` times as fast.
 

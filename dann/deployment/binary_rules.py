@@ -5,7 +5,7 @@ from keras import ops
 
 from dann.deployment.bits import pack_bits
 from dann.deployment.graph import PackError
-from dann.deployment.layer_rules import ONE, ZERO, activated, array, convolution, sign_step
+from dann.deployment.layer_rules import activated, array, convolution, sign_step
 from dann.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -27,7 +27,7 @@ def _kernels(node):
         if not np.isin(values, (-1, 1)).all():
             raise PackError(
                 f"Layer {node.name!r} must have a kernel of -1 and +1 to be packed. Received: "
-                f"{layer.kernel_signs[0].estimator!r}"
+                f"{layer.kernel_estimators[0]!r}"
             )
         yield values > 0, None if scale is None else array(scale).reshape(-1)
 
@@ -54,7 +54,7 @@ def _after(steps, node, number, scale):
     if scale is None:
         return number
     shape = steps[number].shape
-    return steps.emit("affine", node.name, [number], shape, scale=scale, offset=ZERO)
+    return steps.emit("affine", node.name, [number], shape, scale=scale)
 
 
 def _finished(steps, node, number):
@@ -62,7 +62,7 @@ def _finished(steps, node, number):
     layer = node.layer
     if layer.bias is not None:
         bias = array(layer.bias)
-        number = steps.emit("affine", node.name, [number], node.shape, scale=ONE, offset=bias)
+        number = steps.emit("affine", node.name, [number], node.shape, offset=bias)
     return activated(steps, node, number, layer.activation)
 
 

@@ -87,10 +87,12 @@ def _precisions(model):
         if isinstance(layer, BinarySign) and layer.step is not None:
             found[id(layer.step)] = found[id(layer.sharpness)] = (0, 0)  # of training alone
         if isinstance(layer, BinaryLayer):
-            for sign, latent in zip(layer.kernel_signs, layer.latent_kernels, strict=True):
-                scale = sign.estimator.scale(latent)
+            for estimator, latent in zip(
+                layer.kernel_estimators, layer.latent_kernels, strict=True
+            ):
+                scale = estimator.scale(latent)
                 beside = 0 if scale is None else 32 * math.prod(scale.shape)
-                found[id(latent)] = (sign.estimator.bits, beside)
+                found[id(latent)] = (estimator.bits, beside)
     return found
 
 
@@ -156,7 +158,7 @@ def _places(call):
 def _is_of_signs(call):
     """Whether a layer multiplies signs by signs."""
     layer, before = call.layer, call.inputs[0]
-    if not isinstance(layer, BinaryLayer) or layer.kernel_signs[0].estimator.bits > 1:
+    if not isinstance(layer, BinaryLayer) or layer.kernel_estimators[0].bits > 1:
         return False
     if layer.input_sign is not None:
         return layer.input_sign.estimator.bits == 1

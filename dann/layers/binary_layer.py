@@ -7,6 +7,7 @@ from keras import ops
 
 from dann.gradients.estimators import (
     Estimator,
+    MagnitudeAware,
     get_estimator,
     get_kernel_estimator,
     serialize_estimator,
@@ -19,7 +20,8 @@ class BinaryLayer(keras.layers.Layer):
     """A Keras layer whose kernels are quantized inside its `call`; it goes before that layer.
 
     A subclass names its latent kernels in `latents`, each with the attribute that holds its
-    constraint and the axes of its output channels, and computes in `apply`.
+    constraint and the axes of its output channels, and computes in `apply`. The scale of the last
+    kernel multiplies the outputs, so that what is summed are products of signs, which are whole.
     """
 
     latents: dict[str, tuple[str, tuple[int, ...]]] = {"kernel": ("kernel_constraint", (-1,))}
@@ -48,10 +50,13 @@ class BinaryLayer(keras.layers.Layer):
         self.input_sign = None
         if input_estimator is not None:
             self.input_sign = self._sign(_activation_estimator(input_estimator), "input_sign")
+        self.kernel_estimators = []
         self.kernel_signs = []
         for name, (constraint, axes) in self.latents.items():
             estimator = get_kernel_estimator(kernel_estimator, axes)
-            self.kernel_signs.append(self._sign(estimator, f"{name}_sign"))
+            estimator.check_way(way)
+            self.kernel_estimators.append(estimator)
+            self.kernel_signs.append(self._sign(estimator.of_codes, f"{name}_sign"))
             if clip and getattr(self, constraint) is None:
                 setattr(self, constraint, WeightClip())
 
@@ -70,30 +75,44 @@ class BinaryLayer(keras.layers.Layer):
     def build(self, input_shape):
         self._refuse_float()  # again: the policy may be another than at the start
         super().build(input_shape)
-        for sign, latent in zip(self.kernel_signs, self.latent_kernels, strict=True):
+        for estimator, name in zip(self.kernel_estimators, self.latents, strict=True):
+            latent = getattr(self, name)
+            _check_axes(estimator, self.latents[name][1], len(latent.shape))
             # What `dann.optimizers` goes by: a kernel whose codes have two values.
-            latent.binary = sign.estimator.bits == 1
+            latent.binary = estimator.bits == 1
 
     def apply(self, inputs: Any, *kernels: Any) -> Any:
         """The linear part of the layer, of quantized inputs and kernels."""
         raise NotImplementedError
 
+    def quantized_kernels(self, training: bool | None = None) -> tuple[list, list]:
+        """Returns the codes of the kernels, to train through, and their scales, detached."""
+        kernels, scales = [], []
+        signs = zip(self.kernel_estimators, self.kernel_signs, self.latent_kernels, strict=True)
+        for estimator, sign, latent in signs:
+            latent = ops.cast(latent, self.compute_dtype)
+            scale = estimator.scale(latent)
+            kernels.append(sign(latent, training=training))
+            scales.append(None if scale is None else ops.stop_gradient(scale))
+        return kernels, scales
+
     def call(self, inputs, training=None):
+        if "float" not in keras.backend.standardize_dtype(inputs.dtype):
+            inputs = ops.cast(inputs, self.compute_dtype)  # as Keras' own layers take whole numbers
         if self.input_sign is not None:
             inputs = self.input_sign(inputs, training=training)
-        kernels = [
-            sign(ops.cast(latent, self.compute_dtype), training=training)
-            for sign, latent in zip(self.kernel_signs, self.latent_kernels, strict=True)
-        ]
+        kernels, scales = self.quantized_kernels(training)
         outputs = self.apply(inputs, *kernels)
+        if scales[-1] is not None:
+            outputs = ops.multiply(outputs, self._spread(scales[-1], len(outputs.shape)))
         if self.bias is not None:
-            outputs = ops.add(outputs, self._spread_bias(len(outputs.shape)))
+            outputs = ops.add(outputs, self._spread(self.bias, len(outputs.shape)))
         return outputs if self.activation is None else self.activation(outputs)
 
-    def _spread_bias(self, rank):
+    def _spread(self, of_channels, rank):
         if getattr(self, "data_format", "channels_last") == "channels_last":
-            return self.bias
-        return ops.reshape(self.bias, (1, -1, *[1] * (rank - 2)))
+            return ops.reshape(of_channels, (-1,))
+        return ops.reshape(of_channels, (1, -1, *[1] * (rank - 2)))
 
     @property
     def latent_kernels(self) -> list[keras.Variable]:
@@ -106,25 +125,27 @@ class BinaryLayer(keras.layers.Layer):
         Returns:
             A tensor of +1 and -1 in the shape of `kernel` (with `"ternary"` also 0, with
             `"dorefa"` the levels in [-1, 1], with `"stochastic"` the kernel of inference), in the
-            layer's compute type. With `"magnitude_aware"` the layer multiplies it by
+            layer's compute type. With `"magnitude_aware"` the layer's kernel is this times
             `kernel_scale()`.
         """
-        return self._single(_codes)
+        return self._single("codes")
 
     def kernel_scale(self) -> Any:
-        """Returns what the layer multiplies `binary_kernel()` by.
+        """Returns the scale of the kernel, which is `kernel_scale() * binary_kernel()`.
+
+        It multiplies the sums of products of signs, which are whole, and not their summands.
 
         Returns:
             `None` for all estimators but `"magnitude_aware"`, for which it is a tensor with the
             rank of `kernel` that has its length at the axes of the output channels, else 1.
         """
-        return self._single(_scale)
+        return self._single("scale")
 
-    def _single(self, function):
-        """`function` of the one kernel, or a tuple of those of several."""
+    def _single(self, name):
+        """What the method of that name gives for the one kernel, or a tuple of it for several."""
         values = [
-            function(sign.estimator, ops.cast(latent, self.compute_dtype))
-            for sign, latent in zip(self.kernel_signs, self.latent_kernels, strict=True)
+            getattr(estimator, name)(ops.cast(latent, self.compute_dtype))
+            for estimator, latent in zip(self.kernel_estimators, self.latent_kernels, strict=True)
         ]
         return tuple(values) if len(values) > 1 else values[0]
 
@@ -134,7 +155,7 @@ class BinaryLayer(keras.layers.Layer):
 
     def quantize(self, mode=None, type_check=True, config=None):
         raise ValueError(
-            f"{type(self).__name__} is quantized already, to {self.kernel_signs[0].estimator}. "
+            f"{type(self).__name__} is quantized already, to {self.kernel_estimators[0]}. "
             f"Leave it out of `quantize`. Received: mode={mode!r}"
         )
 
@@ -165,9 +186,13 @@ def _activation_estimator(identifier):
     return estimator
 
 
-def _codes(estimator, kernel):
-    return estimator.codes(kernel)
-
-
-def _scale(estimator, kernel):
-    return estimator.scale(kernel)
+def _check_axes(estimator, axes, rank):
+    """Refuses a scale that does not belong to output channels."""
+    if isinstance(estimator, MagnitudeAware):
+        wanted, given = ({axis % rank for axis in some} for some in (axes, estimator.axes))
+        if wanted != given:
+            raise ValueError(
+                "The scale of a kernel must belong to its output channels: give the estimator by "
+                f"its name, 'magnitude_aware'. Expected axes {sorted(wanted)} of {rank}. "
+                f"Received: {estimator!r}"
+            )

@@ -61,6 +61,12 @@ class BinarySeparableConv2D(PaddedBinaryLayer, keras.layers.SeparableConv2D):
         "pointwise_kernel": ("pointwise_constraint", (-1,)),
     }
 
+    def quantized_kernels(self, training=None):
+        (depthwise, pointwise), scales = super().quantized_kernels(training)
+        if scales[0] is not None:  # of what the pointwise kernel takes
+            pointwise = ops.multiply(pointwise, ops.reshape(scales[0], (-1, 1)))
+        return [depthwise, pointwise], scales
+
     def apply(self, inputs, *kernels):
         inputs, geometry = self.padded(inputs)
         return ops.separable_conv(inputs, *kernels, **geometry)

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.precision import Precision, normalized
+from dann.networks.precision import Precision, check_flag, normalized
 
 
 def binary_label_head(
@@ -43,6 +43,7 @@ def binary_label_head(
         A functional model from `(batch, num_features)` to logits `(batch, num_classes)`.
 
     Raises:
+        TypeError: If `binary` or `binary_logits` is no truth value.
         ValueError: If `num_classes` is below 2.
 
     Example:
@@ -66,7 +67,7 @@ def binary_label_head(
         x = normalized(precision.dense(units)(x))
     x = precision.features(x) if hidden_units else x
     # Logits feed a loss; half precision would round them.
-    if binary_logits:
+    if check_flag("binary_logits", binary_logits):
         x = precision.dense(num_classes, dtype="float32")(x)
         x = layers.BatchNormalization(momentum=0.9, dtype="float32", name="logits")(x)
     else:

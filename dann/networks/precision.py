@@ -27,6 +27,7 @@ class Precision:
             (`"binary"`).
 
     Raises:
+        TypeError: If `binary` is no truth value.
         ValueError: If `first_layer` is unknown.
     """
 
@@ -36,6 +37,7 @@ class Precision:
     first_layer: str = "float"
 
     def __post_init__(self):
+        check_flag("binary", self.binary)
         if self.first_layer not in FIRST_LAYERS:
             raise ValueError(
                 f"Argument `first_layer` must be one of {FIRST_LAYERS}. "
@@ -75,6 +77,17 @@ class Precision:
     @property
     def _signs(self):
         return self.binary and self.input_estimator is not None
+
+
+def check_flag(name: str, value: bool) -> bool:
+    """Returns `value` if it is `True` or `False`: other words for them would all count as true.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"Argument `{name}` must be True or False. Received: {name}={value!r}")
+    return value
 
 
 def normalized(x: Any) -> Any:

@@ -1,3 +1,5 @@
+from numbers import Integral
+
 import keras
 import numpy as np
 
@@ -23,6 +25,7 @@ class FlipRatio(keras.callbacks.Callback):
             the end of each epoch.
 
     Raises:
+        TypeError: If `every` is neither an integer nor `None`.
         ValueError: If `every` is below 1, or no binary layer of the model trains, which of a model
             that its first batch builds is told after that batch.
 
@@ -38,6 +41,8 @@ class FlipRatio(keras.callbacks.Callback):
 
     def __init__(self, every: int | None = None):
         super().__init__()
+        if every is not None and (type(every) is bool or not isinstance(every, Integral)):
+            raise TypeError(f"Argument `every` must be an integer or None. Received: {every!r}")
         if every is not None and every < 1:
             raise ValueError(f"Argument `every` must be at least 1, or None. Received: {every}")
         self.every = every
@@ -47,20 +52,21 @@ class FlipRatio(keras.callbacks.Callback):
         self._unbuilt = False
         self._shares = []
 
+    def check(self, model: keras.Model) -> None:
+        """Raises the error that training would begin with, if the model is built."""
+        if _is_built(model):
+            _require_kernels(model)
+
     def on_train_begin(self, logs=None):
+        self.check(self.model)
         self._kernels = {}
-        self._unbuilt = not all(layer.built for layer in self.model._flatten_layers())
-        self._find(required=not self._unbuilt)
+        self._unbuilt = not _is_built(self.model)
+        self._find()
         self._steps = self._steps_before_epoch = self._first_step = 0
 
-    def _find(self, required):
+    def _find(self):
         """Begins to watch if there are layers that were not there before, and tells whether."""
         kernels = _kernels_by_layer(self.model)
-        if required and not kernels:
-            raise ValueError(
-                "`FlipRatio` watches binary layers; leave it out for others. Received: "
-                f"{self.model.name}, in which none trains"
-            )
         new = len(kernels) > len(self._kernels)
         if new:
             self._kernels = kernels
@@ -75,7 +81,9 @@ class FlipRatio(keras.callbacks.Callback):
         # Under `steps_per_execution` several steps end at once; `batch` is the last of them.
         steps = self._steps_before_epoch + batch + 1
         first, self._unbuilt = self._unbuilt, False
-        if first and self._find(required=True):
+        if first:
+            _require_kernels(self.model)
+        if first and self._find():
             self._first_step = steps
         elif self.every is not None and steps // self.every > self._steps // self.every:
             self._look()
@@ -104,6 +112,18 @@ class FlipRatio(keras.callbacks.Callback):
             )
             for name, kernels in self._kernels.items()
         }
+
+
+def _is_built(model):
+    return all(layer.built for layer in model._flatten_layers())
+
+
+def _require_kernels(model):
+    if not _kernels_by_layer(model):
+        raise ValueError(
+            "`FlipRatio` watches binary layers; leave it out for others. Received: "
+            f"{model.name}, in which none trains"
+        )
 
 
 def _kernels_by_layer(model):

@@ -64,10 +64,17 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         super().__init__(self._optimizer_of, name=name)
         # Known from the start: callbacks look at the parts before the first step.
         self._inner_optimizers.extend([*optimizers.values(), rest])
+        self._track_parts()
         self.loss_scale_factor = loss_scale_factor
         self.rules = tuple(optimizers)
         self.places = None if places is None else tuple(places)
         self._place_of = {}
+
+    def _track_parts(self):
+        """Lets `tf.train.Checkpoint` find what the parts hold; Keras' own files do without."""
+        if hasattr(self, "_track_trackable"):
+            for place, part in enumerate(self._inner_optimizers):
+                self._track_trackable(part, f"part_{place}", overwrite=True)
 
     def _optimizer_of(self, variable):
         return self.optimizers[self._place_of[self._var_key(variable)]]
@@ -77,16 +84,24 @@ class PerVariable(keras.optimizers.MultiOptimizer):
             return
         if self.places is None:
             self.places = self._places_by_rule(var_list)
-        if len(var_list) != len(self.places):
-            raise ValueError(
-                "Layers were frozen or thawed since the optimizer was made; make a new one. "
-                f"Received: {len(var_list)} trainable variables instead of {len(self.places)}"
-            )
+        self._check_count(var_list)
         self._place_of = {
             self._var_key(variable): place
             for variable, place in zip(var_list, self.places, strict=True)
         }
         super().build(var_list)
+
+    def _check_count(self, variables):
+        if len(variables) != len(self.places):
+            raise ValueError(
+                "Layers were frozen or thawed since the optimizer was made; make a new one. "
+                f"Received: {len(variables)} trainable variables instead of {len(self.places)}"
+            )
+
+    def apply(self, grads, trainable_variables=None):
+        if self.built and trainable_variables is not None:
+            self._check_count(trainable_variables)
+        super().apply(grads, trainable_variables)
 
     def _places_by_rule(self, var_list):
         rest = len(self.rules)

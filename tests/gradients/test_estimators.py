@@ -258,6 +258,27 @@ def test_magnitudes_are_those_of_the_channels(way):
     np.testing.assert_allclose(scaled_by([0, 2]), kernel)
 
 
+def test_axes_that_are_not_there_are_refused():
+    with pytest.raises(ValueError, match=r"axes of the inputs, of which there are 1.*axis=\[7\]"):
+        binary_sign(np.ones(3, "float32"), estimator=MagnitudeAware(7))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_both_ways_have_the_same_second_derivatives(name):
+    """Of the squares of their values: what looks constant to one way is so to the other."""
+    estimator = PUBLISHED[name].estimator
+    inputs = np.random.default_rng(5).uniform(-1.4, 1.4, (3, 4)).astype("float32")
+    upstream = np.arange(12, dtype="float32").reshape(3, 4) - 5
+
+    def squares(inputs, way):
+        return upstream * keras.ops.square(binary_sign(inputs, way, estimator))
+
+    seen = [derivative(lambda x, way=way: squares(x, way), inputs, order=2) for way in WAYS]
+    assert np.isfinite(seen[0]).all()
+    assert seen[0].any()
+    np.testing.assert_allclose(*seen, rtol=2e-4, atol=2e-4 * np.abs(seen[0]).max())
+
+
 def test_a_kernel_of_one_bit_has_two_levels_and_is_positive_at_zero():
     kernel = np.float32([-2, -1e-3, 0, 1e-3, 2])
     levels = as_array(binary_sign(kernel, estimator=DoReFa(1, mode="kernel")))

@@ -161,6 +161,59 @@ def test_gradients_are_those_of_a_convolution_of_signs_behind_the_clip(cls, way)
         np.testing.assert_array_equal(array(seen[0]), of_inputs * (np.abs(inputs) <= 1))
 
 
+@pytest.mark.parametrize("way", ["override", "stop_gradient"])
+@each_class
+def test_gradients_are_scaled_as_the_kernel_is_and_the_scale_has_none(cls, way):
+    inputs = inputs_for(cls)
+    scaled = {"kernel_estimator": "magnitude_aware", "way": way, "use_bias": False}
+    layer = built(cls(*ARGUMENTS[cls], **scaled), inputs)
+    latents = [array(latent) for latent in layer.latent_kernels]
+    scales = layer.kernel_scale()
+    scales = [array(scale) for scale in (scales if isinstance(scales, tuple) else [scales])]
+    kernels = [scale * sign(latent) for scale, latent in zip(scales, latents, strict=True)]
+    upstream = np.random.default_rng(3).integers(-3, 4, layer(inputs).shape).astype("float32")
+
+    def outputs_of(inputs, *kernels):
+        return layer.stateless_call(list(kernels), [], inputs)[0]
+
+    seen = gradients(outputs_of, [inputs, *latents], [upstream])
+    for place, latent in enumerate(latents):
+
+        def linear(inputs, kernel, place=place):
+            return by_numpy(layer, inputs, [*kernels[:place], kernel, *kernels[place + 1 :]])
+
+        of_inputs, of_kernel = gradients_of_bilinear(linear, sign(inputs), kernels[place], upstream)
+        expected = scales[place] * of_kernel * (np.abs(latent) <= 1)
+        np.testing.assert_allclose(array(seen[1 + place]), expected, rtol=1e-4, atol=1e-4)
+        clipped = of_inputs * (np.abs(inputs) <= 1)
+        np.testing.assert_allclose(array(seen[0]), clipped, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "axes"),
+    [
+        (lambda estimator: BinaryDense(3, kernel_estimator=estimator), (1,)),
+        (lambda estimator: BinaryConv2DTranspose(3, 3, kernel_estimator=estimator), (2,)),
+        (lambda estimator: BinaryDepthwiseConv2D(3, kernel_estimator=estimator), (2, 3)),
+    ],
+)
+def test_a_scale_of_other_axes_than_the_output_channels_is_refused(make, axes):
+    images = np.ones((2, 5, 5, 4) if len(axes) > 1 or axes == (2,) else (2, 4), "float32")
+    assert make(MagnitudeAware(list(axes)))(images).shape[-1] in (3, 4)
+    with pytest.raises(ValueError, match=f"by its name.*Expected axes .{axes[0]}"):
+        make(MagnitudeAware(0))(images)
+    with pytest.raises(ValueError, match="serves the estimator 'htanh' alone"):
+        BinaryDense(3, kernel_estimator="magnitude_aware", way="op_override")
+
+
+def test_whole_numbers_are_taken_as_keras_takes_them():
+    numbers = np.arange(-4, 4, dtype="int32").reshape(2, 4)
+    for estimator in ("htanh", None):
+        layer = BinaryDense(3, input_estimator=estimator)
+        expected = array(layer(numbers.astype("float32")))
+        np.testing.assert_array_equal(array(layer(numbers)), expected)
+
+
 @each_class
 def test_it_is_the_keras_layer_of_its_name_with_quantized_inputs_and_kernels(cls):
     inputs = inputs_for(cls)

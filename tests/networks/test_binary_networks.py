@@ -98,6 +98,36 @@ def test_a_shortcut_leads_around_each_convolution():
     )
 
 
+def test_a_shortcut_to_a_smaller_image_takes_means():
+    """Bi-Real Net's, ahead of a 1x1 convolution."""
+    backbone = with_random_statistics(binary_resnet_backbone((8, 6, 1), (2, 3), blocks=1))
+    *_, last = (x for x in backbone.layers if isinstance(x, keras.layers.Add))
+    shortcut = keras.Model(backbone.input, last.input)
+    before = next(x for x in backbone.layers if isinstance(x, keras.layers.Add))
+    images = np.random.default_rng(0).uniform(0, 255, (2, 8, 6, 1))
+    given = keras.Model(backbone.input, before.output).predict(images, verbose=0)
+    means = given.reshape(2, 4, 2, 3, 2, 2).mean(axis=(2, 4))
+    widen, norm = (
+        next(x for x in backbone.layers if test(x))
+        for test in (
+            lambda x: getattr(x, "kernel_size", None) == (1, 1),
+            lambda x: (
+                isinstance(x, keras.layers.BatchNormalization)
+                and getattr(x.input._keras_history.operation, "kernel_size", None) == (1, 1)
+            ),
+        )
+    )
+    expected = keras.ops.convert_to_numpy(norm(widen(means)))
+    seen = shortcut.predict(images, verbose=0)
+    assert any(np.allclose(one, expected, rtol=1e-4, atol=1e-5) for one in seen)
+
+
+def test_batch_normalization_forgets_as_binary_networks_want():
+    for name in MAKERS:
+        norms = [x for x in MAKERS[name]().layers if isinstance(x, keras.layers.BatchNormalization)]
+        assert {norm.momentum for norm in norms} == {0.9}
+
+
 def test_a_new_stage_halves_the_image_and_its_shortcut_too():
     backbone = binary_resnet_backbone((7, 9, 1), (3, 5), blocks=2)
     sums = [x.output.shape[1:] for x in backbone.layers if isinstance(x, keras.layers.Add)]
@@ -179,3 +209,12 @@ def test_the_estimators_reach_every_binary_layer(name):
 def test_what_a_binary_network_cannot_be_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@each_network
+@pytest.mark.parametrize("word", ["no", 0, None])
+def test_binary_or_not_is_no_word(name, word):
+    with pytest.raises(TypeError, match=f"`binary` must be True or False.*binary={word!r}"):
+        MAKERS[name](binary=word)
+    with pytest.raises(TypeError, match="`binary_logits` must be True or False"):
+        MAKERS["label_head"](binary_logits=word)

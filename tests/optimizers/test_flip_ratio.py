@@ -127,6 +127,31 @@ def test_a_model_without_binary_layers_is_refused():
         train(model, keras.optimizers.SGD(0.1), 1, [FlipRatio()])
 
 
+def test_it_can_be_asked_before_training():
+    with pytest.raises(ValueError, match="in which none trains"):
+        FlipRatio().check(sum_of_layers("float"))
+    FlipRatio().check(BuiltByItsFirstBatch())  # of which nothing is known
+    FlipRatio().check(sum_of_layers("one", binary=["one"]))
+
+
+def test_a_weight_of_0_counts_as_plus_1():
+    model = sum_of_layers("one", binary=["one"])
+    model.get_layer("one").kernel.assign(np.zeros((3, 4)))
+    logs = train(model, keras.optimizers.SGD(0.0), 2, [FlipRatio()])
+    assert logs["flips/one"] == [0.0, 0.0]
+    up = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: model.get_layer("one").kernel.assign(np.ones((3, 4)))
+    )
+    model.get_layer("one").kernel.assign(np.zeros((3, 4)))
+    assert train(model, None, 1, [FlipRatio(), up])["flips/one"] == [0.0]
+
+
 def test_less_than_a_step_is_refused():
     with pytest.raises(ValueError, match="at least 1, or None. Received: 0"):
         FlipRatio(every=0)
+
+
+@pytest.mark.parametrize("every", [1.5, True, "10"])
+def test_looks_are_whole_steps_apart(every):
+    with pytest.raises(TypeError, match=f"an integer or None. Received: {every!r}"):
+        FlipRatio(every=every)

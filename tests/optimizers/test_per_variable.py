@@ -127,6 +127,12 @@ def test_a_factor_of_the_loss_changes_nothing_but_the_scale_of_the_gradient():
     train(scaled, PerVariable(*parts, loss_scale_factor=8.0))
     for one, other in zip(values(plain.variables), values(scaled.variables), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert scaled.optimizer.loss_scale_factor == 8.0
+    assert [part.loss_scale_factor for part in scaled.optimizer.optimizers] == [8.0, 8.0]
+    again = keras.saving.deserialize_keras_object(
+        keras.saving.serialize_keras_object(scaled.optimizer)
+    )
+    assert again.loss_scale_factor == 8.0
 
 
 def test_an_unused_optimizer_comes_back_from_its_config_through_json():
@@ -152,6 +158,30 @@ def test_another_number_of_variables_is_refused():
     optimizer = PerVariable({"any": Bop()}, rest=PARTS["clipped"](), places=[0, 1, 1])
     with pytest.raises(ValueError, match="Received: 2 trainable variables instead of 3"):
         optimizer.build(sum_of_layers("first").trainable_variables)
+
+
+def test_layers_that_freeze_later_want_a_new_one():
+    one = model()
+    train(one, split(), epochs=1)
+    one.get_layer("third").trainable = False
+    with pytest.raises(ValueError, match="frozen or thawed.* 6 trainable variables instead of 8"):
+        train(one, one.optimizer, epochs=1)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow's checkpoints")
+def test_tensorflows_own_checkpoints_hold_what_the_parts_hold(tmp_path):
+    import tensorflow as tf
+
+    one, again = model(), model()
+    train(one, split())
+    path = tf.train.Checkpoint(model=one, optimizer=one.optimizer).write(str(tmp_path / "one"))
+    train(again, split(), epochs=1)
+    restored = tf.train.Checkpoint(model=again, optimizer=again.optimizer).read(path)
+    restored.assert_consumed()
+    assert_equal(one, again)
+    for trained in (one, again):
+        train(trained, epochs=3)
+    assert_equal(one, again)
 
 
 SAME = keras.optimizers.SGD(name="same")

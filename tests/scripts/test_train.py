@@ -149,6 +149,8 @@ IMPOSSIBLE = {
     "target_labelled=900": "no more than there are. Received: 900 of each class",
     "augmentation=affine augmentation.source.0.height_factor=3": "in the range [-1.0, 1.0]",
     "network=time_series": "time_series",
+    "network=binary_lenet network.binary=no": "`binary` must be True or False. Received: ",
+    "network=binary_lenet network.binary=false callbacks=binary": "in which none trains",
 }
 
 

@@ -53,6 +53,12 @@ class Estimator(abc.ABC):
         """What the codes are multiplied by: `None`, or a tensor that broadcasts to `inputs`."""
         return None
 
+    @property
+    def of_codes(self) -> "Estimator":
+        """The estimator of the codes alone: times `scale` it has the values of this one, and times
+        the detached scale its gradient."""
+        return self
+
     def forward(self, inputs: Any, *extras: Any) -> Any:
         """The value of the quantizer."""
         scale = self.scale(inputs)

@@ -35,6 +35,9 @@ class Htanh(StraightThrough):
 
     It is the one estimator with `way="op_override"`.
 
+    Figure:
+        Panel `htanh` of `docs/images/estimators.png`.
+
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 1 and 4.
     """
@@ -48,7 +51,7 @@ class Htanh(StraightThrough):
         return sign_op_gradient
 
 
-_AT_INFERENCE = Htanh()
+_HTANH = Htanh()
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -57,6 +60,9 @@ class Identity(StraightThrough):
 
     - forward: `y = +1` where `x >= 0`, else `-1`
     - backward: `dL/dx = dL/dy` at every finite `x`; `0` at the infinities and NaN
+
+    Figure:
+        Panel `identity` of `docs/images/estimators.png`.
 
     Reference:
         - [Bengio et al., 2013](https://arxiv.org/abs/1308.3432), section 4.
@@ -81,6 +87,9 @@ class MagnitudeAware(StraightThrough):
         axis: The axis or axes of the channels. Defaults to `-1`; a binary layer that is given the
             name puts in the axes of its output channels.
 
+    Figure:
+        Panel `magnitude_aware` of `docs/images/estimators.png`.
+
     Reference:
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), section 3.3, magnitude-aware
           gradient; the scale is that of [Rastegari et al.,
@@ -98,8 +107,17 @@ class MagnitudeAware(StraightThrough):
             )
         self.axes = list(axes)
 
+    @property
+    def of_codes(self) -> Estimator:
+        return _HTANH
+
     def scale(self, inputs: Any) -> Any:
         rank = len(inputs.shape)
+        if not all(-rank <= axis < rank for axis in self.axes):
+            raise ValueError(
+                f"Argument `axis` must name axes of the inputs, of which there are {rank}. "
+                f"Received: axis={self.axes}"
+            )
         kept = {axis % rank for axis in self.axes}
         pooled = tuple(axis for axis in range(rank) if axis not in kept)
         wide = ops.cast(ops.abs(inputs), keras.backend.result_type(inputs.dtype, "float32"))
@@ -109,10 +127,10 @@ class MagnitudeAware(StraightThrough):
         return super().backward(upstream * self._finite_scale(inputs), inputs)
 
     def surrogate(self, inputs: Any, *extras: Any) -> Any:
-        return ops.stop_gradient(self._finite_scale(inputs)) * super().surrogate(inputs)
+        return self._finite_scale(inputs) * super().surrogate(inputs)
 
     def _finite_scale(self, inputs):
-        scale = self.scale(inputs)
+        scale = ops.stop_gradient(self.scale(inputs))
         return ops.where(scale < float("inf"), scale, ops.zeros_like(scale))
 
     def get_config(self) -> dict:
@@ -133,6 +151,9 @@ class Stochastic(StraightThrough):
         seed: Seed of the layer's generator, an integer; with `None` (default) it is drawn as
             `keras.utils.set_random_seed` decides.
 
+    Figure:
+        Panel `stochastic` of `docs/images/estimators.png`.
+
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 2 and 3.
     """
@@ -146,7 +167,7 @@ class Stochastic(StraightThrough):
         self, inputs: Any, way: str = "override", sharpness: Any = None, seed: Any = None
     ) -> Any:
         if seed is None:
-            return _AT_INFERENCE(inputs, self.check_way(way), sharpness)
+            return _HTANH(inputs, self.check_way(way), sharpness)
         return super().__call__(inputs, way, sharpness, seed)
 
     def extras(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
