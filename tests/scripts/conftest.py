@@ -67,6 +67,14 @@ def run_here(cache):
 
 
 @pytest.fixture(scope="session")
+def prepared_digits(cache):
+    """The data of the main job, whose first preparation a script tells on standard output."""
+    from dann.data import digits_to_photos
+
+    digits_to_photos(str(cache))
+
+
+@pytest.fixture(scope="session")
 def check_refused():
     """Checks that a script ended with one line of error, and that on the way it said nothing."""
 

@@ -154,6 +154,7 @@ IMPOSSIBLE = {
 }
 
 
+@pytest.mark.usefixtures("prepared_digits")
 @pytest.mark.parametrize("command", IMPOSSIBLE)
 def test_a_setting_that_cannot_be_is_told_in_one_line_and_leaves_nothing(
     command, tmp_path, run_here, check_refused
