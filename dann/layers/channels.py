@@ -14,8 +14,11 @@ def channel_shape(axis: int, input_shape: Any) -> tuple[int, ...]:
         A shape without the batch axis, of ones but for the number of channels.
 
     Raises:
+        TypeError: If `axis` is no integer.
         ValueError: If there is no such axis, it is the batch's, or its length is unknown.
     """
+    if not isinstance(axis, int):
+        raise TypeError(f"Argument `axis` must be an integer, one axis. Received: axis={axis!r}")
     rank = len(input_shape)
     place = axis % rank if -rank <= axis < rank else 0
     if place == 0 or input_shape[place] is None:

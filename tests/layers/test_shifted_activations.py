@@ -101,3 +101,10 @@ def test_they_train_and_come_back_from_a_file(cls, tmp_path):
 def test_an_axis_without_a_fixed_number_of_channels_is_refused(cls, axis, shape):
     with pytest.raises(ValueError, match=f"axis of channels of fixed length.*axis={axis} with"):
         cls(axis=axis).build(shape)
+
+
+@pytest.mark.parametrize("cls", [RSign, RPReLU])
+@pytest.mark.parametrize("axis", [(1, 2), "channels", 1.0])
+def test_an_axis_is_one_integer(cls, axis):
+    with pytest.raises(TypeError, match="must be an integer, one axis. Received: axis="):
+        cls(axis=axis).build((2, 3, 4))
