@@ -4,11 +4,10 @@ import keras
 import numpy as np
 from keras import layers, ops
 
+from dann.deployment.elementwise import FUNCTIONS
 from dann.deployment.graph import PackError
 from dann.deployment.windows import same_padding
 from dann.layers import BinarySign, RPReLU, RSign
-
-ACTIVATIONS = ("relu", "sigmoid", "tanh", "softmax")
 
 
 def array(values) -> np.ndarray:
@@ -61,10 +60,10 @@ def activated(steps, node, number, activation) -> int:
     if activation is None or activation is keras.activations.linear:
         return number
     name = getattr(activation, "__name__", str(activation))
-    if name not in ACTIVATIONS or activation is not getattr(keras.activations, name):
+    if name not in FUNCTIONS or activation is not getattr(keras.activations, name):
         raise PackError(
             f"Layer {node.name!r} has an activation that cannot be packed. Expected linear, "
-            f"{', '.join(ACTIVATIONS)}. Received: {name}"
+            f"{', '.join(FUNCTIONS)}. Received: {name}"
         )
     return steps.emit("activation", node.name, [number], node.shape, attributes={"function": name})
 

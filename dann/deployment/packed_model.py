@@ -68,7 +68,7 @@ class PackedModel:
             ValueError: If the inputs have another shape, or `batch_size` is below 1.
         """
         inputs = np.asarray(inputs)
-        if inputs.dtype.kind not in "biuf":
+        if inputs.dtype.kind in "cmMOSU":  # bfloat16 is none of NumPy's own kinds
             raise TypeError(f"Inputs must be real numbers. Received: inputs of {inputs.dtype}")
         if inputs.shape[1:] != self.input_shape or inputs.ndim == 0:
             raise ValueError(

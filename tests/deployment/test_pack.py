@@ -323,6 +323,17 @@ def test_inputs_are_real_numbers(inputs, tmp_path):
         load(tmp_path / "model.dann").predict(inputs)
 
 
+def test_inputs_may_be_of_any_real_type(tmp_path):
+    model = keras.Sequential([keras.Input((4,)), BinaryDense(2)])
+    pack(model, tmp_path / "model.dann")
+    rows = np.arange(8).reshape(2, 4) - 4
+    expected = logits(model, rows.astype("float32"))
+    kinds = ("int8", "float16", "float64", "bfloat16")
+    for inputs in (rows.tolist(), *(keras.ops.cast(rows, kind) for kind in kinds)):
+        given = load(tmp_path / "model.dann", "numpy").predict(inputs)
+        np.testing.assert_array_equal(given, expected)
+
+
 @pytest.mark.parametrize("given", ["model", None, BinaryDense(2)])
 def test_only_models_are_packed_and_summarized(given, tmp_path):
     for call in (lambda: pack(given, tmp_path / "model.dann"), lambda: summarize(given)):
