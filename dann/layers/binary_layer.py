@@ -102,7 +102,7 @@ class BinaryLayer(keras.layers.Layer):
         if self.input_sign is not None:
             inputs = self.input_sign(inputs, training=training)
         kernels, scales = self.quantized_kernels(training)
-        outputs = self.apply(inputs, *kernels)
+        outputs: Any = self.apply(inputs, *kernels)
         if scales[-1] is not None:
             outputs = ops.multiply(outputs, self._spread(scales[-1], len(outputs.shape)))
         if self.bias is not None:

@@ -84,23 +84,16 @@ class PerVariable(keras.optimizers.MultiOptimizer):
             return
         if self.places is None:
             self.places = self._places_by_rule(var_list)
-        self._check_count(var_list)
+        _check_count(var_list, self.places)
         self._place_of = {
             self._var_key(variable): place
             for variable, place in zip(var_list, self.places, strict=True)
         }
         super().build(var_list)
 
-    def _check_count(self, variables):
-        if len(variables) != len(self.places):
-            raise ValueError(
-                "Layers were frozen or thawed since the optimizer was made; make a new one. "
-                f"Received: {len(variables)} trainable variables instead of {len(self.places)}"
-            )
-
     def apply(self, grads, trainable_variables=None):
         if self.built and trainable_variables is not None:
-            self._check_count(trainable_variables)
+            _check_count(trainable_variables, self.places)
         super().apply(grads, trainable_variables)
 
     def _places_by_rule(self, var_list):
@@ -145,6 +138,14 @@ class PerVariable(keras.optimizers.MultiOptimizer):
 
         optimizers = {name: restored(part) for name, part in config["optimizers"]}
         return cls(**{**config, "optimizers": optimizers, "rest": restored(config["rest"])})
+
+
+def _check_count(variables, places):
+    if len(variables) != len(places):
+        raise ValueError(
+            "Layers were frozen or thawed since the optimizer was made; make a new one. "
+            f"Received: {len(variables)} trainable variables instead of {len(places)}"
+        )
 
 
 def _holds(rule, variable):
