@@ -164,7 +164,10 @@ def test_layers_that_freeze_later_want_a_new_one():
     one = model()
     train(one, split(), epochs=1)
     one.get_layer("third").trainable = False
-    with pytest.raises(ValueError, match="frozen or thawed.* 6 trainable variables instead of 8"):
+    told = "frozen or thawed.* 6 trainable variables instead of 8"
+    if keras.backend.backend() == "jax":  # where Keras looks first
+        told = "trainable_variables.* == 6 whereas the optimizer was built with 8"
+    with pytest.raises(ValueError, match=told):
         train(one, one.optimizer, epochs=1)
 
 
