@@ -4,9 +4,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dann.deployment.bits import words_for
+import numpy as np
+
+from dann.deployment.bits import WORD, words_for
 from dann.deployment.elementwise import FUNCTIONS
 from dann.deployment.program import Program
+
+_LARGEST = 2**31 - 1  # of any size
 
 
 def check_program(program: Program) -> None:
@@ -36,7 +40,12 @@ def check_program(program: Program) -> None:
 
 
 def _is_shape(shape):
-    return bool(shape) and all(type(size) is int and size >= 0 for size in shape)
+    return bool(shape) and _are_whole(shape, 0)
+
+
+def _are_whole(values, least):
+    """No truth values, and no floats that happen to be whole: they would count nothing."""
+    return all(type(value) is int and least <= value <= _LARGEST for value in values)
 
 
 def _error(step, expected):
@@ -57,15 +66,17 @@ def _kinds(step, given, *kinds):
 
 
 def _attribute(step, name, expected):
-    """Checks one attribute."""
-    _require(step, step.attributes.get(name) == expected, f"{name}={expected}")
+    """Checks one attribute, a whole number or a list of them."""
+    value = step.attributes.get(name)
+    whole = _are_whole(value if isinstance(value, list) else [value], 0)
+    _require(step, whole and value == expected, f"{name}={expected}")
 
 
 def _lengths(step, name, rank, least):
     """An attribute of one whole number an axis."""
     values = step.attributes.get(name)
     good = isinstance(values, list) and len(values) == rank
-    good = good and all(type(value) is int and value >= least for value in values)
+    good = good and _are_whole(values, least)
     _require(step, good, f"{rank} whole numbers from {least} on for {name}")
     return values
 
@@ -74,6 +85,14 @@ def _array(step, name, *shapes):
     """Checks one array, if it is there."""
     if name in step.arrays:
         _require(step, step.arrays[name].shape in shapes, f"{name} of shape {shapes[0]}")
+
+
+def _bits(step, name, shape, size):
+    """Checks an array of bits, `size` of them a row, after which zeros fill the last word."""
+    _array(step, name, shape)
+    if name in step.arrays and size % WORD:
+        rest = step.arrays[name][..., -1:] >> np.uint64(size % WORD)
+        _require(step, not rest.any(), f"zeros after the {size} bits of each row of {name}")
 
 
 def _of_channels(step, given, *names):
@@ -110,7 +129,7 @@ def _units(step, window, inputs):
     _require(step, binary != ("kernel" in step.arrays), "one kernel")
     kernel = step.arrays["kernel_bits" if binary else "kernel"]
     units = kernel.shape[0 if binary else -1] if kernel.ndim else 0
-    _array(step, "kernel_bits", (units, words_for(fan_in)))
+    _bits(step, "kernel_bits", (units, words_for(fan_in)), fan_in)
     _array(step, "kernel", (*window, inputs, units))
     _array(step, "bias", (units,))
     return units
@@ -138,7 +157,7 @@ def _windows(step, given):
     for length, taps, stride, rate, pad in zip(spatial, size, strides, dilation, pads, strict=True):
         reach = (taps - 1) * rate
         good = isinstance(pad, list) and len(pad) == 2
-        good = good and all(type(width) is int and 0 <= width <= reach for width in pad)
+        good = good and _are_whole(pad, 0) and max(pad) <= reach
         _require(step, good, "pads before and after each axis, no wider than the window")
         room = length + sum(pad) - reach - 1
         _require(step, room >= 0, "a window that fits into the padded images")
@@ -149,7 +168,7 @@ def _windows(step, given):
 def _conv(step, given):
     places = _windows(step, given)
     groups, channels = step.attributes.get("groups"), given.shape[-1]
-    good = type(groups) is int and groups > 0 and channels % groups == 0
+    good = _are_whole([groups], 1) and channels % groups == 0
     _require(step, good, f"groups that divide {channels} channels")
     _require(step, step.attributes.get("pad_value") in (-1, 0, 1), "a pad_value of -1, 0 or 1")
     units = _units(step, step.attributes["size"], channels // groups)
@@ -183,7 +202,7 @@ def _threshold(step, given):
     channels = given.shape[-1]
     _require(step, len(step.arrays) == 2, "thresholds and flips")
     _array(step, "thresholds", (channels,))
-    _array(step, "flips", (words_for(channels),))
+    _bits(step, "flips", (words_for(channels),), channels)
     return tuple(given.shape), "bits"
 
 

@@ -6,6 +6,7 @@ import keras
 
 from dann.adaptation import AdversarialModel
 from dann.deployment import binary_rules, layer_rules
+from dann.deployment.checks import check_program
 from dann.deployment.folding import fold
 from dann.deployment.graph import PackError, trace
 from dann.deployment.lowering import lower
@@ -53,7 +54,12 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
     >>> packed.predict(np.zeros((3, 4))).tolist()
     [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
     """
-    return write(program_of(classifier), path)
+    program = program_of(classifier)
+    try:
+        check_program(program)
+    except ValueError as error:
+        raise PackError(f"No engine would run it: {error}") from error
+    return write(program, path)
 
 
 def program_of(classifier: keras.Model) -> Program:

@@ -143,8 +143,9 @@ class PerVariable(keras.optimizers.MultiOptimizer):
 def _check_count(variables, places):
     if len(variables) != len(places):
         raise ValueError(
-            "Layers were frozen or thawed since the optimizer was made; make a new one. "
-            f"Received: {len(variables)} trainable variables instead of {len(places)}"
+            "The optimizer trains the variables that it met first, all at once; if layers were "
+            f"frozen or thawed since, make a new one. Received: {len(variables)} trainable "
+            f"variables instead of {len(places)}"
         )
 
 

@@ -323,6 +323,13 @@ def test_inputs_are_real_numbers(inputs, tmp_path):
         load(tmp_path / "model.dann").predict(inputs)
 
 
+def test_what_no_engine_would_run_is_refused(tmp_path):
+    single = keras.Sequential([keras.Input(()), layers.ReLU()])
+    with pytest.raises(PackError, match="No engine would run it.*shapes of whole numbers"):
+        pack(single, tmp_path / "model.dann")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_inputs_may_be_of_any_real_type(tmp_path):
     model = keras.Sequential([keras.Input((4,)), BinaryDense(2)])
     pack(model, tmp_path / "model.dann")

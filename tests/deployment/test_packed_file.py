@@ -171,6 +171,19 @@ def test_steps_that_fit_together_are_run():
     ("changes", "message"),
     [
         ({"conv": {"attributes": {"fan_in": 9}}}, "fan_in=8"),
+        ({"conv": {"attributes": {"fan_in": 8.0}}}, "fan_in=8"),
+        ({"conv": {"attributes": {"input_shape": [3.0, 3, 2]}}}, "input_shape="),
+        ({"conv": {"attributes": {"groups": True}}}, "groups that divide 2 channels"),
+        ({"conv": {"attributes": {"dilation": [2**63, 1]}}}, "from 1 on for dilation"),
+        ({"flat": {"shape": (10**30,)}}, "shapes of whole numbers"),
+        (
+            {"dense": {"arrays": {"kernel_bits": np.full((3, 1), 2**45, "<u8")}}},
+            "zeros after the 45 bits of each row of kernel_bits",
+        ),
+        (
+            {"threshold": {"arrays": {"flips": np.full(1, 8, "<u8")}}},
+            "zeros after the 3 bits of each row of flips",
+        ),
         ({"conv": {"attributes": {"size": None}}}, "2 whole numbers from 1 on for size"),
         ({"conv": {"attributes": {"size": [2, 2.0]}}}, "whole numbers from 1 on for size"),
         ({"conv": {"attributes": {"strides": [0, 1]}}}, "whole numbers from 1 on for strides"),
@@ -207,8 +220,8 @@ def test_steps_that_fit_together_are_run():
     ],
 )
 def test_a_program_that_lies_is_refused_before_it_runs(changes, message):
-    with pytest.raises(ValueError, match=f"should have .*{message}"):
-        encode(pooled(**changes))
+    with pytest.raises(PackedFileError, match=f"not hold a program: .*should have .*{message}"):
+        decode(encode(pooled(**changes)))
 
 
 @pytest.mark.parametrize(
