@@ -1,6 +1,7 @@
 """Steps that treat every value, or every channel, by itself."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,17 +13,19 @@ def as_floats(values: np.ndarray) -> np.ndarray:
     return values.astype("float32", copy=False)
 
 
+def scaled_and_shifted(values: Any, arrays: Mapping[str, Any]) -> Any:
+    """Returns `values * scale + offset`, without what is not among the arrays.
+
+    Rounded twice, as in the model: no fused multiplication and addition.
+    """
+    if "scale" in arrays:
+        values = values * arrays["scale"]
+    return values + arrays["offset"] if "offset" in arrays else values
+
+
 def _affine(step):
     arrays = {name: array.astype("float32") for name, array in step.arrays.items()}
-
-    def run(values):
-        # Rounded twice, as in the model: no fused multiplication and addition.
-        values = as_floats(values)
-        if "scale" in arrays:
-            values = values * arrays["scale"]
-        return values + arrays["offset"] if "offset" in arrays else values
-
-    return run
+    return lambda values: scaled_and_shifted(as_floats(values), arrays)
 
 
 def _prelu(step):

@@ -15,6 +15,7 @@ except ImportError as error:
     ) from error
 
 from dann.deployment.bits import WORD, pack_bits, unpack_bits, words_for
+from dann.deployment.elementwise import scaled_and_shifted
 from dann.deployment.numpy_engine import float_kernel, zeros_in_padding
 from dann.deployment.program import Program
 
@@ -92,14 +93,7 @@ class TensorFlowEngine:
 
     def _affine(self, step):
         arrays = {name: tf.constant(array) for name, array in step.arrays.items()}
-
-        def run(values):
-            values = _as_floats(values)
-            if "scale" in arrays:
-                values = values * arrays["scale"]
-            return values + arrays["offset"] if "offset" in arrays else values
-
-        return run
+        return lambda values: scaled_and_shifted(_as_floats(values), arrays)
 
     def _prelu(self, step):
         slopes = tf.constant(step.arrays["slopes"])
