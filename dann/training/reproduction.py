@@ -1,11 +1,12 @@
 """Many runs of a script, and the table of what they came to."""
 
-import concurrent.futures
 import os
 import pathlib
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -84,16 +85,20 @@ class Reproduction:
         """
         self._collect()
         failed = []
-        with concurrent.futures.ThreadPoolExecutor(self.settings.jobs) as pool:
-            futures = {pool.submit(self._train, *key): key for key in self.digests}
-            try:
-                for future in concurrent.futures.as_completed(futures):
+        waiting = iter(self.digests)
+        running = {}
+        with ThreadPoolExecutor(self.settings.jobs) as pool:
+            while True:
+                # Not all at once: a free thread takes the next before an interruption arrives here.
+                for key in islice(waiting, self.settings.jobs - len(running)):
+                    running[pool.submit(self._train, *key)] = key
+                if not running:
+                    break
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    key = running.pop(future)
                     if future.result() != 0:
-                        failed.append(" ".join(futures[future]))
+                        failed.append(" ".join(key))
                     self._collect()
-            except BaseException:  # also an interruption: what has not begun must not begin
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
         print(f"Written to {self.csv} and {self.csv.with_suffix('.md')}")
         return failed
 

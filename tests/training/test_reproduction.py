@@ -121,14 +121,19 @@ def test_other_settings_are_not_mixed_into_a_table(reproduce, tmp_path):
 
 
 DRIVER = """
-import pathlib, signal, sys, types
+import pathlib, signal, sys, time, types
 from dann.training.reproduction import Reproduction
 settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
     runs_dir="runs", results="results.csv", bars={}, published={},
     paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
 )
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+
+def interrupt(*_):
+    time.sleep(1)  # as on a busy machine: the run in progress is long gone by then
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, interrupt)
 try:
     Reproduction(settings, pathlib.Path("sleep.py"), lambda a: "x", lambda f: None).run()
 except KeyboardInterrupt:
