@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -85,13 +86,14 @@ class Reproduction:
         """
         self._collect()
         failed = []
-        waiting = iter(self.digests)
+        missing = ((key, seeds) for key in self.digests if (seeds := self._missing(*key)))
         running = {}
-        with ThreadPoolExecutor(self.settings.jobs) as pool:
+        with ThreadPoolExecutor(self.settings.jobs) as pool, ExitStack() as at_the_end:
             while True:
-                # Not all at once: a free thread takes the next before an interruption arrives here.
-                for key in islice(waiting, self.settings.jobs - len(running)):
-                    running[pool.submit(self._train, *key)] = key
+                for key, seeds in islice(missing, self.settings.jobs - len(running)):
+                    process = self._begin(*key, seeds)
+                    at_the_end.callback(process.terminate)  # an import may swallow an interruption
+                    running[pool.submit(process.wait)] = key
                 if not running:
                     break
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -123,10 +125,7 @@ class Reproduction:
         }
         return [seed for seed in self.settings.seeds if seed not in there]
 
-    def _train(self, experiment, method):
-        seeds = self._missing(experiment, method)
-        if not seeds:
-            return 0
+    def _begin(self, experiment, method, seeds):
         directory = self._directory(experiment, method)
         directory.mkdir(parents=True, exist_ok=True)
         print(f"{experiment} {method}: seeds {seeds}, log in {directory}/log.txt", flush=True)
@@ -142,9 +141,9 @@ class Reproduction:
         arguments.append(f"paths.cache_dir={self.settings.paths.cache_dir}")
         with (directory / "log.txt").open("a") as log:
             command = [sys.executable, str(self.script), *arguments]
-            return subprocess.run(
+            return subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, env=self._environment()
-            ).returncode
+            )
 
     def _environment(self):
         """Processes side by side share the cores."""

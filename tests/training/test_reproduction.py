@@ -140,12 +140,18 @@ except KeyboardInterrupt:
     sys.exit(130)
 """
 
+SLEEP = """
+import pathlib, time
+pathlib.Path("begun").touch()
+time.sleep(20)
+pathlib.Path("ended").touch()
+"""
 
-def test_what_has_not_begun_does_not_begin_after_an_interruption(tmp_path):
+
+@pytest.mark.parametrize("interrupt", [os.killpg, os.kill])
+def test_an_interruption_ends_what_has_begun_and_begins_nothing(interrupt, tmp_path):
     (tmp_path / "driver.py").write_text(DRIVER)
-    (tmp_path / "sleep.py").write_text(
-        "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(60)\n"
-    )
+    (tmp_path / "sleep.py").write_text(SLEEP)
     arguments = [sys.executable, "driver.py"]
     with subprocess.Popen(
         arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -154,11 +160,12 @@ def test_what_has_not_begun_does_not_begin_after_an_interruption(tmp_path):
         begun = process.stdout.readline()
         while not (tmp_path / "begun").exists():
             time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)
+        interrupt(process.pid, signal.SIGINT)
         after = process.stdout.read()
     assert begun.startswith("e1 dann: seeds [0]")
     assert after == ""
     assert process.returncode == 130
+    assert not (tmp_path / "ended").exists()
 
 
 def test_a_run_that_fails_takes_nothing_with_it_and_is_named(reproduce, tmp_path):
