@@ -47,7 +47,9 @@ class Deployments:
     def model(self):
         inputs = keras.Input(INPUTS.shape[1:])
         outputs = {name: made.make_layer()(inputs) for name, made in every_construction()}
-        return keras.Model(inputs, outputs)
+        model = keras.Model(inputs, outputs)
+        model(INPUTS)  # Keras exports to ONNX only what was called
+        return model
 
     @cached_property
     def reloaded(self):
