@@ -23,6 +23,7 @@ TRAIN = pathlib.Path(__file__).with_name("train.py")
 def main(cfg):
     if importlib.util.find_spec("optuna") is None:
         raise config.ConfigError("The search needs Optuna: pip install 'dann[optuna]'")
+    from dann.training.processes import interrupted_by_termination
     from dann.training.study import Study
 
     space = config.search_space(cfg.space)
@@ -31,7 +32,8 @@ def main(cfg):
     yield
 
     try:
-        table = study.run()
+        with interrupted_by_termination():
+            table = study.run()
     except KeyboardInterrupt:
         print("\nInterrupted: the same command goes on where this stopped", file=sys.stderr)
         sys.exit(130)

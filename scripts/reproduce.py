@@ -23,6 +23,7 @@ TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 @config.command("reproduce")
 def main(cfg):
+    from dann.training.processes import interrupted_by_termination
     from dann.training.reproduction import Reproduction
 
     digests = config.digest_of_command, config.digest_of_run
@@ -30,7 +31,8 @@ def main(cfg):
     yield
 
     try:
-        failed = reproduction.run()
+        with interrupted_by_termination():
+            failed = reproduction.run()
     except KeyboardInterrupt:
         print("Interrupted: the same command goes on where this stopped", file=sys.stderr)
         sys.exit(130)

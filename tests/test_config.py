@@ -105,6 +105,8 @@ def test_a_finished_run_has_the_digest_of_its_command(tmp_path):
     (tmp_path / ".hydra").mkdir()
     OmegaConf.save(cfg, tmp_path / ".hydra/config.yaml")
     assert config.digest_of_run(tmp_path) is None  # it is not finished
+    (tmp_path / "summary.json").write_text('{"seed": 4, "me')
+    assert config.digest_of_run(tmp_path) is None
     (tmp_path / "summary.json").write_text("{}")
     with initialize_config_dir(str(CONF), version_base="1.3"):
         overrides = ["trainer.steps=3", "paths.run_dir=other", "seed=4"]

@@ -62,6 +62,8 @@ def digest_of_command(overrides: Sequence[str]) -> str:
 def digest_of_run(directory: str | pathlib.Path) -> str | None:
     """Returns the digest of the settings of a finished run, or `None` if there is none."""
     directory = pathlib.Path(directory)
-    if not (directory / "summary.json").is_file():
+    try:
+        json.loads((directory / "summary.json").read_text())
+    except (FileNotFoundError, ValueError):  # not there, or not whole
         return None
     return settings_digest(OmegaConf.load(directory / ".hydra/config.yaml"))

@@ -2,15 +2,17 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from queue import SimpleQueue
 from types import MappingProxyType
 from typing import Any
 
+from dann.training.processes import Processes
 from dann.training.results import read_results, result_of_run, write_results
 from dann.training.results_page import results_page
 
@@ -55,6 +57,7 @@ class Reproduction:
         self.script = script
         self.digest_of_run = digest_of_run
         self.notes = notes
+        self.processes = Processes()
         self.csv = pathlib.Path(settings.results)
         self.digests = {
             (experiment, method): digest_of_command(self._arguments(experiment, method))
@@ -81,26 +84,33 @@ class Reproduction:
     def run(self) -> list[str]:
         """Runs what is missing, and writes the results after each experiment and method.
 
+        At a `KeyboardInterrupt` the runs in progress are terminated, and nothing more is begun.
+
         Returns:
             Which of them failed.
         """
         self._collect()
         failed = []
         missing = ((key, seeds) for key in self.digests if (seeds := self._missing(*key)))
-        running = {}
-        with ThreadPoolExecutor(self.settings.jobs) as pool, ExitStack() as at_the_end:
-            while True:
-                for key, seeds in islice(missing, self.settings.jobs - len(running)):
-                    process = self._begin(*key, seeds)
-                    at_the_end.callback(process.terminate)  # an import may swallow an interruption
-                    running[pool.submit(process.wait)] = key
-                if not running:
-                    break
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+        running, ended = {}, SimpleQueue()
+        with ThreadPoolExecutor(self.settings.jobs) as pool:
+            try:
+                while True:
+                    # Not all at once: a free thread would take the next before an interruption.
+                    for key, seeds in islice(missing, self.settings.jobs - len(running)):
+                        future = pool.submit(self._train, *key, seeds)
+                        running[future] = key
+                        future.add_done_callback(ended.put)
+                    if not running:
+                        break
+                    future = ended.get()
                     key = running.pop(future)
                     if future.result() != 0:
                         failed.append(" ".join(key))
                     self._collect()
+            except KeyboardInterrupt:
+                self.processes.end()  # the imports of a run may swallow an interruption
+                raise
         print(f"Written to {self.csv} and {self.csv.with_suffix('.md')}")
         return failed
 
@@ -125,9 +135,11 @@ class Reproduction:
         }
         return [seed for seed in self.settings.seeds if seed not in there]
 
-    def _begin(self, experiment, method, seeds):
+    def _train(self, experiment, method, seeds):
         directory = self._directory(experiment, method)
         directory.mkdir(parents=True, exist_ok=True)
+        for seed in seeds:
+            self._clear(directory / f"seed_{seed}")
         print(f"{experiment} {method}: seeds {seeds}, log in {directory}/log.txt", flush=True)
         arguments = [
             "-m",
@@ -141,9 +153,14 @@ class Reproduction:
         arguments.append(f"paths.cache_dir={self.settings.paths.cache_dir}")
         with (directory / "log.txt").open("a") as log:
             command = [sys.executable, str(self.script), *arguments]
-            return subprocess.Popen(
+            return self.processes.run(
                 command, stdout=log, stderr=subprocess.STDOUT, env=self._environment()
             )
+
+    def _clear(self, directory):
+        """Removes what an interrupted run left behind, whose events would mix with new ones."""
+        if directory.exists() and self.digest_of_run(directory) is None:
+            shutil.rmtree(directory)
 
     def _environment(self):
         """Processes side by side share the cores."""

@@ -245,4 +245,6 @@ class Run:
         figures.save_curves(history, self.steps_per_epoch, folder / "curves.png")
         figures.save_confusion(self.domains, predicted, folder / "confusion.png")
         figures.save_features(views, self.domains, self.seed, folder / "features.png")
-        (self.directory / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+        draft = self.directory / "summary.part"
+        draft.write_text(json.dumps(summary, indent=2) + "\n")
+        draft.replace(self.directory / "summary.json")

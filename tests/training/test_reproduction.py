@@ -122,6 +122,7 @@ def test_other_settings_are_not_mixed_into_a_table(reproduce, tmp_path):
 
 DRIVER = """
 import pathlib, signal, sys, time, types
+from dann.training.processes import interrupted_by_termination
 from dann.training.reproduction import Reproduction
 settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
@@ -135,7 +136,8 @@ def interrupt(*_):
 
 signal.signal(signal.SIGINT, interrupt)
 try:
-    Reproduction(settings, pathlib.Path("sleep.py"), lambda a: "x", lambda f: None).run()
+    with interrupted_by_termination():
+        Reproduction(settings, pathlib.Path("sleep.py"), lambda a: "x", lambda f: None).run()
 except KeyboardInterrupt:
     sys.exit(130)
 """
@@ -148,8 +150,12 @@ pathlib.Path("ended").touch()
 """
 
 
-@pytest.mark.parametrize("interrupt", [os.killpg, os.kill])
-def test_an_interruption_ends_what_has_begun_and_begins_nothing(interrupt, tmp_path):
+@pytest.mark.parametrize(
+    ("send", "number"),
+    [(os.killpg, signal.SIGINT), (os.kill, signal.SIGINT), (os.kill, signal.SIGTERM)],
+    ids=["ctrl-c", "interrupt", "terminate"],
+)
+def test_an_interruption_ends_what_has_begun_and_begins_nothing(send, number, tmp_path):
     (tmp_path / "driver.py").write_text(DRIVER)
     (tmp_path / "sleep.py").write_text(SLEEP)
     arguments = [sys.executable, "driver.py"]
@@ -160,12 +166,40 @@ def test_an_interruption_ends_what_has_begun_and_begins_nothing(interrupt, tmp_p
         begun = process.stdout.readline()
         while not (tmp_path / "begun").exists():
             time.sleep(0.05)
-        interrupt(process.pid, signal.SIGINT)
+        send(process.pid, number)
         after = process.stdout.read()
     assert begun.startswith("e1 dann: seeds [0]")
     assert after == ""
     assert process.returncode == 130
     assert not (tmp_path / "ended").exists()
+
+
+def test_what_an_interrupted_run_left_is_removed_and_what_is_finished_stays(reproduce, tmp_path):
+    finished, remains = (tmp_path / f"runs/a_to_b/dann/first/seed_{seed}" for seed in (0, 1))
+    reproduce(seeds=[0]).run()
+    (finished / "notes").touch()
+    (remains / "tensorboard").mkdir(parents=True)
+    reproduce().run()
+    assert {path.name for path in finished.iterdir()} == {"digest", "notes", "summary.json"}
+    assert {path.name for path in remains.iterdir()} == {"digest", "summary.json"}
+
+
+def test_an_error_takes_no_run_in_progress_with_it(reproduce, tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import pathlib, sys, time\n"
+        "time.sleep(0.5 * ('method=slow' in sys.argv))\n"
+        "pathlib.Path(next(a for a in sys.argv if a.startswith('method='))).touch()\n"
+    )
+    reproduction = reproduce(methods=["fast", "slow"], jobs=2)
+
+    def broken(folder):
+        if (tmp_path / "method=fast").exists():
+            raise OSError("no such disk")
+
+    reproduction.digest_of_run = broken
+    with pytest.raises(OSError, match="no such disk"):
+        reproduction.run()
+    assert (tmp_path / "method=slow").exists()
 
 
 def test_a_run_that_fails_takes_nothing_with_it_and_is_named(reproduce, tmp_path):
