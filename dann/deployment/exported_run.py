@@ -59,7 +59,15 @@ class ExportedRun:
         chosen = inputs[np.linspace(0, len(inputs) - 1, count).astype(int)]
         folder = self.directory / "export"
         found = export(self.model, self.format, folder, np.asarray(chosen), self.tolerance)
-        return (
-            f"{found['path']}: {found['bytes']:,} bytes; all {found['examples']} examples get the "
-            f"same classes, and logits differ by at most {found['difference']:.2g}"
+        count, rounded = found["examples"], found["rounded"]
+        told = (
+            f"{found['path']}: {found['bytes']:,} bytes; {count - rounded} of {count} examples get "
+            f"the same classes, and logits that differ by at most {found['difference']:.2g}"
         )
+        if rounded:
+            others = count - round(count * found["agreement"])
+            told += (
+                f"; in {rounded} a sum within rounding of 0 falls to the other side of a sign, as "
+                f"it does in Keras on inputs changed a little, and the class differs in {others}"
+            )
+        return told

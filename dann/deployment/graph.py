@@ -41,8 +41,8 @@ def trace(model: keras.Model) -> Node:
     """
     if not model.built:
         raise PackError(
-            "A classifier must be built to be packed: begin it with `keras.Input`, or call it on a "
-            f"batch. Received: {type(model).__name__} {model.name!r}, which is not"
+            "A classifier must be built: begin it with `keras.Input`, or call it on a batch. "
+            f"Received: {type(model).__name__} {model.name!r}, which is not"
         )
     if not _is_graph(model):
         raise PackError(

@@ -78,7 +78,8 @@ class PackedModel:
         _check_count("batch_size", batch_size)
         outputs = np.empty((len(inputs), *self.output_shape), "float32")
         for start in range(0, len(inputs), batch_size):
-            batch = np.ascontiguousarray(inputs[start : start + batch_size], "float32")
+            with np.errstate(over="ignore"):  # inf, as in Keras
+                batch = np.ascontiguousarray(inputs[start : start + batch_size], "float32")
             outputs[start : start + batch_size] = self._run(batch)
         return outputs
 

@@ -5,10 +5,10 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from queue import SimpleQueue
 from types import MappingProxyType
 from typing import Any
 
@@ -92,22 +92,21 @@ class Reproduction:
         self._collect()
         failed = []
         missing = ((key, seeds) for key in self.digests if (seeds := self._missing(*key)))
-        running, ended = {}, SimpleQueue()
+        running = {}
         with ThreadPoolExecutor(self.settings.jobs) as pool:
             try:
                 while True:
                     # Not all at once: a free thread would take the next before an interruption.
                     for key, seeds in islice(missing, self.settings.jobs - len(running)):
-                        future = pool.submit(self._train, *key, seeds)
-                        running[future] = key
-                        future.add_done_callback(ended.put)
+                        running[pool.submit(self._train, *key, seeds)] = key
                     if not running:
                         break
-                    future = ended.get()
-                    key = running.pop(future)
-                    if future.result() != 0:
-                        failed.append(" ".join(key))
-                    self._collect()
+                    time.sleep(0.1)  # a wait for a lock may miss a signal that comes as it begins
+                    for future in [one for one in running if one.done()]:
+                        key = running.pop(future)
+                        if future.result() != 0:
+                            failed.append(" ".join(key))
+                        self._collect()
             except KeyboardInterrupt:
                 self.processes.end()  # the imports of a run may swallow an interruption
                 raise

@@ -68,6 +68,58 @@ def test_another_class_is_a_difference_however_near_the_logits(classifier, tmp_p
         export(model, "packed", tmp_path, inputs, tolerance=100.0)
 
 
+@pytest.fixture
+def undecided():
+    """A classifier, and inputs of which the second brings the sum before the first sign to 0."""
+    signs = BinaryDense(2, use_bias=False)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, use_bias=False), signs])
+    model.layers[0].set_weights([np.array([[1, 1, 1], [-1, 1, 1]])])
+    signs.set_weights([np.array([[1, -1], [1, -1], [-1, 1]])])
+    inputs = np.array([[5, 2], [3, 3], [1, 0], [0, 4]], "float32")
+    return model, inputs
+
+
+def with_turned_sign(model, example):
+    """In place of an export: as the model, but with the other sign in one example."""
+
+    def run(inputs):
+        signs = np.where(inputs @ model.layers[0].get_weights()[0] >= 0, 1, -1)
+        signs[example, 0] *= -1
+        return (signs @ model.layers[1].get_weights()[0]).astype("float32")
+
+    return run
+
+
+def test_a_sum_within_rounding_of_zero_may_fall_to_either_side(undecided, tmp_path, monkeypatch):
+    model, inputs = undecided
+
+    def rounded(model, path):
+        path.touch()
+        return with_turned_sign(model, 1)
+
+    monkeypatch.setitem(exporting._EXPORTS, "packed", rounded)
+    found = export(model, "packed", tmp_path, inputs)
+    assert (found["examples"], found["rounded"]) == (4, 1)
+    assert (found["agreement"], found["difference"]) == (0.75, 0.0)
+
+
+@pytest.mark.parametrize("example", [0, 2, 3])
+def test_a_sum_away_from_zero_may_not(example, undecided, tmp_path, monkeypatch):
+    model, inputs = undecided
+    wrong = with_turned_sign(model, example)
+    monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path: wrong)
+    with pytest.raises(ExportError, match=f"in example {example} it is more than rounding"):
+        export(model, "packed", tmp_path, inputs)
+
+
+def test_a_nan_is_not_taken_for_rounding(undecided, tmp_path, monkeypatch):
+    model, inputs = undecided
+    run = lambda inputs: np.full((len(inputs), 2), np.nan, "float32")  # noqa: E731
+    monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path: run)
+    with pytest.raises(ExportError, match="in example 0 it is more than rounding"):
+        export(model, "packed", tmp_path, inputs)
+
+
 @pytest.mark.parametrize(
     ("format", "message"),
     [("packed", "a folder, by a file"), ("saved_model", "a file, by a folder")],

@@ -323,6 +323,12 @@ def test_inputs_are_real_numbers(inputs, tmp_path):
         load(tmp_path / "model.dann").predict(inputs)
 
 
+def test_what_single_precision_does_not_hold_is_infinite(tmp_path):
+    pack(keras.Sequential([keras.Input((2,)), layers.ReLU()]), tmp_path / "model.dann")
+    outputs = load(tmp_path / "model.dann").predict([[1e300, 2.0]])
+    np.testing.assert_array_equal(outputs, [[np.inf, 2]])
+
+
 def test_what_no_engine_would_run_is_refused(tmp_path):
     single = keras.Sequential([keras.Input(()), layers.ReLU()])
     with pytest.raises(PackError, match="No engine would run it.*shapes of whole numbers"):

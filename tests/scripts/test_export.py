@@ -39,7 +39,7 @@ def test_a_run_is_exported_into_its_directory(run, tmp_path, run_here):
     result = run_here("export.py", [f"run={run}"], tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
     path = run / "export/classifier.dann"
-    assert f"{path}: {path.stat().st_size} bytes; all 12 examples get the same" in result.stdout
+    assert f"{path}: {path.stat().st_size} bytes; 12 of 12 examples get the same" in result.stdout
     inputs = np.random.default_rng(1).standard_normal((4, 5))
     expected = keras.models.load_model(run / "classifier.keras").predict(inputs, verbose=0)
     np.testing.assert_array_equal(load(path).predict(inputs), expected)
@@ -48,11 +48,14 @@ def test_a_run_is_exported_into_its_directory(run, tmp_path, run_here):
 def test_what_is_compared_is_spread_over_the_test_set(run, monkeypatch):
     def kept(model, format, folder, inputs, tolerance):
         assert inputs.tolist() == [[0.0], [5.0], [10.0]]
-        return {"path": "", "bytes": 1, "examples": len(inputs), "difference": 0.0}
+        found = {"path": "", "bytes": 1, "examples": len(inputs), "difference": 0.0}
+        return {**found, "agreement": 2 / 3, "rounded": 2}
 
     monkeypatch.setattr(exported_run, "export", kept)
     told = exported_run.ExportedRun(run, "packed", examples=3).export(np.arange(11.0)[:, None])
-    assert "all 3 examples" in told
+    assert "1 of 3 examples get the same classes" in told
+    assert "in 2 a sum within rounding of 0 falls" in told
+    assert told.endswith("and the class differs in 1")
 
 
 @pytest.mark.parametrize(
