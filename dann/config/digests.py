@@ -64,6 +64,6 @@ def digest_of_run(directory: str | pathlib.Path) -> str | None:
     directory = pathlib.Path(directory)
     try:
         json.loads((directory / "summary.json").read_text())
-    except (FileNotFoundError, ValueError):  # not there, or not whole
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # or it is not whole
         return None
     return settings_digest(OmegaConf.load(directory / ".hydra/config.yaml"))

@@ -119,10 +119,9 @@ def _check_place(place, draft):
 
 
 def _compare(model, inputs, expected, given, tolerance, format):
-    expected, given = (logits.reshape(len(inputs), -1) for logits in (expected, given))
-    differences = np.abs(given - expected).max(axis=1)
-    limit = tolerance * max(1.0, float(np.abs(expected).max()))
-    same = given.argmax(axis=1) == expected.argmax(axis=1)
+    limit = tolerance * float(np.abs(expected[np.isfinite(expected)]).max(initial=1.0))
+    differences = np.abs(given - expected).reshape(len(inputs), -1).max(axis=1)
+    same = _same_class(given, expected)
     alike = (differences <= limit) & same
     for place in np.flatnonzero(~alike):
         if not _is_rounding(model, inputs[place], given[place], limit):
@@ -141,6 +140,11 @@ def _compare(model, inputs, expected, given, tolerance, format):
     }
 
 
+def _same_class(given, expected):
+    same = given.argmax(axis=-1) == expected.argmax(axis=-1)
+    return same.reshape(len(same), -1).all(axis=1)
+
+
 def _is_rounding(model, example, logits, limit):
     """Whether the model gives these logits too, and their class, within rounding of an example.
 
@@ -148,11 +152,12 @@ def _is_rounding(model, example, logits, limit):
     which way it falls.
     """
     reach = _REACH * np.abs(np.asarray(example, "float64")).max()
+    if not np.isfinite(reach):
+        return False
     noise = np.random.default_rng(0).uniform(-reach, reach, (_NEARBY, *example.shape))
     nearby = model.predict((example + noise).astype("float32"), verbose=0)
-    nearby = nearby.reshape(_NEARBY, -1)
-    near = np.abs(nearby - logits).max(axis=1) <= limit
-    return bool(np.any(near & (nearby.argmax(axis=1) == logits.argmax())))
+    near = (np.abs(nearby - logits) <= limit).reshape(_NEARBY, -1).all(axis=1)
+    return bool(np.any(near & _same_class(nearby, logits[None])))
 
 
 def _packed(model, path):

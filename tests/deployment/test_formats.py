@@ -112,10 +112,16 @@ def test_a_sum_away_from_zero_may_not(example, undecided, tmp_path, monkeypatch)
         export(model, "packed", tmp_path, inputs)
 
 
-def test_a_nan_is_not_taken_for_rounding(undecided, tmp_path, monkeypatch):
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("where", ["inputs", "logits"])
+def test_what_is_not_finite_is_not_taken_for_rounding(
+    value, where, undecided, tmp_path, monkeypatch
+):
     model, inputs = undecided
-    run = lambda inputs: np.full((len(inputs), 2), np.nan, "float32")  # noqa: E731
-    monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path: run)
+    if where == "inputs":
+        inputs = np.where(np.arange(4)[:, None] == 2, np.float32(value), inputs)[2:]
+    logits = np.full((len(inputs), 2), value if where == "logits" else 1, "float32")
+    monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path: lambda inputs: logits)
     with pytest.raises(ExportError, match="in example 0 it is more than rounding"):
         export(model, "packed", tmp_path, inputs)
 
