@@ -105,6 +105,7 @@ def test_a_finished_run_has_the_digest_of_its_command(tmp_path):
     (tmp_path / ".hydra").mkdir()
     OmegaConf.save(cfg, tmp_path / ".hydra/config.yaml")
     assert config.digest_of_run(tmp_path) is None  # it is not finished
+    assert config.digest_of_run(tmp_path / ".hydra/config.yaml") is None  # nor a folder
     (tmp_path / "summary.json").write_text('{"seed": 4, "me')
     assert config.digest_of_run(tmp_path) is None
     (tmp_path / "summary.json").write_text("{}")

@@ -64,6 +64,7 @@ def digest_of_run(directory: str | pathlib.Path) -> str | None:
     directory = pathlib.Path(directory)
     try:
         json.loads((directory / "summary.json").read_text())
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # or it is not whole
+        cfg = OmegaConf.load(directory / ".hydra/config.yaml")
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):  # or not whole
         return None
-    return settings_digest(OmegaConf.load(directory / ".hydra/config.yaml"))
+    return settings_digest(cfg)

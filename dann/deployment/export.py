@@ -24,9 +24,9 @@ FORMATS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "onnx": ("classifier.onnx", ("tf2onnx", "onnxruntime")),
 }
 _PACKAGES = {"ai_edge_litert": "ai-edge-litert"}
-_NEARBY = 64  # inputs
-# Of the greatest number of an input. The error of a sum of n terms in single precision is up to
-# n / 2^24 of the sum of their absolute values, if one is added after the other: 5e-5 for n = 784.
+_NEARBY = 64  # inputs, twice
+# The error of a sum of n terms in single precision is up to n / 2^24 of the sum of their absolute
+# values, if one is added after the other: 5e-5 for n = 784.
 _REACH = 1e-5
 
 
@@ -64,15 +64,17 @@ def export(
 
     A float sum within rounding of the threshold of a sign falls to the side that the order of its
     terms decides, and that is another one in every program, and in Keras in every size of batch.
-    An example whose logits differ for that passes and is counted: Keras must give the logits and
-    the class that the export gave on one of 64 inputs drawn around it, no number of which is
-    changed by more than 1e-5 of the greatest.
+    An example whose logits differ for that passes and is counted, if there are no more than 1%
+    of them, or 3: Keras must give the logits, within `tolerance`, and the class that the export
+    gave on one of 128 inputs around it. In 64 of them each number is changed by itself, in 64 all
+    by the same, up to 1e-5 of the greatest of all inputs along the last axis. Classifiers of
+    integers have no such inputs.
 
     Args:
         model: The classifier.
         format: One of `FORMATS`.
         directory: Where to write; made if it is not there.
-        inputs: Inputs `(n, ...)` to compare on, at least one.
+        inputs: Inputs `(n, ...)` to compare on, at least one; finite.
         tolerance: Greatest difference of logits, as a share of the classifier's greatest logit.
 
     Returns:
@@ -86,10 +88,14 @@ def export(
         ImportError: If a package is missing.
         FileExistsError: If a folder is where a file would go, or the other way round.
         NotADirectoryError: If `directory` is a file.
-        ValueError: If the format is unknown, there are no inputs, or a layer cannot be exported.
+        ValueError: If the format is unknown, there are no inputs or not all are finite, or a layer
+            cannot be exported.
     """
+    inputs = np.asarray(inputs)
     if len(inputs) == 0:
         raise ValueError("There must be inputs to compare on. Received: none")
+    if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
+        raise ValueError("Inputs to compare on must be finite. Received: NaN or inf among them")
     name = FORMATS[check_format(format)][0]
     directory = pathlib.Path(directory)
     if directory.exists() and not directory.is_dir():
@@ -119,24 +125,33 @@ def _check_place(place, draft):
 
 
 def _compare(model, inputs, expected, given, tolerance, format):
+    if given.shape != expected.shape:
+        raise ExportError(
+            f"The classifier as {format} must give logits {expected.shape}, as it did in Keras. "
+            f"Received: {given.shape}"
+        )
     limit = tolerance * float(np.abs(expected[np.isfinite(expected)]).max(initial=1.0))
     differences = np.abs(given - expected).reshape(len(inputs), -1).max(axis=1)
     same = _same_class(given, expected)
     alike = (differences <= limit) & same
-    for place in np.flatnonzero(~alike):
-        if not _is_rounding(model, inputs[place], given[place], limit):
-            raise ExportError(
-                f"The classifier as {format} does not give what it gave in Keras: "
-                f"{same.mean():.2%} of {len(inputs)} examples get the same class, and logits "
-                f"differ by up to {differences.max():.3g}, where {limit:.3g} is allowed; in "
-                f"example {place} it is more than rounding, as Keras does not give that on inputs "
-                f"changed by {_REACH:g} of the greatest either"
-            )
+    places = np.flatnonzero(~alike)
+    most = max(3, len(inputs) // 100)
+    by_rounding = len(places) <= most and all(
+        _is_rounding(model, inputs, place, given[place], limit) for place in places
+    )
+    if not by_rounding:
+        raise ExportError(
+            f"The classifier as {format} does not give what it gave in Keras: {same.mean():.2%} of "
+            f"{len(inputs)} examples get the same class, and logits differ by up to "
+            f"{differences.max():.3g}, where {limit:.3g} is allowed. Rounding does not explain "
+            f"that: it decides in {most} examples at most, here {len(places)} differ; and Keras "
+            "must give what the export gave on inputs that are changed a little"
+        )
     return {
         "examples": len(inputs),
         "agreement": float(same.mean()),
         "difference": float(differences[alike].max(initial=0.0)),
-        "rounded": int(np.sum(~alike)),
+        "rounded": len(places),
     }
 
 
@@ -145,19 +160,24 @@ def _same_class(given, expected):
     return same.reshape(len(same), -1).all(axis=1)
 
 
-def _is_rounding(model, example, logits, limit):
+def _is_rounding(model, inputs, place, logits, limit):
     """Whether the model gives these logits too, and their class, within rounding of an example.
 
     Where the sum before a sign is within rounding of the threshold, the order of its terms decides
-    which way it falls.
+    which way it falls. One number added to all moves equal sums together, as on a plain background.
     """
-    reach = _REACH * np.abs(np.asarray(example, "float64")).max()
-    if not np.isfinite(reach):
-        return False
-    noise = np.random.default_rng(0).uniform(-reach, reach, (_NEARBY, *example.shape))
-    nearby = model.predict((example + noise).astype("float32"), verbose=0)
-    near = (np.abs(nearby - logits) <= limit).reshape(_NEARBY, -1).all(axis=1)
-    return bool(np.any(near & _same_class(nearby, logits[None])))
+    entries = keras.tree.flatten(getattr(model, "inputs", None) or [])
+    if not all(keras.backend.is_float_dtype(entry.dtype) for entry in entries):
+        return False  # whole numbers have no neighbours
+    example = np.asarray(inputs[place], "float64")
+    reach = _REACH * np.abs(inputs.astype("float64")).max(axis=tuple(range(inputs.ndim - 1)))
+    rng = np.random.default_rng(0)
+    each = rng.uniform(-1, 1, (_NEARBY, *example.shape))
+    together = np.linspace(-1, 1, _NEARBY).reshape(-1, *[1] * example.ndim)
+    nearby = np.concatenate([example + reach * each, example + reach * together])
+    found = model.predict(nearby.astype("float32"), verbose=0)
+    near = (np.abs(found - logits) <= limit).reshape(len(found), -1).all(axis=1)
+    return bool(np.any(near & _same_class(found, logits[None])))
 
 
 def _packed(model, path):

@@ -67,7 +67,7 @@ class ExportedRun:
         if rounded:
             others = count - round(count * found["agreement"])
             told += (
-                f"; in {rounded} a sum within rounding of 0 falls to the other side of a sign, as "
-                f"it does in Keras on inputs changed a little, and the class differs in {others}"
+                f"; in {rounded} rounding decides, as it does in Keras on inputs changed a little, "
+                f"and the class differs in {others}"
             )
         return told

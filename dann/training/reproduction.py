@@ -36,8 +36,9 @@ class Reproduction:
 
     Raises:
         PermissionError: If the results cannot be written.
-        ValueError: If `jobs` is below 1, there is nothing to run, or the results file is not one
-            or holds results of the same experiment and method with other settings.
+        ValueError: If `jobs` is below 1, there is nothing to run, two methods have the same
+            settings, or the results file is not one or holds results of the same experiment and
+            method with other settings.
     """
 
     def __init__(
@@ -64,11 +65,23 @@ class Reproduction:
             for experiment in settings.experiments
             for method in settings.methods
         }
+        self._check_directories()
         self.results = read_results(self.csv)
         self._check_settings()
         self.csv.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(self.csv.parent, os.W_OK):
             raise PermissionError(f"Results cannot be written. Received: results={self.csv}")
+
+    def _check_directories(self):
+        """No two runs write to one place."""
+        methods = {}
+        for key in self.digests:
+            other = methods.setdefault(self._directory(*key), key)
+            if other != key:
+                raise ValueError(
+                    f"Argument `methods` must name different settings. Received: {other[1]!r} and "
+                    f"{key[1]!r}, which have the same in {key[0]}"
+                )
 
     def _check_settings(self):
         """One row of the table never mixes settings, and no run takes the place of another's."""
@@ -90,28 +103,34 @@ class Reproduction:
             Which of them failed.
         """
         self._collect()
-        failed = []
-        missing = ((key, seeds) for key in self.digests if (seeds := self._missing(*key)))
-        running = {}
         with ThreadPoolExecutor(self.settings.jobs) as pool:
             try:
-                while True:
-                    # Not all at once: a free thread would take the next before an interruption.
-                    for key, seeds in islice(missing, self.settings.jobs - len(running)):
-                        running[pool.submit(self._train, *key, seeds)] = key
-                    if not running:
-                        break
-                    time.sleep(0.1)  # a wait for a lock may miss a signal that comes as it begins
-                    for future in [one for one in running if one.done()]:
-                        key = running.pop(future)
-                        if future.result() != 0:
-                            failed.append(" ".join(key))
-                        self._collect()
+                failed = self._run_missing(pool)
             except KeyboardInterrupt:
                 self.processes.end()  # the imports of a run may swallow an interruption
                 raise
         print(f"Written to {self.csv} and {self.csv.with_suffix('.md')}")
         return failed
+
+    def _run_missing(self, pool):
+        missing = ((key, seeds) for key in self.digests if (seeds := self._missing(*key)))
+        running, failed = {}, []
+        try:
+            while True:
+                # Not all at once: a free thread would take the next before an interruption.
+                for key, seeds in islice(missing, self.settings.jobs - len(running)):
+                    running[pool.submit(self._train, *key, seeds)] = key
+                if not running:
+                    return failed
+                time.sleep(0.1)  # a wait for a lock may miss a signal that comes as it begins
+                for future in [one for one in running if one.done()]:
+                    key = running.pop(future)
+                    if future.result() != 0:
+                        failed.append(" ".join(key))
+                    self._collect()
+        except Exception:
+            pool.shutdown()  # what runs comes to its end
+            raise
 
     def _arguments(self, experiment, method):
         return [

@@ -68,62 +68,125 @@ def test_another_class_is_a_difference_however_near_the_logits(classifier, tmp_p
         export(model, "packed", tmp_path, inputs, tolerance=100.0)
 
 
-@pytest.fixture
-def undecided():
-    """A classifier, and inputs of which the second brings the sum before the first sign to 0."""
+INPUTS = np.array([[5, 2], [3, 3], [1, 0], [0, 4], [3.01, 3]], "float32")
+
+
+def three_signs(third=1.0, dtype="float32"):
+    """A classifier by the signs of `a - b`, `a + b` and `third * (a + b)`."""
+    inputs = keras.Input((2,), dtype=dtype)
+    floats = keras.layers.Dense(3, use_bias=False)
     signs = BinaryDense(2, use_bias=False)
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, use_bias=False), signs])
-    model.layers[0].set_weights([np.array([[1, 1, 1], [-1, 1, 1]])])
+    model = keras.Model(inputs, signs(floats(keras.ops.cast(inputs, "float32"))))
+    floats.set_weights([np.array([[1, 1, third], [-1, 1, third]])])
     signs.set_weights([np.array([[1, -1], [1, -1], [-1, 1]])])
-    inputs = np.array([[5, 2], [3, 3], [1, 0], [0, 4]], "float32")
-    return model, inputs
+    return model
 
 
-def with_turned_sign(model, example):
-    """In place of an export: as the model, but with the other sign in one example."""
+def exported_wrong(patch, model, turned, seen=lambda inputs: inputs):
+    """In place of an export: as the model, but with the other first sign in some examples."""
+    first, last = model.get_weights()
+
+    def make(model, path):
+        path.touch()
+        return run
 
     def run(inputs):
-        signs = np.where(inputs @ model.layers[0].get_weights()[0] >= 0, 1, -1)
-        signs[example, 0] *= -1
-        return (signs @ model.layers[1].get_weights()[0]).astype("float32")
+        signs = np.where(seen(inputs) @ first >= 0, 1, -1)
+        signs[turned, 0] *= -1
+        return (signs @ last).astype("float32")
 
-    return run
-
-
-def test_a_sum_within_rounding_of_zero_may_fall_to_either_side(undecided, tmp_path, monkeypatch):
-    model, inputs = undecided
-
-    def rounded(model, path):
-        path.touch()
-        return with_turned_sign(model, 1)
-
-    monkeypatch.setitem(exporting._EXPORTS, "packed", rounded)
-    found = export(model, "packed", tmp_path, inputs)
-    assert (found["examples"], found["rounded"]) == (4, 1)
-    assert (found["agreement"], found["difference"]) == (0.75, 0.0)
+    patch.setitem(exporting._EXPORTS, "packed", make)
 
 
-@pytest.mark.parametrize("example", [0, 2, 3])
-def test_a_sum_away_from_zero_may_not(example, undecided, tmp_path, monkeypatch):
-    model, inputs = undecided
-    wrong = with_turned_sign(model, example)
-    monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path: wrong)
-    with pytest.raises(ExportError, match=f"in example {example} it is more than rounding"):
-        export(model, "packed", tmp_path, inputs)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("where", ["inputs", "logits"])
-def test_what_is_not_finite_is_not_taken_for_rounding(
-    value, where, undecided, tmp_path, monkeypatch
+@pytest.mark.parametrize(("third", "agreement"), [(1.0, 0.8), (-1.0, 1.0)])
+def test_a_sum_within_rounding_of_zero_may_fall_to_either_side(
+    third, agreement, tmp_path, monkeypatch
 ):
-    model, inputs = undecided
-    if where == "inputs":
-        inputs = np.where(np.arange(4)[:, None] == 2, np.float32(value), inputs)[2:]
-    logits = np.full((len(inputs), 2), value if where == "logits" else 1, "float32")
-    monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path: lambda inputs: logits)
-    with pytest.raises(ExportError, match="in example 0 it is more than rounding"):
+    model = three_signs(third)
+    exported_wrong(monkeypatch, model, [1])
+    found = export(model, "packed", tmp_path, INPUTS)
+    assert (found["examples"], found["rounded"]) == (5, 1)
+    assert (found["agreement"], found["difference"]) == (agreement, 0.0)
+
+
+def test_how_near_that_is_goes_by_the_size_of_the_inputs(tmp_path, monkeypatch):
+    model = three_signs()
+    exported_wrong(monkeypatch, model, [4])
+    far = np.array([[5000, 2000], [0, 4000], [1000, 0], [0, 2000], [3000.01, 3000]], "float32")
+    assert export(model, "packed", tmp_path, far)["rounded"] == 1
+
+
+def test_sums_that_are_equal_fall_together(tmp_path, monkeypatch):
+    """As those of all places of a plain background: a drawn number for each would not do."""
+    inputs = keras.Input((40, 1))
+    x = keras.layers.Conv1D(1, 1, use_bias=False)(inputs)
+    signs = BinaryDense(2, use_bias=False)
+    model = keras.Model(inputs, signs(keras.layers.Flatten()(x - 1.0)))
+    model.layers[1].set_weights([np.ones((1, 1, 1))])
+    signs.set_weights([np.stack([np.ones(40), -np.ones(40)], axis=1)])
+    plain = np.stack([np.ones((40, 1)), np.full((40, 1), 2.0)]).astype("float32")
+    logits = np.array([[-40, 40], [40, -40]], "float32")
+
+    def make(model, path):
+        path.touch()
+        return lambda inputs: logits
+
+    monkeypatch.setitem(exporting._EXPORTS, "packed", make)
+    assert export(model, "packed", tmp_path, plain)["rounded"] == 1
+
+
+@pytest.mark.parametrize("example", [0, 2, 3, 4])
+def test_a_sum_away_from_zero_may_not(example, tmp_path, monkeypatch):
+    model = three_signs()
+    exported_wrong(monkeypatch, model, [example])
+    with pytest.raises(ExportError, match="5 examples .* here 1 differ; and Keras must give"):
+        export(model, "packed", tmp_path, INPUTS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rounding_decides_in_few_examples(tmp_path, monkeypatch):
+    """Else the sign of 0 would be taken for it."""
+    model = three_signs()
+    exported_wrong(monkeypatch, model, [0, 1, 2, 3])
+    with pytest.raises(ExportError, match="in 3 examples at most, here 4 differ"):
+        export(model, "packed", tmp_path, np.full((5, 2), 3, "float32"))
+
+
+def test_a_great_feature_makes_a_small_one_no_rounding(tmp_path, monkeypatch):
+    model = three_signs()
+    last = model.get_weights()[1]
+    model.set_weights([np.array([[0, 1, 1], [1, 0, 0]]), last])  # signs of b, a and a
+    exported_wrong(monkeypatch, model, [], seen=lambda inputs: inputs * [1, -1])
+    inputs = np.array([[0.0, 1.0], [1e6, 0.0], [1e6, 0.0], [1e6, 0.0]], "float32")
+    with pytest.raises(ExportError, match="here 1 differ"):
         export(model, "packed", tmp_path, inputs)
+
+
+def test_whole_numbers_have_no_neighbours(tmp_path, monkeypatch):
+    model = three_signs(dtype="uint8")
+    exported_wrong(monkeypatch, model, [1])
+    with pytest.raises(ExportError, match="here 1 differ"):
+        export(model, "packed", tmp_path, np.array([[5, 2], [3, 3]], "uint8"))
+
+
+def test_what_is_not_finite_is_not_taken_for_rounding(tmp_path, monkeypatch):
+    model = three_signs()
+    for value in (np.nan, np.inf):
+        wrong = np.full((5, 2), value, "float32")
+        run = lambda inputs, wrong=wrong: wrong  # noqa: E731
+        monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path, run=run: run)
+        with pytest.raises(ExportError, match="here 5 differ"):
+            export(model, "packed", tmp_path, INPUTS)
+        with pytest.raises(ValueError, match="must be finite. Received: NaN or inf"):
+            export(model, "packed", tmp_path, np.where(INPUTS > 4, np.float32(value), INPUTS))
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (4, 2), (2, 5), (5,)])
+def test_logits_of_another_shape_are_told(shape, tmp_path, monkeypatch):
+    run = lambda inputs: np.zeros(shape, "float32")  # noqa: E731
+    monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path: run)
+    with pytest.raises(ExportError, match=r"must give logits \(5, 2\).*Received: \("):
+        export(three_signs(), "packed", tmp_path, INPUTS)
 
 
 @pytest.mark.parametrize(

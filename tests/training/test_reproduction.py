@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -166,6 +167,7 @@ def test_an_interruption_ends_what_has_begun_and_begins_nothing(send, number, tm
         begun = process.stdout.readline()
         while not (tmp_path / "begun").exists():
             time.sleep(0.05)
+        time.sleep(0.3)  # while which no other is lined up
         send(process.pid, number)
         after = process.stdout.read()
     assert begun.startswith("e1 dann: seeds [0]")
@@ -184,22 +186,61 @@ def test_what_an_interrupted_run_left_is_removed_and_what_is_finished_stays(repr
     assert {path.name for path in remains.iterdir()} == {"digest", "summary.json"}
 
 
-def test_an_error_takes_no_run_in_progress_with_it(reproduce, tmp_path):
-    (tmp_path / "train.py").write_text(
-        "import pathlib, sys, time\n"
-        "time.sleep(0.5 * ('method=slow' in sys.argv))\n"
-        "pathlib.Path(next(a for a in sys.argv if a.startswith('method='))).touch()\n"
-    )
-    reproduction = reproduce(methods=["fast", "slow"], jobs=2)
+def test_what_is_finished_with_other_settings_is_not_removed(reproduce, tmp_path):
+    other = tmp_path / "runs/a_to_b/dann/first/seed_0"
+    other.mkdir(parents=True)
+    (other / "digest").write_text("other")
+    assert reproduce(seeds=[0]).run() == ["a_to_b dann"]  # the script finds the folder there
+    assert (other / "digest").read_text() == "other"
 
+
+FAST_AND_SLOW = """
+import pathlib, sys, time
+name = next(part for part in sys.argv if part.startswith("method="))
+time.sleep(20 if "never" in name else 0.5 if "slow" in name else 0)
+pathlib.Path(name).touch()
+"""
+
+
+class BrokenError(OSError):
+    """What goes wrong as soon as the fast run is over."""
+
+
+def break_down(reproduction, tmp_path):
     def broken(folder):
         if (tmp_path / "method=fast").exists():
-            raise OSError("no such disk")
+            raise BrokenError("no such disk")
 
     reproduction.digest_of_run = broken
-    with pytest.raises(OSError, match="no such disk"):
+
+
+def test_an_error_takes_no_run_in_progress_with_it(reproduce, tmp_path):
+    (tmp_path / "train.py").write_text(FAST_AND_SLOW)
+    reproduction = reproduce(methods=["fast", "slow"], jobs=2)
+    break_down(reproduction, tmp_path)
+    with pytest.raises(BrokenError):
         reproduction.run()
     assert (tmp_path / "method=slow").exists()
+
+
+def test_an_interruption_after_an_error_ends_what_has_begun(reproduce, tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text(FAST_AND_SLOW)
+    reproduction = reproduce(methods=["fast", "never"], jobs=2)
+    break_down(reproduction, tmp_path)
+
+    def interrupted(pool, wait=True):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduction.run()
+    assert not (tmp_path / "method=never").exists()
+
+
+def test_two_methods_of_the_same_settings_are_refused(reproduce):
+    with pytest.raises(ValueError, match="different settings. Received: 'dann' and 'dann x=0'"):
+        reproduce(methods=["dann", "dann x=0"])
 
 
 def test_a_run_that_fails_takes_nothing_with_it_and_is_named(reproduce, tmp_path):
