@@ -235,6 +235,7 @@ def test_an_interruption_after_an_error_ends_what_has_begun(reproduce, tmp_path,
     monkeypatch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
     with pytest.raises(KeyboardInterrupt):
         reproduction.run()
+    assert reproduction.processes.run([sys.executable, "-c", ""]) == -1  # all are ended
     assert not (tmp_path / "method=never").exists()
 
 
