@@ -158,7 +158,8 @@ class Reproduction:
         directory.mkdir(parents=True, exist_ok=True)
         for seed in seeds:
             self._clear(directory / f"seed_{seed}")
-        print(f"{experiment} {method}: seeds {seeds}, log in {directory}/log.txt", flush=True)
+        told = f"{experiment} {method}: seeds {seeds}, log in {directory}/log.txt\n"
+        print(told, end="", flush=True)  # in one piece, as other threads print too
         arguments = [
             "-m",
             *self._arguments(experiment, method),
