@@ -3,7 +3,7 @@
 python docs/pictures.py                  all of them, docs/images/methods_*.png
 python docs/pictures.py discriminators   one: discriminators, critics or stages
 
-The problem is that of tests/adaptation/nearer_classes.py. Every panel is one training with seed 0,
+The problem is that of tests/support/nearer_classes.py. Every panel is one training with seed 0,
 on a linear backbone and small heads, with Adam at .01 and each method's own defaults; none was
 picked.
 """

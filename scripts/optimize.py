@@ -23,8 +23,8 @@ TRAIN = pathlib.Path(__file__).with_name("train.py")
 def main(cfg):
     if importlib.util.find_spec("optuna") is None:
         raise config.ConfigError("The search needs Optuna: pip install 'dann[optuna]'")
-    from dann.training.processes import interrupted_by_termination
-    from dann.training.study import Study
+    from dann.experiments.processes import interrupted_by_termination
+    from dann.experiments.study import Study
 
     space = config.search_space(cfg.space)
     scores = config.scores_of_trials(cfg.overrides, space)

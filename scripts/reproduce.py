@@ -23,8 +23,8 @@ TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 @config.command("reproduce")
 def main(cfg):
-    from dann.training.processes import interrupted_by_termination
-    from dann.training.reproduction import Reproduction
+    from dann.experiments.processes import interrupted_by_termination
+    from dann.experiments.reproduction import Reproduction
 
     digests = config.digest_of_command, config.digest_of_run
     reproduction = Reproduction(cfg, TRAIN, *digests, config.notes_beside(cfg.results))

@@ -9,7 +9,7 @@ import pytest
 # Graphs leave millions of objects behind, and looking through them all took a fifth of the time.
 gc.set_threshold(200_000, 50, 100)
 
-collect_ignore_glob = ["*conftest.py"]  # they hold no examples, and share one name
+collect_ignore_glob = ["*conftest.py", "support/*"]  # no tests, no examples
 
 
 @pytest.fixture(autouse=True)

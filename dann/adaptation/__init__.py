@@ -5,20 +5,20 @@ from dann.adaptation.cdan import CDAN
 from dann.adaptation.daln import DALN
 from dann.adaptation.dann import DANN
 from dann.adaptation.dirt_t import DIRTT
-from dann.adaptation.entropy import ConditionalEntropy
-from dann.adaptation.faster_heads import faster_heads
 from dann.adaptation.fdal import FDAL
 from dann.adaptation.mada import MADA
-from dann.adaptation.mcc import MCC
 from dann.adaptation.mcd import MCD
 from dann.adaptation.mdan import MDAN
 from dann.adaptation.mdd import MDD
 from dann.adaptation.pada import PADA
-from dann.adaptation.regularizer import Regularizer
+from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
+from dann.adaptation.regularizers.mcc import MCC
+from dann.adaptation.regularizers.regularizer import Regularizer
+from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
 from dann.adaptation.source_only import SourceOnly
 from dann.adaptation.target_only import TargetOnly
-from dann.adaptation.virtual_adversarial import VirtualAdversarial
 from dann.adaptation.wdgrl import WDGRL
+from dann.optimizers.faster_heads import faster_heads
 
 __all__ = [
     "CDAN",

@@ -16,9 +16,9 @@ from dann.adaptation.fitting import (
 from dann.adaptation.pair_classifier import PairClassifier
 from dann.adaptation.pairs import in_one_pass, is_pair, labelled_parts, parts_of
 from dann.adaptation.precision import at_least_single
-from dann.adaptation.ranges import check_range
-from dann.adaptation.regularizer import Regularizer, check_regularizers
+from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.smooth_task import loss_at_moved_weights
+from dann.checks import check_number
 from dann.layers import GradientReversal
 from dann.schedules import StrengthSchedule
 
@@ -114,7 +114,7 @@ class AdversarialModel(PairClassifier):
         self.regularizers = check_regularizers(regularizers)
         check_classes([self, *self.regularizers], self.num_classes)
         self.regularizer_layers = [layer for r in self.regularizers for layer in r.layers]
-        self.task_radius = check_range("task_radius", task_radius)
+        self.task_radius = check_number("task_radius", task_radius, low=0)
         if strength is None and self.task_radius:
             raise ValueError(
                 "Argument `task_radius` smooths the task beside an adversary; "

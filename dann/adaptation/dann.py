@@ -5,7 +5,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import fitting_domain_head
-from dann.adaptation.ranges import check_range
+from dann.checks import check_number
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -78,8 +78,8 @@ class DANN(AdversarialModel):
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
-        self.domain_label_smoothing = check_range(
-            "domain_label_smoothing", domain_label_smoothing, high=0.5
+        self.domain_label_smoothing = check_number(
+            "domain_label_smoothing", domain_label_smoothing, low=0, high=0.5
         )
         self.domain_head = fitting_domain_head(domain_head, self.domain_head_inputs())
         self._domain_loss = keras.losses.BinaryCrossentropy(from_logits=True)

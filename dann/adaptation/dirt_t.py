@@ -4,12 +4,12 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.entropy import ConditionalEntropy
 from dann.adaptation.fitting import refuse_discriminator
 from dann.adaptation.pairs import is_pair
 from dann.adaptation.precision import at_least_single
-from dann.adaptation.ranges import check_count, check_range
-from dann.adaptation.virtual_adversarial import VirtualAdversarial
+from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
+from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
+from dann.checks import check_integer, check_number
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -89,7 +89,7 @@ class DIRTT(AdversarialModel):
         **kwargs,
     ):
         refuse_discriminator(type(self), kwargs)
-        self.target_weight = check_range("target_weight", target_weight)
+        self.target_weight = check_number("target_weight", target_weight, low=0)
         own = [
             ConditionalEntropy(target_weight),
             VirtualAdversarial(target_weight, radius, seed=seed),
@@ -103,8 +103,8 @@ class DIRTT(AdversarialModel):
             **kwargs,
         )
         self.radius, self.seed = radius, seed
-        self.teacher_weight = check_range("teacher_weight", teacher_weight)
-        self.refresh_steps = check_count("refresh_steps", refresh_steps)
+        self.teacher_weight = check_number("teacher_weight", teacher_weight, low=0)
+        self.refresh_steps = check_integer("refresh_steps", refresh_steps, low=1)
         self.teacher = _copy(self.classifier)
         self.teacher.name = "teacher"
         self.teacher.trainable = False

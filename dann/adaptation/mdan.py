@@ -5,7 +5,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import fitting_domain_head
-from dann.adaptation.ranges import check_count, check_range
+from dann.checks import check_integer, check_number
 
 WEIGHTINGS = ("soft", "hard")
 
@@ -88,12 +88,12 @@ class MDAN(AdversarialModel):
             raise ValueError(
                 f"Argument `weighting` must be one of {WEIGHTINGS}. Received: {weighting!r}"
             )
-        self.domain_label_smoothing = check_range(
-            "domain_label_smoothing", domain_label_smoothing, high=0.5
+        self.domain_label_smoothing = check_number(
+            "domain_label_smoothing", domain_label_smoothing, low=0, high=0.5
         )
-        self.num_sources = check_count("num_sources", num_sources)
+        self.num_sources = check_integer("num_sources", num_sources, low=1)
         self.weighting = weighting
-        self.gamma = check_range("gamma", gamma, above=True)
+        self.gamma = check_number("gamma", gamma, low=0, above=True)
         self.domain_head = self._fitting_domain_head(domain_head)
         self.track("domain/loss")
         self.trackers["domain/accuracy"] = keras.metrics.Mean(name="domain/accuracy")

@@ -2,8 +2,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.ranges import check_range
 from dann.adaptation.second_head import second_head
+from dann.checks import check_number
 
 DISPARITIES = ("margin", "absolute_error", "squared_error")
 LOG_OFFSET = 1e-6  # keeps the logarithm finite where the adversarial head is certain
@@ -101,7 +101,7 @@ class MDD(AdversarialModel):
                 f"regression and takes one of {DISPARITIES[1:]}. Received: disparity={disparity!r}"
             )
         self.disparity = disparity
-        self.gamma = check_range("gamma", gamma, above=True)
+        self.gamma = check_number("gamma", gamma, low=0, above=True)
         self.adversarial_head = second_head(adversarial_head, self.label_head, "adversarial_head")
         self.track("disparity/loss")
 

@@ -2,7 +2,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.dann import DANN
-from dann.adaptation.ranges import check_range
+from dann.checks import check_number
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -91,7 +91,7 @@ class PADA(DANN):
             domain_label_smoothing,
             **kwargs,
         )
-        self.momentum = check_range("momentum", momentum, high=1.0)
+        self.momentum = check_number("momentum", momentum, low=0, high=1.0)
         self.class_weights = self.add_weight(
             name="class_weights",
             shape=(self.num_classes,),

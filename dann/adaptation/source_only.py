@@ -3,7 +3,7 @@ import keras
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import refuse_discriminator
 from dann.adaptation.pairs import is_pair, labelled_parts
-from dann.adaptation.regularizer import check_regularizers
+from dann.adaptation.regularizers.regularizer import check_regularizers
 
 
 @keras.saving.register_keras_serializable("dann")

@@ -3,11 +3,11 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import fitting_domain_head
-from dann.adaptation.noise import Noise
 from dann.adaptation.precision import at_least_single
-from dann.adaptation.ranges import check_count, check_range
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
+from dann.checks import check_integer, check_number
+from dann.layers.noise import Noise
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -83,8 +83,8 @@ class WDGRL(AdversarialModel):
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
-        self.gradient_penalty = check_range("gradient_penalty", gradient_penalty)
-        self.critic_steps = check_count("critic_steps", critic_steps)
+        self.gradient_penalty = check_number("gradient_penalty", gradient_penalty, low=0)
+        self.critic_steps = check_integer("critic_steps", critic_steps, low=1)
         self.seed = seed
         self.noise = Noise(seed, name="line_noise")
         self.domain_head = fitting_domain_head(domain_head, self.num_features, name="critic")

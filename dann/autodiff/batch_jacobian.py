@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dann.autodiff.engines import running_engine
-from dann.autodiff.examples import examine
+from dann.autodiff.independence import examine
 from dann.autodiff.kept import kept
 from dann.autodiff.plan import ENGINES, make_plan
 

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff.engines import running_engine
-from dann.autodiff.examples import examine
+from dann.autodiff.independence import examine
 from dann.autodiff.linear_maps import transposed_map, working_dtype
 
 

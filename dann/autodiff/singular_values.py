@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from dann.autodiff.engines import running_engine
-from dann.autodiff.examples import examine
 from dann.autodiff.golub_kahan import bidiagonalize
+from dann.autodiff.independence import examine
 from dann.autodiff.linear_maps import forward_map, transposed_map, working_dtype
 
 

@@ -97,8 +97,8 @@ def build_optimizer(cfg: DictConfig, model: Any) -> Any:
         cfg: The composed config.
         model: The model to compile with it.
     """
-    from dann.adaptation.faster_heads import faster_heads
     from dann.optimizers import PerVariable
+    from dann.optimizers.faster_heads import faster_heads
 
     optimizer = instantiate(cfg.optimizer)
     if isinstance(optimizer, PerVariable):

@@ -16,8 +16,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from dann.config.startup import start_backend
 from dann.config.targets import ConfigError, check_targets
-from dann.startup import start_backend
 
 
 def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:

@@ -7,7 +7,7 @@ from omegaconf import DictConfig
 
 
 class Ranking(Callback):
-    """Ranks the runs of a sweep when it has ended; see `dann.training.sweep.rank_sweep`."""
+    """Ranks the runs of a sweep when it has ended; see `dann.experiments.sweep.rank_sweep`."""
 
     def __init__(self) -> None:
         self.jobs = {}
@@ -22,7 +22,7 @@ class Ranking(Callback):
         score = config.selection.rank_by
         if score is None or len(self.jobs) < 2:
             return
-        from dann.training.sweep import rank_sweep
+        from dann.experiments.sweep import rank_sweep
 
         overrides = {os.path.relpath(job, directory): list(a) for job, a in self.jobs.items()}
         table = rank_sweep(directory, score, overrides)

@@ -1,22 +1,22 @@
 """Pairs of domains as batches for `fit`, and the TFDS builders that some of them come from."""
 
 from dann.data.arrays import arrays
-from dann.data.chalk_digits import ChalkDigits
+from dann.data.builders.chalk_digits import ChalkDigits
+from dann.data.builders.digits import Digits
+from dann.data.builders.mnist_files import MnistFiles
+from dann.data.builders.mnist_m import MnistM
+from dann.data.builders.synthetic_digits import SyntheticDigits
+from dann.data.builders.usps import Usps
 from dann.data.csv_table import csv_table
-from dann.data.digits import Digits
 from dann.data.digits_pair import digits_to_photos
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles
 from dann.data.image_folder import image_folder
-from dann.data.mnist_files import MnistFiles
-from dann.data.mnist_m import MnistM
 from dann.data.mnist_pair import mnist_to_mnist_m
 from dann.data.npz import npz
 from dann.data.pair import pair
 from dann.data.several_sources import several_sources
-from dann.data.synthetic_digits import SyntheticDigits
 from dann.data.tfds_pair import tfds_pair
-from dann.data.usps import Usps
 
 __all__ = [
     "ChalkDigits",

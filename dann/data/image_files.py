@@ -13,7 +13,7 @@ import filelock
 import numpy as np
 from PIL import Image, ImageOps
 
-from dann.data.kept import made_folder
+from dann.data.cache import made_folder
 
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 

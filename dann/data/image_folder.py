@@ -17,7 +17,7 @@ from dann.data.labelled_paths import (
     shared_files,
     some,
 )
-from dann.data.rows import Rows
+from dann.data.lazy_arrays import Rows
 from dann.data.splits import hold_out
 
 

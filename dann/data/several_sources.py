@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dann.data.domain_pair import DomainPair
-from dann.data.rows import Joined
+from dann.data.lazy_arrays import Joined
 
 
 def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:

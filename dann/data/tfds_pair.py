@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from dann.data.builders.prepared import prepared
+from dann.data.cache import kept
 from dann.data.domain_pair import DomainPair
 from dann.data.images import unify
-from dann.data.kept import kept
-from dann.data.prepared import prepared
 
 
 def tfds_pair(

@@ -11,8 +11,8 @@ import tempfile
 
 import numpy as np
 
-from dann.deployment.checks import check_program
 from dann.deployment.program import Program, Step
+from dann.deployment.program_checks import check_program
 
 MAGIC = b"DANNBITS"
 VERSION = 1

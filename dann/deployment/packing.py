@@ -6,12 +6,12 @@ import keras
 
 from dann.adaptation import AdversarialModel
 from dann.deployment import binary_rules, layer_rules
-from dann.deployment.checks import check_program
 from dann.deployment.folding import fold
 from dann.deployment.graph import PackError, trace
 from dann.deployment.lowering import lower
 from dann.deployment.packed_file import write
 from dann.deployment.program import Program
+from dann.deployment.program_checks import check_program
 
 __all__ = ["PackError", "lowered", "network_of", "pack", "program_of"]
 

@@ -8,11 +8,11 @@ from dann.diagnostics.conflict import gradient_conflict
 from dann.diagnostics.diagnosis import Diagnosis
 from dann.diagnostics.feature_distance import feature_distance
 from dann.diagnostics.game import game
+from dann.diagnostics.instruments.mmd import squared_mmd
+from dann.diagnostics.instruments.probe import proxy_a_distance
 from dann.diagnostics.jacobians import jacobians
 from dann.diagnostics.label_bounds import label_bounds
-from dann.diagnostics.mmd import squared_mmd
 from dann.diagnostics.parity import way_parity
-from dann.diagnostics.probe import proxy_a_distance
 from dann.diagnostics.propagation import signal_propagation
 from dann.diagnostics.sharpness import sharpness
 from dann.diagnostics.straight_through import straight_through_health

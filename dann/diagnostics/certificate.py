@@ -7,9 +7,9 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.diagnostics.contexts import as_tensors, inputs_of, mode_of
+from dann.diagnostics.backward_pass import Gradients, ModelPass, PairPass, ReversalPass
 from dann.diagnostics.differences import by_differences
-from dann.diagnostics.reversal_pass import Gradients, ModelPass, PairPass, ReversalPass
+from dann.diagnostics.modes import as_tensors, inputs_of, mode_of
 from dann.diagnostics.reversal_state import ALIKE, Sides, state_of
 from dann.diagnostics.taps import cosine, norm
 

@@ -8,10 +8,10 @@ import numpy as np
 from dann.adaptation import AdversarialModel
 from dann.diagnostics.certificate import reversal_certificate
 from dann.diagnostics.conflict import gradient_conflict
-from dann.diagnostics.contexts import mode_of
 from dann.diagnostics.diagnosis import Diagnosis
 from dann.diagnostics.feature_distance import feature_distance
 from dann.diagnostics.label_bounds import label_bounds
+from dann.diagnostics.modes import mode_of
 from dann.diagnostics.parity import way_parity
 from dann.diagnostics.straight_through import straight_through_health
 from dann.diagnostics.verdict import verdict

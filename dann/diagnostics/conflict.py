@@ -6,7 +6,7 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.autodiff import gradients
-from dann.diagnostics.contexts import as_tensors, in_mode, mode_of, unchanged
+from dann.diagnostics.modes import as_tensors, in_mode, mode_of, unchanged
 from dann.diagnostics.objective import check_adversarial, loss_terms
 from dann.diagnostics.taps import cosine, leaves, norm, to_numpy
 

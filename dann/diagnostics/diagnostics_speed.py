@@ -11,13 +11,13 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import DANN
-from dann.diagnostics import conflict, reversal_pass
+from dann.diagnostics import backward_pass, conflict
 from dann.diagnostics.catalogue import first
 from dann.diagnostics.certificate import reversal_certificate
 from dann.diagnostics.conflict import gradient_conflict
-from dann.diagnostics.contexts import in_mode
 from dann.diagnostics.fields import players, step_field
 from dann.diagnostics.game import game
+from dann.diagnostics.modes import in_mode
 from dann.diagnostics.sharpness import sharpness
 from dann.diagnostics.taps import replaced
 
@@ -129,7 +129,7 @@ def backward_passes(call: Callable[[], Any]) -> int:
 
         return counted
 
-    modules = conflict, reversal_pass
+    modules = conflict, backward_pass
     with replaced([(each, "gradients", counting(each.gradients)) for each in modules]):
         call()
     return count

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from keras import ops
 
-from dann.diagnostics.reversal_pass import Gradients, ReversalPass
+from dann.diagnostics.backward_pass import Gradients, ReversalPass
 from dann.diagnostics.taps import cosine, norm
 
 STEPS = {"float32": 1e-3, "half": 0.03}  # of central differences, as a share of the features' norm
@@ -22,7 +22,7 @@ def by_differences(run: ReversalPass, found: Gradients, mode: str) -> tuple[Grad
     Args:
         run: The pass.
         found: What it gave.
-        mode: Where it runs; see `dann.diagnostics.contexts.in_mode`.
+        mode: Where it runs; see `dann.diagnostics.modes.in_mode`.
 
     Returns:
         The gradients, and 1 if they are multiples, or else the cosine of the slopes of the loss

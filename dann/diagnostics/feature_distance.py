@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.mmd import estimate, kernel_matrix, null_quantile
+from dann.diagnostics.instruments.mmd import estimate, kernel_matrix, null_quantile
+from dann.diagnostics.instruments.probe import LEAST
 from dann.diagnostics.outputs import matched_source, pair_outputs
-from dann.diagnostics.probe import LEAST
 
 
 def feature_distance(

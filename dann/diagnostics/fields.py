@@ -7,8 +7,8 @@ import keras
 
 from dann.adaptation import DANN, AdversarialModel
 from dann.autodiff import gradients
-from dann.diagnostics.contexts import as_tensors
 from dann.diagnostics.losses import at_weights, domain_loss, task_loss, weights_of_task
+from dann.diagnostics.modes import as_tensors
 from dann.diagnostics.objective import check_adversarial
 
 _OF_THE_FIELD = (

@@ -6,9 +6,9 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.diagnostics.descent import descent_of
 from dann.diagnostics.fields import explicit_field, has_explicit_field, players, step_field
-from dann.diagnostics.spectrum import spectrum
+from dann.diagnostics.instruments.descent import descent_of
+from dann.diagnostics.instruments.spectrum import spectrum
 
 _NEUTRAL = (
     1e-4  # of the largest: below it an eigenvalue is one of a direction in which nothing moves
@@ -54,7 +54,7 @@ def game(
       `game/least_real` may in truth be lower and `game/growth` higher; above 64 weights it often
       is, as small real parts lie close together.
 
-    Where heads learn faster (`dann.adaptation.faster_heads`) their part of the field is multiplied
+    Where heads learn faster (`dann.optimizers.faster_heads`) their part of the field is multiplied
     by the factor. The strength is that of the next step where there is a schedule. Regularizers of
     the weights take part; those of layers' outputs, augmentation, weight decay and gradient
     clipping are left out.

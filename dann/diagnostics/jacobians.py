@@ -8,7 +8,7 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
-from dann.diagnostics.ranks import condition, effective_rank, rank_of_features
+from dann.diagnostics.instruments.ranks import condition, effective_rank, rank_of_features
 from dann.diagnostics.taps import to_numpy
 
 DOMAINS = ("source", "target")

@@ -8,7 +8,7 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.pairs import labelled_parts
-from dann.diagnostics.contexts import unchanged
+from dann.diagnostics.modes import unchanged
 
 
 def weights_of_task(model: AdversarialModel) -> list[keras.Variable]:

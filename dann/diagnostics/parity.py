@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff import gradients
-from dann.diagnostics.contexts import as_tensors, build, in_mode, inputs_of, mode_of, unchanged
+from dann.diagnostics.modes import as_tensors, build, in_mode, inputs_of, mode_of, unchanged
 from dann.diagnostics.taps import (
     Call,
     is_floating,

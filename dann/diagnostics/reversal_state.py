@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from dann.diagnostics.reversal_pass import Gradients, PairPass, ReversalPass
+from dann.diagnostics.backward_pass import Gradients, PairPass, ReversalPass
 from dann.diagnostics.taps import Call, cosine, norm
 from dann.layers import GradientReversal
 

@@ -6,9 +6,9 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.diagnostics.contexts import as_tensors
+from dann.diagnostics.instruments.spectrum import hessian_product, largest_eigenvalue
 from dann.diagnostics.losses import at_weights, task_loss, weights_of_task
-from dann.diagnostics.spectrum import hessian_product, largest_eigenvalue
+from dann.diagnostics.modes import as_tensors
 
 
 def sharpness(

@@ -9,8 +9,8 @@ from keras import ops
 
 from dann.adaptation.pairs import parts_of
 from dann.autodiff import gradients
-from dann.diagnostics.contexts import as_tensors, build, inputs_of, mode_of, unchanged
-from dann.diagnostics.smoothed_bias import smoothed_bias
+from dann.diagnostics.instruments.smoothed_bias import smoothed_bias
+from dann.diagnostics.modes import as_tensors, build, inputs_of, mode_of, unchanged
 from dann.diagnostics.taps import Call, is_floating, leaves, record_calls, run_in_training, to_numpy
 from dann.layers import BinarySign
 

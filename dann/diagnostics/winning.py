@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from dann.diagnostics.instruments.probe import LEAST, distance_of, fresh_probe
 from dann.diagnostics.outputs import PairOutputs, matched_source, pair_outputs
-from dann.diagnostics.probe import LEAST, distance_of, fresh_probe
 
 
 def who_is_winning(
@@ -26,7 +26,7 @@ def who_is_winning(
     - `domain/spread`: the deviation of `z` over all examples. Healthy: above 0; a discriminator of
       constant output, such as one that ends in a softmax over one unit, has 0
     - `probe/accuracy`, `probe/loss`, `probe/standard_error`: of the fresh classifier; see
-      `dann.diagnostics.probe.fresh_probe`. Healthy: towards .5 as training goes on
+      `fresh_probe` of its instruments. Healthy: towards .5 as training goes on
     - `probe/a_distance = 2 (1 - 2 e)`, with `e = 1 - probe/accuracy` and at least 0; healthy:
       towards 0
     - `probe/matched_accuracy`, `probe/matched_loss`: the same, with the source's examples drawn so
@@ -40,7 +40,7 @@ def who_is_winning(
         model: Model of `dann.adaptation`.
         data: `({"source": xs, "target": xt}, ys)`; some hundred examples of each domain make the
             probe worth its name.
-        probe: `"logistic"` (default) or `"mlp"`; see `dann.diagnostics.probe.fresh_probe`.
+        probe: `"logistic"` (default) or `"mlp"`; see `fresh_probe` of its instruments.
         seed: Seed of the probe's halves.
         batch_size: Inputs at a time. Defaults to `256`.
 

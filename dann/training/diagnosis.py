@@ -10,8 +10,8 @@ from dann.adaptation import AdversarialModel
 from dann.data import DomainPair
 from dann.diagnostics.catalogue import DIAGNOSTICS, choose, measure
 from dann.diagnostics.diagnosis import Diagnosis
-from dann.diagnostics.figures import draw
-from dann.diagnostics.report import page
+from dann.diagnostics.report.figures import draw
+from dann.diagnostics.report.page import page
 from dann.diagnostics.verdict import verdict
 
 CHECKPOINT = pathlib.Path("checkpoints") / "last.keras"

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from one_step import (
+from support.one_step import (
     LABELS,
     MODES,
     SOURCE,

@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from nearer_classes import nearer_classes, source_only_accuracies
-from one_step import (
+from support.nearer_classes import nearer_classes, source_only_accuracies
+from support.one_step import (
     LABELS,
     MODES,
     PAIR,
@@ -18,10 +18,10 @@ from one_step import (
     weights_of,
     with_random_weights,
 )
-from shifted_classes import SEEDS, linear_backbone
+from support.shifted_classes import SEEDS, linear_backbone
 
 from dann.adaptation import DANN, DIRTT, SourceOnly
-from dann.adaptation.noise import Noise
+from dann.layers.noise import Noise
 from dann.networks import label_head, mlp_backbone
 
 RADIUS, TEACHER_WEIGHT = 0.8, 0.6

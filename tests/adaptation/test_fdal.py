@@ -1,10 +1,10 @@
 """f-DAL's loss and gradients, against NumPy on a linear network."""
 
 import keras
-import nearer_classes
 import numpy as np
 import pytest
-from one_step import (
+from support import nearer_classes
+from support.one_step import (
     LABELS,
     MODES,
     PAIR,
@@ -19,7 +19,7 @@ from one_step import (
     weights_of,
     with_random_weights,
 )
-from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
+from support.shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
 
 from dann.adaptation import FDAL
 from dann.adaptation.divergences import DIVERGENCES

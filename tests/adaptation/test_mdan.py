@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from one_step import (
+from support.one_step import (
     LABELS,
     MODES,
     PAIR,
@@ -19,7 +19,7 @@ from one_step import (
     weights_of,
     with_random_weights,
 )
-from shifted_classes import SIZE, linear_backbone, shifted_classes, target_accuracies
+from support.shifted_classes import SIZE, linear_backbone, shifted_classes, target_accuracies
 
 from dann.adaptation import DANN, MDAN
 from dann.networks import domain_head, label_head

@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from nearer_classes import nearer_classes, source_only_accuracies
-from one_step import (
+from support.nearer_classes import nearer_classes, source_only_accuracies
+from support.one_step import (
     LABELS,
     MODES,
     PAIR,
@@ -20,7 +20,7 @@ from one_step import (
     weights_of,
     with_random_weights,
 )
-from shifted_classes import linear_backbone, target_accuracies
+from support.shifted_classes import linear_backbone, target_accuracies
 
 from dann.adaptation import MDD
 from dann.networks import label_head

@@ -3,8 +3,17 @@
 import keras
 import numpy as np
 import pytest
-from one_step import MODES, PAIR, SOURCE, STRENGTH, TARGET, linear, weights_of, with_random_weights
-from shifted_classes import linear_backbone
+from support.one_step import (
+    MODES,
+    PAIR,
+    SOURCE,
+    STRENGTH,
+    TARGET,
+    linear,
+    weights_of,
+    with_random_weights,
+)
+from support.shifted_classes import linear_backbone
 
 from dann.adaptation import DANN, MDAN, MDD, WDGRL, SourceOnly
 from dann.networks import domain_head

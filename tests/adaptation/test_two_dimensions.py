@@ -7,7 +7,7 @@ best source classifier reaches on the target follows from its direction, the fir
 import keras
 import numpy as np
 import pytest
-from shifted_classes import SEEDS, SIZE, linear_backbone, target_accuracies
+from support.shifted_classes import SEEDS, SIZE, linear_backbone, target_accuracies
 
 from dann.adaptation import (
     DANN,

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from one_step import (
+from support.one_step import (
     LABELS,
     MODES,
     PAIR,
@@ -18,10 +18,10 @@ from one_step import (
     weights_of,
     with_random_weights,
 )
-from shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
+from support.shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
 
 from dann.adaptation import WDGRL
-from dann.adaptation.noise import Noise
+from dann.layers.noise import Noise
 from dann.networks import domain_head, label_head, mlp_backbone
 
 PENALTY = 3.0

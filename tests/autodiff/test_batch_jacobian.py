@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
-from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
+from support.maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
 
 from dann.autodiff import batch_jacobian
 from dann.gradients import binary_sign, reverse_gradient

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from keras import ops
-from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, curved
+from support.maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, curved
 
 from dann.autodiff import frobenius_norm
 from dann.gradients import binary_sign

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
-from modes import each_mode, in_mode
+from support.modes import each_mode, in_mode
 
 from dann.autodiff import gradients
 

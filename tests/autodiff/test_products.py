@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from keras import ops
-from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
-from modes import each_mode, in_mode
+from support.maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
+from support.modes import each_mode, in_mode
 
 from dann.autodiff import hvp, jacobian, jvp, vjp
 from dann.gradients import binary_sign, reverse_gradient

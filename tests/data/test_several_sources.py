@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dann.data import arrays, several_sources
-from dann.data.rows import Rows
+from dann.data.lazy_arrays import Rows
 
 LABELS = np.arange(20) % 2
 TARGET = np.full((20, 3), 9.0), LABELS

@@ -7,8 +7,8 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from dann.data import tfds_pair
+from dann.data.builders.prepared import prepared
 from dann.data.images import unify
-from dann.data.prepared import prepared
 
 
 @pytest.fixture(scope="module")

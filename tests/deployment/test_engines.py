@@ -114,7 +114,7 @@ def test_convolutions_of_any_size_under_xla(**case):
 
 
 def test_threads_share_the_rows():
-    numba_engine = pytest.importorskip("dann.deployment.numba_engine")
+    numba_engine = pytest.importorskip("dann.deployment.engines.numba_engine")
     engine = numba_engine.NumbaEngine(Program([Step("input", "input", (), (3,), "float")]), 3)
     shares = []
     engine._share(lambda *ends: shares.append(ends), np.zeros((10, 64), "uint64"), 2**14)

@@ -5,7 +5,7 @@ import importlib.util
 import keras
 import numpy as np
 import pytest
-from packable_networks import normalized, spread_statistics, whole_inputs
+from support.packable_networks import normalized, spread_statistics, whole_inputs
 
 from dann.deployment import export as exporting
 from dann.deployment.export import FORMATS, ExportError, check_format, export

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
-from packable_networks import (
+from support.packable_networks import (
     NETWORKS,
     logits,
     normalized,

@@ -3,7 +3,7 @@
 import keras
 import pytest
 from keras import layers
-from packable_networks import NETWORKS
+from support.packable_networks import NETWORKS
 
 from dann.deployment import pack, summarize
 from dann.layers import (

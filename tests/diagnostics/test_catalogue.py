@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from linear_models import DATA, network
+from support.linear_models import DATA, network
 
 from dann.adaptation import DANN
 from dann.diagnostics import DIAGNOSTICS, Diagnosis, Verdict, measure
 from dann.diagnostics.catalogue import first, scalars
-from dann.diagnostics.figures import draw
-from dann.diagnostics.meanings import MEANINGS, evidence
+from dann.diagnostics.healthy_ranges import MEANINGS, evidence
+from dann.diagnostics.report.figures import draw
 
 
 def test_diagnostics_that_do_not_fit_are_left_out_with_their_reason():

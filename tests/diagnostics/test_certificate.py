@@ -2,10 +2,10 @@
 
 import keras
 import numpy as np
-import planted
 import pytest
 from keras import ops
-from one_step import (
+from support import planted
+from support.one_step import (
     LABELS,
     MODES,
     PAIR,
@@ -31,7 +31,7 @@ on_tensorflow = pytest.mark.skipif(
 PASSES = {dann.DANN: 2, planted.Forgotten: 2, planted.Twice: 3}
 WAYS = ["stop_gradient"]
 if keras.backend.backend() == "tensorflow":
-    from naive_override import NaiveOverride
+    from support.naive_override import NaiveOverride
 
     PASSES[NaiveOverride] = 2
     WAYS.append("op_override")

@@ -1,7 +1,7 @@
 """What the diagnostics cost; `tests/scripts/test_benchmark.py` measures it."""
 
 import pytest
-from linear_models import DATA, linear_dann, network
+from support.linear_models import DATA, linear_dann, network
 
 from dann.diagnostics import gradient_conflict, reversal_certificate
 from dann.diagnostics.diagnostics_speed import (

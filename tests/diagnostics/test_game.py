@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from linear_models import (
+from support.linear_models import (
     DATA,
     cdan_field_by_hand,
     central_differences,
@@ -17,10 +17,10 @@ import dann
 from dann.adaptation import CDAN, DANN, faster_heads
 from dann.autodiff import gradients
 from dann.diagnostics import game
-from dann.diagnostics.descent import descent_of
 from dann.diagnostics.fields import explicit_field, players, step_field
 from dann.diagnostics.game import growth, stability
-from dann.diagnostics.spectrum import spectrum
+from dann.diagnostics.instruments.descent import descent_of
+from dann.diagnostics.instruments.spectrum import spectrum
 from dann.gradients import reverse_gradient
 from dann.schedules import GaninSchedule
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from one_step import LABELS, MODES, PAIR, SOURCE, linear, linear_parts, with_random_weights
+from support.one_step import LABELS, MODES, PAIR, SOURCE, linear, linear_parts, with_random_weights
 
 import dann
 from dann.diagnostics import way_parity

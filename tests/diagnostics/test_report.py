@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dann.diagnostics import Diagnosis, Verdict
-from dann.diagnostics.figures import draw
-from dann.diagnostics.report import VERDICTS, page
+from dann.diagnostics.report.figures import draw
+from dann.diagnostics.report.page import VERDICTS, page
 from dann.diagnostics.verdict import NAMES
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")

@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from linear_models import DATA, LABELS, SOURCE, central_differences, network, softmax
+from support.linear_models import DATA, LABELS, SOURCE, central_differences, network, softmax
 
 from dann.adaptation import DANN, MCC, SourceOnly
 from dann.diagnostics import sharpness
-from dann.diagnostics.spectrum import hessian_product, largest_eigenvalue
+from dann.diagnostics.instruments.spectrum import hessian_product, largest_eigenvalue
 
 
 def test_of_a_quadratic_loss_the_hessian_is_the_second_moment_of_the_features():

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from one_step import LABELS, PAIR, SOURCE, TARGET, linear, linear_parts, with_random_weights
 from scipy import stats
+from support.one_step import LABELS, PAIR, SOURCE, TARGET, linear, linear_parts, with_random_weights
 
 import dann
 from dann.diagnostics import straight_through_health

@@ -2,8 +2,8 @@
 
 import keras
 import numpy as np
-import planted
 import pytest
+from support import planted
 
 import dann
 from dann.diagnostics import check, feature_distance, label_bounds, verdict, who_is_winning
@@ -13,7 +13,7 @@ from dann.layers import GradientReversal
 from dann.schedules import Constant
 
 if keras.backend.backend() == "tensorflow":
-    from naive_override import NaiveOverride
+    from support.naive_override import NaiveOverride
 
 on_tensorflow = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="another backend takes no gradient from it"

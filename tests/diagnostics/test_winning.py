@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from one_step import linear
 from scipy import special, stats
+from support.one_step import linear
 
 import dann
 from dann.diagnostics import (
@@ -14,8 +14,8 @@ from dann.diagnostics import (
     squared_mmd,
     who_is_winning,
 )
-from dann.diagnostics.mmd import kernel_matrix, null_quantile
-from dann.diagnostics.probe import fresh_probe
+from dann.diagnostics.instruments.mmd import kernel_matrix, null_quantile
+from dann.diagnostics.instruments.probe import fresh_probe
 
 RNG = np.random.default_rng(5)
 SOURCE = RNG.normal(size=(60, 2))

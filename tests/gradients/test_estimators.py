@@ -6,7 +6,7 @@ import pickle
 import keras
 import numpy as np
 import pytest
-from differentiate import (
+from support.differentiate import (
     BACKEND,
     DTYPES,
     as_array,
@@ -16,7 +16,7 @@ from differentiate import (
     value_and_gradients,
     values_and_gradients,
 )
-from published_estimators import PUBLISHED, ede_slope, reste_slope, sign
+from support.published_estimators import PUBLISHED, ede_slope, reste_slope, sign
 
 from dann.gradients import binary_sign
 from dann.gradients.estimators import (

@@ -14,9 +14,9 @@ pytest.importorskip("tensorflow")
 if keras.backend.backend() != "tensorflow":
     pytest.skip("the contexts are TensorFlow's", allow_module_level=True)
 
-from constructions import CONSTRUCTIONS, NAIVE_CONSTRUCTIONS  # noqa: E402
-from contexts import CONTEXTS  # noqa: E402
-from deployments import DEPLOYED_CONTEXTS, WAYS, Deployments  # noqa: E402
+from support.constructions import CONSTRUCTIONS, NAIVE_CONSTRUCTIONS  # noqa: E402
+from support.contexts import CONTEXTS  # noqa: E402
+from support.deployments import DEPLOYED_CONTEXTS, WAYS, Deployments  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "gradients.md"
 BEGIN, END = "<!-- matrix: begin -->", "<!-- matrix: end -->"

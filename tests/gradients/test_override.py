@@ -3,8 +3,8 @@ import gc
 import keras
 import numpy as np
 import pytest
-from differentiate import BACKEND, DTYPES, bits, tensor, value_and_gradients
 from keras import ops
+from support.differentiate import BACKEND, DTYPES, bits, tensor, value_and_gradients
 
 from dann.gradients import override_gradient
 

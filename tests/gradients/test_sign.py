@@ -1,8 +1,16 @@
 import keras
 import numpy as np
 import pytest
-from differentiate import BACKEND, DTYPES, WAYS, bits, derivative, tensor, value_and_gradients
 from keras import ops
+from support.differentiate import (
+    BACKEND,
+    DTYPES,
+    WAYS,
+    bits,
+    derivative,
+    tensor,
+    value_and_gradients,
+)
 
 from dann.gradients import binary_sign
 

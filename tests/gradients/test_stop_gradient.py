@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from differentiate import bits, tensor, value_and_gradients
 from keras import ops
+from support.differentiate import bits, tensor, value_and_gradients
 
 from dann.gradients import surrogate_gradient
 

@@ -5,7 +5,7 @@ import json
 import keras
 import numpy as np
 import pytest
-from constant_gradient import MODES, assert_equal, product, sum_of_layers, train, values
+from support.constant_gradient import MODES, assert_equal, product, sum_of_layers, train, values
 
 from dann.optimizers import Bop, PerVariable
 

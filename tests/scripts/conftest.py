@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-SCRIPTS = pathlib.Path(__file__).parent.parent.parent / "scripts"
+SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-SCRIPT = pathlib.Path(__file__).parent.parent.parent / "scripts" / "train.py"
+SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "train.py"
 
 
 @pytest.mark.slow

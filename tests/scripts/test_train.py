@@ -10,7 +10,7 @@ import pytest
 
 from dann.data import digits_to_photos
 
-CONF = pathlib.Path(__file__).parent.parent.parent / "conf"
+CONF = pathlib.Path(__file__).parents[2] / "conf"
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
+ROOT = pathlib.Path(__file__).parents[2].parent
 SCRIPT = ROOT / "scripts" / "train.py"
 CLASSES = ["circle", "cross", "square", "stripes"]
 

@@ -6,7 +6,7 @@ import inspect
 import keras
 import numpy as np
 import pytest
-from checkpoints import SOURCE, TARGET
+from support.checkpoints import SOURCE, TARGET
 
 from dann.adaptation import DANN
 from dann.networks import mlp_backbone

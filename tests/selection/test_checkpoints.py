@@ -1,7 +1,7 @@
 """Scores of a series of checkpoints, for `evaluate`."""
 
 import numpy as np
-from checkpoints import SOURCE, TARGET, TURNS, checkpoint, target_accuracy
+from support.checkpoints import SOURCE, TARGET, TURNS, checkpoint, target_accuracy
 
 from dann.selection import SCORES, compute_scores, evaluate, score_checkpoints
 

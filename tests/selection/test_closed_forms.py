@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from checkpoints import TARGET, as_logits, logits
+from support.checkpoints import TARGET, as_logits, logits
 
 from dann.selection import SCORES
 

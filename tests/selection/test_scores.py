@@ -7,8 +7,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import references
-from checkpoints import (
+from support import references
+from support.checkpoints import (
     SOURCE,
     TARGET,
     TURNS,

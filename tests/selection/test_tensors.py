@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from checkpoints import SOURCE, TARGET, checkpoint
+from support.checkpoints import SOURCE, TARGET, checkpoint
 
 from dann.selection import SCORES, SelectionScores, compute_scores
 

@@ -1,0 +1,1 @@
+"""Losses on the target that join any method, one a file."""

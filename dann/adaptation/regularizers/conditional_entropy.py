@@ -1,0 +1,46 @@
+import keras
+from keras import ops
+
+from dann.adaptation.regularizers.regularizer import Regularizer
+
+
+@keras.saving.register_keras_serializable("dann")
+class ConditionalEntropy(Regularizer):
+    """Mean entropy of the target's predictions: pushes the decision boundary out of the data.
+
+    - loss: `mean_t H(p_t)` with `H(p) = -sum_k p_k log p_k` and `p_t = softmax(logits)`
+
+    By itself it is content with one class for all; it is made to join a method that aligns the
+    domains, and, in VADA, `VirtualAdversarial`.
+
+    Args:
+        weight: Factor of the loss, at least 0. Defaults to `0.01`, as in VADA.
+
+    Raises:
+        ValueError: If `weight` is negative or not finite.
+
+    Example:
+
+    >>> import dann
+    >>> backbone = dann.networks.mlp_backbone((2,))
+    >>> model = dann.DANN(backbone, num_classes=3, regularizers=[dann.ConditionalEntropy(0.1)])
+
+    Reference:
+        - [Grandvalet and Bengio, 2005](https://papers.nips.cc/paper/2740), equation 6.
+        - [Shu et al., 2018](https://arxiv.org/abs/1802.08735), equation 6.
+    """
+
+    name = "entropy"
+    of_classes = True
+
+    def __init__(self, weight: float = 0.01):
+        super().__init__(weight)
+
+    def loss(self, model, x, outputs):
+        return ops.mean(entropy(outputs["target/logits"]))
+
+
+def entropy(logits):
+    """Returns the entropy of the softmax of each row of `logits`, `(batch,)`."""
+    log_p = ops.log_softmax(logits)
+    return -ops.sum(ops.exp(log_p) * log_p, axis=-1)

@@ -1,0 +1,57 @@
+import keras
+from keras import ops
+
+from dann.adaptation.regularizers.conditional_entropy import entropy
+from dann.adaptation.regularizers.regularizer import Regularizer
+from dann.checks import check_number
+
+
+@keras.saving.register_keras_serializable("dann")
+class MCC(Regularizer):
+    """Minimum class confusion: classes must not share the target's predictions.
+
+    With the softmax `p` of the target's logits over `temperature`, `(batch, classes)`, and the
+    entropy `H` of its rows,
+
+    - `w_i = batch * (1 + exp(-H_i)) / sum_k (1 + exp(-H_k))`, so that the certain count more
+    - `C_jk = sum_i w_i p_ij p_ik`, and `C'_jk = C_jk / sum_l C_jl`
+    - loss: `sum_{j != k} C'_jk / classes`
+
+    The weights `w` are constants to the gradient, as in the authors' code.
+
+    Args:
+        weight: Factor of the loss, at least 0. Defaults to `1.0`.
+        temperature: Divides the logits, above 0. Defaults to `2.5`.
+
+    Raises:
+        ValueError: If `weight` is negative, or `temperature` is not above 0.
+
+    Example:
+
+    >>> import dann
+    >>> backbone = dann.networks.mlp_backbone((2,))
+    >>> model = dann.DANN(backbone, num_classes=3, regularizers=[dann.MCC(temperature=2.0)])
+
+    Reference:
+        - [Jin et al., 2020](https://arxiv.org/abs/1912.03699), equations 1 to 7.
+    """
+
+    name = "mcc"
+    of_classes = True
+
+    def __init__(self, weight: float = 1.0, temperature: float = 2.5):
+        super().__init__(weight)
+        self.temperature = check_number("temperature", temperature, low=0, above=True)
+
+    def loss(self, model, x, outputs):
+        logits = outputs["target/logits"] / self.temperature
+        p = ops.softmax(logits)
+        certainty = 1 + ops.exp(-ops.stop_gradient(entropy(logits)))
+        weights = certainty / ops.mean(certainty)
+        confusion = ops.matmul(ops.transpose(p) * weights, p)
+        # A class that nobody predicts, whose row underflows, confuses nothing.
+        share = confusion / ops.maximum(ops.sum(confusion, axis=1, keepdims=True), 1e-30)
+        return (ops.sum(share) - ops.trace(share)) / ops.shape(share)[0]
+
+    def get_config(self):
+        return {**super().get_config(), "temperature": self.temperature}

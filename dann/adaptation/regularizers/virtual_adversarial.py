@@ -1,0 +1,120 @@
+import keras
+from keras import ops
+
+from dann.adaptation.precision import at_least_single, computes_in_half
+from dann.adaptation.regularizers.regularizer import Regularizer
+from dann.adaptation.smooth_task import frozen
+from dann.autodiff import gradients
+from dann.checks import check_number
+from dann.layers.noise import Noise
+
+PROBE, PROBE_IN_HALF = 0.01, 1.0  # shares of the radius; the latter must survive rounding
+
+
+@keras.saving.register_keras_serializable("dann")
+class VirtualAdversarial(Regularizer):
+    """Predictions must not change within a small ball around each target input.
+
+    With `p(x)` the softmax of the classifier's logits and a random direction `d` of length 1,
+
+    - `g = dKL(p(x) || p(x + r)) / dr` at `r = 0.01 * radius * d`, one power iteration
+    - `r_adv = radius * g / ||g||`
+    - loss: `mean_t KL(p(x_t) || p(x_t + r_adv))`, where `p(x_t)` and `r_adv` are constants
+
+    The length of a perturbation is that of a whole input, in the units of the inputs: where these
+    are images of 0 to 255 that a `Rescaling` in the network divides, `radius` counts in 255ths too.
+    VADA's 3.5 for inputs between -1 and 1 is about 450 there.
+
+    In half precision, mixed or not, a step of a hundredth would be rounded away; there
+    `r = radius * d`.
+
+    The classifier runs on the inputs without augmentation, both times with the same noise (dropout)
+    and, as in training, with the batch's own statistics, and leaves its state as it was.
+
+    Args:
+        weight: Factor of the loss, at least 0. Defaults to `0.01`, as in VADA.
+        radius: Length of the perturbation in the units of the inputs, above 0. Has no default that
+            suits all inputs, so it must be given.
+        source_weight: Factor of the same loss on the source, which is added to the target's before
+            `weight` multiplies both. Defaults to `0.0`; VADA has 0 or 100.
+        seed: Seed of the directions. Defaults to a random one.
+
+    Raises:
+        TypeError: If `radius` is not given.
+        ValueError: If a number is out of its range.
+
+    Example:
+
+    >>> import dann
+    >>> backbone = dann.networks.mlp_backbone((2,))
+    >>> regularizers = [dann.ConditionalEntropy(), dann.VirtualAdversarial(radius=0.5)]
+    >>> vada = dann.DANN(backbone, num_classes=3, strength=0.01, regularizers=regularizers)
+
+    Reference:
+        - [Miyato et al., 2018](https://arxiv.org/abs/1704.03976), algorithm 1.
+        - [Shu et al., 2018](https://arxiv.org/abs/1802.08735), equations 7 and 8.
+    """
+
+    name = "vat"
+    classifies_target = False
+    of_classes = True
+
+    def __init__(
+        self,
+        weight: float = 0.01,
+        radius: float | None = None,
+        source_weight: float = 0.0,
+        seed: int | None = None,
+    ):
+        super().__init__(weight)
+        self.radius = check_number("radius", radius, low=0, above=True)  # type: ignore[arg-type]
+        self.source_weight = check_number("source_weight", source_weight, low=0)
+        self.seed = seed
+        self.noise = Noise(seed, name="vat_noise")
+        self.layers = (self.noise,)
+
+    def loss(self, model, x, outputs):
+        loss = self._divergence(model, x["target"])
+        if self.source_weight:
+            loss = loss + self.source_weight * self._divergence(model, x["source"])
+        return loss
+
+    def _divergence(self, model, inputs):
+        inputs = ops.cast(inputs, keras.config.floatx())
+
+        def log_probabilities(x):
+            with frozen(model):
+                return ops.log_softmax(at_least_single(model.classifier(x, training=True)))
+
+        log_p = ops.stop_gradient(log_probabilities(inputs))
+        p = ops.exp(log_p)
+
+        def magnified(perturbation):
+            log_q = log_probabilities(inputs + perturbation)
+            # The slope by the logits, q - p, begins at 256 here, as the length of the slope does
+            # not matter: on its way to the inputs it would underflow in half precision.
+            change = ops.stop_gradient(ops.max(ops.abs(ops.exp(log_q) - p)))
+            return 256 / ops.maximum(change, 1e-6) * ops.sum(p * (log_p - log_q))
+
+        share = PROBE_IN_HALF if computes_in_half(model.backbone, model.label_head) else PROBE
+        probe = share * self.radius * _unit(self.noise.normal(ops.shape(inputs)))
+        (slope,) = gradients(magnified, [probe])
+        log_q = log_probabilities(inputs + ops.stop_gradient(self.radius * _unit(slope)))
+        return ops.mean(ops.sum(p * (log_p - log_q), axis=-1))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "radius": self.radius,
+            "source_weight": self.source_weight,
+            "seed": self.seed,
+        }
+
+
+def _unit(tensors):
+    """Each example scaled to length 1, in two steps, or its square would underflow; 0 stays."""
+    axes = list(range(1, len(tensors.shape)))
+    largest = ops.max(ops.abs(tensors), axis=axes, keepdims=True)
+    tensors = tensors / ops.maximum(largest, 1e-30)
+    length = ops.sqrt(ops.sum(ops.square(tensors), axis=axes, keepdims=True))
+    return tensors / ops.maximum(length, 1.0)

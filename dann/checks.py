@@ -1,0 +1,169 @@
+"""Checks of arguments, with one wording: what was expected, and what came."""
+
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def check_number(
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    above: bool = False,
+    below: bool = False,
+    why: str = "",
+) -> float:
+    """Returns `value` as a float if it is a finite number in a range.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: The number; Python's or NumPy's.
+        low: Smallest value. Defaults to none.
+        high: Largest value. Defaults to none.
+        above: Whether `low` itself is refused. Defaults to `False`.
+        below: Whether `high` itself is refused. Defaults to `False`.
+        why: Reason for the range or how to mend it, which the error adds. Defaults to none.
+
+    Raises:
+        TypeError: If it is not a number; a `bool` is none.
+        ValueError: If it is out of range or not finite.
+
+    Example:
+
+    >>> from dann.checks import check_number
+    >>> check_number("p", 1.5, 0, 1, above=True)
+    Traceback (most recent call last):
+        ...
+    ValueError: Argument `p` must be a finite number above 0 and of at most 1. Received: p=1.5
+    """
+    wanted = f"a finite number{_range(low, high, above, below)}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(_message(name, wanted, why, value))
+    number = float(value)
+    outside = not low <= number <= high or (above and number == low) or (below and number == high)
+    if outside or not math.isfinite(number):
+        raise ValueError(_message(name, wanted, why, value))
+    return number
+
+
+def check_integer(
+    name: str, value: Any, low: int | None = None, high: int | None = None, *, why: str = ""
+) -> int:
+    """Returns `value` as an integer if it is one in a range, both ends included.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: The integer; Python's or NumPy's.
+        low: Smallest value. Defaults to none.
+        high: Largest value. Defaults to none.
+        why: Reason for the range or how to mend it, which the error adds. Defaults to none.
+
+    Raises:
+        TypeError: If it is not an integer; a `bool` is none.
+        ValueError: If it is out of range.
+
+    Example:
+
+    >>> from dann.checks import check_integer
+    >>> check_integer("batch_size", 0, low=1)
+    Traceback (most recent call last):
+        ...
+    ValueError: Argument `batch_size` must be an integer of at least 1. Received: batch_size=0
+    """
+    bounds = -math.inf if low is None else low, math.inf if high is None else high
+    wanted = f"an integer{_range(*bounds)}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(_message(name, wanted, why, value))
+    if not bounds[0] <= value <= bounds[1]:
+        raise ValueError(_message(name, wanted, why, value))
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: Iterable[Any], *, why: str = "") -> Any:
+    """Returns `value` if it is one of the choices.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: What was chosen.
+        choices: What may be chosen, in the order in which the error lists it.
+        why: Reason or how to mend it, which the error adds. Defaults to none.
+
+    Raises:
+        ValueError: If it is none of them.
+    """
+    choices = list(choices)
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        listed = ", ".join(map(repr, choices))
+        raise ValueError(_message(name, f"one of {listed}", why, value))
+    return value
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Returns `value` if it is `True` or `False`.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: The flag.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(_message(name, "True or False", "", value))
+    return value
+
+
+def check_shape(
+    name: str, shape: Sequence[int | None], expected: Sequence[int | str | None], *, why: str = ""
+) -> tuple[int | None, ...]:
+    """Returns `shape` as a tuple if it is the expected one.
+
+    Args:
+        name: Name of the argument that has the shape, for the error.
+        shape: The shape, `None` where a length is not known.
+        expected: The length of each axis; where any length will do, `None` or a word that says what
+            the axis is for, such as `"batch"`.
+        why: Reason or how to mend it, which the error adds. Defaults to none.
+
+    Raises:
+        ValueError: If the ranks differ, or a length does.
+
+    Example:
+
+    >>> from dann.checks import check_shape
+    >>> check_shape("x", (8, 4, 4), ("batch", "num_features"))
+    Traceback (most recent call last):
+        ...
+    ValueError: Argument `x` must have the shape (batch, num_features). Received: shape (8, 4, 4)
+    """
+    fits = len(shape) == len(expected) and all(
+        wanted is None or isinstance(wanted, str) or length == wanted
+        for length, wanted in zip(shape, expected, strict=True)
+    )
+    if not fits:
+        reason = f", {why}" if why else ""
+        shown = ", ".join("any" if wanted is None else str(wanted) for wanted in expected)
+        shown += "," if len(expected) == 1 else ""
+        raise ValueError(
+            f"Argument `{name}` must have the shape ({shown}){reason}. "
+            f"Received: shape {tuple(shape)}"
+        )
+    return tuple(shape)
+
+
+def _message(name, wanted, why, value):
+    reason = f", {why}" if why else ""
+    return f"Argument `{name}` must be {wanted}{reason}. Received: {name}={value!r}"
+
+
+def _range(low, high, above=False, below=False):
+    """Words for a range, with a space before them; none where there are no bounds."""
+    if -math.inf < low and high < math.inf and not (above or below):
+        return f" from {low:g} to {high:g}"
+    lower = f"above {low:g}" if above else f"of at least {low:g}"
+    upper = f"below {high:g}" if below else f"of at most {high:g}"
+    bounds = [lower] * (low > -math.inf) + [upper] * (high < math.inf)
+    return f" {' and '.join(bounds)}" if bounds else ""

@@ -1,0 +1,1 @@
+"""TFDS builders of data sets that this package prepares itself, and the cache they share."""

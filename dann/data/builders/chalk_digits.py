@@ -1,0 +1,110 @@
+"""Handwritten digits on black, and the same hand over photos: all from what scikit-learn ships."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+from scipy import ndimage
+from sklearn.datasets import load_digits, load_sample_images
+
+from dann.data.builders.citations import ALPAYDIN_1998
+from dann.data.builders.digit_images import digit_images
+from dann.data.builders.digits import thirds
+
+_SIZE = 16
+_BRIGHTNESS = 0.6
+_TRAIN = 8000
+_PARTS = {"black": 0, "photo": 1, "test": 2}
+
+
+class ChalkDigits(tfds.core.GeneratorBasedBuilder):
+    """TFDS builder of 16x16 colour images of handwritten digits, with no download.
+
+    The configuration `black` has the digits on black; in `photo` they are written as with chalk
+    over crops of two photos, `ink * 255 + (1 - ink) * brightness * crop`, where `ink` in [0, 1] is
+    the digit and `brightness` 0.6.
+
+    The 1,797 digits of scikit-learn are split in three at random: those of `black`, those of
+    `photo` and those of both test splits. A train split holds 8,000 draws, each slightly rotated,
+    scaled, sheared and shifted; a test split holds every digit once, as it is. Train crops come
+    from the left halves of the photos, test crops from the right halves. The draws are seeded.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES = {"1.0.0": "First version."}
+    BUILDER_CONFIGS = [
+        tfds.core.BuilderConfig(name="black", description="Digits on black."),
+        tfds.core.BuilderConfig(name="photo", description="Digits over photos."),
+    ]
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return self.dataset_info_from_configs(
+            description="Handwritten digits on black, and over photos.",
+            **digit_images(_SIZE, _SIZE, 3),
+            homepage="https://scikit-learn.org/stable/datasets/toy_dataset.html",
+            citation=ALPAYDIN_1998,
+        )
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
+        return {
+            "train": self._generate_examples("train", count=_TRAIN),
+            "test": self._generate_examples("test", count=None),
+        }
+
+    def _generate_examples(self, split, count):
+        kind = self.builder_config.name
+        seed = 2 * _PARTS[kind] + (split == "test")
+        rng = np.random.default_rng(seed)
+        digits, labels = _digits("test" if split == "test" else kind)
+        chosen = np.arange(len(digits)) if count is None else rng.integers(len(digits), size=count)
+        ink = [_drawn(digits[i], rng, jitter=split == "train") for i in chosen]
+        crops = _crops(rng, right=split == "test") if kind == "photo" else _black()
+        for key, (index, shades, crop) in enumerate(zip(chosen, ink, crops, strict=False)):
+            shades = shades[:, :, np.newaxis]
+            image = 255 * shades + (1 - shades) * _BRIGHTNESS * crop
+            yield key, {"image": np.rint(image).astype(np.uint8), "label": labels[index]}
+
+
+def _digits(part: str) -> tuple[np.ndarray, np.ndarray]:
+    """One of three disjoint parts of scikit-learn's digits, as ink in [0, 1] `(n, 8, 8)`."""
+    data: Any = load_digits()
+    chosen = thirds()[_PARTS[part]]
+    return data.images[chosen] / 16, data.target[chosen]
+
+
+def _drawn(digit: np.ndarray, rng: np.random.Generator, jitter: bool) -> np.ndarray:
+    """A digit at 16x16, under a small random affine map if `jitter`."""
+    angle, shear, shift, scale = 0.0, 0.0, np.zeros(2), 1.0
+    if jitter:
+        angle = np.deg2rad(rng.uniform(-8, 8))
+        shear = rng.uniform(-0.1, 0.1)
+        shift = rng.uniform(-0.32, 0.32, size=2)  # in pixels of the 8x8 original
+        scale = rng.uniform(0.9, 1.05)
+    rotation = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    matrix = rotation @ np.array([[1.0, 0.0], [shear, 1.0]]) / scale * len(digit) / _SIZE
+    middle = np.full(2, (len(digit) - 1) / 2)
+    offset: Any = middle + shift - matrix @ np.full(2, (_SIZE - 1) / 2)
+    return ndimage.affine_transform(
+        digit, matrix, offset, output_shape=(_SIZE, _SIZE), order=1, mode="grid-constant"
+    )
+
+
+def _crops(rng: np.random.Generator, right: bool) -> Iterator[np.ndarray]:
+    """Endless random crops of one half of the two photos, at a third of their size."""
+    halves = []
+    for photo in load_sample_images().images:
+        rows, columns = (side // 3 for side in photo.shape[:2])
+        blocks = photo[: 3 * rows, : 3 * columns].reshape(rows, 3, columns, 3, 3)
+        small = blocks.mean(axis=(1, 3))
+        halves.append(small[:, columns // 2 :] if right else small[:, : columns // 2])
+    while True:
+        half = halves[rng.integers(len(halves))]
+        row, column = (rng.integers(side - _SIZE + 1) for side in half.shape[:2])
+        crop = half[row : row + _SIZE, column : column + _SIZE]
+        yield crop[:, ::-1] if rng.random() < 0.5 else crop
+
+
+def _black() -> Iterator[np.ndarray]:
+    while True:
+        yield np.zeros((_SIZE, _SIZE, 3))

@@ -1,0 +1,195 @@
+"""MNIST-M: MNIST digits blended over crops of photos."""
+
+import hashlib
+import io
+import pathlib
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+from PIL import Image
+
+from dann.data.builders.citations import GANIN_2016
+from dann.data.builders.digit_images import digit_images
+from dann.data.builders.idx_files import FILES, find_mnist, mnist_digest, read_mnist
+
+_MNIST_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
+_BSDS500_URL = (
+    "https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/BSR/BSR_bsds500.tgz"
+)
+# SHA-256 of BSDS500's 200 training photos, file after file in the order of their names.
+_PHOTOS = "b626d29a9653bf7a573863ad2470032b8d6e01a04a88d1c1e4b599055eb60e71"
+# MD5 of MNIST's unpacked images, and the SHA-256 of what those photos make of them.
+_DIGESTS = {
+    "train": (
+        "6bbc9ace898e44ae57da46a324031adb",
+        "4bba368dbb846620df60a8b39d04205d7a361834c270b735e8c8db28acfa660e",
+    ),
+    "test": (
+        "2646ac647ad5339dbf082846283269ea",
+        "f9650a42754c4b5b5cc2eb752a17fb0ee2bf7ed6bdddec706f997c6d438df70f",
+    ),
+}
+
+_ARBELAEZ_2011 = """
+@article{arbelaez2011contour,
+  title={Contour Detection and Hierarchical Image Segmentation},
+  author={Arbelaez, Pablo and Maire, Michael and Fowlkes, Charless and Malik, Jitendra},
+  journal={IEEE Transactions on Pattern Analysis and Machine Intelligence},
+  volume={33}, number={5}, pages={898--916}, year={2011}
+}
+"""
+
+_MANUAL = """
+Optional. What lies here is taken, what does not is downloaded:
+`mnist/` with the four IDX files of MNIST, `bsds500/` with the 200 training photos as `*.jpg`.
+"""
+
+
+class MnistM(tfds.core.GeneratorBasedBuilder):
+    """TFDS builder of MNIST-M.
+
+    For each MNIST digit a 28x28 crop, at a random place, of a random BSDS500 training photo is
+    drawn, and every channel becomes `|crop - digit|`. The train split holds the MNIST train digits,
+    the test split the MNIST test digits. The draws are seeded by split: the genuine digits and
+    photos give the same images everywhere, or a `ValueError`.
+
+    Reference:
+        - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.4.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES = {"1.0.0": "First version."}
+    MANUAL_DOWNLOAD_INSTRUCTIONS = _MANUAL
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return self.dataset_info_from_configs(
+            description="MNIST digits blended over crops of BSDS500 photos, |crop - digit|.",
+            **digit_images(28, 28, 3),
+            homepage="https://jmlr.org/papers/v17/15-239.html",
+            citation=GANIN_2016 + _ARBELAEZ_2011,
+            metadata=tfds.core.MetadataDict(genuine=True, made_of={}),
+        )
+
+    def digests_of(self, folder: pathlib.Path) -> dict[str, str]:
+        """Returns the digests of what lies in a manual folder, by part; see `prepared`."""
+        return _digests_of(*_at_hand(folder))
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
+        mnist, photo_paths = _files(dl_manager)
+        photos = [_decode(path) for path in photo_paths]
+        self.info.metadata["made_of"] = _digests_of(mnist, photo_paths)
+        genuine_photos = _sha256(photo_paths) == _PHOTOS
+        splits = {}
+        for seed, (split, (md5, sha256)) in enumerate(_DIGESTS.items()):
+            images, labels = read_mnist(mnist, split)
+            expected = sha256 if genuine_photos and _idx_md5(images) == md5 else None
+            self.info.metadata["genuine"] &= expected is not None
+            splits[split] = self._generate_examples(images, labels, photos, seed, expected)
+        return splits
+
+    def _generate_examples(self, images, labels, photos, seed, expected):
+        digest = hashlib.sha256()
+        for index, image in enumerate(blend(images, photos, seed)):
+            digest.update(image.tobytes())
+            yield index, {"image": _png(image), "label": labels[index]}
+        if expected and digest.hexdigest() != expected:
+            raise ValueError(
+                f"Expected MNIST-M images with the SHA-256 {expected}, as these digits and photos "
+                "give them elsewhere; the JPEG decoder or NumPy's random numbers are other ones "
+                f"here. Received: {digest.hexdigest()}"
+            )
+
+
+def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterator[np.ndarray]:
+    """Blends each digit over a random crop of a random photo: `|crop - digit|`.
+
+    Args:
+        digits: Grey images, uint8 `(n, height, width)`.
+        photos: Colour images, uint8 `(rows, columns, 3)`, each at least as large as a digit.
+        seed: Seed of the draws.
+
+    Yields:
+        A colour image, uint8 `(height, width, 3)`, for each digit.
+
+    Raises:
+        ValueError: If there is no photo, or one is smaller than a digit.
+    """
+    height, width = digits.shape[1:]
+    sizes = [photo.shape[:2] for photo in photos]
+    if not sizes or min(rows for rows, _ in sizes) < height or min(c for _, c in sizes) < width:
+        raise ValueError(
+            f"Expected photos of at least {height}x{width}. Received: {len(sizes)} photos, "
+            f"the smallest {min(sizes, default=None)}"
+        )
+    rng = np.random.default_rng(seed)
+    for digit in digits:
+        photo = photos[int(rng.integers(len(photos)))]
+        row = rng.integers(photo.shape[0] - height + 1)
+        column = rng.integers(photo.shape[1] - width + 1)
+        crop = photo[row : row + height, column : column + width].astype(np.int16)
+        yield np.abs(crop - digit[:, :, np.newaxis]).astype(np.uint8)
+
+
+def _files(dl_manager) -> tuple[Any, list]:
+    """Where the MNIST files and the photos are, after downloading what the manual folder lacks."""
+    try:
+        mnist, photos = _at_hand(pathlib.Path(dl_manager.manual_dir))
+    except AssertionError:  # there is none, or it is empty
+        mnist, photos = None, []
+    if mnist is None:
+        mnist = dl_manager.download({key: _MNIST_URL + name for key, name in FILES.items()})
+    if not photos:
+        extracted = pathlib.Path(dl_manager.download_and_extract(_BSDS500_URL))
+        photos = sorted((extracted / "BSR/BSDS500/data/images/train").glob("*.jpg"))
+        if _sha256(photos) != _PHOTOS:
+            raise ValueError(
+                f"Expected BSDS500's 200 training photos, together of the SHA-256 {_PHOTOS}, from "
+                f"{_BSDS500_URL}. Received: {len(photos)} photos of {_sha256(photos)}; delete "
+                f"{extracted} to download them again"
+            )
+    return mnist, photos
+
+
+def _at_hand(folder):
+    """Where the MNIST files, if they are there, and the photos are in a manual folder."""
+    try:
+        mnist = find_mnist(folder)
+    except FileNotFoundError:
+        mnist = None
+    return mnist, sorted((folder / "bsds500").glob("*.jpg"))
+
+
+def _digests_of(mnist, photos):
+    found = {"mnist": mnist_digest(mnist)} if mnist else {}
+    return {**found, "bsds500": _sha256(photos)} if photos else found
+
+
+def _decode(path):
+    content = tf.io.read_file(str(path))
+    return tf.io.decode_jpeg(content, channels=3, dct_method="INTEGER_ACCURATE").numpy()
+
+
+def _png(image):
+    # Photos hardly repeat themselves: zlib's search for it takes long and finds nothing, and
+    # TensorFlow's encoder cannot be told so.
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG", compress_level=1, compress_type=zlib.Z_RLE)
+    return file.getvalue()
+
+
+def _sha256(paths):
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _idx_md5(images):
+    """MD5 of the IDX file that holds these images."""
+    header = struct.pack(">4I", 0x803, *images.shape)
+    return hashlib.md5(header + images.tobytes()).hexdigest()

@@ -1,0 +1,157 @@
+"""USPS: handwritten digits from envelopes."""
+
+import bz2
+import hashlib
+import pathlib
+from typing import Any
+
+import h5py
+import numpy as np
+import tensorflow_datasets as tfds
+from sklearn.datasets import load_svmlight_file
+
+from dann.data.builders.digit_images import digit_images
+
+_URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
+_LIBSVM = {"train": "usps.bz2", "test": "usps.t.bz2"}
+_MD5 = {"train": "ec16c51db3855ca6c91edd34d0e9b197", "test": "8ea070ee2aca1ac39742fdd1ef5ed118"}
+_SIZE = 16
+
+_CITATION = """
+@article{hull1994database,
+  title={A Database for Handwritten Text Recognition Research},
+  author={Hull, Jonathan J.},
+  journal={IEEE Transactions on Pattern Analysis and Machine Intelligence},
+  volume={16}, number={5}, pages={550--554}, year={1994}
+}
+"""
+
+_MANUAL = """
+Optional. What lies here is taken, else it is downloaded: `usps/usps.h5` (groups `train` and `test`,
+each with `data` from 0 to 1 and `target`), or `usps/usps.bz2` and `usps/usps.t.bz2` (LIBSVM).
+"""
+
+
+class Usps(tfds.core.GeneratorBasedBuilder):
+    """TFDS builder of USPS, 16x16 grey, white on black: 7,291 digits to train on, 2,007 to test.
+
+    The images are those of the HDF5 file or of the LIBSVM files, the same to the last bit.
+
+    Reference:
+        - Hull, 1994, A database for handwritten text recognition research.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES = {"1.0.0": "First version."}
+    MANUAL_DOWNLOAD_INSTRUCTIONS = _MANUAL
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return self.dataset_info_from_configs(
+            description="Handwritten digits from the zip codes on envelopes.",
+            **digit_images(_SIZE, _SIZE, 1),
+            homepage="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
+            citation=_CITATION,
+            metadata=tfds.core.MetadataDict(made_of={}),
+        )
+
+    def digests_of(self, folder: pathlib.Path) -> dict[str, str]:
+        """Returns the digest of what lies in a manual folder, by part; see `prepared`."""
+        paths = _at_hand(folder)
+        return {"usps": _digest(paths)} if paths else {}
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
+        paths = _files(dl_manager)
+        self.info.metadata["made_of"] = {"usps": _digest(paths)}
+        return {split: self._generate_examples(paths[split], split) for split in _LIBSVM}
+
+    def _generate_examples(self, path, split):
+        images, labels = read_usps(path, split)
+        for index, image in enumerate(images):
+            yield index, {"image": image, "label": labels[index]}
+
+
+def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Reads one split.
+
+    Grey values are given in thousandths from -1 to 1, or half as large from 0 to 1: 2,000 steps.
+    Step `k` becomes the byte `(255 * k + 1000) // 2000`, in integers: some steps fall halfway
+    between two bytes, where a format's rounding error would decide.
+
+    Args:
+        path: HDF5 file with both splits, or bzip2 file in LIBSVM format with this one.
+        split: `"train"` or `"test"`.
+
+    Returns:
+        Images, uint8 `(n, 16, 16, 1)`, and labels, int64 `(n,)`, 0 to 9.
+
+    Raises:
+        ValueError: If the file does not hold such images and labels.
+    """
+    values, labels = (_read_hdf5 if h5py.is_hdf5(path) else _read_libsvm)(path, split)
+    labels = labels.astype(np.int64)
+    if values.shape != (len(labels), _SIZE**2) or len(labels) == 0:
+        raise ValueError(
+            f"Expected {_SIZE**2} values and a label for each {split} digit in {path}. "
+            f"Received: values {values.shape} and labels {labels.shape}"
+        )
+    for part, array, low, high in (("Values", values, 0, 1), ("Labels", labels, 0, 9)):
+        if not low <= array.min() <= array.max() <= high:
+            raise ValueError(
+                f"{part} in {path} must lie from {low} to {high}. "
+                f"Received: {array.min()} to {array.max()}"
+            )
+    steps = np.rint(2000 * values.astype(np.float64)).astype(np.int64)
+    images = ((255 * steps + 1000) // 2000).astype(np.uint8)
+    return images.reshape(-1, _SIZE, _SIZE, 1), labels
+
+
+def _read_hdf5(path, split) -> Any:
+    with h5py.File(path) as file:
+        names = [f"{split}/data", f"{split}/target"]
+        if not all(name in file for name in names):
+            raise ValueError(f"Expected {names} in {path}. Received: {list(file)}")
+        return np.asarray(file[names[0]]), np.asarray(file[names[1]])
+
+
+def _read_libsvm(path, split):
+    """Values -1 to 1 become 0 to 1, labels 1 to 10 the digits 0 to 9."""
+    with bz2.open(path) as file:
+        values, labels = load_svmlight_file(file, n_features=_SIZE**2)
+    return (values.toarray() + 1) / 2, labels - 1
+
+
+def _files(dl_manager):
+    """Paths by split; what the manual folder lacks is downloaded."""
+    try:
+        paths = _at_hand(pathlib.Path(dl_manager.manual_dir))
+    except AssertionError:  # there is none, or it is empty
+        paths = None
+    if paths:
+        return paths
+    paths = dl_manager.download({split: _URL + name for split, name in _LIBSVM.items()})
+    for split, path in paths.items():
+        md5 = hashlib.md5(pathlib.Path(path).read_bytes()).hexdigest()
+        if md5 != _MD5[split]:
+            raise ValueError(
+                f"Expected {_URL + _LIBSVM[split]} with the MD5 {_MD5[split]}. "
+                f"Received: {md5}; delete {path} to download it again"
+            )
+    return paths
+
+
+def _at_hand(folder):
+    """Paths by split in a manual folder, or `None`."""
+    folder = folder / "usps"
+    if (folder / "usps.h5").is_file():
+        return dict.fromkeys(_LIBSVM, folder / "usps.h5")
+    paths = {split: folder / name for split, name in _LIBSVM.items()}
+    return paths if all(path.is_file() for path in paths.values()) else None
+
+
+def _digest(paths):
+    """SHA-256 of all images and labels: both formats give the same."""
+    digest = hashlib.sha256()
+    for split, path in paths.items():
+        for array in read_usps(path, split):
+            digest.update(array.tobytes())
+    return digest.hexdigest()

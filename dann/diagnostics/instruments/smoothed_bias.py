@@ -1,0 +1,90 @@
+"""A gradient that is not the derivative against the derivative of a smoothed loss."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.adaptation import AdversarialModel
+from dann.autodiff import gradients
+from dann.diagnostics.backward_pass import random_sum
+from dann.diagnostics.modes import in_mode, inputs_of, unchanged
+from dann.diagnostics.objective import loss_terms
+from dann.diagnostics.taps import (
+    Call,
+    cosine,
+    inputs_first,
+    norm,
+    replaced,
+    run_in_training,
+    to_numpy,
+)
+
+WIDTH = 0.3  # of the smoothing, as a share of the inputs' deviation
+
+
+def smoothed_bias(
+    model: keras.Layer, data: Any, calls: list[Call], pairs: int, mode: str, seed: int
+) -> dict[str, float]:
+    """Compares the gradient of a shift of a layer's inputs with that of the smoothed loss.
+
+    Args:
+        model: Keras model or layer.
+        data: A batch of tensors.
+        calls: The layer's calls in a pass over it.
+        pairs: How many shifts, each with its opposite.
+        mode: Where it runs; see `dann.diagnostics.modes.in_mode`.
+        seed: Seed of the shifts.
+
+    Returns:
+        `bias_cosine`, `bias_length` and `bias_ceiling`, as `straight_through_health` has them; none
+        where the layer's inputs are all alike.
+    """
+    units = int(calls[0].inputs.shape[-1])
+    width = WIDTH * float(np.concatenate([to_numpy(c.inputs).ravel() for c in calls]).std())
+    if width == 0:
+        return {}
+    loss = _loss_of_shift(model, data, calls[0].layer)
+    zero = ops.zeros((units,), "float32")
+    (slope,) = in_mode(lambda shift: gradients(loss, [shift]), mode)(zero)
+    given = to_numpy(slope)
+    directions = np.random.default_rng(seed).normal(size=(pairs, units))
+    compiled = in_mode(loss, mode)
+    changes = [_change(compiled, width * direction) for direction in directions]
+    rates = directions * np.array(changes)[:, None] / (2 * width)  # (pairs, units)
+    smoothed = rates.mean(axis=0)
+    agreement = cosine([rates[::2].mean(axis=0)], [rates[1::2].mean(axis=0)]) if pairs > 1 else 0.0
+    length = norm([smoothed])
+    return {
+        "bias_cosine": cosine([given], [smoothed]),
+        "bias_length": norm([given]) / length if length != 0 else 0.0,
+        "bias_ceiling": math.sqrt(2 * agreement / (1 + agreement)) if agreement > 0 else 0.0,
+    }
+
+
+def _change(loss, shift):
+    above, below = (
+        float(loss(ops.convert_to_tensor(side * shift, "float32"))) for side in (1.0, -1.0)
+    )
+    return above - below
+
+
+def _loss_of_shift(model, data, layer) -> Callable[[Any], Any]:
+    """The loss as a function of what is added to all that goes into a layer."""
+
+    def loss(shift):
+        original = layer.call
+
+        def shifted(*args, **kwargs):
+            inputs, args, kwargs = inputs_first(original, args, kwargs)
+            return original(inputs + ops.cast(shift, inputs.dtype), *args, **kwargs)
+
+        with unchanged(model), replaced([(layer, "call", shifted)]):
+            if isinstance(model, AdversarialModel):
+                return loss_terms(model, data)[0]
+            return random_sum(run_in_training(model, inputs_of(data)))
+
+    return loss

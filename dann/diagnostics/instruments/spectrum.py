@@ -1,0 +1,207 @@
+"""Eigenvalues of the Jacobian of a vector field, without the Jacobian."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from keras import ops
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, eigsh
+
+from dann.autodiff import hvp, jvp
+from dann.diagnostics.modes import in_mode
+from dann.diagnostics.taps import to_numpy
+
+_DENSE = 64  # up to so many unknowns all eigenvalues are computed
+_RESTARTS = 10
+_TOLERANCE = 1e-2  # relative; ARPACK's bound, what it finds is mostly closer
+_WIDTH = 1e-3  # of a central difference, as a share of the weights' norm
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues of a Jacobian.
+
+    Attributes:
+        eigenvalues: Complex numbers, the largest absolute value first. Of a large Jacobian those
+            at its ends: largest absolute value, largest imaginary part, smallest real part.
+        products: How often the Jacobian was multiplied with a vector.
+        converged: Share of the eigenvalues sought that the solver found in its restarts. The end of
+            the smallest real parts is the first to lack some.
+    """
+
+    eigenvalues: np.ndarray
+    products: int
+    converged: float
+
+
+def spectrum(
+    field: Callable[..., Sequence[Any]],
+    values: Sequence[Any],
+    k: int = 3,
+    seed: int = 0,
+    differences: bool = False,
+) -> Spectrum:
+    """Returns eigenvalues of `J = d field / d values` where the field stands at `values`.
+
+    `J v` is formed by differentiating twice backward (`dann.autodiff.jvp`), or as
+
+    - `(field(w + h v) - field(w - h v)) / (2 h)`, with `h = .001 max(||w||, 1) / ||v||`
+
+    `J` itself never is, unless there are at most 64 unknowns. Arnoldi's method with implicit
+    restarts (ARPACK) then finds the eigenvalues.
+
+    Args:
+        field: Takes as many tensors as `values` holds and returns as many, in the same shapes.
+            Without `differences` it must be differentiable as it is: through a gradient reversal
+            `J` would come out symmetric, without the rotation that makes a game.
+        values: Floating-point tensors.
+        k: Number of eigenvalues at each of the three ends. Defaults to `3`.
+        seed: Seed of the first vector.
+        differences: Whether `J v` comes from values of the field alone. Defaults to `False`.
+
+    Raises:
+        ValueError: If `k` is below 1.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.diagnostics.instruments.spectrum import spectrum
+    >>> game = lambda x, y: [y, -x]  # min over x, max over y of x y
+    >>> values = [keras.ops.ones((1,)), keras.ops.ones((1,))]
+    >>> [round(float(value), 3) for value in abs(spectrum(game, values).eigenvalues.imag)]
+    [1.0, 1.0]
+
+    Reference:
+        - [Mescheder et al., 2017](https://arxiv.org/abs/1705.10461), section 3.
+        - [Lehoucq et al., 1998](https://doi.org/10.1137/1.9780898719628), ARPACK.
+    """
+    if k < 1:
+        raise ValueError(f"Argument `k` must be at least 1. Received: k={k}")
+    values = [ops.convert_to_tensor(value) for value in values]
+    along = _by_differences if differences else _by_derivative
+    product = Product(lambda xs, vs: along(field, xs, vs), values)
+    if product.size <= max(_DENSE, 2 * k + 2):
+        return Spectrum(_ordered(np.linalg.eigvals(product.dense())), product.count, 1.0)
+    ends = [_ends(product, which, k, seed) for which in ("LM", "LI", "SR")]
+    converged = sum(min(len(end), k) for end in ends) / (3 * k)
+    return Spectrum(_once(_ordered(np.concatenate(ends))), product.count, converged)
+
+
+def largest_eigenvalue(product: "Product", seed: int = 0) -> float:
+    """Returns the largest eigenvalue of a symmetric matrix, by Lanczos' method.
+
+    Args:
+        product: The matrix' product with vectors, such as `hessian_product` makes.
+        seed: Seed of the first vector.
+    """
+    if product.size <= _DENSE:
+        dense = product.dense()
+        return float(np.linalg.eigvalsh((dense + dense.T) / 2)[-1])
+    start = np.random.default_rng(seed).normal(size=product.size)
+    if not product(start).any():  # no method starts from 0
+        return 0.0
+    found = eigsh(
+        product.operator(),
+        k=1,
+        which="LA",
+        v0=start,
+        tol=_TOLERANCE / 10,  # pyright: ignore[reportArgumentType]
+        return_eigenvectors=False,
+    )
+    return float(found[0])
+
+
+def hessian_product(function: Callable[..., Any], values: Sequence[Any]) -> "Product":
+    """Returns the product of the Hessian of a scalar function at `values` with any vector."""
+    values = [ops.convert_to_tensor(value) for value in values]
+    return Product(lambda xs, vs: hvp(function, xs, vs), values)
+
+
+class Product:
+    """The product of a square matrix with vectors, where both lie spread over several tensors.
+
+    Args:
+        product: Function of two lists of tensors, `values` and a direction, that returns the
+            product as such a list.
+        values: Where the matrix is taken.
+    """
+
+    def __init__(self, product: Callable, values: Sequence[Any]):
+        self.values = list(values)
+        self.shapes = [tuple(value.shape) for value in self.values]
+        self.sizes = [int(np.prod(shape)) for shape in self.shapes]
+        self.size = sum(self.sizes)
+        self.count = 0
+        number = len(self.values)
+        self._product = in_mode(
+            lambda *both: product(list(both[:number]), list(both[number:])), "graph"
+        )
+
+    def __call__(self, vector: np.ndarray) -> np.ndarray:
+        self.count += 1
+        ends = np.cumsum(self.sizes)[:-1]
+        parts = np.split(np.asarray(vector, "float64").reshape(-1), ends)
+        direction = [
+            ops.convert_to_tensor(part.reshape(shape), dtype=value.dtype)
+            for part, shape, value in zip(parts, self.shapes, self.values, strict=True)
+        ]
+        result = [to_numpy(part).reshape(-1) for part in self._product(*self.values, *direction)]
+        if not np.isfinite(np.concatenate(result)).all():
+            raise ValueError(
+                "Second derivatives must be finite; has the training diverged? "
+                "Received: others at these weights"
+            )
+        return np.concatenate(result)
+
+    def dense(self) -> np.ndarray:
+        """Returns the whole matrix `(size, size)`."""
+        return np.stack([self(unit) for unit in np.eye(self.size)], axis=1)
+
+    def operator(self) -> LinearOperator:
+        """Returns it as SciPy's solvers take it."""
+        return LinearOperator((self.size, self.size), matvec=self, dtype="float64")  # pyright: ignore
+
+
+def _by_derivative(field, xs, vs):
+    return jvp(field, xs, vs)[1]
+
+
+def _by_differences(field, xs, vs):
+    width = _WIDTH * ops.maximum(_norm(xs), 1.0) / _norm(vs)
+    above, below = (
+        field(*(x + side * width * v for x, v in zip(xs, vs, strict=True))) for side in (1, -1)
+    )
+    return [(a - b) / (2 * width) for a, b in zip(above, below, strict=True)]
+
+
+def _norm(tensors):
+    return ops.norm(ops.concatenate([ops.reshape(tensor, (-1,)) for tensor in tensors]))
+
+
+def _ends(product, which, k, seed):
+    start = np.random.default_rng(seed).normal(size=product.size)
+    try:
+        return eigs(
+            product.operator(),
+            k=k,
+            which=which,
+            v0=start,
+            maxiter=_RESTARTS,
+            tol=_TOLERANCE,  # pyright: ignore[reportArgumentType]
+            return_eigenvectors=False,
+        )
+    except ArpackError as error:  # what has converged is right
+        return getattr(error, "eigenvalues", np.empty(0, complex))
+
+
+def _ordered(values):
+    values = np.asarray(values, complex)
+    return values[np.argsort(-abs(values), kind="stable")]
+
+
+def _once(values):
+    """Leaves out what another end has found already."""
+    kept = []
+    for value in values:
+        if all(abs(value - other) > _TOLERANCE * abs(value) for other in kept):
+            kept.append(value)
+    return np.array(kept, complex)

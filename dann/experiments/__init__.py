@@ -1,0 +1,1 @@
+"""Many runs: sweeps, studies, reproduction, and the tables and pages of their results."""

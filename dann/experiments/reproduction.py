@@ -1,0 +1,212 @@
+"""Many runs of a script, and the table of what they came to."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+from dann.experiments.processes import Processes
+from dann.experiments.results import read_results, result_of_run, write_results
+from dann.experiments.results_page import results_page
+
+
+class Reproduction:
+    """Runs experiments with several methods and seeds, and writes their results.
+
+    Each experiment and method is a Hydra multirun of the training script over the seeds that are
+    missing, in a process of its own, so that one that fails takes nothing with it. What is in the
+    table already, or lies finished in its directory, is not run again while its settings are the
+    same.
+
+    Args:
+        settings: Object with `experiments`, `methods`, `seeds`, `overrides`, `jobs`, `runs_dir`,
+            `results`, `bars`, `published` and `paths.data_dir`, as `conf/reproduce.yaml` has them.
+            A method may bring arguments of its own, `"mdd schedule=mdd"`.
+        script: The training script.
+        digest_of_command: From a run's arguments to the digest of its settings.
+        digest_of_run: From a run's directory to the same, or `None` if the run is not finished.
+        notes: What the page says of an experiment, by its name.
+
+    Raises:
+        PermissionError: If the results cannot be written.
+        ValueError: If `jobs` is below 1, there is nothing to run, two methods have the same
+            settings, or the results file is not one or holds results of the same experiment and
+            method with other settings.
+    """
+
+    def __init__(
+        self,
+        settings: Any,
+        script: pathlib.Path,
+        digest_of_command: Callable[[Sequence[str]], str],
+        digest_of_run: Callable[[pathlib.Path], str | None],
+        notes: Mapping[str, str] = MappingProxyType({}),
+    ):
+        if settings.jobs < 1:
+            raise ValueError(f"Argument `jobs` must be at least 1. Received: {settings.jobs}")
+        for name in ("experiments", "methods", "seeds"):
+            if not getattr(settings, name):
+                raise ValueError(f"Argument `{name}` must name at least one. Received: none")
+        self.settings = settings
+        self.script = script
+        self.digest_of_run = digest_of_run
+        self.notes = notes
+        self.processes = Processes()
+        self.csv = pathlib.Path(settings.results)
+        self.digests = {
+            (experiment, method): digest_of_command(self._arguments(experiment, method))
+            for experiment in settings.experiments
+            for method in settings.methods
+        }
+        self._check_directories()
+        self.results = read_results(self.csv)
+        self._check_settings()
+        self.csv.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.csv.parent, os.W_OK):
+            raise PermissionError(f"Results cannot be written. Received: results={self.csv}")
+
+    def _check_directories(self):
+        """No two runs write to one place."""
+        methods = {}
+        for key in self.digests:
+            other = methods.setdefault(self._directory(*key), key)
+            if other != key:
+                raise ValueError(
+                    f"Argument `methods` must name different settings. Received: {other[1]!r} and "
+                    f"{key[1]!r}, which have the same in {key[0]}"
+                )
+
+    def _check_settings(self):
+        """One row of the table never mixes settings, and no run takes the place of another's."""
+        for result in self.results:
+            key = result.experiment, result.method
+            if self.digests.get(key, result.settings) != result.settings:
+                raise ValueError(
+                    f"{self.csv} holds results of {' '.join(key)} with other settings; give "
+                    f"another file, results=..., or take those lines out. Received: settings "
+                    f"{self.digests[key]} beside {result.settings}"
+                )
+
+    def run(self) -> list[str]:
+        """Runs what is missing, and writes the results after each experiment and method.
+
+        At a `KeyboardInterrupt` the runs in progress are terminated, and nothing more is begun.
+
+        Returns:
+            Which of them failed.
+        """
+        self._collect()
+        with ThreadPoolExecutor(self.settings.jobs) as pool:
+            try:
+                failed = self._run_missing(pool)
+            except KeyboardInterrupt:
+                self.processes.end()  # the imports of a run may swallow an interruption
+                raise
+        print(f"Written to {self.csv} and {self.csv.with_suffix('.md')}")
+        return failed
+
+    def _run_missing(self, pool):
+        missing = ((key, seeds) for key in self.digests if (seeds := self._missing(*key)))
+        running, failed = {}, []
+        try:
+            while True:
+                # Not all at once: a free thread would take the next before an interruption.
+                for key, seeds in islice(missing, self.settings.jobs - len(running)):
+                    running[pool.submit(self._train, *key, seeds)] = key
+                if not running:
+                    return failed
+                time.sleep(0.1)  # a wait for a lock may miss a signal that comes as it begins
+                for future in [one for one in running if one.done()]:
+                    key = running.pop(future)
+                    if future.result() != 0:
+                        failed.append(" ".join(key))
+                    self._collect()
+        except Exception:
+            pool.shutdown()  # what runs comes to its end
+            raise
+
+    def _arguments(self, experiment, method):
+        return [
+            f"experiment={experiment}",
+            *f"method={method}".split(),
+            "compare=false",
+            *self.settings.overrides,
+        ]
+
+    def _directory(self, experiment, method):
+        digest = self.digests[experiment, method]
+        return pathlib.Path(self.settings.runs_dir) / experiment / method.split()[0] / digest
+
+    def _missing(self, experiment, method):
+        digest = self.digests[experiment, method]
+        there = {
+            result.seed
+            for result in self.results
+            if (result.experiment, result.method, result.settings) == (experiment, method, digest)
+        }
+        return [seed for seed in self.settings.seeds if seed not in there]
+
+    def _train(self, experiment, method, seeds):
+        directory = self._directory(experiment, method)
+        directory.mkdir(parents=True, exist_ok=True)
+        for seed in seeds:
+            self._clear(directory / f"seed_{seed}")
+        told = f"{experiment} {method}: seeds {seeds}, log in {directory}/log.txt\n"
+        print(told, end="", flush=True)  # in one piece, as other threads print too
+        arguments = [
+            "-m",
+            *self._arguments(experiment, method),
+            f"seed={','.join(map(str, seeds))}",
+            f"hydra.sweep.dir={directory}",
+            "hydra.sweep.subdir=seed_${seed}",
+        ]
+        if self.settings.paths.data_dir is not None:
+            arguments.append(f"paths.data_dir={self.settings.paths.data_dir}")
+        arguments.append(f"paths.cache_dir={self.settings.paths.cache_dir}")
+        with (directory / "log.txt").open("a") as log:
+            command = [sys.executable, str(self.script), *arguments]
+            return self.processes.run(
+                command, stdout=log, stderr=subprocess.STDOUT, env=self._environment()
+            )
+
+    def _clear(self, directory):
+        """Removes what an interrupted run left behind, whose events would mix with new ones."""
+        if directory.exists() and self.digest_of_run(directory) is None:
+            shutil.rmtree(directory)
+
+    def _environment(self):
+        """Processes side by side share the cores."""
+        if self.settings.jobs == 1:
+            return None
+        threads = str(max(1, (os.cpu_count() or 1) // self.settings.jobs))
+        names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+        return {**dict.fromkeys(names, threads), **os.environ}
+
+    def _collect(self):
+        """Takes up every finished run that is not in the table, and writes the table."""
+        for (experiment, method), digest in self.digests.items():
+            for seed in self._missing(experiment, method):
+                directory = self._directory(experiment, method) / f"seed_{seed}"
+                if self.digest_of_run(directory) == digest:
+                    bar = self.settings.bars.get(experiment)
+                    result = result_of_run(directory, experiment, method, digest, bar)
+                    self.results.append(result)
+        if self.results:
+            write_results(self.results, self.csv)
+            self.results = read_results(self.csv)
+            page = results_page(
+                self.results,
+                self.settings.bars,
+                self.settings.published,
+                self.notes,
+                self.csv.name,
+                self.settings.overrides,
+            )
+            self.csv.with_suffix(".md").write_text(page)

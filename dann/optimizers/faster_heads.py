@@ -1,0 +1,69 @@
+"""Heads that learn faster than the backbone."""
+
+from typing import Any
+
+import keras
+
+from dann.checks import check_number
+from dann.optimizers.per_variable import PerVariable
+from dann.schedules import Scaled
+
+
+def faster_heads(
+    model: Any, optimizer: keras.optimizers.Optimizer, factor: float = 10.0
+) -> PerVariable:
+    """Returns an optimizer under which all but the backbone learns at a higher rate.
+
+    For fine-tuning: the backbone's weights are good already, those of the heads random. Variables
+    of `model.backbone` learn at the optimizer's learning rate or schedule, all others (label head,
+    discriminator, ...) at `factor` times it. Else nothing changes, but that `global_clipnorm`
+    limits the norm of each of the two parts by itself.
+
+    Freeze and thaw layers first: it is made for the variables that train now.
+
+    Args:
+        model: Model to compile with what this returns.
+        optimizer: Any single Keras optimizer. It serves as a pattern and is not changed; what it
+            has gathered so far is not taken over.
+        factor: Learning rate of the heads in multiples of the backbone's, above 0. Defaults to
+            `10.0`, the usual choice.
+
+    Raises:
+        TypeError: If the optimizer is itself made of others.
+        ValueError: If `factor` is not above 0.
+
+    Example:
+
+    >>> import dann, keras
+    >>> model = dann.DANN(dann.networks.mlp_backbone((2,)), num_classes=3)
+    >>> optimizer = dann.optimizers.faster_heads(model, keras.optimizers.SGD(0.01, momentum=0.9))
+    >>> model.compile(optimizer, metrics=["accuracy"])
+
+    Reference:
+        - [Long et al., 2015](https://arxiv.org/abs/1502.02791), section 4.1.
+    """
+    factor = check_number("factor", factor, low=0, above=True)
+    composed = (keras.optimizers.MultiOptimizer, keras.optimizers.LossScaleOptimizer)
+    if isinstance(optimizer, composed):
+        raise TypeError(
+            "Argument `optimizer` must be a single optimizer; `compile` wraps what this returns "
+            f"where the precision needs it. Received: {type(optimizer).__name__}"
+        )
+    backbone = {id(variable) for variable in model.backbone.trainable_variables}
+    return PerVariable(
+        {"backbone": _copy(optimizer, "backbone", 1.0)},
+        rest=_copy(optimizer, "heads", factor),
+        places=[int(id(variable) not in backbone) for variable in model.trainable_variables],
+        loss_scale_factor=optimizer.loss_scale_factor,
+        name="faster_heads",
+    )
+
+
+def _copy(optimizer, name, factor):
+    config = optimizer.get_config()
+    rate = config["learning_rate"]
+    if isinstance(rate, dict):
+        rate = Scaled(keras.saving.deserialize_keras_object(rate), factor)
+    else:
+        rate = factor * rate
+    return type(optimizer).from_config({**config, "name": name, "learning_rate": rate})

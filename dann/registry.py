@@ -1,0 +1,119 @@
+"""Things of one kind by name, as the files that define them register them."""
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry(Generic[T]):
+    """A registered thing and what tables say of it.
+
+    Args:
+        name: Its name on the command line and in messages.
+        thing: The class, function or object.
+        summary: What it does, in one line.
+        facts: What else tables and tests need to know, by name.
+    """
+
+    name: str
+    thing: T
+    summary: str
+    facts: Mapping[str, Any]
+
+
+class Registry(Mapping[str, T]):
+    """Things of one kind by name; as a mapping it gives the things themselves.
+
+    A file registers what it defines. Choices in messages, tables in the documentation and rosters
+    in tests come from here, so that a new file is all that a new thing takes.
+
+    Args:
+        kind: What one of them is called, such as `"score"`.
+
+    Example:
+
+    >>> from dann.registry import Registry
+    >>> SCORES = Registry("score")
+    >>> @SCORES.register("zero", summary="Always 0.")
+    ... def zero(model, *, target):
+    ...     return 0.0
+    >>> list(SCORES), SCORES["zero"] is zero, SCORES.entry("zero").summary
+    (['zero'], True, 'Always 0.')
+    """
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self._entries: dict[str, Entry[T]] = {}
+
+    def register(self, name: str, *, summary: str, **facts: Any) -> Callable[[T], T]:
+        """Returns a decorator that registers what it is given, and gives it back.
+
+        Args:
+            name: The name, which must be free. A module that is loaded again may replace its own.
+            summary: What it does, in one line.
+            **facts: What else tables and tests need to know.
+
+        Raises:
+            ValueError: If the name is taken.
+        """
+
+        def add(thing: T) -> T:
+            old = self._entries.get(name)
+            if old is not None and _origin(old.thing) != _origin(thing):
+                raise ValueError(
+                    f"Each {self.kind} needs a name of its own. Received: {name!r}, which "
+                    f"{_origin(old.thing)} has"
+                )
+            self._entries[name] = Entry(name, thing, summary, facts)
+            return thing
+
+        return add
+
+    def entry(self, name: str) -> Entry[T]:
+        """Returns a thing with what is said of it.
+
+        Raises:
+            ValueError: If there is none of that name; the message lists the names.
+        """
+        if name not in self._entries:
+            raise ValueError(
+                f"Unknown {self.kind}: choose one of {', '.join(map(repr, self))}. "
+                f"Received: {name!r}"
+            )
+        return self._entries[name]
+
+    def entries(self) -> list[Entry[T]]:
+        """Returns all entries by name."""
+        return [self._entries[name] for name in self]
+
+    def __getitem__(self, name: str) -> T:
+        return self._entries[name].thing
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def import_modules(package: str) -> None:
+    """Imports every module of a package, so that each registers what it defines.
+
+    The package's own `__init__` calls it last.
+
+    Args:
+        package: Name of the package, its `__name__`.
+    """
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
+
+
+def _origin(thing):
+    """Where a thing is defined, alike before and after its module is loaded again."""
+    named = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{named.__module__}.{named.__qualname__}"

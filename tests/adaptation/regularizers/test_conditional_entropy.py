@@ -1,0 +1,66 @@
+"""Conditional entropy and its gradients, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from support.one_step import (
+    LABELS,
+    MODES,
+    SOURCE,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear_parts,
+    softmax,
+    step,
+    weights_of,
+    with_random_weights,
+)
+
+from dann.adaptation import AdversarialModel, ConditionalEntropy
+
+WEIGHT = 1.7
+
+
+def total(a, b):
+    """Label loss plus the mean of -sum p log p over the target."""
+    p = softmax(TARGET @ a @ b)
+    return cross_entropy(SOURCE @ a @ b, LABELS) + WEIGHT * entropy(p)
+
+
+def entropy(p):
+    return -np.mean(np.sum(p * np.log(p), axis=1))
+
+
+def model_with(*regularizers):
+    return with_random_weights(
+        AdversarialModel(**linear_parts(), strength=None, regularizers=regularizers)
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode):
+    model = model_with(ConditionalEntropy(WEIGHT))
+    weights = weights_of(model)
+    gradients = central_differences(total, weights)
+    logs, slopes = step(model, mode)
+    a, b = weights
+    assert logs["entropy/loss"] == pytest.approx(entropy(softmax(TARGET @ a @ b)), rel=1e-5)
+    assert logs["loss"] == pytest.approx(total(a, b), rel=1e-5)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("logits", "expected"), [([[5.0, 5.0, 5.0]], np.log(3)), ([[1e4, 0.0, -1e4]], 0.0)]
+)
+def test_it_is_greatest_where_all_classes_are_alike_and_0_where_one_is_certain(logits, expected):
+    outputs = {"target/logits": keras.ops.convert_to_tensor(logits)}
+    loss = ConditionalEntropy().loss(None, {}, outputs)
+    assert float(loss) == pytest.approx(expected, abs=1e-6)
+
+
+def test_its_weight_comes_back_from_the_config():
+    assert ConditionalEntropy().weight == 0.01
+    config = keras.saving.serialize_keras_object(ConditionalEntropy(0.3))
+    assert keras.saving.deserialize_keras_object(config).weight == 0.3

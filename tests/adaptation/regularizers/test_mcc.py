@@ -1,0 +1,95 @@
+"""Minimum class confusion and its gradients, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from support.one_step import (
+    LABELS,
+    MODES,
+    SOURCE,
+    TARGET,
+    central_differences,
+    cross_entropy,
+    linear_parts,
+    softmax,
+    step,
+    weights_of,
+    with_random_weights,
+)
+
+from dann.adaptation import DANN, MCC, AdversarialModel
+from dann.networks import mlp_backbone
+
+WEIGHT = 1.7
+
+
+def certainty(logits, temperature):
+    """Equation 4: the weight of each example, 1 on average."""
+    p = softmax(logits / temperature)
+    weights = 1 + np.exp(np.sum(p * np.log(p), axis=1))
+    return len(p) * weights / weights.sum()
+
+
+def confusion(logits, temperature, weights):
+    """Equations 2, 3, 5 and 6, element by element."""
+    p = softmax(logits / temperature)
+    classes = p.shape[1]
+    c = np.zeros((classes, classes))
+    for j in range(classes):
+        for k in range(classes):
+            c[j, k] = sum(w * row[j] * row[k] for w, row in zip(weights, p, strict=True))
+    return sum(c[j, k] / c[j].sum() for j in range(classes) for k in range(classes) if j != k) / (
+        classes
+    )
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode, temperature):
+    regularizers = [MCC(WEIGHT, temperature)]
+    model = AdversarialModel(**linear_parts(), strength=None, regularizers=regularizers)
+    a, b = weights_of(with_random_weights(model))
+    constant = certainty(TARGET @ a @ b, temperature)
+
+    def total(a, b):
+        joins = WEIGHT * confusion(TARGET @ a @ b, temperature, constant)
+        return cross_entropy(SOURCE @ a @ b, LABELS) + joins
+
+    gradients = central_differences(total, [a, b])
+    loss = confusion(TARGET @ a @ b, temperature, constant)
+    logs, slopes = step(model, mode)
+    assert logs["mcc/loss"] == pytest.approx(loss, rel=1e-5)
+    assert logs["loss"] == pytest.approx(total(a, b), rel=1e-5)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+
+
+def mcc(logits):
+    return float(
+        MCC(temperature=1.0).loss(None, {}, {"target/logits": np.array(logits, "float32")})
+    )
+
+
+def test_certain_predictions_of_every_class_have_no_confusion():
+    assert mcc(50 * np.eye(3)) == pytest.approx(0, abs=1e-6)
+
+
+def test_even_predictions_have_the_confusion_of_chance():
+    assert mcc(np.zeros((4, 3))) == pytest.approx(2 / 3)
+
+
+def test_a_class_that_nobody_predicts_confuses_nothing():
+    assert mcc([[0.0, 0.0, -1e4]]) == pytest.approx(1 / 3, abs=1e-6)
+
+
+def test_its_settings_come_back_from_a_file(tmp_path):
+    backbone = mlp_backbone((4,), hidden_units=(6,))
+    model = DANN(backbone, num_classes=3, regularizers=[MCC(0.5, temperature=3.0)])
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True).regularizers[0]
+    assert (again.weight, again.temperature) == (0.5, 3.0)
+
+
+def test_a_temperature_of_0_is_refused():
+    with pytest.raises(ValueError, match="`temperature` must be .* above 0. Received.*=0"):
+        MCC(temperature=0)

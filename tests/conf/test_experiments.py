@@ -1,0 +1,56 @@
+"""Experiments on data that cannot be downloaded in a test, mocked, through every step of a run."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+from hydra import compose, initialize_config_dir
+from PIL import Image
+
+from dann import config, training
+
+CONF = pathlib.Path(__file__).parents[2] / "conf"
+
+
+def train(tmp_path, *overrides):
+    """What `scripts/train.py` does, in this process, for two steps."""
+    short = ["trainer.steps=2", "trainer.batch_size=4", "callbacks=none"]
+    paths = [f"paths.run_dir={tmp_path}/run", f"paths.cache_dir={tmp_path}/cache"]
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("train", [*overrides, *short, *paths])
+    domains = config.build_domains(cfg)
+    model = config.build_model(cfg, cfg.method, domains.input_shape, domains.num_classes)
+    training.compile_model(model, config.build_optimizer(cfg, model), cfg.trainer)
+    run = training.Run(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model)
+    return domains, run.train()
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("svhn_to_mnist", "dann"),
+        pytest.param("synthetic_digits_to_svhn", "target_only", marks=pytest.mark.slow),
+    ],
+)
+def test_the_papers_digit_experiments_run_on_mocked_data(name, method, tmp_path):
+    with tfds.testing.mock_data(num_examples=8):
+        domains, summary = train(tmp_path, f"experiment={name}", f"method={method}")
+    assert domains.input_shape == (32, 32, 3)
+    assert domains.num_classes == 10
+    assert summary["steps"] == 2
+    assert (tmp_path / "run/oracle.csv").is_file()
+
+
+def test_the_papers_experiment_on_signs_runs_on_folders(tmp_path):
+    rng = np.random.default_rng(0)
+    for domain in ("synsigns", "gtsrb"):
+        for number in range(43):
+            folder = tmp_path / domain / f"{number:05d}"
+            folder.mkdir(parents=True)
+            for index in range(3):
+                pixels = rng.integers(0, 256, (45, 50, 3)).astype("uint8")
+                Image.fromarray(pixels).save(folder / f"{index}.ppm")
+    domains, _ = train(tmp_path, "experiment=synsigns_to_gtsrb", f"paths.data_dir={tmp_path}")
+    assert domains.input_shape == (40, 40, 3)
+    assert domains.num_classes == 43

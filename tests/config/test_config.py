@@ -1,0 +1,277 @@
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from dann import config
+from dann.adaptation import DANN, MCC, ConditionalEntropy, SourceOnly, VirtualAdversarial
+from dann.schedules import GaninSchedule
+
+CONF = pathlib.Path(__file__).parents[2] / "conf"
+CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
+SHAPES = {"mlp_backbone": (10,), "time_series_backbone": (30, 2)}
+
+
+def composed(*overrides):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("train", ["paths.run_dir=run", *overrides])
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_choice_composes_and_builds_what_it_names(choice, tmp_path):
+    needed = {
+        "network=keras_application": ["network.weights=null"],
+        "method=dirt_t": [f"method.teacher={tmp_path / 'classifier.keras'}"],
+    }
+    if choice == "method=dirt_t":
+        first = composed("method=source_only")
+        trained = config.build_model(first, first.method, (40, 40, 3), num_classes=4)
+        trained.classifier.save(tmp_path / "classifier.keras")
+    cfg = composed(choice, *needed.get(choice, []))
+    assert isinstance(config.instantiate(cfg.optimizer), keras.optimizers.Optimizer)
+    assert config.instantiate(cfg.schedule)(0) is not None
+    for callback in config.instantiate(cfg.callbacks).values():
+        assert isinstance(callback, keras.callbacks.Callback)
+    backbone = cfg.network.backbone["_target_"].rpartition(".")[2]
+    shape = SHAPES.get(backbone, (40, 40, 3))
+    model = config.build_model(cfg, cfg.method, shape, num_classes=4)
+    assert model.num_classes == 4
+
+
+def test_the_default_is_dann_with_its_schedule_over_the_whole_run():
+    cfg = composed("trainer.steps=70")
+    model = config.build_model(cfg, cfg.method, (16, 16, 3), 10)
+    assert type(model) is DANN
+    assert model.reversal.schedule == GaninSchedule(total_steps=70, high=cfg.schedule.high)
+
+
+def test_a_method_gets_only_the_parts_that_it_names():
+    cfg = composed("method=source_only")
+    assert type(config.build_model(cfg, cfg.method, (16, 16, 3), 10)) is SourceOnly
+
+
+def test_the_papers_experiment_has_its_network_and_the_shared_recipe():
+    cfg = composed("experiment=mnist_to_mnist_m")
+    optimizer = config.instantiate(cfg.optimizer)
+    assert float(optimizer.learning_rate) == pytest.approx(0.03)
+    assert optimizer.momentum == 0.9
+    schedule = config.instantiate(cfg.schedule)
+    assert schedule == GaninSchedule(total_steps=cfg.trainer.steps, gamma=10.0, high=1.0)
+    model = config.build_model(cfg, cfg.method, (28, 28, 3), 10)
+    assert model.count_params() == 205_893  # figure 4a, and the reversal's two
+
+
+def test_the_digest_tells_settings_that_matter_from_those_that_do_not():
+    first = config.settings_digest(composed())
+    same = ("seed=3", "callbacks=none", "compare=false", "paths.cache_dir=elsewhere")
+    for override in (*same, "balanced=false", "regularizer=none"):
+        assert config.settings_digest(composed(override)) == first
+    others = ("trainer.steps=3", "method=source_only", "balanced=true", "augmentation=affine")
+    others += ("regularizer=mcc", "regularizer=[mcc,entropy]")
+    digests = {config.settings_digest(composed(override)) for override in others}
+    assert len(digests | {first}) == len(others) + 1
+
+
+def test_the_digest_sees_what_is_off_in_other_packages_and_callbacks_that_act():
+    adam = composed("optimizer=adam")
+    without = composed("optimizer=adam", "+optimizer.beta_1=0.0")
+    stopped = composed("optimizer=adam", "+callbacks.stop._target_=keras.callbacks.EarlyStopping")
+    logged = composed("optimizer=adam", "callbacks=diagnostics")
+    digests = [config.settings_digest(cfg) for cfg in (adam, without, stopped, logged)]
+    assert len(set(digests)) == 3
+    assert digests[0] == digests[3]
+
+
+def test_notes_are_those_beside_the_results(tmp_path):
+    assert config.notes_beside(tmp_path / "results.csv") == {}
+    (tmp_path / "results.yaml").write_text("a_to_b: The bar is missed.\n")
+    assert config.notes_beside(tmp_path / "results.csv") == {"a_to_b": "The bar is missed."}
+    (tmp_path / "results.yaml").write_text("- The bar is missed.\n")
+    with pytest.raises(config.ConfigError, match="results.yaml must map names of experiments to"):
+        config.notes_beside(tmp_path / "results.csv")
+
+
+def test_the_digest_of_a_run_without_regularizers_is_that_of_a_time_without_the_key():
+    cfg = OmegaConf.to_container(composed())
+    del cfg["regularizers"]
+    assert config.settings_digest(OmegaConf.create(cfg)) == config.settings_digest(composed())
+
+
+def test_a_finished_run_has_the_digest_of_its_command(tmp_path):
+    cfg = composed("trainer.steps=3")
+    (tmp_path / ".hydra").mkdir()
+    OmegaConf.save(cfg, tmp_path / ".hydra/config.yaml")
+    assert config.digest_of_run(tmp_path) is None  # it is not finished
+    assert config.digest_of_run(tmp_path / ".hydra/config.yaml") is None  # nor a folder
+    (tmp_path / "summary.json").write_text('{"seed": 4, "me')
+    assert config.digest_of_run(tmp_path) is None
+    (tmp_path / "summary.json").write_text("{}")
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        overrides = ["trainer.steps=3", "paths.run_dir=other", "seed=4"]
+        assert config.digest_of_run(tmp_path) == config.digest_of_command(overrides)
+
+
+def test_the_augmentation_of_the_config_reaches_the_model():
+    cfg = composed("augmentation=affine")
+    model = config.build_model(cfg, cfg.method, (28, 28, 1), 10)
+    for domain in ("source", "target"):
+        layers = model.augmentation[domain].layers
+        assert [type(layer).__name__ for layer in layers] == [
+            "RandomTranslation",
+            "RandomRotation",
+            "RandomZoom",
+        ]
+
+
+def test_regularizers_are_chosen_by_name_one_or_several():
+    assert composed().regularizers == {}
+    one = composed("regularizer=mcc", "regularizers.mcc.weight=0.5")
+    model = config.build_model(one, one.method, (28, 28, 1), 10)
+    assert [(type(r), r.weight) for r in model.regularizers] == [(MCC, 0.5)]
+    several = composed("regularizer=[entropy,vat]", "regularizers.vat.radius=3")
+    model = config.build_model(several, several.method, (28, 28, 1), 10)
+    assert [type(r) for r in model.regularizers] == [ConditionalEntropy, VirtualAdversarial]
+    assert model.regularizers[1].radius == 3
+
+
+def test_the_baseline_beside_a_regularized_method_has_no_regularizer():
+    cfg = composed("regularizer=mcc")
+    baseline = {"_target_": "dann.SourceOnly", "_partial_": True}
+    assert config.build_model(cfg, baseline, (28, 28, 1), 10).regularizers == []
+
+
+def test_a_regularized_baseline_is_refused_not_silently_plain():
+    cfg = composed("method=source_only", "regularizer=mcc")
+    with pytest.raises(ValueError, match="`SourceOnly` leaves the unlabelled target alone"):
+        config.build_model(cfg, cfg.method, (28, 28, 1), 10)
+
+
+def test_the_radius_of_the_smoothed_task_reaches_the_model():
+    for overrides, radius in ((("method=sdat",), 0.05), (("+method.task_radius=0.02",), 0.02)):
+        cfg = composed(*overrides)
+        assert config.build_model(cfg, cfg.method, (28, 28, 1), 10).task_radius == radius
+
+
+def test_domains_are_sampled_as_the_config_says(tmp_path):
+    cfg = composed("balanced=true", "target_labelled=2", f"paths.cache_dir={tmp_path}")
+    domains = config.build_domains(cfg)
+    assert domains.balanced
+    assert len(domains.target_labelled[1]) == 20
+
+
+def groups(experiment, *names):
+    """Settings of an experiment as they are written, references unresolved."""
+    plain = OmegaConf.to_container(composed(f"experiment={experiment}"))
+    return [plain[name] for name in names]
+
+
+@pytest.mark.parametrize("name", ["mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"])
+def test_experiments_share_the_recipe(name):
+    shared = "optimizer", "schedule", "augmentation", "regularizers", "method"
+    assert groups(name, *shared) == groups("recipe", *shared)
+
+
+@pytest.mark.parametrize("name", ["mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"])
+def test_the_recipe_for_digits_is_one_setting_for_three_tasks(name):
+    shared = "trainer", "network", "optimizer", "schedule", "augmentation", "method", "balanced"
+    assert groups(f"digits_{name}", *shared) == groups("digits_recipe", *shared)
+    assert groups(f"digits_{name}", "data") == groups(name, "data")
+
+
+def test_both_tasks_of_usps_share_all_but_the_domains():
+    shared = "trainer", "network", "optimizer", "schedule", "augmentation", "method", "selection"
+    assert groups("mnist_to_usps", *shared) == groups("usps_to_mnist", *shared)
+
+
+APPLICATION = ("network=keras_application", "network.name=MobileNet")
+
+
+def test_an_application_is_chosen_by_name_weights_and_what_trains(tmp_path):
+    path = tmp_path / "own.weights.h5"
+    shape = (32, 32, 3)
+    own = keras.applications.MobileNet(weights=None, include_top=False, input_shape=shape)
+    own.save_weights(path)
+    cfg = composed(*APPLICATION, f"network.weights={path}", "network.trainable=[conv_pw_13]")
+    model = config.build_model(cfg, cfg.method, shape, 3)
+    layers = {variable.path.split("/")[0] for variable in model.backbone.trainable_weights}
+    assert layers == {"conv_pw_13", "conv_pw_13_bn"}
+    for one, other in zip(model.backbone.get_weights(), own.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_heads_of_an_application_learn_at_ten_times_its_rate():
+    cfg = composed(*APPLICATION, "network.weights=null", "optimizer=adam")
+    model = config.build_model(cfg, cfg.method, (32, 32, 3), 3)
+    optimizer = config.build_optimizer(cfg, model)
+    optimizer.build(model.trainable_variables)
+    rates = {one.name: float(one.learning_rate) for one in optimizer.optimizers}
+    assert rates == {"backbone": pytest.approx(0.001), "heads": pytest.approx(0.01)}
+
+
+@pytest.mark.parametrize("overrides", [(), ("+network.head_rate=1",)])
+def test_without_a_head_rate_one_optimizer_serves_all(overrides):
+    cfg = composed(*overrides)
+    model = config.build_model(cfg, cfg.method, (16, 16, 3), 3)
+    assert type(config.build_optimizer(cfg, model)) is keras.optimizers.SGD
+
+
+def test_containers_arrive_plain():
+    node = OmegaConf.create(
+        {"_target_": "keras.layers.Dropout", "rate": 0.1, "noise_shape": [1, 2]}
+    )
+    assert type(config.instantiate(node).noise_shape) in (list, tuple)
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ({"_target_": "os.system", "command": "true"}, r"one of \['dann', 'keras'\].*os.system"),
+        ({"a": [{"_target_": "subprocess.run"}]}, "Received: subprocess.run"),
+        ({"_target_": "dann.config.program.os.getcwd"}, "Received: dann.config.program.os.getcwd"),
+        ({"_target_": "keras.nothing"}, "keras.nothing"),
+        ({"_target_": "dann.schedules.Constant", "valu": 1}, "dann.schedules.Constant.*valu"),
+        ({"_target_": "dann.schedules.Constant", "value": -1}, "`value` must be finite"),
+    ],
+)
+def test_a_node_that_cannot_or_must_not_be_built_is_refused(node, message):
+    with pytest.raises(config.ConfigError, match=message):
+        config.instantiate(OmegaConf.create(node))
+
+
+def test_scores_that_only_look_on_leave_the_digest_as_it_is():
+    first = config.settings_digest(composed())
+    assert config.settings_digest(composed("selection=none")) == first
+    assert config.settings_digest(composed("selection.keep=snd")) != first
+
+
+@pytest.mark.parametrize("key", ["source", "target"])
+@pytest.mark.parametrize("data", ["csv", "npz", "image_folder", "tfds"])
+def test_a_domain_that_is_null_is_told(data, key):
+    other = {"source": "target", "target": "source"}[key]
+    cfg = composed(f"data={data}", f"data.{other}=a", f"data.{key}=null")
+    with pytest.raises(config.ConfigError, match=f"^data.{key} must be given. Received: null$"):
+        config.build_domains(cfg)
+
+
+def test_several_sources_are_joined_and_told_to_the_method(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    for name in ("a", "b", "c"):
+        np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(40, 5)), y=labels)
+    sources = ",".join(str(tmp_path / f"{name}.npz") for name in "ab")
+    cfg = composed(
+        "data=npz",
+        f"data.target={tmp_path / 'c.npz'}",
+        f"data.sources=[{sources}]",
+        "network=mlp",
+        "method=mdan",
+    )
+    domains = config.build_domains(cfg)
+    assert domains.num_sources == 2
+    shapes = domains.input_shape, domains.num_classes, domains.num_sources
+    model = config.build_model(cfg, cfg.method, *shapes)
+    assert (model.num_sources, model.domain_head.output_shape) == (2, (None, 2))
+    assert set(np.unique(next(iter(domains.batches(8)))[0]["source_domain"])) == {0, 1}

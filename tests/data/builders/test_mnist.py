@@ -1,0 +1,169 @@
+import gzip
+import hashlib
+import os
+import pathlib
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from dann.data import mnist_m, mnist_to_mnist_m
+from dann.data.builders.idx_files import find_mnist, read_mnist
+from dann.data.builders.mnist_m import blend
+from dann.data.builders.prepared import prepared
+
+RAW = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data"))
+needs_both = pytest.mark.skipif(
+    not ((RAW / "mnist").is_dir() and (RAW / "bsds500").is_dir()),
+    reason=f"needs the real MNIST and BSDS500 in {RAW}, or DANN_DATA_DIR",
+)
+needs_mnist = pytest.mark.skipif(
+    not (RAW / "mnist").is_dir(), reason=f"needs the real MNIST in {RAW}, or DANN_DATA_DIR"
+)
+
+
+@needs_mnist
+def test_the_real_mnist_is_read_to_the_last_byte():
+    paths = find_mnist(RAW)
+    images, labels = read_mnist(paths, "train")
+    content = gzip.decompress(paths["train", "images"].read_bytes())
+    assert hashlib.md5(content).hexdigest() == "6bbc9ace898e44ae57da46a324031adb"
+    assert images.shape == (60_000, 28, 28)
+    assert images.tobytes() == content[16:]
+    np.testing.assert_array_equal(labels[:5], [5, 0, 4, 1, 9])
+    assert read_mnist(paths, "test")[0].shape == (10_000, 28, 28)
+
+
+def test_a_digit_is_blended_as_the_absolute_difference():
+    digits = np.zeros((200, 28, 28), "uint8")
+    digits[:, 10:20, 10:20] = 255
+    photo = np.random.default_rng(0).integers(0, 256, (30, 31, 3)).astype("uint8")
+    windows = np.lib.stride_tricks.sliding_window_view(photo, (28, 28), (0, 1)).reshape(
+        12, 3, 28, 28
+    )
+    windows = windows.transpose(0, 2, 3, 1).astype(int)
+    found = set()
+    for image in blend(digits, [photo], seed=0):
+        differences = np.abs(np.abs(windows - digits[0][:, :, None]) - image).sum(axis=(1, 2, 3))
+        assert differences.min() == 0
+        found.add(int(differences.argmin()))
+    assert len(found) == 12  # every place is drawn
+
+
+def test_blending_is_a_matter_of_the_seed():
+    digits = np.zeros((3, 28, 28), "uint8")
+    photos = [
+        np.random.default_rng(s).integers(0, 256, (40, 40, 3)).astype("uint8") for s in (0, 1)
+    ]
+    first, again, other = (np.stack(list(blend(digits, photos, seed))) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("photos", [[], [np.zeros((20, 40, 3), "uint8")]])
+def test_photos_that_are_too_small_are_refused(photos):
+    with pytest.raises(ValueError, match=f"at least 28x28. Received: {len(photos)} photos"):
+        next(blend(np.zeros((1, 28, 28), "uint8"), photos, seed=0))
+
+
+def examples(builder, split):
+    return [(e["image"], int(e["label"])) for e in tfds.as_numpy(builder.as_dataset(split=split))]
+
+
+def test_the_builder_reads_the_manual_folder_and_stores_what_was_blended(raw_files, tmp_path):
+    builder = prepared("mnist_m", str(tmp_path / "cache"), str(raw_files))
+    photos = [mnist_m._decode(raw_files / "bsds500" / name) for name in ("1.jpg", "2.jpg")]
+    for seed, split in enumerate(("train", "test")):
+        digits, labels = read_mnist(find_mnist(raw_files), split)
+        blended = zip(blend(digits, photos, seed), labels.tolist(), strict=True)
+        found = examples(builder, split)
+        assert {image.shape for image, _ in found} == {(28, 28, 3)}
+        assert {image.dtype for image, _ in found} == {np.dtype("uint8")}
+        assert sorted((image.tobytes(), label) for image, label in found) == sorted(
+            (image.tobytes(), label) for image, label in blended
+        )
+
+
+def test_a_prepared_set_that_is_not_genuine_is_told_each_time(raw_files, tmp_path, capsys):
+    for _ in range(2):
+        prepared("mnist_m", str(tmp_path / "cache"), str(raw_files))
+        message = "mnist_m/1.0.0 was not made of the genuine files; delete it to make it anew"
+        assert message in capsys.readouterr().out
+
+
+def genuine_splits(tmp_path):
+    manager: Any = types.SimpleNamespace(manual_dir=str(RAW))
+    return mnist_m.MnistM(data_dir=tmp_path)._split_generators(manager)
+
+
+@needs_both
+def test_the_genuine_files_have_the_digests_that_are_checked(monkeypatch, tmp_path):
+    monkeypatch.setattr(mnist_m, "blend", lambda digits, photos, seed: iter(digits[:1]))
+    splits = genuine_splits(tmp_path)
+    for split, (_, sha256) in mnist_m._DIGESTS.items():
+        with pytest.raises(ValueError, match=f"the SHA-256 {sha256}.*Received: [0-9a-f]{{64}}$"):
+            list(splits[split])
+
+
+@needs_both
+def test_the_genuine_test_split_passes_the_check(tmp_path):
+    splits = genuine_splits(tmp_path)
+    assert sum(1 for _ in splits["test"]) == 10_000
+
+
+@pytest.mark.slow
+@needs_both
+def test_the_genuine_train_split_passes_the_check(tmp_path):
+    splits = genuine_splits(tmp_path)
+    assert sum(1 for _ in splits["train"]) == 60_000
+
+
+def test_downloaded_photos_that_differ_are_refused(raw_files):
+    photos = raw_files / "download/BSR/BSDS500/data/images/train"
+    photos.parent.mkdir(parents=True)
+    (raw_files / "bsds500").rename(photos)
+    manager = types.SimpleNamespace(
+        manual_dir=str(raw_files), download_and_extract=lambda url: raw_files / "download"
+    )
+    with pytest.raises(ValueError, match="200 training photos.*b626d29a.*Received: 2 photos of"):
+        mnist_m._files(manager)
+
+
+def test_downloaded_photos_that_are_genuine_are_taken(raw_files, monkeypatch):
+    photos = raw_files / "download/BSR/BSDS500/data/images/train"
+    photos.parent.mkdir(parents=True)
+    (raw_files / "bsds500").rename(photos)
+    content = (photos / "1.jpg").read_bytes() + (photos / "2.jpg").read_bytes()
+    monkeypatch.setattr(mnist_m, "_PHOTOS", hashlib.sha256(content).hexdigest())
+    manager = types.SimpleNamespace(
+        manual_dir=str(raw_files), download_and_extract=lambda url: raw_files / "download"
+    )
+    assert mnist_m._files(manager)[1] == [photos / "1.jpg", photos / "2.jpg"]
+
+
+def test_the_pair_has_three_channels_and_no_target_train_labels(raw_files, tmp_path):
+    domains = mnist_to_mnist_m(str(tmp_path / "cache"), str(raw_files))
+    assert domains.input_shape == (28, 28, 3)
+    assert isinstance(domains.target_train, np.ndarray)
+    images = domains.source_train[0]
+    np.testing.assert_array_equal(images[..., 0], images[..., 2])
+
+
+def test_a_folder_without_mnist_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="Expected the MNIST files.*without them"):
+        find_mnist(tmp_path)
+
+
+def test_a_file_that_is_no_idx_file_is_refused(raw_files):
+    (raw_files / "mnist/train-images-idx3-ubyte.gz").write_bytes(b"hello")
+    with pytest.raises(ValueError, match="Expected an IDX file.*5 bytes that begin with 68656c6c"):
+        read_mnist(find_mnist(raw_files), "train")
+
+
+def test_a_truncated_file_is_refused(raw_files):
+    path = raw_files / "mnist/train-labels-idx1-ubyte.gz"
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes())[:-2]))
+    with pytest.raises(ValueError, match="Expected an IDX file"):
+        read_mnist(find_mnist(raw_files), "train")

@@ -1,0 +1,130 @@
+import fractions
+import hashlib
+import math
+import os
+import pathlib
+
+import h5py
+import numpy as np
+import pytest
+
+from dann.data.builders import usps
+from dann.data.builders.usps import read_usps
+
+RAW = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data"))
+REAL = RAW / "usps/usps.h5"
+NAMES = {"train": "usps.bz2", "test": "usps.t.bz2"}
+
+
+class Downloads:
+    """A download manager whose downloads are the files of a folder."""
+
+    def __init__(self, folder, manual_dir=None):
+        self.folder, self._manual_dir, self.urls = folder, manual_dir, []
+
+    @property
+    def manual_dir(self):
+        assert self._manual_dir, "as TFDS's own does it"
+        return self._manual_dir
+
+    def download(self, urls):
+        self.urls = list(urls.values())
+        return {split: self.folder / url.rsplit("/", 1)[1] for split, url in urls.items()}
+
+
+@pytest.mark.skipif(not REAL.is_file(), reason=f"needs the real USPS in {RAW}, or DANN_DATA_DIR")
+@pytest.mark.parametrize(
+    ("split", "counts", "sha256"),
+    [
+        (
+            "train",
+            [1194, 1005, 731, 658, 652, 556, 664, 645, 542, 644],
+            "2f7c143ae36230217969192bdf6cf789ab7d6b192094d8469106db85e5f32496",
+        ),
+        (
+            "test",
+            [359, 264, 198, 166, 200, 160, 170, 147, 166, 177],
+            "0d676bfeece8e58939a4cf88aa0de0b720c60556b6ab1d02e37e9c1ca07b758b",
+        ),
+    ],
+)
+def test_the_real_usps_is_read_to_the_last_byte(split, counts, sha256):
+    assert hashlib.md5(REAL.read_bytes()).hexdigest() == "355df6b942eb766252e0340bc019b0b9"
+    images, labels = read_usps(REAL, split)
+    assert images.shape == (sum(counts), 16, 16, 1)
+    assert np.bincount(labels).tolist() == counts
+    assert hashlib.sha256(images.tobytes()).hexdigest() == sha256
+
+
+@pytest.mark.parametrize(("split", "name"), NAMES.items())
+def test_both_formats_give_the_same_bytes(usps_files, usps_digits, split, name):
+    images, labels = read_usps(usps_files / "usps.h5", split)
+    others, other_labels = read_usps(usps_files / name, split)
+    assert images.dtype == np.uint8
+    np.testing.assert_array_equal(images, others)
+    np.testing.assert_array_equal(labels, other_labels)
+    np.testing.assert_array_equal(labels, usps_digits[split][1])
+
+
+def test_grey_values_are_rounded_half_up(usps_files, usps_digits):
+    thousandths = usps_digits["train"][0].ravel()
+    assert set(thousandths) == set(range(-1000, 1001))
+    images, _ = read_usps(usps_files / "usps.bz2", "train")
+    exact = [fractions.Fraction(255 * (int(k) + 1000), 2000) for k in thousandths]
+    expected = [math.floor(value + fractions.Fraction(1, 2)) for value in exact]
+    np.testing.assert_array_equal(images.ravel(), expected)
+    assert images.ravel()[thousandths == 0][0] == 128  # from 127.5
+
+
+@pytest.mark.parametrize(
+    ("removed", "taken"),
+    [([], ["usps.h5", "usps.h5"]), (["usps.h5"], ["usps.bz2", "usps.t.bz2"])],
+)
+def test_what_lies_in_the_manual_folder_is_not_downloaded(usps_files, removed, taken):
+    for name in removed:
+        (usps_files / name).unlink()
+    manager = Downloads(usps_files, manual_dir=usps_files.parent)
+    expected = [usps_files / name for name in taken]
+    assert usps._files(manager) == dict(zip(["train", "test"], expected, strict=True))
+    assert manager.urls == []
+
+
+@pytest.mark.parametrize("manual", [False, True], ids=["no folder", "half of it"])
+def test_what_is_not_there_is_downloaded_and_checked(usps_files, tmp_path, manual, monkeypatch):
+    manual_dir = tmp_path / "manual" if manual else None
+    if manual:
+        (manual_dir / "usps").mkdir(parents=True)
+        (manual_dir / "usps/usps.bz2").write_bytes(b"half of it")
+    paths = {split: usps_files / name for split, name in NAMES.items()}
+    md5 = {split: hashlib.md5(path.read_bytes()).hexdigest() for split, path in paths.items()}
+    monkeypatch.setattr(usps, "_MD5", md5)
+    manager = Downloads(usps_files, manual_dir)
+    assert usps._files(manager) == paths
+    site = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
+    assert manager.urls == [site + name for name in NAMES.values()]
+
+
+def test_a_download_with_another_md5_is_refused(usps_files):
+    with pytest.raises(ValueError, match="usps.bz2 with the MD5 ec16c51d.*Received: .*; delete"):
+        usps._files(Downloads(usps_files))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"train/data": np.zeros((12, 255))}, r"256 values.*values \(12, 255\) and labels \(12,\)"),
+        ({"train/data": np.zeros((11, 256))}, r"values \(11, 256\) and labels \(12,\)"),
+        ({"train/data": np.full((12, 256), 1.5)}, "Values in .* 0 to 1. Received: 1.5 to 1.5"),
+        ({"train/data": np.full((12, 256), np.nan)}, "Received: nan to nan"),
+        ({"train/target": np.arange(12)}, "Labels in .* from 0 to 9. Received: 0 to 11"),
+        ({"train/target": None}, r"Expected \['train/data', 'train/target'\] in .*Received"),
+    ],
+)
+def test_a_file_that_does_not_hold_usps_is_refused(usps_files, change, message):
+    with h5py.File(usps_files / "usps.h5", "a") as file:
+        for name, content in change.items():
+            del file[name]
+            if content is not None:
+                file[name] = content
+    with pytest.raises(ValueError, match=message):
+        read_usps(usps_files / "usps.h5", "train")

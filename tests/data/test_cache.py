@@ -1,0 +1,62 @@
+import re
+
+import numpy as np
+import pytest
+
+from dann.data.cache import kept, made_folder
+
+
+def test_arrays_are_made_once(tmp_path):
+    calls = []
+
+    def make():
+        calls.append(1)
+        return {"a": np.arange(3), "b": np.zeros((2, 2), "uint8")}
+
+    first, again = (kept(tmp_path / "deep" / "x.npz", make) for _ in range(2))
+    assert len(calls) == 1
+    for name in ("a", "b"):
+        np.testing.assert_array_equal(first[name], again[name])
+        assert first[name].dtype == again[name].dtype
+
+
+def test_an_interrupted_writing_leaves_nothing(tmp_path, monkeypatch):
+    def broken(path, **arrays):
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", broken)
+    with pytest.raises(KeyboardInterrupt):
+        kept(tmp_path / "x.npz", lambda: {"a": np.arange(3)})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda content: b"",
+        lambda content: b"x,y",
+        lambda content: content[:300],
+        lambda content: content[:-30],
+        lambda content: content[:700] + bytes([content[700] ^ 255]) + content[701:],
+    ],
+    ids=["empty", "text", "a piece", "without its end", "a flipped byte"],
+)
+def test_a_file_that_is_not_whole_is_made_anew(tmp_path, capsys, spoil):
+    path = tmp_path / "x.npz"
+    expected = kept(path, lambda: {"a": np.arange(200)})["a"]
+    path.write_bytes(spoil(path.read_bytes()))
+    np.testing.assert_array_equal(kept(path, lambda: {"a": np.arange(200)})["a"], expected)
+    assert f"{path} cannot be read and is made anew" in capsys.readouterr().out
+    np.testing.assert_array_equal(kept(path, pytest.fail)["a"], expected)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_folder_is_made_and_a_file_in_its_place_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert made_folder("~/a/b") == made_folder(tmp_path / "a/b") == tmp_path / "a/b"
+    (tmp_path / "a/file").touch()
+    for path in (tmp_path / "a/file", tmp_path / "a/file/b/c"):
+        message = f"another `cache_dir`, .*Received: {re.escape(str(path))}, where .*a/file is a f"
+        with pytest.raises(NotADirectoryError, match=message):
+            made_folder(path)

@@ -1,0 +1,283 @@
+"""Which runs are started, with a script that only pretends to train."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import types
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from dann.experiments.reproduction import Reproduction
+from dann.experiments.results import read_results
+
+SCRIPT = textwrap.dedent("""
+    import json, pathlib, sys
+    values = dict(part.split("=", 1) for part in sys.argv[1:] if "=" in part)
+    with open("calls.txt", "a") as file:
+        file.write(" ".join(sys.argv[1:]) + "\\n")
+    for seed in values["seed"].split(","):
+        if values["method"] == "broken" and seed == "1":
+            sys.exit("broken at seed 1")
+        folder = pathlib.Path(values["hydra.sweep.dir"]) / f"seed_{seed}"
+        folder.mkdir(parents=True)
+        summary = {"seed": int(seed), "source": "A", "target": "B", "steps": 3, "seconds": 1.0,
+                   "cpu_seconds": 2.0, "hardware": "x", "source/accuracy": 0.5,
+                   "target/accuracy": 0.25 + int(seed) / 4}
+        (folder / "summary.json").write_text(json.dumps(summary))
+        (folder / "digest").write_text(values.get("digest", "first"))
+""")
+
+
+@pytest.fixture
+def reproduce(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SCRIPT)
+
+    def start(**changes):
+        settings = {
+            "experiments": ["a_to_b"],
+            "methods": ["dann"],
+            "seeds": [0, 1],
+            "overrides": [],
+            "jobs": 1,
+            "runs_dir": "runs",
+            "results": "docs/results.csv",
+            "bars": {},
+            "published": {},
+            "paths": types.SimpleNamespace(data_dir=None, cache_dir="cache"),
+        }
+        settings = types.SimpleNamespace(**{**settings, **changes})
+
+        def digest_of_command(arguments):
+            return next((a[7:] for a in arguments if a.startswith("digest=")), "first")
+
+        def digest_of_run(folder):
+            file = folder / "digest"
+            return file.read_text() if file.is_file() else None
+
+        return Reproduction(settings, tmp_path / "train.py", digest_of_command, digest_of_run)
+
+    return start
+
+
+def calls(tmp_path):
+    file = tmp_path / "calls.txt"
+    return file.read_text().splitlines() if file.is_file() else []
+
+
+def test_every_experiment_method_and_seed_is_run_and_lands_in_the_table(reproduce, tmp_path):
+    assert reproduce(methods=["dann", "source_only"], jobs=2).run() == []
+    results = read_results(tmp_path / "docs/results.csv")
+    assert [(r.method, r.seed, r.target_accuracy) for r in results] == [
+        ("dann", 0, 0.25),
+        ("dann", 1, 0.5),
+        ("source_only", 0, 0.25),
+        ("source_only", 1, 0.5),
+    ]
+    assert "0.3750 ± 0.1768" in (tmp_path / "docs/results.md").read_text()
+    assert len(calls(tmp_path)) == 2
+    assert "-m experiment=a_to_b method=dann compare=false seed=0,1" in " ".join(calls(tmp_path))
+
+
+def test_a_method_may_bring_arguments_of_its_own(reproduce, tmp_path):
+    for _ in range(2):
+        assert reproduce(methods=["mdd schedule=mdd"]).run() == []
+    [call] = calls(tmp_path)
+    assert "-m experiment=a_to_b method=mdd schedule=mdd compare=false seed=0,1" in call
+    results = read_results(tmp_path / "docs/results.csv")
+    assert [r.method for r in results] == ["mdd schedule=mdd"] * 2
+    assert "| MDD, schedule=mdd | 0.3750" in (tmp_path / "docs/results.md").read_text()
+
+
+def test_what_is_in_the_table_is_not_run_again(reproduce, tmp_path):
+    reproduce(seeds=[0]).run()
+    reproduce(seeds=[0]).run()
+    assert len(calls(tmp_path)) == 1
+    reproduce(seeds=[0, 1, 2]).run()
+    assert "seed=1,2 " in calls(tmp_path)[1]
+    assert [r.seed for r in read_results(tmp_path / "docs/results.csv")] == [0, 1, 2]
+
+
+def test_a_finished_run_that_an_interruption_kept_from_the_table_is_taken_up(reproduce, tmp_path):
+    reproduce(seeds=[0]).run()
+    (tmp_path / "docs/results.csv").unlink()
+    reproduce(seeds=[0]).run()
+    assert len(calls(tmp_path)) == 1
+    assert len(read_results(tmp_path / "docs/results.csv")) == 1
+
+
+def test_other_settings_are_not_mixed_into_a_table(reproduce, tmp_path):
+    reproduce(seeds=[0]).run()
+    before = (tmp_path / "docs/results.csv").read_text()
+    with pytest.raises(ValueError, match="a_to_b dann with other settings.*second beside first"):
+        reproduce(seeds=[1], overrides=["digest=second"])
+    assert (tmp_path / "docs/results.csv").read_text() == before
+    reproduce(seeds=[1], overrides=["digest=second"], results="other.csv").run()
+    assert [r.settings for r in read_results(tmp_path / "other.csv")] == ["second"]
+
+
+DRIVER = """
+import pathlib, signal, sys, time, types
+from dann.experiments.processes import interrupted_by_termination
+from dann.experiments.reproduction import Reproduction
+settings = types.SimpleNamespace(
+    experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
+    runs_dir="runs", results="results.csv", bars={}, published={},
+    paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
+)
+
+def interrupt(*_):
+    time.sleep(1)  # as on a busy machine: the run in progress is long gone by then
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, interrupt)
+try:
+    with interrupted_by_termination():
+        Reproduction(settings, pathlib.Path("sleep.py"), lambda a: "x", lambda f: None).run()
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+SLEEP = """
+import pathlib, time
+pathlib.Path("begun").touch()
+time.sleep(20)
+pathlib.Path("ended").touch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("send", "number"),
+    [(os.killpg, signal.SIGINT), (os.kill, signal.SIGINT), (os.kill, signal.SIGTERM)],
+    ids=["ctrl-c", "interrupt", "terminate"],
+)
+def test_an_interruption_ends_what_has_begun_and_begins_nothing(send, number, tmp_path):
+    (tmp_path / "driver.py").write_text(DRIVER)
+    (tmp_path / "sleep.py").write_text(SLEEP)
+    arguments = [sys.executable, "driver.py"]
+    with subprocess.Popen(
+        arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        begun = process.stdout.readline()
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.05)
+        time.sleep(0.3)  # while which no other is lined up
+        send(process.pid, number)
+        after = process.stdout.read()
+    assert begun.startswith("e1 dann: seeds [0]")
+    assert after == ""
+    assert process.returncode == 130
+    assert not (tmp_path / "ended").exists()
+
+
+def test_what_an_interrupted_run_left_is_removed_and_what_is_finished_stays(reproduce, tmp_path):
+    finished, remains = (tmp_path / f"runs/a_to_b/dann/first/seed_{seed}" for seed in (0, 1))
+    reproduce(seeds=[0]).run()
+    (finished / "notes").touch()
+    (remains / "tensorboard").mkdir(parents=True)
+    reproduce().run()
+    assert {path.name for path in finished.iterdir()} == {"digest", "notes", "summary.json"}
+    assert {path.name for path in remains.iterdir()} == {"digest", "summary.json"}
+
+
+def test_what_is_finished_with_other_settings_is_not_removed(reproduce, tmp_path):
+    other = tmp_path / "runs/a_to_b/dann/first/seed_0"
+    other.mkdir(parents=True)
+    (other / "digest").write_text("other")
+    assert reproduce(seeds=[0]).run() == ["a_to_b dann"]  # the script finds the folder there
+    assert (other / "digest").read_text() == "other"
+
+
+FAST_AND_SLOW = """
+import pathlib, sys, time
+name = next(part for part in sys.argv if part.startswith("method="))
+time.sleep(20 if "never" in name else 0.5 if "slow" in name else 0)
+pathlib.Path(name).touch()
+"""
+
+
+class BrokenError(OSError):
+    """What goes wrong as soon as the fast run is over."""
+
+
+def break_down(reproduction, tmp_path):
+    def broken(folder):
+        if (tmp_path / "method=fast").exists():
+            raise BrokenError("no such disk")
+
+    reproduction.digest_of_run = broken
+
+
+def test_an_error_takes_no_run_in_progress_with_it(reproduce, tmp_path):
+    (tmp_path / "train.py").write_text(FAST_AND_SLOW)
+    reproduction = reproduce(methods=["fast", "slow"], jobs=2)
+    break_down(reproduction, tmp_path)
+    with pytest.raises(BrokenError):
+        reproduction.run()
+    assert (tmp_path / "method=slow").exists()
+
+
+def test_an_interruption_after_an_error_ends_what_has_begun(reproduce, tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text(FAST_AND_SLOW)
+    reproduction = reproduce(methods=["fast", "never"], jobs=2)
+    break_down(reproduction, tmp_path)
+
+    def interrupted(pool, wait=True):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduction.run()
+    assert reproduction.processes.run([sys.executable, "-c", ""]) == -1  # all are ended
+    assert not (tmp_path / "method=never").exists()
+
+
+def test_two_methods_of_the_same_settings_are_refused(reproduce):
+    with pytest.raises(ValueError, match="different settings. Received: 'dann' and 'dann x=0'"):
+        reproduce(methods=["dann", "dann x=0"])
+
+
+def test_a_run_that_fails_takes_nothing_with_it_and_is_named(reproduce, tmp_path):
+    assert reproduce(methods=["broken", "dann"]).run() == ["a_to_b broken"]
+    results = read_results(tmp_path / "docs/results.csv")
+    assert [(r.method, r.seed) for r in results] == [("broken", 0), ("dann", 0), ("dann", 1)]
+    log = (tmp_path / "runs/a_to_b/broken/first/log.txt").read_text()
+    assert "broken at seed 1" in log
+
+
+def test_rows_of_other_experiments_stay(reproduce, tmp_path):
+    reproduce(seeds=[0]).run()
+    reproduce(experiments=["b_to_a"], seeds=[0]).run()
+    results = read_results(tmp_path / "docs/results.csv")
+    assert [r.experiment for r in results] == ["a_to_b", "b_to_a"]
+
+
+def test_processes_side_by_side_share_the_cores(reproduce, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert reproduce(jobs=2)._environment()["TF_NUM_INTRAOP_THREADS"] == "4"
+    assert reproduce(jobs=1)._environment() is None
+
+
+def test_at_least_one_job_runs(reproduce):
+    with pytest.raises(ValueError, match="`jobs` must be at least 1. Received: 0"):
+        reproduce(jobs=0)
+
+
+@pytest.mark.parametrize("name", ["experiments", "methods", "seeds"])
+def test_nothing_to_run_is_refused(reproduce, name):
+    with pytest.raises(ValueError, match=f"`{name}` must name at least one. Received: none"):
+        reproduce(**{name: []})
+
+
+def test_the_results_file_is_not_overwritten_where_it_is_something_else(reproduce, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/results.csv").write_text(json.dumps({"mine": 1}))
+    with pytest.raises(ValueError, match="must have the columns"):
+        reproduce()

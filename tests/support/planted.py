@@ -1,0 +1,163 @@
+"""Models with one fault each, in the problem of `shifted_classes`, and one without."""
+
+import keras
+import numpy as np
+from keras import ops
+from support.shifted_classes import linear_backbone, shifted_classes
+
+from dann.adaptation import DANN
+from dann.layers import BinarySign
+from dann.networks import domain_head, label_head
+
+STRENGTH = 0.7
+
+
+def dann(cls=DANN, strength=STRENGTH, backbone=None, head=None):
+    """A `DANN` of 2 linear features, compiled."""
+    model = cls(
+        backbone or linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=()),
+        domain_head=head or domain_head(2, hidden_units=(16,)),
+        strength=strength,
+    )
+    model.compile(keras.optimizers.Adam(0.01, beta_1=0.5), steps_per_execution=20)
+    return model
+
+
+def batch(seed, size=512):
+    """A batch of the problem, as `dann.data.pair` gives it."""
+    source, labels, target, _ = shifted_classes(seed)
+    return {"source": source[:size], "target": target[:size]}, labels[:size]
+
+
+def trained(model, seed, steps):
+    """Trains the model in `fit`, on batches of 64; returns it."""
+    x, y = batch(seed)
+    rng = np.random.default_rng(seed)
+    chosen = {name: rng.integers(len(part), size=64 * steps) for name, part in x.items()}
+    pair = {name: part[chosen[name]] for name, part in x.items()}
+    model.fit(pair, y[chosen["source"]], batch_size=64, shuffle=False, verbose=0)
+    return model
+
+
+def initialized(model, seed):
+    """Draws He's normal weights, without biases, and begins anew; returns the model."""
+    rng = np.random.default_rng(1000 + seed)
+    for weight in model.trainable_variables:
+        deviation = np.sqrt(2 / weight.shape[0]) if len(weight.shape) > 1 else 0.0
+        weight.assign(rng.normal(size=weight.shape) * deviation)
+    for variable in model.optimizer.variables:
+        if variable is not model.optimizer.learning_rate:
+            variable.assign(np.zeros(variable.shape))
+    return model
+
+
+class OtherWay(DANN):
+    """Reverses as `turn` does."""
+
+    def turn(self, features, training):
+        raise NotImplementedError
+
+    def adversary(self, features, logits, training):
+        source, target = features["source"], features["target"]
+        both = self.turn(ops.concatenate([source, target]), training)
+        domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
+        return {"domain": domain, "domain/logits": self.domain_head(both, training=training)}
+
+
+class Forgotten(OtherWay):
+    def turn(self, features, training):
+        return features
+
+
+class Twice(OtherWay):
+    def turn(self, features, training):
+        once = self.reversal(features, training=training)
+        return self.reversal(once, training=training)
+
+
+class OneDomain(OtherWay):
+    def turn(self, features, training):
+        source, target = ops.split(features, 2)
+        return ops.concatenate([self.reversal(source, training=training), target])
+
+
+class Cut(OtherWay):
+    def turn(self, features, training):
+        return self.reversal(ops.stop_gradient(features), training=training)
+
+
+class BehindHead(DANN):
+    """The reversal turns the discriminator's gradient around too."""
+
+    def adversary(self, features, logits, training):
+        source, target = features["source"], features["target"]
+        told = self.domain_head(ops.concatenate([source, target]), training=training)
+        domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
+        return {"domain": domain, "domain/logits": self.reversal(told, training=training)}
+
+
+class OneUnitSoftmax(keras.layers.Layer):
+    def call(self, inputs):
+        return ops.exp(inputs) / ops.sum(ops.exp(inputs), axis=-1, keepdims=True)
+
+
+def softmax_head(last):
+    """A discriminator of one unit that ends in `last`, a softmax."""
+    inputs = keras.Input((2,))
+    hidden = keras.layers.Dense(16, activation="relu")(inputs)
+    return keras.Model(inputs, last(keras.layers.Dense(1)(hidden)), name="domain_head")
+
+
+class OwnModel(keras.Model):
+    """Anyone's model of two heads, which turns the gradient around by a function in `call`."""
+
+    def __init__(self, turn):
+        super().__init__()
+        self.turn = turn
+        self.features = keras.layers.Dense(16, activation="tanh")
+        self.label = keras.layers.Dense(10)
+        self.domain = keras.Sequential(
+            [keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)]
+        )
+
+    def call(self, inputs, training=None):
+        features = self.features(inputs)
+        return self.label(features), self.domain(self.turn(features, training))
+
+
+def wrong_sign():
+    model = dann()
+    model.reversal.strength.assign(-STRENGTH)
+    return model
+
+
+def saturated():
+    """A binary layer behind weights so large that hardly an input lies within [-1, 1]."""
+    inputs = keras.Input((2,))
+    large = keras.initializers.RandomNormal(stddev=60.0, seed=1)
+    hidden = BinarySign(name="binary")(keras.layers.Dense(32, kernel_initializer=large)(inputs))
+    features = keras.layers.Dense(2)(hidden)
+    return dann(backbone=keras.Model(inputs, features, name="backbone"))
+
+
+def collapsed():
+    """A backbone, made by hand, that sends the target where the source's class 1 lies.
+
+    With `t = relu(x2 - 1)`, 0 on the source and distributed as `x1` of class 1 on the target, the
+    features are `relu(x1 - 20 t) + t` and `relu(-x1 - 20 t)`.
+    """
+    inputs = keras.Input((2,))
+    turned = keras.layers.Dense(3, activation="relu", name="first")(inputs)
+    positive = keras.layers.Dense(3, activation="relu", name="second")(turned)
+    features = keras.layers.Dense(2, use_bias=False, name="third")(positive)
+    backbone = keras.Model(inputs, features, name="backbone")
+    weights = [
+        [[1, -1, 0], [0, 0, 1]],  # relu(x1), relu(-x1), t
+        [0, 0, -1],
+        [[1, 0, 0], [0, 1, 0], [-20, -20, 1]],
+        [0, 0, 0],
+        [[1, 0], [0, 1], [1, 0]],
+    ]
+    backbone.set_weights([np.array(weight, "float32") for weight in weights])
+    return dann(backbone=backbone)

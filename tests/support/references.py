@@ -1,0 +1,124 @@
+"""Every score of a planted checkpoint again, from the papers' formulas, one number at a time."""
+
+import math
+
+import numpy as np
+from scipy import optimize
+from support.checkpoints import SOURCE, TARGET, features, logits
+
+
+def softmax(row):
+    powers = [math.exp(value - max(row)) for value in row]
+    return [power / sum(powers) for power in powers]
+
+
+def shannon(row):
+    return -sum(p * math.log(p) for p in row if p > 0)
+
+
+def target_chances(turn, temperature=1.0):
+    return [softmax(row / temperature) for row in logits(turn, TARGET)]
+
+
+def source_accuracy(turn):
+    pairs = zip(logits(turn, SOURCE[0]), SOURCE[1], strict=True)
+    return sum(max(row) == row[label] for row, label in pairs) / len(SOURCE[1])
+
+
+def entropy(turn):
+    chances = target_chances(turn)
+    return -sum(map(shannon, chances)) / len(chances)
+
+
+def info_max(turn):
+    chances = target_chances(turn)
+    mean = [sum(column) / len(chances) for column in zip(*chances, strict=True)]
+    return shannon(mean) + entropy(turn)
+
+
+def snd(turn, temperature=0.05):
+    chances = target_chances(turn)
+    total = 0.0
+    for i, one in enumerate(chances):
+        cosines = [
+            sum(a * b for a, b in zip(one, other, strict=True))
+            / (math.hypot(*one) * math.hypot(*other))
+            for j, other in enumerate(chances)
+            if j != i
+        ]
+        total += shannon(softmax(np.array(cosines) / temperature))
+    return total / len(chances)
+
+
+def bnm(turn):
+    chances = np.array(target_chances(turn))
+    squares = np.linalg.eigvalsh(chances.T @ chances)  # of the singular values
+    return np.sqrt(squares).sum() / math.sqrt(3 * len(chances))
+
+
+def mcc(turn, temperature=2.5):
+    chances = target_chances(turn, temperature)
+    certainties = [1 + math.exp(-shannon(row)) for row in chances]
+    weights = [len(chances) * certainty / sum(certainties) for certainty in certainties]
+    confused = 0.0
+    for a in range(3):
+        row = [
+            sum(w * p[a] * p[b] for w, p in zip(weights, chances, strict=True)) for b in range(3)
+        ]
+        confused += (sum(row) - row[a]) / sum(row)
+    return -confused / 3
+
+
+def _standardized(inputs, others):
+    mean, deviation = inputs.mean(axis=0), inputs.std(axis=0)
+    return (inputs - mean) / deviation, (others - mean) / deviation
+
+
+def dev(turn, seed=0):
+    order = np.random.default_rng(seed).permutation(len(SOURCE[1]))
+    train, held_out = order[: len(order) // 2], order[len(order) // 2 :]
+    source, target = features(turn, SOURCE[0]), features(turn, TARGET)
+    inputs, others = _standardized(np.concatenate([source[train], target]), source[held_out])
+    signs = np.repeat([-1, 1], [len(train), len(target)])
+
+    def objective(theta):  # the penalty is |w|^2 / 2, without the intercept
+        margins = signs * (inputs @ theta[:2] + theta[2])
+        return np.logaddexp(0, -margins).sum() + theta[:2] @ theta[:2] / 2
+
+    theta = optimize.minimize(objective, np.zeros(3), method="BFGS").x
+    weights = len(train) / len(target) * np.exp(others @ theta[:2] + theta[2])
+    values = logits(turn, SOURCE[0])
+    losses = [
+        weight * -math.log(softmax(values[i])[SOURCE[1][i]])
+        for weight, i in zip(weights, held_out, strict=True)
+    ]
+    mean_loss, mean_weight = sum(losses) / len(losses), sum(weights) / len(weights)
+    joint = sum((a - mean_loss) * (w - mean_weight) for a, w in zip(losses, weights, strict=True))
+    factor = -joint / sum((w - mean_weight) ** 2 for w in weights)
+    return -(mean_loss + factor * mean_weight - factor)
+
+
+def mix_val(turn, share=0.55, seed=0):
+    order = list(np.random.default_rng(seed).permutation(len(TARGET)))
+    classes = logits(turn, TARGET).argmax(axis=1)
+    right = {True: [], False: []}
+    for place, i in enumerate(order):
+        j = order[place - 1]
+        mixed = logits(turn, share * TARGET[i] + (1 - share) * TARGET[j]).argmax()
+        right[classes[i] == classes[j]].append(mixed == classes[i])
+    return (np.mean(right[True]) + np.mean(right[False])) / 2
+
+
+def reverse_validation(turn):
+    classes = logits(turn, TARGET).argmax(axis=1)
+    inputs, others = _standardized(features(turn, TARGET), features(turn, SOURCE[0]))
+
+    def objective(theta):
+        weights, intercepts = theta[:6].reshape(2, 3), theta[6:]
+        values = inputs @ weights + intercepts
+        losses = np.log(np.exp(values).sum(axis=1)) - values[np.arange(len(classes)), classes]
+        return losses.sum() + (weights**2).sum() / 2
+
+    theta = optimize.minimize(objective, np.zeros(9), method="BFGS").x
+    predicted = (others @ theta[:6].reshape(2, 3) + theta[6:]).argmax(axis=1)
+    return np.mean(predicted == SOURCE[1])

@@ -1,0 +1,83 @@
+import math
+
+import numpy as np
+import pytest
+
+from dann.checks import check_choice, check_flag, check_integer, check_number, check_shape
+
+
+def test_a_number_in_range_comes_back_as_a_float():
+    values = [check_number("x", 2), check_number("x", np.float32(0.5)), check_number("x", 1, 1, 1)]
+
+    assert values == [2.0, 0.5, 1.0]
+    assert all(type(value) is float for value in values)
+
+
+@pytest.mark.parametrize(
+    ("options", "value", "wanted"),
+    [
+        ({"low": 0}, -0.1, "of at least 0"),
+        ({"high": 1}, 1.1, "of at most 1"),
+        ({"low": 0, "high": 1}, 2, "from 0 to 1"),
+        ({"low": 0, "high": 1, "above": True}, 0, "above 0 and of at most 1"),
+        ({"low": 0, "high": 1, "below": True}, 1, "of at least 0 and below 1"),
+        ({}, math.nan, "a finite number. "),
+        ({"low": 0}, math.inf, "a finite number of at least 0. "),
+    ],
+)
+def test_a_number_out_of_range_is_refused(options, value, wanted):
+    with pytest.raises(ValueError, match="`x` must be a finite number") as caught:
+        check_number("x", value, **options)
+
+    assert wanted in str(caught.value)
+    assert f"Received: x={value!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [True, "1", None, 1j])
+def test_what_is_no_number_is_refused(value):
+    with pytest.raises(TypeError, match="`x` must be a finite number"):
+        check_number("x", value)
+
+
+def test_an_integer_in_range_comes_back_as_pythons():
+    assert type(check_integer("k", np.int64(3), low=1)) is int
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "1", None])
+def test_what_is_no_integer_is_refused(value):
+    with pytest.raises(TypeError, match="`k` must be an integer"):
+        check_integer("k", value)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "value", "wanted"),
+    [(1, None, 0, "of at least 1"), (None, 8, 9, "of at most 8"), (1, 8, 0, "from 1 to 8")],
+)
+def test_an_integer_out_of_range_is_refused(low, high, value, wanted):
+    with pytest.raises(ValueError, match=f"must be an integer {wanted}. Received: k={value}"):
+        check_integer("k", value, low, high)
+
+
+def test_the_reason_stands_before_what_came():
+    with pytest.raises(ValueError, match="at least 2, because one has no spread. Received"):
+        check_integer("samples", 1, low=2, why="because one has no spread")
+
+
+def test_a_choice_is_one_of_those_listed():
+    assert check_choice("way", "a", ("a", "b")) == "a"
+    with pytest.raises(ValueError, match="`way` must be one of 'a', 'b'. Received: way='c'"):
+        check_choice("way", "c", ("a", "b"))
+
+
+def test_a_flag_is_no_number():
+    assert check_flag("sure", True) is True
+    with pytest.raises(TypeError, match="`sure` must be True or False. Received: sure=1"):
+        check_flag("sure", 1)
+
+
+def test_a_shape_may_have_free_axes():
+    assert check_shape("x", (None, 3), ("batch", 3)) == (None, 3)
+    with pytest.raises(ValueError, match=r"the shape \(batch, 3\). Received: shape \(8, 4\)"):
+        check_shape("x", (8, 4), ("batch", 3))
+    with pytest.raises(ValueError, match=r"\(batch, 3\).*\(8,\)"):
+        check_shape("x", (8,), ("batch", 3))
