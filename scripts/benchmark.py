@@ -16,11 +16,23 @@ from dann import config  # noqa: E402
 SUITES = ("input", "jacobian", "packed", "diagnostics")
 
 
+def suite_class(suite):
+    """The class that measures a suite."""
+    from dann.autodiff.jacobian_speed import JacobianSpeed
+    from dann.data.input_speed import InputSpeed
+    from dann.deployment.packed_speed import PackedSpeed
+    from dann.diagnostics.diagnostics_speed import DiagnosticsSpeed
+
+    return dict(
+        zip(SUITES, (InputSpeed, JacobianSpeed, PackedSpeed, DiagnosticsSpeed), strict=True)
+    )[suite]
+
+
 @config.command("benchmark")
 def main(cfg):
     if cfg.suite not in SUITES:
         raise config.ConfigError(f"suite must be one of {', '.join(SUITES)}. Received: {cfg.suite}")
-    suite = config.instantiate(cfg[cfg.suite])
+    suite = config.instantiate(cfg[cfg.suite], "network", also=[suite_class(cfg.suite)])
     yield
 
     from dann.training.hardware import hardware
