@@ -87,6 +87,7 @@ class AdversarialModel(PairClassifier):
             `task_radius` is negative or given without a reversal.
     """
 
+    critic_steps = 1  # how often its critic learns for each step of the rest
     oracle = False  # whether what it takes for the source is the labelled target
     classifies_target = False  # whether the label head runs on the target too in training
     of_classes = False  # whether it says nothing where the label head has one output
