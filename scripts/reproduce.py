@@ -26,8 +26,7 @@ def main(cfg):
     from dann.experiments.processes import interrupted_by_termination
     from dann.experiments.reproduction import Reproduction
 
-    digests = config.digest_of_command, config.digest_of_run
-    reproduction = Reproduction(cfg, TRAIN, *digests, config.notes_beside(cfg.results))
+    reproduction = Reproduction(cfg, TRAIN, config.digest_of_command, config.digest_of_run)
     yield
 
     try:

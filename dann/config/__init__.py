@@ -8,7 +8,6 @@ from dann.config.building import (
     build_optimizer,
 )
 from dann.config.digests import digest_of_command, digest_of_run, settings_digest
-from dann.config.notes import notes_beside
 from dann.config.program import command
 from dann.config.ranking import Ranking
 from dann.config.runs import config_of_run
@@ -27,7 +26,6 @@ __all__ = [
     "digest_of_command",
     "digest_of_run",
     "instantiate",
-    "notes_beside",
     "schema",
     "scores_of_trials",
     "search_space",

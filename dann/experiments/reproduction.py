@@ -2,14 +2,14 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
 from dann.experiments.processes import Processes
@@ -32,7 +32,6 @@ class Reproduction:
         script: The training script.
         digest_of_command: From a run's arguments to the digest of its settings.
         digest_of_run: From a run's directory to the same, or `None` if the run is not finished.
-        notes: What the page says of an experiment, by its name.
 
     Raises:
         PermissionError: If the results cannot be written.
@@ -47,7 +46,6 @@ class Reproduction:
         script: pathlib.Path,
         digest_of_command: Callable[[Sequence[str]], str],
         digest_of_run: Callable[[pathlib.Path], str | None],
-        notes: Mapping[str, str] = MappingProxyType({}),
     ):
         if settings.jobs < 1:
             raise ValueError(f"Argument `jobs` must be at least 1. Received: {settings.jobs}")
@@ -57,7 +55,6 @@ class Reproduction:
         self.settings = settings
         self.script = script
         self.digest_of_run = digest_of_run
-        self.notes = notes
         self.processes = Processes()
         self.csv = pathlib.Path(settings.results)
         self.digests = {
@@ -205,8 +202,13 @@ class Reproduction:
                 self.results,
                 self.settings.bars,
                 self.settings.published,
-                self.notes,
+                self._noted(),
                 self.csv.name,
                 self.settings.overrides,
             )
             self.csv.with_suffix(".md").write_text(page)
+
+    def _noted(self):
+        """The experiments that `experiments.md` beside the results has a section on."""
+        page = self.csv.with_name("experiments.md")
+        return re.findall(r"^## (\w+)$", page.read_text(), re.M) if page.is_file() else []
