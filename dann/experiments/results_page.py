@@ -16,25 +16,26 @@ _NAMES = {
 }
 _BEGINNING = """# Results
 
-`{command}` makes this page from [{table}]({table}), which has a row for each run and measure.
-Accuracies are on the target's test set, after the last step. No checkpoint and no seed was picked.
-Target labels fill these columns and train the rows marked as an oracle; no other training and no
-score reads them. [experiments.md](experiments.md) tells how the settings were chosen and what had
-been seen by then. The experiments `digits_...` blend source images with unlabelled target images,
-except in the rows of source only and the oracle.
+`{command}` makes this page from
+[{table}]({table}), which has a row for each run and measure. Accuracies are on the target's
+test set, after the last step. No checkpoint and no seed was picked. Target labels fill these
+columns and train the rows marked as an oracle; no other training and no score reads them.
+[experiments.md](experiments.md) tells how the settings were chosen and what had been seen by then.
+The experiments `digits_...` blend source images with unlabelled target images, except in the rows
+of source only and the oracle.
 
 How to read the first table of a task:
 
 - "Target accuracy" is the mean over the seeds with their sample standard deviation.
-- "Gap closed" is (method - source only) / (train on target - source only), of the means. It is empty
-  where that gap is no larger than the spread of either.
+- "Gap closed" is (method - source only) / (train on target - source only), of the means. It is
+  empty where that gap is no larger than the spread of either.
 - Seconds are the mean training time; CPU seconds count all threads.
 - "First" has the steps and CPU seconds after which each seed's target accuracy first reached the
   number in the column's head.
 
-The second table has the mean target accuracy after the epoch that each score of `dann.selection` puts
-first without target labels. Beside it stand the last epoch and the best one, which only an oracle
-finds.
+The second table has the mean target accuracy after the epoch that each score of `dann.selection`
+puts first without target labels. Beside it stand the last epoch and the best one, which only an
+oracle finds.
 """
 
 
