@@ -23,7 +23,7 @@ def main(cfg):
         choices = ", ".join(["all", *SUITES])
         raise config.ConfigError(f"suite must be one of {choices}. Received: {cfg.suite}")
     names = list(SUITES) if cfg.suite == "all" else [cfg.suite]
-    suites = {name: SUITES[name](**config.instantiate(cfg[name])) for name in names}
+    suites = {name: SUITES[name](**config.instantiate(cfg[name], "network")) for name in names}
     yield
 
     from benchmarks.timing import table

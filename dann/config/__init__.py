@@ -8,11 +8,11 @@ from dann.config.building import (
     build_optimizer,
 )
 from dann.config.digests import digest_of_command, digest_of_run, settings_digest
+from dann.config.instantiation import ConfigError, instantiate
 from dann.config.program import command
 from dann.config.ranking import Ranking
 from dann.config.runs import config_of_run
 from dann.config.search_space import scores_of_trials, search_space
-from dann.config.targets import ConfigError, instantiate
 
 __all__ = [
     "ConfigError",

@@ -16,8 +16,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from dann.config.instantiation import ConfigError, check_packages
 from dann.config.startup import start_backend
-from dann.config.targets import ConfigError, check_targets
 
 
 def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:
@@ -44,7 +44,7 @@ def command(config_name: str) -> Callable[[Callable], Callable[[], None]]:
         def job(cfg: DictConfig) -> Any:
             steps = work(cfg)
             try:
-                check_targets(OmegaConf.to_container(cfg, resolve=True))
+                check_packages(OmegaConf.to_container(cfg, resolve=True))
                 _check_paths(cfg)
                 _check_run_dir(cfg)
                 _check_given(cfg)
