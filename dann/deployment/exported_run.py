@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 import dann.adaptation  # noqa: F401  registers the layers that a classifier may hold
-from dann.deployment.export import check_format, export
+from dann.deployment.formats import check_format, export
 
 
 class ExportedRun:
@@ -16,9 +16,9 @@ class ExportedRun:
 
     Args:
         directory: A run directory of `scripts/train.py`.
-        format: One of `dann.deployment.export.FORMATS`.
+        format: One of `dann.deployment.formats.FORMATS`.
         examples: How many inputs to compare on, at least 1.
-        tolerance: See `dann.deployment.export.export`.
+        tolerance: See `dann.deployment.formats.export`.
 
     Raises:
         FileNotFoundError: If the run has no classifier.

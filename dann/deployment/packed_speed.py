@@ -120,7 +120,6 @@ class PackedSpeed:
         signs = np.where(inputs >= 0, np.float32(1), np.float32(-1))
         ways = {
             "dann, numba": self._packed(program, "numba", inputs),
-            "dann, TensorFlow under XLA": self._packed(program, "tensorflow", inputs),
             "NumPy, float32": _Way(lambda: signs @ kernel, kernel.nbytes),
         }
         return self._in_turns(ways, _same)
