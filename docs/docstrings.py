@@ -6,7 +6,8 @@ import textwrap
 import griffe
 
 SECTION = re.compile(
-    r"^(Call arguments|Figure|Input shape|Output shape|Reference):\n((?:    .*\n|\n)+)", re.MULTILINE
+    r"^(Call arguments|Figure|Input shape|Output shape|Reference):\n((?:    .*\n|\n)+)",
+    re.MULTILINE,
 )
 ARGUMENT = re.compile(r"^(\w+): ", re.MULTILINE)
 EXAMPLE = re.compile(r"^(?:>>> .*\n)(?:.+\n)*", re.MULTILINE)

@@ -57,7 +57,7 @@ def reference(module):
             parts.append(f"## {thing.__name__}\n\n{reference(thing)}")
         else:
             path = f"{thing.__module__}.{thing.__qualname__}"
-            parts.append(f"::: {path}\n    options:\n      heading: {name}\n      toc_label: {name}\n")
+            parts.append(f"::: {path}\n    options: {{heading: {name}, toc_label: {name}}}\n")
     return "\n\n".join(parts)
 
 
@@ -65,10 +65,10 @@ def exports(module):
     """Names and what they stand for: classes, functions and modules of this package."""
     for name in sorted(getattr(module, "__all__", None) or dir(module), key=str.lower):
         thing = getattr(module, name)
+        documented = inspect.isclass(thing) or inspect.isfunction(thing) or inspect.ismodule(thing)
         home = getattr(thing, "__module__", None) or getattr(thing, "__name__", "")
-        if not name.startswith("_") and home.startswith("dann."):
-            if inspect.isclass(thing) or inspect.isfunction(thing) or inspect.ismodule(thing):
-                yield name, thing
+        if documented and home.startswith("dann.") and not name.startswith("_"):
+            yield name, thing
 
 
 def add(files, config, path, content):
