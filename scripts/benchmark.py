@@ -16,30 +16,33 @@ from dann import config  # noqa: E402
 SUITES = ("input", "jacobian", "packed", "diagnostics")
 
 
-@config.command("benchmark")
-def main(cfg):
+def prepare(cfg):
+    from dann.autodiff.jacobian_speed import JacobianSpeed
+    from dann.data.input_speed import InputSpeed
+    from dann.deployment.packed_speed import PackedSpeed
+    from dann.diagnostics.diagnostics_speed import DiagnosticsSpeed
+
     if cfg.suite not in SUITES:
         raise config.ConfigError(f"suite must be one of {', '.join(SUITES)}. Received: {cfg.suite}")
-    suite = config.instantiate(cfg[cfg.suite])
-    yield
+    classes = InputSpeed, JacobianSpeed, PackedSpeed, DiagnosticsSpeed
+    return cfg.suite, config.instantiate(cfg[cfg.suite], "network", also=classes)
 
+
+def work(prepared):
+    from dann.autodiff.jacobian_speed import jacobian_table
+    from dann.data.input_speed import speed_table
     from dann.training.hardware import hardware
 
+    name, suite = prepared
     print(hardware())
-    if cfg.suite in ("packed", "diagnostics"):
-        print(suite.report())
-        return
-    if cfg.suite == "jacobian":
-        from dann.autodiff.jacobian_speed import jacobian_table
-
+    if name == "jacobian":
         print(jacobian_table(suite.measure()))
-        return
-
-    from dann.data.input_speed import speed_table
-
-    print(f"{suite.images} photos, batches of {suite.batch_size} + {suite.batch_size}")
-    print(speed_table(suite.measure()))
+    elif name == "input":
+        print(f"{suite.images} photos, batches of {suite.batch_size} + {suite.batch_size}")
+        print(speed_table(suite.measure()))
+    else:
+        print(suite.report())
 
 
 if __name__ == "__main__":
-    main()
+    config.run_script("benchmark", prepare, work)

@@ -4,7 +4,7 @@ import pathlib
 
 from omegaconf import DictConfig, OmegaConf
 
-from dann.config.targets import ConfigError
+from dann.config.instantiation import ConfigError
 
 
 def notes_beside(results: str | pathlib.Path) -> dict[str, str]:

@@ -111,7 +111,7 @@ def result_of_run(
 
 def _choices(directory) -> dict[str, float]:
     """Target accuracies at the choice of each score, and the best, where the run has them."""
-    from dann.training.evaluation import evaluate_run  # loads Keras, which no table needs
+    from dann.training.evaluate_run import evaluate_run  # loads Keras, which no table needs
 
     try:
         evaluation = evaluate_run(directory).scores
