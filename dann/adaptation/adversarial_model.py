@@ -4,9 +4,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from dann.adaptation.augmentation import as_layers, augmented, check_blend
 from dann.adaptation.fitting import (
-    as_layers,
-    check_blend,
     check_classes,
     fitting_label_head,
     flat_features,
@@ -182,16 +181,7 @@ class AdversarialModel(PairClassifier):
         """Returns the pair with each part changed by its augmentation, in training only."""
         if not (training and self.augmentation):
             return inputs
-        changed = {}
-        for name, part in parts_of(inputs).items():
-            of_source = name == "source" and not self.oracle
-            layer = self.augmentation.get("source" if of_source else "target")
-            images = ops.cast(part, self.compute_dtype)
-            changed[name] = images if layer is None else layer(images, training=True)
-        blend = self.augmentation.get("blend")
-        if blend is not None and "target" in changed:
-            changed["source"] = blend([changed["source"], changed["target"]], training=True)
-        return {**inputs, **changed}
+        return augmented(inputs, self.augmentation, self.oracle, self.compute_dtype)
 
     def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of every part of a pair, by the same names."""

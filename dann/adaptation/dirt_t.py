@@ -49,8 +49,8 @@ class DIRTT(AdversarialModel):
     `from_model` starts from what the first stage has trained. Do train a first stage: refining
     random weights only makes wrong predictions certain.
 
-    `fit` takes target inputs alone, `fit(images)`, or pairs as for every method; on JAX, where Keras
-    builds losses and metrics from labels, it takes pairs only. The source of a pair is only
+    `fit` takes target inputs alone, `fit(images)`, or pairs as for every method; on JAX, where
+    Keras builds losses and metrics from labels, it takes pairs only. The source of a pair is only
     watched: `label/loss` and `accuracy` in the logs show, in inference mode, how good the
     classifier still is there, and `loss` does not contain them. The logs also hold `teacher/loss`,
     `entropy/loss` and `vat/loss`, each before its factor.

@@ -10,10 +10,6 @@ from dann.adaptation.methods import named
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
-_BLEND = (
-    "Argument `augmentation` must have a layer under 'blend' that turns `[source, target]` into "
-    "images of the source's shape. Received: "
-)
 _OF_DISCRIMINATORS = ("strength", "domain_head", "domain_label_smoothing")
 
 
@@ -154,48 +150,6 @@ def check_classes(parts: Iterable[Any], num_classes: int) -> None:
                 f"outputs; {named(lambda method: not method.of_classes)} also do regression. "
                 "Received: a label head of 1 output"
             )
-
-
-def check_blend(layer: keras.Layer | None, backbone: keras.Model) -> None:
-    """Raises `ValueError` unless `layer` is `None` or turns `[source, target]` into images."""
-    if layer is None:
-        return
-    images = keras.KerasTensor(backbone.input_shape, keras.config.floatx())
-    try:
-        found: Any = layer([images, images], training=True)
-    except Exception as error:
-        raise ValueError(f"{_BLEND}{layer.name}, which fails: {error}") from error
-    shapes = [tensor.shape for tensor in keras.tree.flatten(found)]
-    if shapes != [images.shape]:
-        raise ValueError(f"{_BLEND}{layer.name}, which gives {shapes}")
-
-
-def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
-    """Returns one layer for each key of `augmentation`; a list becomes a `keras.Sequential`.
-
-    Raises:
-        TypeError: If a value is neither a layer nor a list of layers.
-        ValueError: If a key is unknown.
-    """
-    unknown = set(augmentation) - {"source", "target", "blend"}
-    if unknown:
-        raise ValueError(
-            "Argument `augmentation` must have layers under 'source', 'target' and 'blend'. "
-            f"Received: {sorted(unknown)}"
-        )
-    found = {}
-    for domain, layers in augmentation.items():
-        several = layers if isinstance(layers, list | tuple) else [layers]
-        if not all(isinstance(layer, keras.Layer) for layer in several):
-            raise TypeError(
-                "Argument `augmentation` must hold Keras layers, one or a list, by domain. "
-                f"Received: {domain}={layers!r}"
-            )
-        single = several is not layers
-        found[domain] = (
-            layers if single else keras.Sequential(layers, name=f"{domain}_augmentation")
-        )
-    return found
 
 
 def flat_features(backbone: keras.Model) -> int:

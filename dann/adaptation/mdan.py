@@ -18,8 +18,8 @@ WEIGHTINGS = ("soft", "hard")
 class MDAN(AdversarialModel):
     """Multisource domain adversarial network: DANN from several sources at once.
 
-    Each source has its own discriminator against the target. The source with the largest label loss
-    and the smallest loss of its discriminator counts most.
+    Each source has its own discriminator against the target. A source counts the more, the larger
+    its label loss and the smaller its discriminator's loss.
 
     `E_i` is the mean label loss of source `i`. `D_i` is the loss of its discriminator: the mean of
     two binary cross-entropies from logits, over the examples of source `i` (domain label 0) and
@@ -36,8 +36,8 @@ class MDAN(AdversarialModel):
     `E_i - D_i` and 0 for the others, the maximum of the paper's bound. With one source it is DANN.
 
     Pairs for `fit` hold `"source_domain"`, integers `(batch,)` below `num_sources`, as
-    `dann.data.several_sources` gives them. Without it, or if `num_sources` is 1, all examples are of
-    source 0. A number out of range makes the loss NaN. A source without an example in the batch
+    `dann.data.several_sources` gives them. Without it, or if `num_sources` is 1, all examples are
+    of source 0. A number out of range makes the loss NaN. A source without an example in the batch
     has no weight in that step.
 
     In training the logs also hold `domain/loss`, which is `sum_i w_i D_i`, and `domain/accuracy` of

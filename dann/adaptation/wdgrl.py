@@ -43,8 +43,8 @@ class WDGRL(AdversarialModel):
     - for `f` and `c`, on every `critic_steps`-th step: `mean_s CE(c(f(x_s)), y_s) + strength * W`
 
     The paper takes `critic_steps` steps of the critic on one batch and then one step of the rest.
-    Here every step has a new batch, and only on every `critic_steps`-th step do the backbone and the
-    label head get a gradient other than 0. So they learn from fewer batches, and a run needs
+    Here every step has a new batch, and only on every `critic_steps`-th step do the backbone and
+    the label head get a gradient other than 0. So they learn from fewer batches, and a run needs
     `critic_steps` times the steps. On the other steps the optimizer does what it does with a
     gradient of 0: momentum and Adam move on by what they have gathered, weight decay goes on. A
     loss that runs `classifier` itself, such as `VirtualAdversarial`, trains on every step.
