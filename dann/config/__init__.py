@@ -9,7 +9,6 @@ from dann.config.building import (
 )
 from dann.config.digests import digest_of_command, digest_of_run, settings_digest
 from dann.config.instantiation import ConfigError, instantiate
-from dann.config.notes import notes_beside
 from dann.config.ranking import Ranking
 from dann.config.runs import config_of_run
 from dann.config.script import run_script
@@ -26,7 +25,6 @@ __all__ = [
     "digest_of_command",
     "digest_of_run",
     "instantiate",
-    "notes_beside",
     "run_script",
     "schema",
     "scores_of_trials",
