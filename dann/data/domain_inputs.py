@@ -1,4 +1,4 @@
-"""The examples of a domain, as arrays or a `tf.data.Dataset`."""
+"""What `pair` takes for a domain, arrays or a `tf.data.Dataset`, and its checks."""
 
 from typing import Any
 
@@ -21,15 +21,15 @@ def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
 
 
 def with_labels(examples: Any, domain: str, num_classes: int | None = None) -> Any:
-    """Returns inputs and labels as arrays, or the `tf.data.Dataset` of them, checked.
+    """Returns `(inputs, labels)` as arrays, or the `tf.data.Dataset` of them.
 
     Args:
         examples: `(inputs, labels)`, or a dataset of single examples `(input, label)`.
-        domain: What to call them.
-        num_classes: If given, labels of an array must lie below.
+        domain: Name of the domain in messages.
+        num_classes: If given, the labels of an array must be below it.
 
     Raises:
-        ValueError: If they are not that.
+        ValueError: If `examples` are something else, or a label is out of range.
     """
     if isinstance(examples, tf.data.Dataset):
         spec = examples.element_spec
@@ -40,13 +40,13 @@ def with_labels(examples: Any, domain: str, num_classes: int | None = None) -> A
         # The input alone may be an image of unknown height.
         if all(_is_open(part) for part in spec):
             raise ValueError(
-                f"The {domain} must give single examples, for batches are made here; use "
+                f"The {domain} must give single examples, because `pair` makes the batches; use "
                 f"`.unbatch()`. Received: a dataset of batches, {spec}"
             )
         return examples
     if not isinstance(examples, tuple | list) or len(examples) != 2:
         raise ValueError(
-            f"The {domain} must be `(inputs, labels)`: labels are what it is for. "
+            f"The {domain} must be `(inputs, labels)`, because training learns its labels. "
             f"Received: {type(examples).__name__}"
         )
     inputs, labels = _array(examples[0], domain), np.asarray(examples[1])
@@ -61,7 +61,7 @@ def with_labels(examples: Any, domain: str, num_classes: int | None = None) -> A
 
 
 def without_labels(target: Any) -> Any:
-    """Returns the inputs of the target, as an array or a `tf.data.Dataset`."""
+    """Returns the target's inputs, as an array or a `tf.data.Dataset`, and drops its labels."""
     if isinstance(target, tf.data.Dataset):
         if isinstance(target.element_spec, tuple):
             return target.map(lambda inputs, *labels: inputs)
@@ -72,30 +72,14 @@ def without_labels(target: Any) -> Any:
         if not paired:
             raise ValueError(
                 "The target must be an array of inputs, or `(inputs, labels)`; make an array of "
-                "rows with `numpy.asarray`. Received: "
-                f"a {type(target).__name__} of {len(target)}"
+                f"rows with `numpy.asarray`. Received: a {type(target).__name__} of {len(target)}"
             )
         target = target[0]
     return _array(target, "target")
 
 
-def _is_open(spec):
-    """Whether the length of the first axis is not known, as that of batches."""
-    return isinstance(spec, tf.TensorSpec) and bool(spec.shape.rank) and spec.shape[0] is None
-
-
-def _array(values, domain):
-    if isinstance(getattr(values, "dtype", None), np.dtype) and hasattr(values, "shape"):
-        array = values  # perhaps not in memory, so not converted
-    else:
-        array = np.asarray(values)
-    if len(array.shape) == 0:
-        raise ValueError(f"The {domain} must be given as arrays. Received: {type(values).__name__}")
-    return array
-
-
 def spec_of(examples: Any) -> Any:
-    """Returns shape and type of one example."""
+    """Returns the shape and type of one example."""
     if isinstance(examples, tf.data.Dataset):
         return examples.element_spec
     if isinstance(examples, tuple):
@@ -104,7 +88,7 @@ def spec_of(examples: Any) -> Any:
 
 
 def check_alike(source: Any, other: Any, domain: str) -> None:
-    """Raises a `ValueError` unless inputs of two specs fit into one network."""
+    """Raises a `ValueError` unless one network can take the inputs of both specs."""
     for name, spec in (("source", source), (domain, other)):
         if not hasattr(spec, "shape"):
             raise ValueError(f"An input of the {name} must be one tensor. Received: {spec}")
@@ -118,7 +102,7 @@ def check_alike(source: Any, other: Any, domain: str) -> None:
 def check_count(examples: Any, domain: str, least: int = 1) -> None:
     """Raises a `ValueError` if there are fewer than `least` examples.
 
-    Of a `tf.data.Dataset` of unknown size, as many are read.
+    Reads up to `least` examples of a `tf.data.Dataset` whose size is unknown.
     """
     size = count_of(examples)
     if size == tf.data.UNKNOWN_CARDINALITY:
@@ -137,3 +121,18 @@ def count_of(examples: Any) -> int:
     if isinstance(examples, tf.data.Dataset):
         return int(examples.cardinality())
     return len(examples[0] if isinstance(examples, tuple) else examples)
+
+
+def _is_open(spec):
+    """Whether the length of the first axis is unknown, as in a batch."""
+    return isinstance(spec, tf.TensorSpec) and bool(spec.shape.rank) and spec.shape[0] is None
+
+
+def _array(values, domain):
+    if isinstance(getattr(values, "dtype", None), np.dtype) and hasattr(values, "shape"):
+        array = values  # perhaps not in memory, so not converted
+    else:
+        array = np.asarray(values)
+    if len(array.shape) == 0:
+        raise ValueError(f"The {domain} must be given as arrays. Received: {type(values).__name__}")
+    return array
