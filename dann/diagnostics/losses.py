@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.pairs import labelled_parts
+from dann.adaptation.forward_pass import labelled_parts
 from dann.diagnostics.modes import unchanged
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.pairs import parts_of
+from dann.adaptation.forward_pass import parts_of
 from dann.diagnostics.modes import unchanged
 from dann.diagnostics.objective import check_adversarial
 from dann.diagnostics.taps import replaced, to_numpy

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.adaptation.pairs import parts_of
+from dann.adaptation.forward_pass import parts_of
 from dann.autodiff import gradients
 from dann.diagnostics.instruments.smoothed_bias import smoothed_bias
 from dann.diagnostics.modes import as_tensors, build, inputs_of, mode_of, unchanged
