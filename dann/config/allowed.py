@@ -18,14 +18,6 @@ GROUPS = (
     "augmentation",
     "regularizers",
 )
-_READERS = (
-    "csv_table",
-    "digits_to_photos",
-    "image_folder",
-    "mnist_to_mnist_m",
-    "npz",
-    "tfds_pair",
-)
 # Without those that run code or a saved graph, call a function, or send logs to a server.
 _LEFT_OUT = {
     "FlaxLayer",
@@ -51,7 +43,7 @@ def allowed(group: str) -> list[Callable]:
     from dann import data, networks
 
     if group == "data":
-        return [getattr(data, name) for name in _READERS]
+        return [entry.thing for entry in data.READERS.entries() if "config" in entry.facts]
     kinds = _kinds()[group]
     found = [thing for kind in kinds for thing in (*_of_keras(kind), *_subclasses(kind))]
     if group == "network":
