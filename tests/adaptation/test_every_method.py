@@ -279,8 +279,8 @@ def test_a_head_of_ones_own_sets_the_number_of_classes():
             lambda: DANN(backbone(), num_classes=3, passes="both"),
             "`passes`.*'joint', 'separate'.*Received: .*both",
         ),
-        (lambda: DANN(backbone(), num_classes=3, strength=-1), "finite and at least 0"),
-        (lambda: DANN(backbone(), num_classes=3, way="none"), "`way` must be one of"),
+        (lambda: DANN(backbone(), num_classes=3, strength=-1), "strength=-1"),
+        (lambda: DANN(backbone(), num_classes=3, way="none"), "`way`.*none"),
         (
             lambda: DANN(
                 keras.Sequential([keras.Input((4, 4)), keras.layers.ReLU()]), num_classes=3
