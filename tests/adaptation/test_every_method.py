@@ -541,10 +541,11 @@ def test_a_method_that_compares_classes_refuses_a_head_of_one_output(method):
         method(backbone(), label_head=number_head(), **settings)
 
 
-@pytest.mark.parametrize("entry", REGULARIZERS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry", [e for e in REGULARIZERS if e.thing.of_classes], ids=lambda entry: entry.name
+)
 def test_a_regularizer_that_compares_classes_refuses_a_head_of_one_output(entry):
     regularizer = entry.thing(**entry.facts.get("needs", {}))
-    assert regularizer.of_classes
     message = f"`{type(regularizer).__name__}` compares classes.*Received: .* 1 output"
     with pytest.raises(ValueError, match=message):
         DANN(backbone(), label_head=number_head(), regularizers=[regularizer])
