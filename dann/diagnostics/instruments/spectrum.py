@@ -8,8 +8,8 @@ from keras import ops
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, eigsh
 
 from dann.autodiff import hvp, jvp
-from dann.diagnostics.modes import in_mode
-from dann.diagnostics.taps import to_numpy
+from dann.diagnostics.instruments.modes import in_mode
+from dann.diagnostics.instruments.vectors import to_numpy
 
 _DENSE = 64  # up to so many unknowns all eigenvalues are computed
 _RESTARTS = 10

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.diagnosis import Diagnosis
+from dann.diagnostics.check import Diagnosis
 from dann.diagnostics.healthy_ranges import Evidence, evidence
 from dann.diagnostics.report.figures import Picture
 from dann.diagnostics.report.html import STYLE

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from dann.diagnostics.backward_pass import Gradients, PairPass, ReversalPass
-from dann.diagnostics.taps import Call, cosine, norm
+from dann.diagnostics.instruments.backward_pass import BackwardPass, Gradients, PairPass
+from dann.diagnostics.instruments.vectors import cosine, norm
+from dann.diagnostics.instruments.watch import Call
 from dann.layers import GradientReversal
 
 ALIKE = 0.99  # cosine above which two gradients point alike
@@ -21,7 +22,7 @@ LATER = [10**power for power in range(7)]  # steps from now in which a schedule 
 class Sides(NamedTuple):
     """A pass, what it gives with and without the reversals, and the cosine of the two."""
 
-    run: ReversalPass
+    run: BackwardPass
     found: Gradients
     plain: Gradients
     turn: float
@@ -41,7 +42,7 @@ class Sides(NamedTuple):
         return 1 if self.turn < -ALIKE else 2 if self.turn < ALIKE else 3
 
 
-def is_nothing(run: ReversalPass, gradients: Sequence[np.ndarray]) -> bool:
+def is_nothing(run: BackwardPass, gradients: Sequence[np.ndarray]) -> bool:
     """Whether by these gradients all of the features change the loss by no more than rounding."""
     return norm(gradients) * max(run.size, 1.0) < VANISHED
 
@@ -105,7 +106,7 @@ def _reached_reversed(sides: Sides) -> set[str]:
     return {call.name for call, found, plain in reached if cosine([found], [plain]) < -ALIKE}
 
 
-def _state_without_gradient(run: ReversalPass, found: Gradients, layers) -> str:
+def _state_without_gradient(run: BackwardPass, found: Gradients, layers) -> str:
     """Why nothing comes through: the strength, which may yet rise, or something else."""
     stopping = []
     for call, after in zip(run.calls, found.after, strict=True):
