@@ -1,5 +1,4 @@
-import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -13,11 +12,18 @@ from dann.adaptation.fitting import (
     flat_features,
     refuse_discriminator,
 )
+from dann.adaptation.forward_pass import (
+    DomainScores,
+    ForwardPass,
+    Losses,
+    at_least_single,
+    in_one_pass,
+    is_pair,
+    parts_of,
+)
 from dann.adaptation.pair_classifier import PairClassifier
-from dann.adaptation.pairs import in_one_pass, is_pair, labelled_parts, parts_of
-from dann.adaptation.precision import at_least_single
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
-from dann.adaptation.smooth_task import loss_at_moved_weights
+from dann.adaptation.smooth_task import losses_at_moved_weights
 from dann.checks import check_number
 from dann.layers import GradientReversal
 from dann.schedules import StrengthSchedule
@@ -81,6 +87,7 @@ class AdversarialModel(PairClassifier):
             `task_radius` is negative or given without a reversal.
     """
 
+    critic_steps = 1  # how often its critic learns for each step of the rest
     oracle = False  # whether what it takes for the source is the labelled target
     classifies_target = False  # whether the label head runs on the target too in training
     of_classes = False  # whether it says nothing where the label head has one output
@@ -135,17 +142,27 @@ class AdversarialModel(PairClassifier):
     def call(self, inputs, training=False):
         if not is_pair(inputs):
             return self.classifier(inputs, training=training)
-        state = {}
+        return self.forward(inputs, training)
+
+    def forward(self, inputs: dict, training: bool) -> ForwardPass:
+        """Runs the model on a pair: augmentation, `extract`, `from_features`."""
+        start = None
         if training and self.task_radius:
-            state["state"] = [ops.copy(v.value) for v in self.non_trainable_variables]
+            start = tuple(ops.copy(v.value) for v in self.non_trainable_variables)
         features = self.extract(self.augment(inputs, training), training)
+        return self.from_features(features, training)._replace(start=start)
+
+    def from_features(self, features: dict, training: bool) -> ForwardPass:
+        """Runs all that comes after the backbone.
+
+        Args:
+            features: Features by part of the pair, as `extract` returns them.
+            training: Whether this is a training step.
+        """
         # Heads may be the user's, in half precision; losses are not made for it.
-        classified = self.classify(features, training)
-        logits = {domain: at_least_single(part) for domain, part in classified.items()}
-        outputs = {f"{domain}/logits": part for domain, part in logits.items()}
-        added = self.adversary(features, logits, training)
-        outputs.update(keras.tree.map_structure(at_least_single, added) or {})
-        return {"label": labelled_parts(logits), **outputs, **state}
+        logits = {k: at_least_single(v) for k, v in self.classify(features, training).items()}
+        adversary = self.adversary(features, logits, training)
+        return ForwardPass(features, logits, keras.tree.map_structure(at_least_single, adversary))
 
     def augment(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the inputs of each domain as its augmentation changes them in training."""
@@ -175,22 +192,54 @@ class AdversarialModel(PairClassifier):
         chosen = {k: v for k, v in features.items() if k != "target" or target_too}
         return in_one_pass(self.label_head, chosen, training)
 
-    def adversary(self, features: dict, logits: dict, training: bool) -> dict[str, Any]:
+    def adversary(self, features: dict, logits: dict, training: bool) -> Any:
         """Runs the networks that the method adds.
 
         Args:
-            features: Features `(batch, num_features)` by domain, `"source"` and `"target"`.
-            logits: Logits `(batch, num_classes)` by domain; those of the target only where
+            features: Features `(batch, num_features)` by part of the pair.
+            logits: Logits `(batch, num_classes)` by part; those of the target only where
                 `classifies_target` is set.
             training: Whether this is a training step.
 
         Returns:
-            Outputs by name, which `adversarial_losses` gets, in single precision where they are in
-            half.
+            A `typing.NamedTuple` of the method's own, such as `DomainScores`, or `None`.
+            `ForwardPass.adversary` holds it, in single precision where it is in half.
         """
-        return {}
+        return None
 
-    def adversarial_losses(self, x: dict, y: Any, outputs: dict[str, Any]) -> dict[str, Any]:
+    def through_reversal(
+        self, network: Callable[..., Any], features: dict, training: bool
+    ) -> DomainScores:
+        """Runs a network once over both domains, whose features get its gradient reversed.
+
+        Args:
+            network: Takes features and `training`.
+            features: Features by part of the pair.
+            training: Whether this is a training step.
+        """
+        both = ops.concatenate([features["source"], features["target"]])
+        scores = network(self.reversal(both, training=training), training=training)
+        size = ops.shape(features["source"])[0]
+        return DomainScores(scores[:size], scores[size:])
+
+    def domain_scores(self, forward: ForwardPass) -> DomainScores | None:
+        """Returns the logits of the discriminator of domains, above 0 for the target.
+
+        Returns:
+            Logits `(batch, k)` by domain, of `k` discriminators, or `None` where the method has no
+            discriminator that each example goes through.
+        """
+        return None
+
+    def label_loss(self, x, y, forward, sample_weight=None, training=True) -> Any:
+        """Returns the loss of the labels by the label head, a scalar."""
+        return self.compiled_loss(x, y, forward.label, sample_weight, training)
+
+    def task_loss(self, x, y, forward, sample_weight=None) -> Any:
+        """Returns the loss of all labels, a scalar: what `task_radius` smooths."""
+        return self.label_loss(x, y, forward, sample_weight)
+
+    def adversarial_losses(self, x: dict, y: Any, forward: ForwardPass) -> dict[str, Any]:
         """Returns the terms that are added to the label loss, scalars by name.
 
         A term is logged where its name was given to `track`.
@@ -198,49 +247,55 @@ class AdversarialModel(PairClassifier):
         Args:
             x: The pair of inputs.
             y: Source labels, and after them those of the labelled target if there is one.
-            outputs: What `adversary` returned, and `"source/logits"`, `"target/logits"` as far as
-                the method classifies them.
+            forward: The forward pass on the pair.
         """
         return {}
 
-    def pair_loss(self, x, y, outputs, sample_weight=None, training=True):
-        if "state" not in outputs:
-            return self.total_loss(x, y, outputs, sample_weight, training)
-        return loss_at_moved_weights(
-            self,
-            self.task_radius,
-            outputs["state"],
-            x,
-            lambda moved: self.task_loss(x, y, moved, sample_weight),
-            lambda moved: self.total_loss(x, y, moved, sample_weight),
-        )
+    def logged(self, x: dict, y: Any, forward: ForwardPass) -> dict[str, tuple]:
+        """Returns what is logged besides the terms: arguments of trackers by name.
 
-    def task_loss(self, x, y, outputs, sample_weight=None) -> Any:
-        """Returns the loss of all labels, a scalar: what `task_radius` smooths."""
-        return self.label_loss(x, y, outputs, sample_weight)
+        Args:
+            x: The pair of inputs.
+            y: Source labels, and after them those of the labelled target if there is one.
+            forward: The forward pass on the pair.
+        """
+        return {}
 
-    def total_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
-        """Returns the sum of all terms, a scalar, and logs them."""
-        terms = {
-            "label/loss": self.label_loss(x, y, outputs, sample_weight, training),
-            **self.adversarial_losses(x, y, outputs),
-        }
-        for name, term in terms.items():
-            if name in self.trackers:
-                self.trackers[name].update_state(term)
+    def pair_losses(self, x, y, forward, sample_weight=None, training=True) -> Losses:
+        """Returns the losses of a pair, and what is to be logged of them.
+
+        No metric is updated and `forward` stays as it is. What a loss draws at random moves its
+        generator on, as in any pass.
+
+        Args:
+            x: The pair of inputs.
+            y: Source labels, and after them those of the labelled target if there is one.
+            forward: The forward pass on the pair.
+            sample_weight: Weights of the labels, or `None`.
+            training: Whether this is a training step.
+        """
+        label = self.label_loss(x, y, forward, sample_weight, training)
+        adversarial = self.adversarial_losses(x, y, forward)
+        return self.gathered(x, y, forward, label, adversarial)
+
+    def gathered(self, x, y, forward, label, adversarial) -> Losses:
+        """Returns the losses of the labels and of the adversary, and all that comes with them."""
+        terms = {"label/loss": label, **adversarial}
+        logged = {name: (term,) for name, term in terms.items()}
+        logged.update(self.logged(x, y, forward))
         if self.reversal is not None:
-            self.trackers["strength"].update_state(self.reversal.strength)
-        # Terms may differ in precision, which `+` would refuse.
-        return functools.reduce(ops.add, [*terms.values(), self.regularization(x, outputs)])
-
-    def regularization(self, x, outputs) -> Any:
-        """Returns the sum of what the regularizers add, a scalar, and logs them."""
+            logged["strength"] = (self.reversal.strength,)
         total = 0.0
         for regularizer in self.regularizers:
-            loss = regularizer.loss(self, x, outputs)
-            self.trackers[f"{regularizer.name}/loss"].update_state(loss)
+            loss = regularizer.loss(self, x, forward)
+            logged[f"{regularizer.name}/loss"] = (loss,)
             total = ops.add(total, regularizer.weight * loss)
-        return total
+        return Losses(label, adversarial, total, {}, logged)
+
+    def step_losses(self, x, y, forward, sample_weight=None, training=True):
+        if forward.start is None:
+            return self.pair_losses(x, y, forward, sample_weight, training)
+        return losses_at_moved_weights(self, x, y, forward.start, sample_weight)
 
     def get_config(self):
         config = {

@@ -111,10 +111,10 @@ class CDAN(DANN):
         products = self.multilinear_map([features, joint_predictions(logits)])
         return self.domain_head(products, training=training)
 
-    def domain_weights(self, y, outputs):
+    def domain_weights(self, y, forward):
         if not self.entropy_conditioning:
             return None
-        weights = [_certainty(outputs[f"{domain}/logits"]) for domain in ("source", "target")]
+        weights = [_certainty(forward.logits[domain]) for domain in ("source", "target")]
         return ops.concatenate([weight / ops.mean(weight) for weight in weights])
 
     def get_config(self):

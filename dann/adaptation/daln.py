@@ -64,15 +64,10 @@ class DALN(AdversarialModel):
         self.track("discrepancy/loss")
 
     def adversary(self, features, logits, training):
-        both = ops.concatenate([features["source"], features["target"]])
-        scores = self.label_head(self.reversal(both, training=training), training=training)
-        size = ops.shape(features["source"])[0]
-        return {"source/critic_logits": scores[:size], "target/critic_logits": scores[size:]}
+        return self.through_reversal(self.label_head, features, training)
 
-    def adversarial_losses(self, x, y, outputs):
-        source, target = (
-            _norm_by_row(outputs[f"{domain}/critic_logits"]) for domain in ("source", "target")
-        )
+    def adversarial_losses(self, x, y, forward):
+        source, target = map(_norm_by_row, forward.adversary)
         return {"discrepancy/loss": target - source}
 
 

@@ -5,6 +5,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import fitting_domain_head
+from dann.adaptation.forward_pass import ForwardPass
 from dann.checks import check_number
 
 
@@ -92,16 +93,16 @@ class DANN(AdversarialModel):
         return self.num_features
 
     def adversary(self, features, logits, training):
-        source, target = features["source"], features["target"]
-        reversed_features = self.reversal(ops.concatenate([source, target]), training=training)
-        domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
-        return {
-            "domain": domain,
-            "domain/logits": self.discriminate(reversed_features, logits, training),
-        }
+        def discriminate(both, training):
+            return self.discriminate(both, logits, training)
+
+        return self.through_reversal(discriminate, features, training)
+
+    def domain_scores(self, forward):
+        return forward.adversary
 
     def discriminate(self, features: Any, logits: dict, training: bool) -> Any:
-        """Returns what the discriminator makes of both domains, logits `(batch, 1)`.
+        """Returns what the discriminator makes of both domains, logits `(batch, k)`.
 
         Args:
             features: Features of the source and then of the target, through the reversal.
@@ -110,15 +111,23 @@ class DANN(AdversarialModel):
         """
         return self.domain_head(features, training=training)
 
-    def domain_weights(self, y: Any, outputs: dict[str, Any]) -> Any:
+    def domain_weights(self, y: Any, forward: ForwardPass) -> Any:
         """Returns the weight of each example in the domain loss `(batch,)`, or `None` for 1."""
         return None
 
-    def adversarial_losses(self, x, y, outputs):
-        domain, logits = outputs["domain"], outputs["domain/logits"]
-        self.trackers["domain/accuracy"].update_state(domain, logits)
-        weights = self.domain_weights(y, outputs)
+    def adversarial_losses(self, x, y, forward):
+        domain, logits = self.domains_and_logits(forward)
+        weights = self.domain_weights(y, forward)
         return {"domain/loss": self._domain_loss(self.smoothed(domain), logits, weights)}
+
+    def logged(self, x, y, forward):
+        return {"domain/accuracy": self.domains_and_logits(forward)}
+
+    def domains_and_logits(self, forward: ForwardPass) -> tuple[Any, Any]:
+        """Returns domain labels and the discriminator's logits, source first, `(batch, k)`."""
+        source, target = self.domain_scores(forward)
+        domain = ops.concatenate([ops.zeros_like(source), ops.ones_like(target)])
+        return domain, ops.concatenate([source, target])
 
     def smoothed(self, domain: Any) -> Any:
         """Returns the domain labels that the discriminator learns."""

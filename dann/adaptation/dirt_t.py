@@ -1,15 +1,20 @@
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import refuse_discriminator
-from dann.adaptation.pairs import is_pair
-from dann.adaptation.precision import at_least_single
+from dann.adaptation.forward_pass import ForwardPass, is_pair
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
 from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
 from dann.checks import check_integer, check_number
+
+
+class TeacherLogits(NamedTuple):
+    """What the teacher says of the target, logits `(batch, num_classes)`."""
+
+    logits: Any
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -177,16 +182,24 @@ class DIRTT(AdversarialModel):
             )
         if training:
             self._refresh()
-        pair = self.augment(pair, training)
-        logits = {
-            "target/logits": self.classifier(pair["target"], training=training),
-            "teacher/logits": self.teacher(pair["target"], training=False),
-        }
-        outputs = {name: at_least_single(part) for name, part in logits.items()}
-        if "source" in pair:
-            watched = self.classifier(pair["source"], training=False)
-            outputs["label"] = ops.stop_gradient(watched)
-        return outputs
+        return self.forward(pair, training)
+
+    def extract(self, inputs, training):
+        features = {"target": self.backbone(inputs["target"], training=training)}
+        features["teacher"] = self.teacher(inputs["target"], training=False)
+        if "source" in inputs:
+            features["source"] = self.backbone(inputs["source"], training=False)
+        return features
+
+    def classify(self, features, training):
+        logits = {"target": self.label_head(features["target"], training=training)}
+        if "source" in features:
+            watched = self.label_head(features["source"], training=False)
+            logits["source"] = ops.stop_gradient(watched)
+        return logits
+
+    def adversary(self, features, logits, training):
+        return TeacherLogits(features["teacher"])
 
     def _refresh(self):
         """Lets the teacher become the classifier where it is time, and counts the step."""
@@ -196,7 +209,7 @@ class DIRTT(AdversarialModel):
         self.step.assign_add(1)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        if isinstance(y_pred, dict) and not is_pair(x):
+        if isinstance(y_pred, ForwardPass) and not is_pair(x):
             if y is not None:
                 raise ValueError(
                     "`DIRTT` learns from no labels: train on `fit(images)`, or on pairs, whose "
@@ -205,22 +218,22 @@ class DIRTT(AdversarialModel):
             x = {"target": x}
         return super().compute_loss(x, y, y_pred, sample_weight, training=training)
 
-    def total_loss(self, x, y, outputs, sample_weight=None, training=True):
-        if "label" in outputs:
-            watched = self.label_loss(x, y, outputs, sample_weight, training)
-            self.trackers["label/loss"].update_state(watched)
-        log_p, log_q = (
-            ops.log_softmax(outputs[f"{name}/logits"]) for name in ("target", "teacher")
-        )
+    def pair_losses(self, x, y, forward, sample_weight=None, training=True):
+        logits = forward.logits["target"], forward.adversary.logits
+        log_p, log_q = map(ops.log_softmax, logits)
         divergence = ops.mean(ops.sum(ops.exp(log_q) * (log_q - log_p), axis=-1))
-        self.trackers["teacher/loss"].update_state(divergence)
-        loss = self.teacher_weight * divergence + self.regularization(x, outputs)
-        for term in self.losses:  # Keras' own, such as weight decay
-            loss = loss + ops.sum(term)
-        return loss
+        taught = {"teacher": self.teacher_weight * divergence}
+        losses = self.gathered(x, y, forward, ops.zeros_like(divergence), taught)
+        logged = {**losses.logged, "teacher/loss": (divergence,)}
+        del logged["label/loss"]
+        if "source" in forward.logits:
+            watched = self.label_loss(x, y, forward, sample_weight, training)
+            logged["label/loss"] = (watched,)
+        own = {f"layers/{i}": ops.sum(term) for i, term in enumerate(self.losses)}
+        return losses._replace(others=own, logged=logged)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        if isinstance(y_pred, dict) and not is_pair(x):
+        if isinstance(y_pred, ForwardPass) and not is_pair(x):
             # Nothing that compares with labels.
             known = {"loss", *self.trackers} - {"label/loss"}
             return {metric.name: metric.result() for metric in self.metrics if metric.name in known}

@@ -1,9 +1,11 @@
+from typing import Any
+
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.divergences import DIVERGENCES
-from dann.adaptation.precision import at_least_single
+from dann.adaptation.forward_pass import ForwardPass
 from dann.adaptation.second_head import second_head
 
 
@@ -84,20 +86,19 @@ class FDAL(AdversarialModel):
         self.track("divergence/loss")
 
     def adversary(self, features, logits, training):
-        both = ops.concatenate([features["source"], features["target"]])
-        scores = self.critic(self.reversal(both, training=training), training=training)
-        classes = ops.argmax(ops.concatenate([logits["source"], logits["target"]]), axis=-1)
-        scores = at_least_single(scores)
-        of_class = ops.one_hot(classes, self.num_classes, dtype=scores.dtype)
-        chosen = ops.sum(of_class * scores, axis=-1)  # (batch,)
-        size = ops.shape(features["source"])[0]
-        return {"source/critic": chosen[:size], "target/critic": chosen[size:]}
+        return self.through_reversal(self.critic, features, training)
 
-    def adversarial_losses(self, x, y, outputs):
+    def adversarial_losses(self, x, y, forward):
         divergence = DIVERGENCES[self.divergence]
-        source = ops.mean(divergence.activation(outputs["source/critic"]))
-        target = ops.mean(divergence.conjugate(outputs["target/critic"]))
+        source = ops.mean(divergence.activation(self.shown("source", forward)))
+        target = ops.mean(divergence.conjugate(self.shown("target", forward)))
         return {"divergence/loss": target - source}
+
+    def shown(self, domain: str, forward: ForwardPass) -> Any:
+        """Returns the critic's output for the predicted class of each example `(batch,)`."""
+        scores = getattr(forward.adversary, domain)
+        classes = ops.argmax(forward.logits[domain], axis=-1)
+        return ops.sum(ops.one_hot(classes, self.num_classes, dtype=scores.dtype) * scores, axis=-1)
 
     def get_config(self):
         return {

@@ -93,14 +93,13 @@ class MADA(DANN):
         ]
         return ops.concatenate(scores, axis=1)  # (batch, classes)
 
-    def adversarial_losses(self, x, y, outputs):
-        logits = outputs["domain/logits"]
-        domain = ops.broadcast_to(ops.cast(outputs["domain"], logits.dtype), ops.shape(logits))
-        shares = joint_predictions(
-            {name: outputs[f"{name}/logits"] for name in ("source", "target")}
-        )
-        self.trackers["domain/accuracy"].update_state(
-            ops.reshape(domain, (-1, 1)), ops.reshape(logits, (-1, 1)), ops.reshape(shares, (-1,))
-        )
+    def adversarial_losses(self, x, y, forward):
+        domain, logits = self.domains_and_logits(forward)
         # Keras' loss is the mean over the classes.
         return {"domain/loss": self.num_classes * self._domain_loss(self.smoothed(domain), logits)}
+
+    def logged(self, x, y, forward):
+        domain, logits = self.domains_and_logits(forward)
+        shares = joint_predictions(forward.logits)
+        columns = ops.reshape(domain, (-1, 1)), ops.reshape(logits, (-1, 1))
+        return {"domain/accuracy": (*columns, ops.reshape(shares, (-1,)))}

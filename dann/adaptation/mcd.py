@@ -1,10 +1,26 @@
+from typing import Any, NamedTuple
+
 import keras
 import numpy as np
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.pairs import labelled_parts
+from dann.adaptation.forward_pass import labelled_parts
 from dann.adaptation.second_head import second_head as fitting_head
+
+
+class HeadLogits(NamedTuple):
+    """What the two heads say; of the target behind the reversal.
+
+    Attributes:
+        second_label: The second head's logits of what is labelled.
+        target_first: The label head's logits of the target.
+        target_second: The second head's logits of the target.
+    """
+
+    second_label: Any
+    target_first: Any
+    target_second: Any
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -90,30 +106,30 @@ class MCD(AdversarialModel):
     def adversary(self, features, logits, training):
         labelled = labelled_parts(features)
         target = self.reversal(features["target"], training=training)
-        return {
-            "second_label": self.second_head(labelled, training=training),
-            "target/first_logits": self.label_head(target, training=training),
-            "target/second_logits": self.second_head(target, training=training),
-        }
-
-    def adversarial_losses(self, x, y, outputs):
-        first, second = (
-            ops.softmax(outputs[f"target/{head}_logits"]) for head in ("first", "second")
+        return HeadLogits(
+            self.second_head(labelled, training=training),
+            self.label_head(target, training=training),
+            self.second_head(target, training=training),
         )
+
+    def adversarial_losses(self, x, y, forward):
+        heads = forward.adversary
+        first, second = ops.softmax(heads.target_first), ops.softmax(heads.target_second)
         return {"discrepancy/loss": -ops.mean(ops.abs(first - second))}
 
-    def task_loss(self, x, y, outputs, sample_weight=None):
-        second = self._second_label_loss(x, y, outputs, sample_weight)
-        return second + super().task_loss(x, y, outputs, sample_weight)
+    def task_loss(self, x, y, forward, sample_weight=None):
+        second = self._second_label_loss(x, y, forward, sample_weight)
+        return second + super().task_loss(x, y, forward, sample_weight)
 
-    def total_loss(self, x, y, outputs, sample_weight=None, training=True):
-        loss = self._second_label_loss(x, y, outputs, sample_weight, training)
-        self.trackers["second_label/loss"].update_state(loss)
-        return loss + super().total_loss(x, y, outputs, sample_weight, training)
+    def pair_losses(self, x, y, forward, sample_weight=None, training=True):
+        loss = self._second_label_loss(x, y, forward, sample_weight, training)
+        losses = super().pair_losses(x, y, forward, sample_weight, training)
+        name = "second_label/loss"
+        return losses._replace(others={name: loss}, logged={**losses.logged, name: (loss,)})
 
-    def _second_label_loss(self, x, y, outputs, sample_weight, training=True):
-        second = {**outputs, "label": outputs["second_label"]}
-        loss = self.label_loss(x, y, second, sample_weight, training)
+    def _second_label_loss(self, x, y, forward, sample_weight, training=True):
+        second = forward.adversary.second_label
+        loss = self.compiled_loss(x, y, second, sample_weight, training)
         # Keras adds the layers' own losses, weight decay say, to either; once is enough.
         for term in self.losses:
             loss = loss - ops.sum(term)

@@ -1,5 +1,3 @@
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -111,14 +109,36 @@ class MDAN(AdversarialModel):
         return keras.Model(inputs, ops.concatenate(logits, axis=-1), name=head.name)
 
     def adversary(self, features, logits, training):
-        source, target = features["source"], features["target"]
-        both = self.reversal(ops.concatenate([source, target]), training=training)
-        domain = self.domain_head(both, training=training)
-        count = ops.shape(source)[0]
-        return {"source/domain_logits": domain[:count], "target/domain_logits": domain[count:]}
+        return self.through_reversal(self.domain_head, features, training)
 
-    def label_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
-        members = self._members(x, outputs)
+    def domain_scores(self, forward):
+        # With several sources each example has a discriminator that is not meant for it.
+        return forward.adversary if self.num_sources == 1 else None
+
+    def label_loss(self, x, y, forward, sample_weight=None, training=True):
+        weights, errors, _ = self._bound(x, y, forward, sample_weight, training)
+        return ops.sum(weights * errors)
+
+    def pair_losses(self, x, y, forward, sample_weight=None, training=True):
+        weights, errors, domain = self._bound(x, y, forward, sample_weight, training)
+        adversarial = {"domain/loss": ops.sum(ops.cast(weights, domain.dtype) * domain)}
+        return self.gathered(x, y, forward, ops.sum(weights * errors), adversarial)
+
+    def logged(self, x, y, forward):
+        source, target = forward.adversary
+        right = self._mean_by_source(ops.cast(source < 0, source.dtype), x, forward)
+        right += ops.mean(ops.cast(target > 0, target.dtype), axis=0)
+        return {"domain/accuracy": (right / 2,)}
+
+    def _bound(self, x, y, forward, sample_weight, training):
+        """`w`, `E` and `D`, each `(num_sources,)`."""
+        errors = self._label_losses(x, y, forward, sample_weight, training)
+        domain = self._domain_losses(x, forward)
+        return self._weights(x, forward, errors - ops.cast(domain, errors.dtype)), errors, domain
+
+    def _label_losses(self, x, y, forward, sample_weight, training):
+        """`E_i` of each source, `(num_sources,)`."""
+        members = self._members(x, forward)
         count = ops.cast(ops.shape(members)[0], members.dtype)
         errors = []
         for index in range(self.num_sources):
@@ -127,27 +147,13 @@ class MDAN(AdversarialModel):
             weight = members[:, index] / ops.maximum(share, 1 / count)  # perhaps none is there
             if sample_weight is not None:
                 weight = weight * ops.cast(ops.reshape(sample_weight, (-1,)), weight.dtype)
-            errors.append(ops.mean(super().label_loss(x, y, outputs, weight, training)))
-        errors = ops.stack(errors)
-        bounds = errors - ops.cast(self._domain_losses(x, outputs), errors.dtype)
-        size = ops.shape(outputs["source/logits"])[0]
-        present = ops.any(members[:size] != 0, axis=0)
-        outputs["source/weights"] = self._weights(ops.where(present, bounds, float("-inf")))
-        return ops.sum(outputs["source/weights"] * errors)
+            errors.append(ops.mean(self.compiled_loss(x, y, forward.label, weight, training)))
+        return ops.stack(errors)
 
-    def adversarial_losses(self, x, y, outputs):
-        source, target = outputs["source/domain_logits"], outputs["target/domain_logits"]
-        right = self._mean_by_source(ops.cast(source < 0, source.dtype), x, outputs)
-        right += ops.mean(ops.cast(target > 0, target.dtype), axis=0)
-        self.trackers["domain/accuracy"].update_state(right / 2)
-        losses = self._domain_losses(x, outputs)
-        weights = ops.cast(outputs["source/weights"], losses.dtype)
-        return {"domain/loss": ops.sum(weights * losses)}
-
-    def _members(self, x, outputs):
+    def _members(self, x, forward):
         """Which labelled examples each source learns from `(batch, num_sources)`, 0 or 1."""
-        count = ops.shape(outputs["label"])[0]
-        size = ops.shape(outputs["source/logits"])[0]
+        count = ops.shape(forward.label)[0]
+        size = ops.shape(forward.logits["source"])[0]
         sources = ops.zeros((size,), "int32")
         if self.num_sources > 1 and "source_domain" in x:
             sources = ops.cast(ops.reshape(x["source_domain"], (-1,)), "int32")
@@ -157,20 +163,23 @@ class MDAN(AdversarialModel):
         # A labelled target follows the source, and is everyone's.
         return ops.concatenate([its, ops.ones((count - ops.shape(its)[0], self.num_sources))])
 
-    def _domain_losses(self, x, outputs):
+    def _domain_losses(self, x, forward):
         """`D_i` of each source, `(num_sources,)`."""
-        source, target = outputs["source/domain_logits"], outputs["target/domain_logits"]
+        source, target = forward.adversary
         smoothing = self.domain_label_smoothing  # the label of the source; the target's is 1 - it
-        of_source = self._mean_by_source(ops.softplus(source) - smoothing * source, x, outputs)
+        of_source = self._mean_by_source(ops.softplus(source) - smoothing * source, x, forward)
         of_target = ops.mean(ops.softplus(-target) + smoothing * target, axis=0)
         return (of_source + of_target) / 2
 
-    def _mean_by_source(self, values, x, outputs):
+    def _mean_by_source(self, values, x, forward):
         """The mean of column `i` over the examples of source `i`."""
-        its = ops.cast(self._members(x, outputs)[: ops.shape(values)[0]], values.dtype)
+        its = ops.cast(self._members(x, forward)[: ops.shape(values)[0]], values.dtype)
         return ops.sum(its * values, axis=0) / ops.maximum(ops.sum(its, axis=0), 1.0)
 
-    def _weights(self, bounds):
+    def _weights(self, x, forward, bounds):
+        """`w` of each source, `(num_sources,)`."""
+        members = self._members(x, forward)[: ops.shape(forward.logits["source"])[0]]
+        bounds = ops.where(ops.any(members != 0, axis=0), bounds, float("-inf"))
         if self.weighting == "hard" or self.num_sources == 1:
             return ops.one_hot(ops.argmax(bounds), self.num_sources, dtype=bounds.dtype)
         return ops.stop_gradient(ops.softmax(self.gamma * bounds))

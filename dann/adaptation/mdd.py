@@ -106,23 +106,17 @@ class MDD(AdversarialModel):
         self.track("disparity/loss")
 
     def adversary(self, features, logits, training):
-        both = ops.concatenate([features["source"], features["target"]])
-        scores = self.adversarial_head(self.reversal(both, training=training), training=training)
-        size = ops.shape(features["source"])[0]
-        return {
-            "source/adversarial_logits": scores[:size],
-            "target/adversarial_logits": scores[size:],
-        }
+        return self.through_reversal(self.adversarial_head, features, training)
 
-    def adversarial_losses(self, x, y, outputs):
-        agree = self._disparity("source", outputs)
-        disagree = self._disparity("target", outputs)
+    def adversarial_losses(self, x, y, forward):
+        agree = self._disparity("source", forward)
+        disagree = self._disparity("target", forward)
         return {"disparity/loss": self.gamma * ops.mean(agree) + ops.mean(disagree)}
 
-    def _disparity(self, domain, outputs):
+    def _disparity(self, domain, forward):
         """What the adversarial head loses on each example of the domain `(batch,)`."""
-        scores = outputs[f"{domain}/adversarial_logits"]
-        label = ops.stop_gradient(outputs[f"{domain}/logits"])
+        scores = getattr(forward.adversary, domain)
+        label = ops.stop_gradient(forward.logits[domain])
         if self.disparity == "margin":
             classes = ops.one_hot(ops.argmax(label, axis=-1), self.num_classes, dtype=scores.dtype)
             if domain == "source":

@@ -1,8 +1,18 @@
+from typing import Any, NamedTuple
+
 import keras
 from keras import ops
 
 from dann.adaptation.dann import DANN
+from dann.adaptation.forward_pass import DomainScores
 from dann.checks import check_number
+
+
+class WeighedScores(NamedTuple):
+    """The discriminator's logits, and the class weights of the step `(num_classes,)`."""
+
+    scores: DomainScores
+    class_weights: Any
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -107,7 +117,10 @@ class PADA(DANN):
         class_weights = ops.copy(self.class_weights)
         if training:
             self._follow(class_weights, ops.softmax(logits["target"]))
-        return {**super().adversary(features, logits, training), "class_weights": class_weights}
+        return WeighedScores(super().adversary(features, logits, training), class_weights)
+
+    def domain_scores(self, forward):
+        return forward.adversary.scores
 
     def _follow(self, class_weights, predictions):
         seen = ops.mean(ops.cast(ops.stop_gradient(predictions), "float32"), axis=0)
@@ -115,25 +128,26 @@ class PADA(DANN):
         average = self.momentum * kept + (1 - self.momentum) * seen
         self.class_weights.assign(average / ops.max(average))
 
-    def label_loss(self, x, y, outputs, sample_weight=None, training=True):
-        weights = self._with_ones(y, outputs, ops.shape(outputs["label"])[0])
+    def label_loss(self, x, y, forward, sample_weight=None, training=True):
+        weights = self._with_ones(y, forward, ops.shape(forward.label)[0])
         if sample_weight is not None:
             weights = weights * ops.cast(ops.reshape(sample_weight, (-1,)), weights.dtype)
-        return super().label_loss(x, y, outputs, weights, training)
+        return super().label_loss(x, y, forward, weights, training)
 
-    def domain_weights(self, y, outputs):
-        return self._with_ones(y, outputs, ops.shape(outputs["domain"])[0])
+    def domain_weights(self, y, forward):
+        source, target = self.domain_scores(forward)
+        return self._with_ones(y, forward, ops.shape(source)[0] + ops.shape(target)[0])
 
-    def _with_ones(self, y, outputs, size):
+    def _with_ones(self, y, forward, size):
         """Returns the weights of the source's labels, and 1 for the rest of `size` examples."""
         if len(y.shape) > 1 and y.shape[-1] not in (1, None):
             raise ValueError(
                 "`PADA` looks weights up by class, so labels must be integers `(batch,)`. "
                 f"Received: labels of shape {tuple(y.shape)}"
             )
-        of_source = ops.shape(outputs["source/logits"])[0]
+        of_source = ops.shape(forward.logits["source"])[0]
         labels = ops.cast(ops.reshape(y, (-1,))[:of_source], "int32")
-        weights = ops.take(outputs["class_weights"], labels)
+        weights = ops.take(forward.adversary.class_weights, labels)
         return ops.concatenate([weights, ops.ones((size - of_source,), weights.dtype)])
 
     def get_config(self):

@@ -2,13 +2,14 @@ from typing import Any
 
 import keras
 
+from dann.adaptation.forward_pass import ForwardPass, Losses
+
 
 class PairClassifier(keras.Model):
     """What Keras asks of a classifier that trains on pairs and is else given plain inputs.
 
-    A subclass sets `num_classes`, and its `call` returns outputs by name for a pair, logits for
-    plain inputs. `"label"` among the outputs are the logits that belong to the labels; what they
-    and the others are trained on, `pair_loss` tells.
+    A subclass sets `num_classes`, and its `call` returns a `ForwardPass` for a pair, logits for
+    plain inputs. Its `step_losses` gives the losses of a `ForwardPass`.
 
     Loss and metrics that are compiled are those of the labels. What only pairs can tell is logged
     by trackers, and stays out of the logs of plain inputs.
@@ -50,25 +51,21 @@ class PairClassifier(keras.Model):
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
-    def label_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
-        """Returns the compiled loss of `outputs["label"]`, a scalar."""
-        return super().compute_loss(x, y, outputs["label"], sample_weight, training=training)
+    def compiled_loss(self, x, y, logits, sample_weight=None, training=True) -> Any:
+        """Returns the loss given to `compile`, and those of the layers, a scalar."""
+        return super().compute_loss(x, y, logits, sample_weight, training=training)
 
-    def pair_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
-        """Returns what a step on a pair descends, a scalar.
-
-        Args:
-            x: The pair of inputs.
-            y: Source labels, and after them those of the labelled target if there is one.
-            outputs: What `call` returned for the pair.
-            sample_weight: Weights of the labels, or `None`.
-            training: Whether this is a training step.
-        """
+    def step_losses(self, x, y, forward, sample_weight=None, training=True) -> Losses:
+        """Returns what a step on a pair descends and logs; see `AdversarialModel.pair_losses`."""
         raise NotImplementedError
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        if isinstance(y_pred, dict):
-            return self.pair_loss(x, y, y_pred, sample_weight, training)
+        if isinstance(y_pred, ForwardPass):
+            losses = self.step_losses(x, y, y_pred, sample_weight, training)
+            for name, arguments in losses.logged.items():
+                if name in self.trackers:
+                    self.trackers[name].update_state(*arguments)
+            return losses.total
         if training:
             self._accept_plain_training()
         return super().compute_loss(x, y, y_pred, sample_weight, training=training)
@@ -80,8 +77,8 @@ class PairClassifier(keras.Model):
         )
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        paired = isinstance(y_pred, dict)
-        label = y_pred["label"] if paired else y_pred
+        paired = isinstance(y_pred, ForwardPass)
+        label = y_pred.label if paired else y_pred
         logs = super().compute_metrics(x, y, label, sample_weight=sample_weight)
         if paired:
             return logs

@@ -2,7 +2,7 @@ import keras
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import refuse_discriminator
-from dann.adaptation.pairs import is_pair, labelled_parts
+from dann.adaptation.forward_pass import is_pair
 from dann.adaptation.regularizers.regularizer import check_regularizers
 
 
@@ -49,9 +49,7 @@ class SourceOnly(AdversarialModel):
         if not is_pair(inputs):
             return self.classifier(inputs, training=training)
         labelled = {name: part for name, part in inputs.items() if name != "target"}
-        features = self.extract(self.augment(labelled, training), training)
-        logits = self.classify(features, training)
-        return {"label": labelled_parts(logits)}
+        return self.forward(labelled, training)
 
     def _accept_plain_training(self):
         pass

@@ -1,13 +1,22 @@
+from typing import Any, NamedTuple
+
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import fitting_domain_head
-from dann.adaptation.precision import at_least_single
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_integer, check_number
 from dann.layers.noise import Noise
+
+
+class CriticScores(NamedTuple):
+    """What the critic says of each example of a domain `(batch, 1)`, and its penalty, a scalar."""
+
+    source: Any
+    target: Any
+    penalty: Any
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -108,14 +117,9 @@ class WDGRL(AdversarialModel):
         }
 
     def adversary(self, features, logits, training):
-        source, target = features["source"], features["target"]
-        both = self.reversal(ops.concatenate([source, target]), training=training)
-        scores = at_least_single(self.domain_head(both, training=training))
-        count = ops.shape(source)[0]
-        return {
-            "critic/distance": ops.mean(scores[:count]) - ops.mean(scores[count:]),
-            "critic/penalty": self._penalty(source, target, training),
-        }
+        scores = self.through_reversal(self.domain_head, features, training)
+        penalty = self._penalty(features["source"], features["target"], training)
+        return CriticScores(*scores, penalty)
 
     def _penalty(self, source, target, training):
         source, target = ops.stop_gradient(source), ops.stop_gradient(target)
@@ -134,11 +138,13 @@ class WDGRL(AdversarialModel):
         # The root has no derivative at 0, where a dead critic would make it NaN.
         return ops.mean(ops.square(ops.sqrt(squares + 1e-12) - 1))
 
-    def adversarial_losses(self, x, y, outputs):
-        distance, penalty = outputs["critic/distance"], outputs["critic/penalty"]
-        self.trackers["critic/distance"].update_state(distance)
-        self.trackers["critic/penalty"].update_state(penalty)
-        return {"critic/loss": self.gradient_penalty * penalty - distance}
+    def adversarial_losses(self, x, y, forward):
+        penalty = self.gradient_penalty * forward.adversary.penalty
+        return {"critic/loss": penalty - _distance(forward.adversary)}
+
+    def logged(self, x, y, forward):
+        critic = forward.adversary
+        return {"critic/distance": (_distance(critic),), "critic/penalty": (critic.penalty,)}
 
     def get_config(self):
         return {
@@ -148,3 +154,8 @@ class WDGRL(AdversarialModel):
             "critic_steps": self.critic_steps,
             "seed": self.seed,
         }
+
+
+def _distance(critic):
+    """`W`, a scalar."""
+    return ops.mean(critic.source) - ops.mean(critic.target)

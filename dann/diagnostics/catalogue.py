@@ -58,7 +58,7 @@ REVERSING = ModelKind(
 )
 
 
-class NotOfThisData(ValueError):
+class DataError(ValueError):
     """A diagnostic fits the model but not the data, such as labels that are not classes."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.catalogue import DIAGNOSTICS, NotOfThisData, in_order, run
+from dann.diagnostics.catalogue import DIAGNOSTICS, DataError, in_order, run
 from dann.diagnostics.instruments.modes import mode_of
 from dann.diagnostics.instruments.passes import Passes
 from dann.diagnostics.verdict import Verdict, verdict
@@ -107,7 +107,7 @@ def check(
             if entry.facts.get("quick") and entry.facts["models"].holds(model):
                 try:
                     measured |= run(entry.thing, passes, **options)
-                except NotOfThisData as error:
+                except DataError as error:
                     left_out[name] = str(error)
     return Diagnosis(verdict(measured), measured, left_out)
 

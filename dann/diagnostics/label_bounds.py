@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dann.diagnostics.catalogue import CLASSIFIERS, DIAGNOSTICS, NotOfThisData
+from dann.diagnostics.catalogue import CLASSIFIERS, DIAGNOSTICS, DataError
 from dann.diagnostics.healthy_ranges import HealthyRange
 from dann.diagnostics.instruments.passes import Passes
 
@@ -100,7 +100,7 @@ def label_bounds(
     if _is_one_hot(labels, model.num_classes):
         labels = labels.argmax(axis=1)
     if labels.ndim > 1:
-        raise NotOfThisData(
+        raise DataError(
             "Label bounds need one label an example, an integer or one-hot, such as "
             f"`labels.argmax(axis=1)`. Received: labels of shape {labels.shape}"
         )
@@ -108,7 +108,7 @@ def label_bounds(
     of_source, of_target = outputs.logits["source"], outputs.logits["target"]
     classes = model.num_classes
     if labels.min() < 0 or labels.max() >= classes:
-        raise NotOfThisData(
+        raise DataError(
             f"Labels must be whole numbers from 0 to {classes - 1}, the numbers of the classes. "
             f"Received: labels from {labels.min()} to {labels.max()}"
         )

@@ -22,6 +22,7 @@ from support.one_step import (
 from support.shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
 
 from dann.adaptation import CDAN
+from dann.adaptation.forward_pass import ForwardPass
 from dann.networks import domain_head, label_head
 
 EXACT, RANDOMISED = 12, 11  # of 4 features and 3 classes
@@ -140,11 +141,12 @@ def test_a_small_step_of_the_features_raises_the_domain_loss_and_one_of_the_head
 def test_entropy_weights_favour_certain_predictions_and_have_mean_1_in_each_domain():
     model = linear_cdan(entropy_conditioning=True)
     uniform, certain = [0.0, 0.0, 0.0], [0.0, 0.0, 200.0]
-    outputs = {
-        "source/logits": keras.ops.array([uniform, uniform, certain]),
-        "target/logits": keras.ops.array([certain, certain]),
+    logits = {
+        "source": keras.ops.array([uniform, uniform, certain]),
+        "target": keras.ops.array([certain, certain]),
     }
-    weights = keras.ops.convert_to_numpy(model.domain_weights(None, outputs))
+    forward = ForwardPass(features={}, logits=logits)
+    weights = keras.ops.convert_to_numpy(model.domain_weights(None, forward))
     least, most = 4 / 3, 2.0  # exp(-log 3) = 1 / 3
     source = np.array([least, least, most]) * 3 / (2 * least + most)
     np.testing.assert_allclose(weights, [*source, 1.0, 1.0], rtol=1e-5)

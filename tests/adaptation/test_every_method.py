@@ -54,6 +54,8 @@ METHODS = {
         backbone(), num_classes=3, strength=GaninSchedule(100), passes="separate", **kwargs
     ),
 }
+NO_REGULARIZERS = {"source_only", "target_only"}
+DRAWS = {"wdgrl", "dirt_t"}  # its losses or its adversary draw at random
 VARIANTS = {"cdan_e", "els", "dann_schedule"}  # of methods that are here in their own right
 # One of each way to step; what all share in one place is tested with these, and with all if slow.
 FEW = {"source_only", "cdan", "dann", "dirt_t", "mcd", "wdgrl"}
@@ -99,6 +101,25 @@ def test_it_fits_pairs_and_evaluates_plain_inputs(name):
         "accuracy",
     }
     assert model.predict(INPUTS["target"], verbose=0).shape == (12, 3)
+
+
+@each_method
+def test_its_losses_can_be_had_from_features_without_a_trace(name):
+    model = METHODS[name](**({} if name in NO_REGULARIZERS else {"regularizers": [MCC()]}))
+    model.compile(keras.optimizers.SGD(0.0))
+    before = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
+    forward = model.from_features(model.extract(INPUTS, training=False), training=False)
+    kept = keras.tree.flatten(forward)
+    losses = model.pair_losses(INPUTS, LABELS, forward, training=False)
+    assert all(one is other for one, other in zip(kept, keras.tree.flatten(forward), strict=True))
+    after = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
+    if name not in DRAWS:
+        for one, other in zip(before, after, strict=True):
+            np.testing.assert_array_equal(one, other)
+    logs = model.evaluate(INPUTS, LABELS, batch_size=12, verbose=0, return_dict=True)
+    if name not in DRAWS:
+        assert float(losses.total) == pytest.approx(logs["loss"], rel=1e-5)
+    assert {"label/loss", *losses.adversarial} - {"teacher"} <= set(logs)
 
 
 @few_methods
@@ -393,8 +414,8 @@ class MeanSquare(Regularizer):
 
     name = "mean_square"
 
-    def loss(self, model, x, outputs):
-        return keras.ops.mean(keras.ops.square(outputs["target/logits"]))
+    def loss(self, model, x, forward):
+        return keras.ops.mean(keras.ops.square(forward.logits["target"]))
 
 
 adapting = pytest.mark.parametrize(

@@ -108,9 +108,9 @@ def test_a_small_step_of_the_features_lowers_the_divergence_and_one_of_the_criti
 def test_the_critic_shows_the_output_of_the_predicted_class():
     model = linear_fdal()
     a, b, w = weights_of(model)
-    outputs = model(PAIR)
+    forward = model(PAIR)
     for domain, inputs, predicted in zip(PAIR, (SOURCE, TARGET), predictions(a, b), strict=True):
-        shown = keras.ops.convert_to_numpy(outputs[f"{domain}/critic"])
+        shown = keras.ops.convert_to_numpy(model.shown(domain, forward))
         np.testing.assert_allclose(
             shown, (inputs @ a @ w)[np.arange(5), predicted], rtol=1e-4, atol=1e-5
         )

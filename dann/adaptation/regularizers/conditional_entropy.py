@@ -36,8 +36,8 @@ class ConditionalEntropy(Regularizer):
     def __init__(self, weight: float = 0.01):
         super().__init__(weight)
 
-    def loss(self, model, x, outputs):
-        return ops.mean(entropy(outputs["target/logits"]))
+    def loss(self, model, x, forward):
+        return ops.mean(entropy(forward.logits["target"]))
 
 
 def entropy(logits):

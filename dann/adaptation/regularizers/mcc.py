@@ -43,8 +43,8 @@ class MCC(Regularizer):
         super().__init__(weight)
         self.temperature = check_number("temperature", temperature, low=0, above=True)
 
-    def loss(self, model, x, outputs):
-        logits = outputs["target/logits"] / self.temperature
+    def loss(self, model, x, forward):
+        logits = forward.logits["target"] / self.temperature
         p = ops.softmax(logits)
         certainty = 1 + ops.exp(-ops.stop_gradient(entropy(logits)))
         weights = certainty / ops.mean(certainty)

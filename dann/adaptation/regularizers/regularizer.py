@@ -3,6 +3,7 @@ from typing import Any
 
 import keras
 
+from dann.adaptation.forward_pass import ForwardPass
 from dann.checks import check_number
 
 
@@ -21,20 +22,20 @@ class Regularizer:
     """
 
     name = ""
-    classifies_target = True  # whether it needs `outputs["target/logits"]`
+    classifies_target = True  # whether it needs `forward.logits["target"]`
     of_classes = False  # whether it says nothing where the label head has one output
     layers: Sequence[keras.layers.Layer] = ()  # which the model keeps
 
     def __init__(self, weight: float = 1.0):
         self.weight = check_number("weight", weight, low=0)
 
-    def loss(self, model: Any, x: dict[str, Any], outputs: dict[str, Any]) -> Any:
+    def loss(self, model: Any, x: dict[str, Any], forward: ForwardPass) -> Any:
         """Returns the loss before it is weighed, a scalar.
 
         Args:
             model: The model that trains.
             x: The pair of inputs.
-            outputs: What the model returned for it; `"target/logits"` are those of the target.
+            forward: The model's pass on it; `forward.logits["target"]` are the target's logits.
         """
         raise NotImplementedError
 

@@ -1,7 +1,7 @@
 import keras
 from keras import ops
 
-from dann.adaptation.precision import at_least_single, computes_in_half
+from dann.adaptation.forward_pass import HALF, at_least_single
 from dann.adaptation.regularizers.regularizer import Regularizer
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
@@ -73,7 +73,7 @@ class VirtualAdversarial(Regularizer):
         self.noise = Noise(seed, name="vat_noise")
         self.layers = (self.noise,)
 
-    def loss(self, model, x, outputs):
+    def loss(self, model, x, forward):
         loss = self._divergence(model, x["target"])
         if self.source_weight:
             loss = loss + self.source_weight * self._divergence(model, x["source"])
@@ -96,7 +96,9 @@ class VirtualAdversarial(Regularizer):
             change = ops.stop_gradient(ops.max(ops.abs(ops.exp(log_q) - p)))
             return 256 / ops.maximum(change, 1e-6) * ops.sum(p * (log_p - log_q))
 
-        share = PROBE_IN_HALF if computes_in_half(model.backbone, model.label_head) else PROBE
+        layers = [*model.backbone.layers, *model.label_head.layers]
+        in_half = any(layer.compute_dtype in HALF for layer in layers)
+        share = PROBE_IN_HALF if in_half else PROBE
         probe = share * self.radius * _unit(self.noise.normal(ops.shape(inputs)))
         (slope,) = gradients(magnified, [probe])
         log_q = log_probabilities(inputs + ops.stop_gradient(self.radius * _unit(slope)))

@@ -55,11 +55,11 @@ def players(model: AdversarialModel) -> list[keras.Variable]:
             "(SDAT) takes it at others. "
             f"Received: a model with task_radius={model.task_radius}"
         )
-    critic_steps = getattr(model, "critic_steps", 1)
-    if critic_steps > 1:
+    if model.critic_steps > 1:
         raise ValueError(
             "The vector field is that of players who all move at every step; here the critic moves "
-            f"more often. Received: a {type(model).__name__} with critic_steps={critic_steps}"
+            f"more often. Received: a {type(model).__name__} with critic_steps="
+            f"{model.critic_steps}"
         )
     if has_explicit_field(model):
         return [*weights_of_task(model), *model.domain_head.trainable_variables]

@@ -34,7 +34,7 @@ def trains_backbone(model: AdversarialModel) -> bool:
     A model that trains its critic more often than its backbone (`WDGRL`) gives the backbone none on
     most training steps, and always some outside of training.
     """
-    return getattr(model, "critic_steps", 1) == 1
+    return model.critic_steps == 1
 
 
 def features_of(model: AdversarialModel, x: dict, training: bool) -> dict[str, Any]:
