@@ -1,16 +1,17 @@
-"""How fast packed networks run, beside what else runs such networks."""
+"""Packed networks, beside what else runs such networks."""
 
-import dataclasses
 import pathlib
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import threadpoolctl
 
+from benchmarks.suites import SUITES
+from benchmarks.timing import Comparison, in_turns
+from dann.checks import check_integer
 from dann.deployment.bits import pack_bits
 from dann.deployment.litert import LiteRTModel, litert_file
 from dann.deployment.packed_model import PackedModel, load
@@ -18,31 +19,15 @@ from dann.deployment.packing import pack
 from dann.deployment.program import Program, Step
 from dann.networks import binary_label_head, binary_lenet_backbone, binary_mlp_backbone
 
-_FULL = 2e-3  # seconds that a turn lasts at least
+_TURN = 2e-3  # seconds
 
 
-@dataclasses.dataclass(frozen=True)
-class Speed:
-    """What one way of computing something took, and how big it is.
+@SUITES.register("packed", summary="Binary layers and networks, packed into bits.")
+class PackedSuite:
+    """Measures binary layers and networks beside their rivals, in one process.
 
-    Args:
-        cpu: Milliseconds of CPU time of all threads, the least of all turns.
-        wall: Milliseconds that passed, the least of all turns.
-        agreement: How its outputs compare with the first way's.
-        bytes: Size of its weights or its file.
-    """
-
-    cpu: float
-    wall: float
-    agreement: str
-    bytes: int
-
-
-class PackedSpeed:
-    """Measures binary layers and networks in turns with their rivals, in one process.
-
-    Everything runs in one thread but what TensorFlow does in Keras' own row; packing of the
-    activations is part of what is measured. Outputs are compared before anything is timed.
+    Everything runs in one thread, except what TensorFlow does in Keras' own row. The time includes
+    packing the activations. Outputs are compared before anything is timed.
 
     Args:
         units: Inputs and outputs of the dense layer.
@@ -60,46 +45,28 @@ class PackedSpeed:
     def __init__(
         self,
         units: int = 4096,
-        batches: tuple[int, ...] = (1, 256),
+        batches: Sequence[int] = (1, 256),
         channels: int = 256,
         side: int = 16,
-        hidden_units: tuple[int, ...] = (4096, 4096, 4096),
+        hidden_units: Sequence[int] = (4096, 4096, 4096),
         rounds: int = 30,
     ):
-        for name, sizes in (("batches", batches), ("hidden_units", hidden_units)):
-            if isinstance(sizes, int):
-                raise TypeError(f"`{name}` must be a list of numbers. Received: {sizes}")
-        if min(units, channels, side, rounds, *batches, *hidden_units) < 1:
-            raise ValueError(
-                "All sizes and `rounds` must be above 0. Received: "
-                f"{units}, {list(batches)}, {channels}, {side}, {list(hidden_units)}, {rounds}"
-            )
-        self.units = units
-        self.batches = tuple(batches)
-        self.channels = channels
-        self.side = side
-        self.hidden_units = tuple(hidden_units)
-        self.rounds = rounds
+        self.units = check_integer("units", units, 1)
+        self.batches = _sizes("batches", batches)
+        self.channels = check_integer("channels", channels, 1)
+        self.side = check_integer("side", side, 1)
+        self.hidden_units = _sizes("hidden_units", hidden_units)
+        self.rounds = check_integer("rounds", rounds, 1)
 
-    def report(self) -> str:
-        """Measures, and returns what was measured as a table."""
-        packed, floats = self.sizes()
-        widths = " x ".join(map(str, self.hidden_units))
-        line = f"binary_mlp, {widths}: {packed:,} bytes packed, {floats:,} in float32"
-        return f"{packed_table(self.measure())}\n{line}: {floats / packed:.1f} times"
-
-    def measure(self) -> dict[str, dict[str, Speed]]:
+    def measure(self) -> list[Comparison]:
         """Returns what each way took, by what was measured."""
         rng = np.random.default_rng(0)
-        results = {}
         with threadpoolctl.threadpool_limits(1):
-            for batch in self.batches:
-                name = f"dense {self.units} x {self.units}, batch {batch}"
-                results[name] = self._dense(rng, batch)
-            name = f"convolution 3x3, {self.channels} to {self.channels}, {self.side} x {self.side}"
-            results[name] = self._convolution(rng)
-            results["binary_lenet, 1 image"] = self._lenet(rng)
-        return results
+            return [
+                *(self._dense(rng, batch) for batch in self.batches),
+                self._convolution(rng),
+                self._lenet(rng),
+            ]
 
     def sizes(self) -> tuple[int, int]:
         """Returns the bytes of a binary perceptron for MNIST: as a packed file, and in float32."""
@@ -120,10 +87,10 @@ class PackedSpeed:
         signs = np.where(inputs >= 0, np.float32(1), np.float32(-1))
         ways = {
             "dann, numba": self._packed(program, "numba", inputs),
-            "dann, TensorFlow under XLA": self._packed(program, "tensorflow", inputs),
             "NumPy, float32": _Way(lambda: signs @ kernel, kernel.nbytes),
         }
-        return self._in_turns(ways, _same)
+        task = f"dense {self.units} x {self.units}, batch {batch}"
+        return self._compared(task, ways, _same)
 
     def _packed(self, program, engine, inputs):
         model = PackedModel(program, engine)
@@ -154,7 +121,8 @@ class PackedSpeed:
             "dann, numba": self._packed(program, "numba", inputs),
             **_litert_ways(model, inputs, inputs),
         }
-        return self._in_turns(ways, _near)
+        task = f"convolution 3x3, {self.channels} to {self.channels}, {self.side} x {self.side}"
+        return self._compared(task, ways, _near)
 
     def _lenet(self, rng):
         backbone = binary_lenet_backbone((28, 28, 1))
@@ -174,26 +142,24 @@ class PackedSpeed:
             "dann, NumPy": _Way(lambda: packed["numpy"].predict(one), size),
             **_litert_ways(model, one, examples),
         }
-        return self._in_turns(ways, _near)
+        packed_size, float_size = self.sizes()
+        remark = (
+            f"binary_mlp, {' x '.join(map(str, self.hidden_units))}: {packed_size:,} bytes packed, "
+            f"{float_size:,} in float32: {float_size / packed_size:.1f} times"
+        )
+        return self._compared("binary_lenet, 1 image", ways, _near, "dann, numba", remark)
 
-    def _in_turns(self, ways, compare):
-        """Runs every way once a round, long enough to be timed."""
+    def _compared(self, task, ways, compare, reference=None, remark=""):
+        """Compares what the ways give, then times them."""
         outputs = {name: np.asarray(way.checked()) for name, way in ways.items()}
         first = next(iter(outputs.values()))
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-        calls = {name: _calls(way.run) for name, way in ways.items()}
-        for _ in range(self.rounds):
-            for name, way in ways.items():
-                times[name].append(_time(way.run, calls[name]))
-        return {
-            name: Speed(
-                1000 * min(cpu for cpu, _ in times[name]),
-                1000 * min(wall for _, wall in times[name]),
-                compare(outputs[name], first),
-                way.bytes,
-            )
+        notes = {
+            name: f"{way.bytes:,} bytes, {compare(outputs[name], first)}"
             for name, way in ways.items()
         }
+        calls = {name: way.run for name, way in ways.items()}
+        times = in_turns(calls, self.rounds, _TURN)
+        return Comparison(task, times, reference, notes, remark)
 
 
 class _Way:
@@ -248,21 +214,6 @@ def _predicting(runner, inputs):
     return lambda: runner.predict(inputs)
 
 
-def _calls(run):
-    """How many calls fill a turn."""
-    seconds = min(_time(run, 1)[1] for _ in range(3))
-    return max(1, int(_FULL / max(seconds, 1e-9)))
-
-
-def _time(run, calls):
-    """Seconds of CPU and of the clock that a call takes."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    for _ in range(calls):
-        run()
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    return cpu / calls, wall / calls
-
-
 def _same(outputs, first):
     if not np.array_equal(outputs, first):
         raise RuntimeError("The ways that are compared do not give the same outputs")
@@ -275,16 +226,7 @@ def _near(outputs, first):
     return "the same" if difference == 0 else f"within {100 * difference / spread:.2g}%"
 
 
-def packed_table(results: Mapping[str, Mapping[str, Speed]]) -> str:
-    """Formats what `PackedSpeed.measure` returns."""
-    lines = []
-    for task, ways in results.items():
-        lines.append(f"{task:<44}{'CPU ms':>9}{'ms':>9}{'times':>8}{'bytes':>13}  outputs")
-        fastest = next(speed for name, speed in ways.items() if name.startswith("dann"))
-        for name, speed in ways.items():
-            ratio = f"{speed.cpu / fastest.cpu:.1f}"
-            lines.append(
-                f"  {name:<42}{speed.cpu:>9.3f}{speed.wall:>9.3f}{ratio:>8}{speed.bytes:>13,}"
-                f"  {speed.agreement}"
-            )
-    return "\n".join(lines)
+def _sizes(name, sizes):
+    if isinstance(sizes, int):
+        raise TypeError(f"`{name}` must be a list of numbers. Received: {sizes}")
+    return [check_integer(name, size, 1) for size in sizes]

@@ -6,7 +6,7 @@ tf = pytest.importorskip("tensorflow")
 if keras.backend.backend() != "tensorflow":
     pytest.skip("compares with TensorFlow's tape", allow_module_level=True)
 
-from dann.autodiff.jacobian_speed import JacobianSpeed, jacobian_table  # noqa: E402
+from benchmarks.suites.jacobian import JacobianSuite  # noqa: E402
 
 
 def network():
@@ -16,7 +16,7 @@ def network():
 def test_all_ways_compute_the_same():
     model = network()
     x = tf.random.normal((3, 6))
-    ways = JacobianSpeed({"small": model}, [3], k=4, rounds=1).ways(model, x)
+    ways = JacobianSuite({"small": model}, [3], k=4, rounds=1).ways(model, x)
     results = {name: np.asarray(way()) for name, way in ways.items() if name != "frobenius_norm"}
     blocks = np.einsum("bobi->boi", results.pop("tape.jacobian"))
     values = results.pop("singular_values"), results.pop("tape.batch_jacobian and SVD")
@@ -29,37 +29,34 @@ def test_all_ways_compute_the_same():
 
 def test_ways_that_exceed_the_budget_are_left_out():
     model = network()
-    ways = JacobianSpeed({"small": model}, [3], k=5, memory_budget=10).ways(
+    ways = JacobianSuite({"small": model}, [3], k=5, memory_budget=10).ways(
         model, tf.random.normal((3, 6))
     )
     assert list(ways) == ["frobenius_norm"]
 
 
 def test_some_ways_can_be_left_out():
-    speed = JacobianSpeed({"small": network()}, [3], k=4, only=["tape.jacobian", "singular_values"])
-    ways = speed.ways(speed.networks["small"], tf.random.normal((3, 6)))
+    suite = JacobianSuite({"small": network()}, [3], k=4, only=["tape.jacobian", "singular_values"])
+    ways = suite.ways(suite.networks["small"], tf.random.normal((3, 6)))
     assert list(ways) == ["tape.jacobian", "singular_values"]
 
 
 def test_every_network_is_measured_at_every_size():
-    results = JacobianSpeed({"small": network()}, [1, 2], k=2, rounds=1, seconds=0).measure()
-    assert list(results) == [("small", 1), ("small", 2)]
-    assert all(time > 0 for times in results.values() for time in times.values())
-
-
-def test_the_table_has_a_line_for_every_way():
-    lines = jacobian_table({("cnn", 4): {"tape.jacobian": 12.345}}).splitlines()
-    assert lines[1].split() == ["cnn", "4", "tape.jacobian", "12.35"]
+    suite = JacobianSuite({"small": network()}, [1, 2], k=2, rounds=1, seconds=0)
+    comparisons = suite.measure()
+    assert [comparison.task for comparison in comparisons] == ["small, batch 1", "small, batch 2"]
+    assert all(times.cpu > 0 for of_it in comparisons for times in of_it.times.values())
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"networks": {}}, r"at least one. Received: \[\]"),
-        ({"rounds": 0}, r"at least 1 .*Received: \[1\], 20, 0, 0.1"),
-        ({"only": ["while"]}, r"some of .*'tape.jacobian'.* Received: \['while'\]"),
+        ({"networks": {}}, r"`networks`.*Received: \[\]"),
+        ({"rounds": 0}, "`rounds`.*Received: rounds=0"),
+        ({"batch_sizes": [1, 0]}, "`batch_sizes`.*Received: batch_sizes=0"),
+        ({"only": ["while"]}, "`only`.*'tape.jacobian'.*Received: only='while'"),
     ],
 )
-def test_values_out_of_range_are_refused(arguments, message):
+def test_a_value_out_of_range_raises_an_error(arguments, message):
     with pytest.raises(ValueError, match=message):
-        JacobianSpeed(**{"networks": {"small": network()}, "batch_sizes": [1], **arguments})
+        JacobianSuite(**{"networks": {"small": network()}, "batch_sizes": [1], **arguments})

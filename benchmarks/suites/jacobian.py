@@ -1,15 +1,17 @@
-"""What Jacobians cost, beside a tape's own."""
+"""Jacobians of networks, beside a tape's own."""
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
+from benchmarks.suites import SUITES
+from benchmarks.timing import Comparison, in_turns
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
 from dann.autodiff.engines import running_engine
+from dann.checks import check_choice, check_integer, check_number
 
 WAYS = (
     "batch_jacobian",
@@ -22,19 +24,18 @@ WAYS = (
 )
 
 
-class JacobianSpeed:
+@SUITES.register("jacobian", summary="Jacobians of networks, beside a tape's own.")
+class JacobianSuite:
     """Measures `dann.autodiff`, on TensorFlow, and plain `tf.GradientTape` on networks' Jacobians.
 
-    Every plain way is a `tf.function`. The ways take turns; what counts is the least CPU time,
-    which other work on the machine disturbs least. A plain way that needs more than the budget is
-    left out.
+    Every plain way is a `tf.function`. A way that needs more than the budget is left out.
 
     Args:
         networks: Keras models by name, each with one input and one output.
         batch_sizes: Numbers of examples.
         k: Number of singular values; networks with fewer are measured without.
-        rounds: How often each way is measured, after a first run that does not count.
-        seconds: CPU time that a way is repeated for in a round, at least once.
+        rounds: How often each way has its turn, after a first call that does not count.
+        seconds: How long a turn lasts, at least one call.
         memory_budget: Bytes, for `batch_jacobian` and for the ways beside it.
         only: Names of the ways to measure, for batches at which some take minutes. Defaults to
             `None`: all.
@@ -58,31 +59,24 @@ class JacobianSpeed:
                 "`networks` and `batch_sizes` must each hold at least one. Received: "
                 f"{list(networks)}, {list(batch_sizes)}"
             )
-        if min(*batch_sizes, k, rounds) < 1 or seconds < 0:
-            raise ValueError(
-                "`batch_sizes`, `k` and `rounds` must be at least 1 and `seconds` at least 0. "
-                f"Received: {list(batch_sizes)}, {k}, {rounds}, {seconds}"
-            )
-        unknown = [name for name in only or () if name not in WAYS]
-        if unknown:
-            raise ValueError(f"`only` must hold some of {WAYS}. Received: {unknown}")
         self.networks = dict(networks)
-        self.batch_sizes = list(batch_sizes)
-        self.k = k
-        self.rounds = rounds
-        self.seconds = seconds
+        self.batch_sizes = [check_integer("batch_sizes", size, 1) for size in batch_sizes]
+        self.k = check_integer("k", k, 1)
+        self.rounds = check_integer("rounds", rounds, 1)
+        self.seconds = check_number("seconds", seconds, 0)
         self.memory_budget = memory_budget
-        self.only = WAYS if only is None else tuple(only)
+        self.only = WAYS if only is None else [check_choice("only", way, WAYS) for way in only]
 
-    def measure(self) -> dict[tuple[str, int], dict[str, float]]:
-        """Returns CPU milliseconds by way, for each network and batch size."""
-        results = {}
+    def measure(self) -> list[Comparison]:
+        """Returns what each way took, for each network and batch size."""
+        comparisons = []
         for name, network in self.networks.items():
             for batch in self.batch_sizes:
                 images = np.random.default_rng(0).uniform(size=(batch, *network.input_shape[1:]))
                 ways = self.ways(network, keras.ops.convert_to_tensor(images, "float32"))
-                results[name, batch] = self._least_times(ways)
-        return results
+                times = in_turns(ways, self.rounds, self.seconds)
+                comparisons.append(Comparison(f"{name}, batch {batch}", times))
+        return comparisons
 
     def ways(self, network: keras.Model, x: Any) -> dict[str, Callable[[], Any]]:
         """Returns what is compared, by name: functions that compute the whole of it."""
@@ -110,19 +104,6 @@ class JacobianSpeed:
                 tape = by_tape(network, "while")
                 ways["tape.batch_jacobian and SVD"] = lambda: _spectrum(tape(x))[:, : self.k]
         return {name: way for name, way in ways.items() if name in self.only}
-
-    def _least_times(self, ways):
-        for way in ways.values():
-            way()
-        least = dict.fromkeys(ways, math.inf)
-        for _ in range(self.rounds):
-            for name, way in ways.items():
-                begin, count = time.process_time(), 0
-                while count == 0 or time.process_time() - begin < self.seconds:
-                    way()
-                    count += 1
-                least[name] = min(least[name], (time.process_time() - begin) / count)
-        return {name: 1000 * seconds for name, seconds in least.items()}
 
 
 def by_tape(network: keras.Model, engine: str) -> Callable[[Any], Any]:
@@ -162,12 +143,3 @@ def _spectrum(matrices):
 
     shape = (matrices.shape[0], matrices.shape[1], -1)
     return tf.linalg.svd(tf.reshape(matrices, shape), compute_uv=False)
-
-
-def jacobian_table(results: Mapping[tuple[str, int], Mapping[str, float]]) -> str:
-    """Formats what `JacobianSpeed.measure` returns: a line a way, CPU milliseconds."""
-    lines = [f"{'network':<12}{'batch':>6}  {'way':<30}{'CPU ms':>12}"]
-    for (name, batch), times in results.items():
-        for way, milliseconds in times.items():
-            lines.append(f"{name:<12}{batch:>6}  {way:<30}{milliseconds:>12.2f}")
-    return "\n".join(lines)

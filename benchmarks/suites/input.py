@@ -1,9 +1,8 @@
-"""How fast training pairs come from folders of JPEGs."""
+"""Training pairs from folders of JPEGs, beside a `tf.data` pipeline by hand."""
 
 import pathlib
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -11,6 +10,9 @@ import tensorflow as tf
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
+from benchmarks.suites import SUITES
+from benchmarks.timing import Comparison, in_turns
+from dann.checks import check_integer, check_number
 from dann.data.image_folder import image_folder
 
 _CLASSES = 4
@@ -18,20 +20,21 @@ _DOMAINS = ("source", "target")
 _WARM_UP = 4  # batches
 
 
-class InputSpeed:
+@SUITES.register("input", summary="Training pairs from two folders of JPEGs.")
+class InputSuite:
     """Measures pairs of batches from two folders of JPEGs, and those of a pipeline by hand.
 
-    The photos are crops of scikit-learn's two, in a temporary folder. The ways take turns; nothing
-    else is done with the batches.
+    The photos are crops of scikit-learn's two, in a temporary folder. Nothing else is done with
+    the batches. Every turn begins a pipeline anew; its first batches do not count.
 
     Args:
-        images: Number of photos in both domains together, at least `2 * batch_size` and enough
+        images: Number of photos in both domains together, at least 40 and `2.5 * batch_size`, so
             that every class is in both parts of the source.
         photo_size: Height and width of the photos, at most 427 and 640.
         image_size: Side of the images in a batch.
         batch_size: Images of each domain in a batch.
-        rounds: How often each way is measured.
-        seconds: How long each time.
+        rounds: How often each way has its turn.
+        seconds: How long a turn lasts.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -46,11 +49,10 @@ class InputSpeed:
         rounds: int = 5,
         seconds: float = 5.0,
     ):
-        if batch_size < 1 or rounds < 1 or seconds <= 0 or image_size < 1:
-            raise ValueError(
-                "`batch_size`, `rounds`, `seconds` and `image_size` must be above 0. Received: "
-                f"{batch_size}, {rounds}, {seconds}, {image_size}"
-            )
+        self.image_size = check_integer("image_size", image_size, 1)
+        self.batch_size = check_integer("batch_size", batch_size, 1)
+        self.rounds = check_integer("rounds", rounds, 1)
+        self.seconds = check_number("seconds", seconds, 0, above=True)
         # A fifth of each domain is held out.
         if images < max(5 * batch_size / 2, 10 * _CLASSES):
             raise ValueError(
@@ -64,22 +66,24 @@ class InputSpeed:
             )
         self.images = images
         self.photo_size = tuple(photo_size)
-        self.image_size = image_size
-        self.batch_size = batch_size
-        self.rounds = rounds
-        self.seconds = seconds
 
-    def measure(self) -> dict[str, np.ndarray]:
-        """Returns images a second and CPU milliseconds an image, `(rounds, 2)`, by way."""
+    def measure(self) -> list[Comparison]:
+        """Returns what an image takes, by way."""
+        pair = 2 * self.batch_size
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             self.make_photos(root)
             ways = self.ways(root)
-            results = {name: [] for name in ways}
-            for _ in range(self.rounds):
-                for name, pairs in ways.items():
-                    results[name].append(self._speed(pairs()))
-        return {name: np.array(rows) for name, rows in results.items()}
+            times = in_turns(
+                ways, self.rounds, self.seconds, begin=_warm, units=pair, warm_up=False
+            )
+        speeds = {name: 1 / of_way.wall for name, of_way in times.items()}
+        notes = {
+            name: f"{np.median(speed):.0f} ({speed.min():.0f}-{speed.max():.0f}) images a second"
+            for name, speed in speeds.items()
+        }
+        task = f"an image, {self.batch_size} + {self.batch_size} of {self.images}"
+        return [Comparison(task, times, notes=notes)]
 
     def make_photos(self, root: pathlib.Path) -> None:
         """Writes the photos, `root/domain/class/number.jpg`."""
@@ -104,7 +108,7 @@ class InputSpeed:
         return {
             **{name: partial(pair.batches, self.batch_size) for name, pair in domains.items()},
             "tf.data by hand": partial(self._by_hand, root, antialias=False),
-            "the same, antialiased": partial(self._by_hand, root, antialias=True),
+            "tf.data by hand, antialiased": partial(self._by_hand, root, antialias=True),
         }
 
     def _by_hand(self, root, antialias):
@@ -128,27 +132,10 @@ class InputSpeed:
         )
         return pairs.prefetch(tf.data.AUTOTUNE)
 
-    def _speed(self, pairs):
-        batches = iter(pairs)
-        for _ in range(_WARM_UP):
-            next(batches)
-        count, wall, cpu = 0, time.perf_counter(), time.process_time()
-        while time.perf_counter() - wall < self.seconds:
-            next(batches)
-            count += 2 * self.batch_size
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        return count / wall, 1000 * cpu / count
 
-
-def speed_table(results: Mapping[str, np.ndarray]) -> str:
-    """Formats what `InputSpeed.measure` returns: medians, and the range over the rounds."""
-    lines = [f"{'':<24}{'images a second':>24}{'CPU ms an image':>24}"]
-    for name, rows in results.items():
-        cells = [
-            f"{median:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
-            for median, low, high, digits in zip(
-                np.median(rows, axis=0), rows.min(axis=0), rows.max(axis=0), (0, 2), strict=True
-            )
-        ]
-        lines.append(f"{name:<24}{cells[0]:>24}{cells[1]:>24}")
-    return "\n".join(lines)
+def _warm(pairs):
+    """Begins the batches, and returns a function that gives the next."""
+    batches = iter(pairs())
+    for _ in range(_WARM_UP):
+        next(batches)
+    return partial(next, batches)

@@ -1,0 +1,39 @@
+"""Measures speeds, each program in turns with its rivals.
+
+python benchmarks/run.py suite=jacobian           Jacobians, beside a tape's own
+python benchmarks/run.py suite=input              training pairs from folders of JPEGs
+python benchmarks/run.py suite=packed             binary layers and networks
+python benchmarks/run.py suite=diagnostics        certificate, conflict, game and sharpness
+python benchmarks/run.py suite=all                one after the other
+python benchmarks/run.py input.image_size=64      other values
+"""
+
+import os
+
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
+
+from dann import config  # noqa: E402
+
+
+@config.command("benchmark")
+def main(cfg):
+    from benchmarks.suites import SUITES
+
+    if cfg.suite not in ("all", *SUITES):
+        choices = ", ".join(["all", *SUITES])
+        raise config.ConfigError(f"suite must be one of {choices}. Received: {cfg.suite}")
+    names = list(SUITES) if cfg.suite == "all" else [cfg.suite]
+    suites = {name: SUITES[name](**config.instantiate(cfg[name])) for name in names}
+    yield
+
+    from benchmarks.timing import table
+    from dann.training.hardware import hardware
+
+    print(hardware())
+    for name, suite in suites.items():
+        print(f"\n{name}: {SUITES.entry(name).summary}")
+        print(table(suite.measure()))
+
+
+if __name__ == "__main__":
+    main()
