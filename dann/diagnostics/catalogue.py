@@ -15,9 +15,10 @@ Its facts, of which all but `models` may be missing:
 - `order`: a number; results and tables have the lowest first
 """
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,16 +29,20 @@ from dann.registry import Registry
 DIAGNOSTICS: Registry[Callable[..., dict[str, Any]]] = Registry("diagnostic")
 
 
-class ModelKind(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class ModelKind:
     """The models that a diagnostic is made for.
 
-    Attributes:
+    Args:
         text: Which they are, in words.
         holds: Whether a model is one of them.
     """
 
     text: str
     holds: Callable[[Any], bool]
+
+    def __str__(self) -> str:
+        return self.text
 
 
 ANY_MODEL = ModelKind("any Keras model", lambda model: True)

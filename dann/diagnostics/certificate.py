@@ -41,7 +41,7 @@ def _near_strength(found):
             "Direction of the reversed gradient",
             "Cosine of the features' gradient with and without the reversal. -1: it is reversed. "
             "+1: the reversal does nothing, or is there twice.",
-            low=-1.001,
+            low=-1.001,  # rounding
             high=-ALIKE,
         ),
         HealthyRange(
@@ -50,7 +50,7 @@ def _near_strength(found):
             "Length of the reversed gradient in multiples of the plain one. It should be the "
             "strength that the reversal reports, and above 0 once the schedule has begun.",
             given=_near_strength,
-            words="`reversal/strength`, within 2%",
+            words=f"within {TOLERANCE:.0%} of reversal/strength",
         ),
         HealthyRange(
             "reversal/head_error",

@@ -42,7 +42,7 @@ def _above_step(found):
             "Learning rate from which on plain simultaneous descent overshoots in a direction that "
             "pulls in. It should exceed the learning rate.",
             given=_above_step,
-            words="at least `game/step`",
+            words="at least game/step",
         ),
         HealthyRange(
             "game/growth",

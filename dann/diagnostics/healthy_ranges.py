@@ -36,12 +36,12 @@ class HealthyRange:
 
     def __str__(self) -> str:
         if self.given is not None:
-            return self.words
+            return f"{self.name} {self.words}"
         if math.isinf(self.low):
-            return f"at most {self.high:g}"
-        return (
-            f"at least {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
-        )
+            return f"{self.name} at most {self.high:g}"
+        if math.isinf(self.high):
+            return f"{self.name} at least {self.low:g}"
+        return f"{self.name} {self.low:g} to {self.high:g}"
 
     def bounds(self, measurements: Mapping[str, Any]) -> tuple[float, float] | None:
         """Returns the smallest and the largest healthy value, or `None` if they are not known."""

@@ -37,7 +37,7 @@ def _learnt(found):
             "Largest predicted class of the target",
             "Share of target examples predicted as one class. Near 1 the target has collapsed.",
             given=_below_collapse,
-            words=f"at most {ONE_CLASS:g}, or half way from `label/largest_share` to 1",
+            words=f"at most {ONE_CLASS:g}, or half way from label/largest_share to 1",
         ),
         HealthyRange(
             "label/loss",
@@ -45,7 +45,7 @@ def _learnt(found):
             "In nats, on the source. Knowing nothing but the classes' shares gives little more "
             "than the upper end.",
             given=_learnt,
-            words=f"at most {UNLEARNT:g} `label/prior_entropy`",
+            words=f"at most {UNLEARNT:g} label/prior_entropy",
         ),
     ),
 )

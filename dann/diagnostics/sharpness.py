@@ -32,7 +32,7 @@ def _below_overshoot(found):
             "Largest curvature. Above 2 divided by the learning rate plain descent overshoots; "
             "between models that fit alike the flatter one transfers better.",
             given=_below_overshoot,
-            words="at most 2 / `game/step`",
+            words="at most 2 / game/step",
         ),
     ),
 )

@@ -40,7 +40,7 @@ def _near_probe(found):
             "In nats; .693 is that of knowing nothing. Low: the domains are apart. Far above that "
             "of a fresh discriminator on the same features: this one is weak or overrun.",
             given=_near_probe,
-            words=f"{APART:g} to `probe/loss` + {BEHIND:g}",
+            words=f"{APART:g} to probe/loss + {BEHIND:g}",
         ),
         HealthyRange(
             "probe/loss",

@@ -8,11 +8,10 @@ import keras
 
 from dann.adaptation import AdversarialModel
 from dann.data import DomainPair
-from dann.diagnostics.catalogue import DIAGNOSTICS, choose, measure
-from dann.diagnostics.diagnosis import Diagnosis
+from dann.diagnostics import DIAGNOSTICS, Diagnosis, measure, verdict
+from dann.diagnostics.catalogue import choose
 from dann.diagnostics.report.figures import draw
 from dann.diagnostics.report.page import page
-from dann.diagnostics.verdict import verdict
 
 CHECKPOINT = pathlib.Path("checkpoints") / "last.keras"
 

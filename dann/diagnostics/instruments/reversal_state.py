@@ -12,15 +12,15 @@ from dann.diagnostics.instruments.watch import Call
 from dann.layers import GradientReversal
 
 ALIKE = 0.99  # cosine above which two gradients point alike
-OFF = 0.1  # change of the discriminator's gradient by the reversal, as a share of it
-TOLERANCE = 0.02  # of the strength
+OFF = 0.1  # share of the discriminator's gradient that the reversal may change
+TOLERANCE = 0.02  # share of the strength by which the ratio may differ from it
 NOTHING = 1e-6  # ratio below which no gradient comes through
 VANISHED = 2e-7  # change of the loss by all of the features below which it is rounding
-LATER = [10**power for power in range(7)]  # steps from now in which a schedule may rise
+LATER = [10**power for power in range(7)]  # steps from now at which a schedule may have risen
 
 
 class Sides(NamedTuple):
-    """A pass, what it gives with and without the reversals, and the cosine of the two."""
+    """A pass, its gradients with and without the reversals, and the cosine of the two."""
 
     run: BackwardPass
     found: Gradients
@@ -34,7 +34,7 @@ class Sides(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """How little it says of a reversal: no number at first, then what is turned around."""
+        """How little it says of a reversal: first what is not finite, then what is reversed."""
         if not (self.found.are_finite() and self.plain.are_finite()):
             return 0
         if self.is_silent:
@@ -43,7 +43,7 @@ class Sides(NamedTuple):
 
 
 def is_nothing(run: BackwardPass, gradients: Sequence[np.ndarray]) -> bool:
-    """Whether by these gradients all of the features change the loss by no more than rounding."""
+    """Returns whether, by these gradients, the features change the loss by mere rounding."""
     return norm(gradients) * max(run.size, 1.0) < VANISHED
 
 
@@ -59,7 +59,7 @@ def state_of(
         sides: What was found.
         measured: Measurements by name.
         layers: Cosine and ratio of each reversal by name.
-        holds_outside: Whether it is reversed for a tape outside of the compiled function.
+        holds_outside: Whether the gradient is reversed for a tape outside of the compiled function.
     """
     run, found, _, turn = sides
     if sides.rank == 0:
@@ -83,7 +83,7 @@ def state_of(
             return "forgotten"
         reverses = max(turns) < -ALIKE and len(run.calls) > 1
         return "applied twice" if reverses else "wrong sign"
-    # What only passes on takes nothing from a reversal in a row with it, or behind it.
+    # A layer that only passes on does no harm in a row with a reversal, or before one.
     passing = _in_a_row(run.calls) | _reached_reversed(sides) if is_right else set()
     if any(of_layer > -ALIKE for name, (of_layer, _) in layers.items() if name not in passing):
         return "wrong sign"
@@ -95,23 +95,23 @@ def state_of(
 
 
 def _in_a_row(calls: list[Call]) -> set[str]:
-    """Names of the reversals that get just what another gives, or give what another gets."""
+    """Returns the reversals whose input is another's output, or the other way round, by name."""
     given, taken = {id(call.outputs) for call in calls}, {id(call.inputs) for call in calls}
     return {call.name for call in calls if id(call.inputs) in given or id(call.outputs) in taken}
 
 
 def _reached_reversed(sides: Sides) -> set[str]:
-    """Names of the reversals that get a gradient which another has turned around already."""
+    """Returns the names of the reversals whose gradient another has turned around already."""
     reached = zip(sides.run.calls, sides.found.after, sides.plain.after, strict=True)
     return {call.name for call, found, plain in reached if cosine([found], [plain]) < -ALIKE}
 
 
 def _state_without_gradient(run: BackwardPass, found: Gradients, layers) -> str:
-    """Why nothing comes through: the strength, which may yet rise, or something else."""
+    """Returns why no gradient comes through: the strength, which may rise, or something else."""
     stopping = []
     for call, after in zip(run.calls, found.after, strict=True):
         known = run.strengths.get(id(call.layer))
-        # Of anyone's own reversal what it lets through is all that is known of its strength.
+        # All that is known of the strength of a user's own reversal is what it lets through.
         shows_none = known is None and layers[call.name][1] < NOTHING and norm([after]) > 0
         if known == 0 or shows_none:
             stopping.append(call.layer)
@@ -124,7 +124,7 @@ def _state_without_gradient(run: BackwardPass, found: Gradients, layers) -> str:
 
 
 def _rises(layer: keras.Layer, trained: bool) -> bool:
-    """Whether a schedule rises from now on; where training does not count steps, it is stuck."""
+    """Returns whether a schedule rises later, which it cannot do if its steps are not counted."""
     if not isinstance(layer, GradientReversal):
         return False
     now = int(layer.step)

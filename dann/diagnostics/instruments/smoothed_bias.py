@@ -1,4 +1,4 @@
-"""A gradient that is not the derivative against the derivative of a smoothed loss."""
+"""How a gradient that is not the derivative compares with the derivative of a smoothed loss."""
 
 import math
 from collections.abc import Callable
@@ -33,8 +33,8 @@ def smoothed_bias(
         seed: Seed of the shifts.
 
     Returns:
-        `bias_cosine`, `bias_length` and `bias_ceiling`, as `straight_through_health` has them; none
-        where the layer's inputs are all alike.
+        `bias_cosine`, `bias_length` and `bias_ceiling`, as `straight_through_health` defines them;
+        none if the layer's inputs are all alike.
     """
     units = int(calls[0].inputs.shape[-1])
     width = WIDTH * float(np.concatenate([to_numpy(c.inputs).ravel() for c in calls]).std())
