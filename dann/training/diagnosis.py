@@ -8,7 +8,7 @@ import keras
 
 from dann.adaptation import AdversarialModel
 from dann.data import DomainPair
-from dann.diagnostics import DIAGNOSTICS, Diagnosis, measure, verdict
+from dann.diagnostics import Diagnosis, measure, verdict
 from dann.diagnostics.catalogue import choose
 from dann.diagnostics.report.figures import draw
 from dann.diagnostics.report.page import page
@@ -112,7 +112,7 @@ def diagnose(
     count = min(samples, len(domains.source_train[1]))
     x, y = next(iter(domains.batches(count, seed)))
     data = keras.tree.map_structure(keras.ops.convert_to_numpy, (dict(x), y))
-    measurements, left_out = measure(model, data, diagnostics or tuple(DIAGNOSTICS), few)
+    measurements, left_out = measure(model, data, diagnostics, few)
     about = {
         "method": type(model).__name__,
         "source": domains.source,
