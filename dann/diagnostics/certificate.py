@@ -41,8 +41,9 @@ def _near_strength(found):
             "Direction of the reversed gradient",
             "Cosine of the features' gradient with and without the reversal. -1: it is reversed. "
             "+1: the reversal does nothing, or is there twice.",
-            low=-1.001,  # rounding
+            low=-1.001,  # -1 but for rounding
             high=-ALIKE,
+            words=f"at most {-ALIKE:g}",
         ),
         HealthyRange(
             "reversal/ratio",

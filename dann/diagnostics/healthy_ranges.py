@@ -23,7 +23,7 @@ class HealthyRange:
         high: Largest healthy value. Defaults to none.
         given: In place of the two, if the range depends on other measurements: from all of them by
             name to the smallest and the largest healthy value, or to `None` if one is missing.
-        words: That range in words, for tables.
+        words: The range in words, for tables. Needed with `given`; defaults to its two ends.
     """
 
     name: str
@@ -35,7 +35,7 @@ class HealthyRange:
     words: str = ""
 
     def __str__(self) -> str:
-        if self.given is not None:
+        if self.words:
             return f"{self.name} {self.words}"
         if math.isinf(self.low):
             return f"{self.name} at most {self.high:g}"

@@ -64,7 +64,6 @@ def test_every_diagnostic_has_its_facts():
         assert entry.summary.endswith("."), entry.name
         assert isinstance(entry.facts["models"], ModelKind), entry.name
         assert getattr(dann.diagnostics, entry.thing.__name__) is entry.thing
-        assert "order" in entry.facts, entry.name
 
 
 def test_results_begin_with_the_certificate():
