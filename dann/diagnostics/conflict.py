@@ -8,6 +8,7 @@ from dann.adaptation import AdversarialModel
 from dann.autodiff import gradients
 from dann.diagnostics.catalogue import DIAGNOSTICS, REVERSING
 from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.layer_calls import leaves
 from dann.diagnostics.instruments.losses import (
     check_adversarial,
     features_of,
@@ -16,7 +17,6 @@ from dann.diagnostics.instruments.losses import (
 )
 from dann.diagnostics.instruments.modes import as_tensors, in_mode, mode_of, unchanged
 from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm, to_numpy
-from dann.diagnostics.instruments.watch import leaves
 
 
 @DIAGNOSTICS.register(

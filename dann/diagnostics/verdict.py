@@ -10,8 +10,9 @@ import numpy as np
 from dann.diagnostics.catalogue import DIAGNOSTICS
 from dann.diagnostics.feature_distance import DIFFERENT
 from dann.diagnostics.game import GROWTH, RUNAWAY
+from dann.diagnostics.instruments.reversal_state import FAULTS
 from dann.diagnostics.label_bounds import ONE_CLASS, UNLEARNT
-from dann.diagnostics.straight_through import PASSED
+from dann.diagnostics.straight_through_health import PASSED
 from dann.diagnostics.winning import APART, BEHIND, CONSTANT
 
 NAMES = (
@@ -24,26 +25,6 @@ NAMES = (
     "aligned",
     "undetermined",
 )
-
-FAULTS = {
-    "forgotten": "Nothing reverses the gradient between the discriminator and the features: they "
-    "learn to tell the domains apart. Put a `GradientReversal` there.",
-    "applied twice": "The gradient is reversed and reversed back: {calls:.0f} calls of reversals "
-    "lie on one way. Take one out.",
-    "wrong sign": "A reversal is there but passes the gradient on without turning it around "
-    "(cosine {cosine:+.2f}).",
-    "discriminator reversed": "The reversal changes the discriminator's own gradient (by "
-    "{head_error:.2g} of it), so it does not learn at its full rate to tell the domains apart. Put "
-    "the reversal before the discriminator.",
-    "graph override": "The gradient is reversed only for a tape outside of the function that holds "
-    "the operation, not in `fit`, which silently ignores a bare `gradient_override_map`. Use "
-    "`GradientReversal`, or `override_op_gradients`.",
-    "strength 0": "The strength of the reversal is 0, and no schedule is known by which it rises: "
-    "the features learn nothing of the domains.",
-    "cut": "No gradient of the discriminator arrives at the backbone: something on the way stops "
-    "it, or a reversal that is not a layer has strength 0.",
-    "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
-}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,13 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff import gradients
+from dann.diagnostics.instruments.layer_calls import (
+    Call,
+    around_layers,
+    inputs_first,
+    is_floating,
+    leaves,
+)
 from dann.diagnostics.instruments.losses import (
     check_adversarial,
     features_of,
@@ -21,13 +28,6 @@ from dann.diagnostics.instruments.modes import in_mode, inputs_of, run_in_traini
 from dann.diagnostics.instruments.passes import Passes
 from dann.diagnostics.instruments.reversals import find_reversals
 from dann.diagnostics.instruments.vectors import norm, to_numpy
-from dann.diagnostics.instruments.watch import (
-    Call,
-    around_layers,
-    inputs_first,
-    is_floating,
-    leaves,
-)
 
 LOSS_SCALES = (2.0**16, 2.0**8, 1.0)  # tried in half precision, until all is finite
 

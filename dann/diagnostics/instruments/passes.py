@@ -7,10 +7,10 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
+from dann.diagnostics.instruments.layer_calls import Call, is_floating, leaves, record_calls
 from dann.diagnostics.instruments.modes import as_tensors, inputs_of, run_in_training, unchanged
 from dann.diagnostics.instruments.pair_outputs import PairOutputs, pair_outputs
 from dann.diagnostics.instruments.vectors import to_numpy
-from dann.diagnostics.instruments.watch import Call, is_floating, leaves, record_calls
 from dann.layers import BinarySign, GradientReversal
 
 ROUNDING = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 
 from dann.diagnostics.instruments.backward_pass import BackwardPass, Gradients, PairPass
+from dann.diagnostics.instruments.layer_calls import Call
 from dann.diagnostics.instruments.vectors import cosine, norm
-from dann.diagnostics.instruments.watch import Call
 from dann.layers import GradientReversal
 
 ALIKE = 0.99  # cosine above which two gradients point alike
@@ -17,6 +17,26 @@ TOLERANCE = 0.02  # share of the strength by which the ratio may differ from it
 NOTHING = 1e-6  # ratio below which no gradient comes through
 VANISHED = 2e-7  # change of the loss by all of the features below which it is rounding
 LATER = [10**power for power in range(7)]  # steps from now at which a schedule may have risen
+
+FAULTS = {
+    "forgotten": "Nothing reverses the gradient between the discriminator and the features: they "
+    "learn to tell the domains apart. Put a `GradientReversal` there.",
+    "applied twice": "The gradient is reversed and reversed back: {calls:.0f} calls of reversals "
+    "lie on one way. Take one out.",
+    "wrong sign": "A reversal is there but passes the gradient on without turning it around "
+    "(cosine {cosine:+.2f}).",
+    "discriminator reversed": "The reversal changes the discriminator's own gradient (by "
+    "{head_error:.2g} of it), so it does not learn at its full rate to tell the domains apart. Put "
+    "the reversal before the discriminator.",
+    "graph override": "The gradient is reversed only for a tape outside of the function that holds "
+    "the operation, not in `fit`, which silently ignores a bare `gradient_override_map`. Use "
+    "`GradientReversal`, or `override_op_gradients`.",
+    "strength 0": "The strength of the reversal is 0, and no schedule is known by which it rises: "
+    "the features learn nothing of the domains.",
+    "cut": "No gradient of the discriminator arrives at the backbone: something on the way stops "
+    "it, or a reversal that is not a layer has strength 0.",
+    "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
+}
 
 
 class Sides(NamedTuple):

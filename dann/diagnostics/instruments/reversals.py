@@ -8,10 +8,10 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff import gradients
+from dann.diagnostics.instruments.layer_calls import Call
 from dann.diagnostics.instruments.modes import unchanged
 from dann.diagnostics.instruments.passes import Walk, passes_on
 from dann.diagnostics.instruments.vectors import cosine, to_numpy
-from dann.diagnostics.instruments.watch import Call
 from dann.layers import GradientReversal
 
 _NAME = re.compile(r"revers|grl", re.IGNORECASE)

@@ -11,10 +11,10 @@ from keras import ops
 from dann.adaptation import AdversarialModel
 from dann.autodiff import gradients
 from dann.diagnostics.instruments.backward_pass import random_sum
+from dann.diagnostics.instruments.layer_calls import Call, around_layers, inputs_first
 from dann.diagnostics.instruments.losses import features_of, loss_terms, trains_backbone
 from dann.diagnostics.instruments.modes import in_mode, inputs_of, run_in_training, unchanged
 from dann.diagnostics.instruments.vectors import cosine, norm, to_numpy
-from dann.diagnostics.instruments.watch import Call, around_layers, inputs_first
 
 WIDTH = 0.3  # of the smoothing, as a share of the inputs' deviation
 

@@ -12,11 +12,11 @@ from dann.autodiff import gradients
 from dann.checks import check_integer
 from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.layer_calls import Call
 from dann.diagnostics.instruments.modes import mode_of, unchanged
 from dann.diagnostics.instruments.passes import Passes, is_binary, walk
 from dann.diagnostics.instruments.smoothed_bias import smoothed_bias
 from dann.diagnostics.instruments.vectors import to_numpy
-from dann.diagnostics.instruments.watch import Call
 
 PASSED = 0.1  # share of the gradient that a binary layer must pass
 
