@@ -15,25 +15,28 @@ os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 from dann import config  # noqa: E402
 
 
-@config.command("benchmark")
-def main(cfg):
+def prepare(cfg):
     from benchmarks.suites import SUITES
 
     if cfg.suite not in ("all", *SUITES):
         choices = ", ".join(["all", *SUITES])
         raise config.ConfigError(f"suite must be one of {choices}. Received: {cfg.suite}")
     names = list(SUITES) if cfg.suite == "all" else [cfg.suite]
-    suites = {name: SUITES[name](**config.instantiate(cfg[name])) for name in names}
-    yield
+    return [
+        (SUITES.entry(name), SUITES[name](**config.instantiate(cfg[name], "network")))
+        for name in names
+    ]
 
+
+def work(suites):
     from benchmarks.timing import table
     from dann.training.hardware import hardware
 
     print(hardware())
-    for name, suite in suites.items():
-        print(f"\n{name}: {SUITES.entry(name).summary}")
+    for entry, suite in suites:
+        print(f"\n{entry.name}: {entry.summary}")
         print(table(suite.measure()))
 
 
 if __name__ == "__main__":
-    main()
+    config.run_script("benchmark", prepare, work)

@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from dann.config.targets import ConfigError, instantiate
+from dann.config.instantiation import ConfigError, instantiate
 from dann.config.teacher import start_from_teacher
 
 
@@ -26,10 +26,11 @@ def build_domains(cfg: DictConfig) -> Any:
     for key in sorted(required & node.keys()):
         if node[key] is None:
             raise ConfigError(f"data.{key} must be given. Received: null")
-    if sources:
-        domains = several_sources([instantiate({**node, "source": name}) for name in sources])
-    else:
-        domains = instantiate(node)
+
+    def load(**changes):
+        return instantiate({**node, **changes}, "data")
+
+    domains = several_sources([load(source=name) for name in sources]) if sources else load()
     if cfg.target_labelled:
         domains = domains.with_target_labelled(cfg.target_labelled, cfg.seed)
     return dataclasses.replace(domains, balanced=cfg.balanced)
@@ -53,16 +54,18 @@ def build_model(
     """
     # What has no target are values that parts and the optimizer refer to.
     nodes = {name: node for name, node in cfg.network.items() if isinstance(node, DictConfig)}
-    network = {name: instantiate(part) for name, part in nodes.items() if "_target_" in part}
+    nodes = {name: part for name, part in nodes.items() if "_target_" in part}
+    network = {name: instantiate(part, "network") for name, part in nodes.items()}
     backbone = network.pop("backbone")(input_shape=input_shape)
     features = backbone.output_shape[-1]
     # The baseline beside the method has none.
-    regularizers = instantiate(cfg.regularizers).values() if method == cfg.method else ()
+    chosen = cfg.regularizers if method == cfg.method else {}
+    regularizers = instantiate(chosen, "regularizers").values()
     plain: Any = (
         OmegaConf.to_container(method, resolve=True) if OmegaConf.is_config(method) else method
     )
     teacher = plain.get("teacher")
-    method = instantiate({key: value for key, value in plain.items() if key != "teacher"})
+    method = instantiate({key: value for key, value in plain.items() if key != "teacher"}, "method")
     length = method.func.adversary_inputs(features, num_classes, **method.keywords)
     parts = {
         "label_head": network.pop("label_head")(features, num_classes),
@@ -72,7 +75,7 @@ def build_model(
     named = inspect.signature(method.func).parameters
     parts = {name: part for name, part in parts.items() if name in named}
     parts["regularizers"] = list(regularizers)
-    model = method(backbone, augmentation=instantiate(cfg.augmentation), **parts)
+    model = method(backbone, augmentation=instantiate(cfg.augmentation, "augmentation"), **parts)
     return model if teacher is None else start_from_teacher(model, teacher)
 
 
@@ -83,7 +86,7 @@ def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:
         cfg: The composed config.
         model: The model that they will watch.
     """
-    callbacks = list(instantiate(cfg.callbacks).values())
+    callbacks = list(instantiate(cfg.callbacks, "callbacks").values())
     for callback in callbacks:
         if hasattr(callback, "check"):
             callback.check(model)
@@ -100,7 +103,7 @@ def build_optimizer(cfg: DictConfig, model: Any) -> Any:
     from dann.optimizers import PerVariable
     from dann.optimizers.faster_heads import faster_heads
 
-    optimizer = instantiate(cfg.optimizer)
+    optimizer = instantiate(cfg.optimizer, "optimizer")
     if isinstance(optimizer, PerVariable):
         optimizer.build(model.trainable_variables)  # what its rules do not fit is told now
     head_rate = cfg.network.get("head_rate", 1.0)

@@ -3,7 +3,7 @@
 import pathlib
 from typing import Any
 
-from dann.config.targets import ConfigError
+from dann.config.instantiation import ConfigError
 
 
 def start_from_teacher(model: Any, path: str) -> Any:

@@ -38,7 +38,7 @@ def test_mdd_trains_with_the_strength_of_its_paper():
 )
 def test_the_command_line_and_an_experiment_choose_another(overrides, schedule):
     cfg = composed("method=mdd", *overrides)
-    assert config.instantiate(cfg.schedule) == schedule
+    assert config.instantiate(cfg.schedule, "schedule") == schedule
     assert cfg.method.strength == cfg.schedule
 
 
@@ -49,10 +49,11 @@ def test_no_other_method_changes_the_schedule(method):
 
 def test_a_sweep_over_methods_gives_each_its_own():
     schedules = {
-        name: config.instantiate(composed(f"method={name}").schedule) for name in ("dann", "mdd")
+        name: config.instantiate(composed(f"method={name}").schedule, "schedule")
+        for name in ("dann", "mdd")
     }
     assert schedules == {
-        "dann": config.instantiate(composed().schedule),
-        "mdd": config.instantiate(composed("schedule=mdd").schedule),
+        "dann": config.instantiate(composed().schedule, "schedule"),
+        "mdd": config.instantiate(composed("schedule=mdd").schedule, "schedule"),
     }
     assert schedules["mdd"] == PAPERS

@@ -38,7 +38,7 @@ def module(monkeypatch):
 @pytest.fixture
 def model(module):
     """The example, built as the script builds the methods of `conf/method/`."""
-    method = config.instantiate(OmegaConf.create(NODE))
+    method = config.instantiate(OmegaConf.create(NODE), "method")
     entry = keras.Input((4,))
     features = keras.layers.Dense(5, use_bias=False)(entry)
     return method(keras.Model(entry, features), num_classes=3, weight=2.0)
