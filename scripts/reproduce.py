@@ -24,8 +24,7 @@ TRAIN = pathlib.Path(__file__).with_name("train.py")
 def prepare(cfg):
     from dann.experiments.reproduction import Reproduction
 
-    digests = config.digest_of_command, config.digest_of_run
-    return Reproduction(cfg, TRAIN, *digests, config.notes_beside(cfg.results))
+    return Reproduction(cfg, TRAIN, config.digest_of_command, config.digest_of_run)
 
 
 def work(reproduction):

@@ -9,7 +9,6 @@ from dann.config.building import (
 )
 from dann.config.config_of_run import config_of_run
 from dann.config.instantiation import ConfigError, instantiate
-from dann.config.notes import notes_beside
 from dann.config.script import run_script
 from dann.config.search_space import scores_of_trials, search_space
 from dann.config.settings_digest import digest_of_command, digest_of_run, settings_digest
@@ -26,7 +25,6 @@ __all__ = [
     "digest_of_command",
     "digest_of_run",
     "instantiate",
-    "notes_beside",
     "run_script",
     "schema",
     "scores_of_trials",

@@ -85,15 +85,6 @@ def test_the_digest_sees_what_is_off_in_other_packages_and_callbacks_that_act():
     assert digests[0] == digests[3]
 
 
-def test_notes_are_those_beside_the_results(tmp_path):
-    assert config.notes_beside(tmp_path / "results.csv") == {}
-    (tmp_path / "results.yaml").write_text("a_to_b: The bar is missed.\n")
-    assert config.notes_beside(tmp_path / "results.csv") == {"a_to_b": "The bar is missed."}
-    (tmp_path / "results.yaml").write_text("- The bar is missed.\n")
-    with pytest.raises(config.ConfigError, match="results.yaml must map names of experiments to"):
-        config.notes_beside(tmp_path / "results.csv")
-
-
 def test_the_digest_of_a_run_without_regularizers_is_that_of_a_time_without_the_key():
     cfg = OmegaConf.to_container(composed())
     del cfg["regularizers"]

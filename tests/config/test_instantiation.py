@@ -28,14 +28,13 @@ FUNCTIONS = [
     "keras.src.utils.file_utils.os.remove",
     "dann.experiments.processes.Processes",
     "dann.experiments.processes.Processes.run",
-    "dann.deployment.export._remove",
-    "dann.deployment.export.export",
+    "dann.deployment.formats._remove",
+    "dann.deployment.formats.export",
     "dann.deployment.load",
     "dann.config.run_script",
     "dann.config.script.shutil.rmtree",
     "dann.CDAN.from_config",
     "dann.networks",
-    "dann.data.arrays",
 ]
 
 
