@@ -15,17 +15,18 @@ os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 from dann import config  # noqa: E402
 
 
-@config.command("benchmark")
-def main(cfg):
+def prepare(cfg):
     from benchmarks.suites import SUITES
 
     if cfg.suite not in ("all", *SUITES):
         choices = ", ".join(["all", *SUITES])
         raise config.ConfigError(f"suite must be one of {choices}. Received: {cfg.suite}")
     names = list(SUITES) if cfg.suite == "all" else [cfg.suite]
-    suites = {name: SUITES[name](**config.instantiate(cfg[name], "network")) for name in names}
-    yield
+    return {name: SUITES[name](**config.instantiate(cfg[name], "network")) for name in names}
 
+
+def work(suites):
+    from benchmarks.suites import SUITES
     from benchmarks.timing import table
     from dann.training.hardware import hardware
 
@@ -36,4 +37,4 @@ def main(cfg):
 
 
 if __name__ == "__main__":
-    main()
+    config.run_script("benchmark", prepare, work)

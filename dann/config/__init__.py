@@ -9,9 +9,9 @@ from dann.config.building import (
 )
 from dann.config.digests import digest_of_command, digest_of_run, settings_digest
 from dann.config.instantiation import ConfigError, instantiate
-from dann.config.program import command
 from dann.config.ranking import Ranking
 from dann.config.runs import config_of_run
+from dann.config.script import run_script
 from dann.config.search_space import scores_of_trials, search_space
 
 __all__ = [
@@ -21,11 +21,11 @@ __all__ = [
     "build_domains",
     "build_model",
     "build_optimizer",
-    "command",
     "config_of_run",
     "digest_of_command",
     "digest_of_run",
     "instantiate",
+    "run_script",
     "schema",
     "scores_of_trials",
     "search_space",

@@ -54,7 +54,7 @@ def _counts(value, of_others):
 def digest_of_command(overrides: Sequence[str]) -> str:
     """Returns the digest of the run that `scripts/train.py` makes of these arguments.
 
-    Only within a `command`, whose `conf/` it reads.
+    Only within a script, whose `conf/` it reads.
     """
     return settings_digest(compose("train", list(overrides)))
 

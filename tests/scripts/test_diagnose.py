@@ -84,7 +84,7 @@ def test_a_bad_directory_is_told_in_one_line_and_left_as_it_is(folder, run_here,
         (["run=no_checkpoint"], "`callbacks=default` keeps. Received: no no_checkpoint/checkpoi"),
         (["run=broken"], "Received: broken/checkpoints/last.keras, which cannot be read"),
         (["run=run", "diagnostics=[gain]"], "Received: ['gain']"),
-        (["run=run", "samples=1"], "at least 4 samples of each domain"),
+        (["run=run", "samples=1"], "`samples` must be an integer of at least 4"),
         (["run=blocked"], "Expected to write a file. Received: the directory blocked/report.html"),
         ([], "run must be given"),
     ]:

@@ -3,7 +3,7 @@
 import pytest
 
 from dann.selection import SCORES
-from dann.training.evaluation import evaluate_run, evaluation_table
+from dann.training.evaluate_run import evaluate_run, evaluation_table
 
 
 @pytest.fixture

@@ -1,20 +1,20 @@
 """What each label-free score would have chosen in a run, beside the oracle."""
 
-import csv
-import pathlib
+import os
 
 from dann.selection import Evaluation, evaluate
 from dann.selection.evaluate import NOT_COMPUTED
+from dann.training.run_directory import RunDirectory
 
 HOW = "train with selection=all"
 
 
-def evaluate_run(directory: str | pathlib.Path) -> Evaluation:
+def evaluate_run(directory: str | os.PathLike) -> Evaluation:
     """Tells for every score of a finished run what choosing an epoch by it would have cost.
 
     Args:
-        directory: A run directory with `selection/...` columns in `metrics.csv` and with
-            `oracle.csv`, which `trainer.oracle_curve=true` writes.
+        directory: A run directory with `selection/...` columns among its metrics and with an
+            oracle curve, which `trainer.oracle_curve=true` writes.
 
     Returns:
         `scores`, of each: `step` of the epoch that it puts first, `score` there, `accuracy` on the
@@ -25,8 +25,8 @@ def evaluate_run(directory: str | pathlib.Path) -> Evaluation:
         FileNotFoundError: If a file is not there.
         ValueError: If there are no scores.
     """
-    directory = pathlib.Path(directory)
-    metrics, oracle = _columns(directory / "metrics.csv"), _columns(directory / "oracle.csv")
+    run = RunDirectory(directory)
+    metrics, oracle = run.metrics(), run.oracle_curve()
     scores = {
         name.removeprefix("selection/"): [float(value) for value in values]
         for name, values in metrics.items()
@@ -34,7 +34,7 @@ def evaluate_run(directory: str | pathlib.Path) -> Evaluation:
     }
     if not scores:
         raise ValueError(
-            f"Expected columns `selection/...` in {directory / 'metrics.csv'}; `selection.scores` "
+            f"Expected columns `selection/...` in {run.metrics_file}; `selection.scores` "
             f"names them. Received: {list(metrics)}"
         )
     steps = [int(step) for step in oracle["step"]]
@@ -65,13 +65,3 @@ def evaluation_table(evaluation: Evaluation) -> str:
         )
     lines += [f"{name:<20}left out: {why}" for name, why in evaluation.left_out.items()]
     return "\n".join(lines)
-
-
-def _columns(path):
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"Expected a finished run, and `trainer.oracle_curve=true` in it. Received: no {path}"
-        )
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dann.training.clock import Clock
-from dann.training.oracle_curve import OracleCurve
+from dann.training import RunDirectory
+from dann.training.callbacks import Clock, OracleCurve
 
 INPUTS = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
 LABELS = (INPUTS[:, 0] > 0).astype(int)
@@ -51,7 +51,7 @@ def test_the_curve_holds_the_accuracy_after_each_epoch_and_enters_no_logs(tmp_pa
             expected.append(np.mean(logits.argmax(axis=1) == LABELS))
 
     target = tf.data.Dataset.from_tensor_slices((INPUTS, LABELS)).batch(5)
-    curve = OracleCurve(target, tmp_path / "oracle.csv", clock)
+    curve = OracleCurve(target, RunDirectory(tmp_path), clock)
     history = model.fit(
         INPUTS,
         LABELS,

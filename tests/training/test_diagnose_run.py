@@ -2,11 +2,13 @@
 
 import os
 import pathlib
+from functools import partial
 
 import pytest
 
 from dann.diagnostics import Diagnosis, Verdict
-from dann.training import diagnosis
+from dann.training import RunDirectory
+from dann.training.diagnose_run import write_diagnosis
 
 EARLIER = {"probe/loss": 0.5, "conflict/a/source_cosine": 0.1, "conflict/a/target_cosine": 0.2}
 
@@ -20,9 +22,9 @@ def content_of(folder):
 
 
 def test_a_later_diagnosis_takes_the_place_of_an_earlier_one_and_of_all_its_figures(tmp_path):
-    diagnosis.write(of(EARLIER), tmp_path)
+    write_diagnosis(of(EARLIER), RunDirectory(tmp_path))
     (tmp_path / "figures/accuracy.svg").write_text("of the training")
-    report = diagnosis.write(of({"probe/loss": 0.3}, "under-adapted"), tmp_path)
+    report = write_diagnosis(of({"probe/loss": 0.3}, "under-adapted"), RunDirectory(tmp_path))
     assert report == tmp_path / "report.html"
     assert "Under-adapted" in report.read_text()
     assert sorted(str(path) for path in content_of(tmp_path)) == [
@@ -36,7 +38,7 @@ def test_a_later_diagnosis_takes_the_place_of_an_earlier_one_and_of_all_its_figu
 
 @pytest.mark.parametrize("failing", ["write_bytes", "replace"])
 def test_an_error_while_writing_leaves_no_draft(tmp_path, monkeypatch, failing):
-    diagnosis.write(of(EARLIER), tmp_path)
+    write_diagnosis(of(EARLIER), RunDirectory(tmp_path))
     before = content_of(tmp_path)
     real = getattr(pathlib.Path, failing)
     calls = []
@@ -50,7 +52,7 @@ def test_an_error_while_writing_leaves_no_draft(tmp_path, monkeypatch, failing):
 
     monkeypatch.setattr(pathlib.Path, failing, full)
     with pytest.raises(OSError, match="no space left"):
-        diagnosis.write(of({"probe/loss": 0.3}), tmp_path)
+        write_diagnosis(of({"probe/loss": 0.3}), RunDirectory(tmp_path))
     assert content_of(tmp_path) == before
 
 
@@ -64,12 +66,12 @@ def test_what_stands_in_the_way_is_told_and_nothing_is_written(tmp_path, monkeyp
         run.mkdir()
         (run / place).write_text("") if place == "figures" else (run / place).mkdir()
         before = content_of(run)
-        for refuse in (diagnosis.check_writable, lambda run: diagnosis.write(of(EARLIER), run)):
+        for refuse in (RunDirectory.check_writable, partial(write_diagnosis, of(EARLIER))):
             with pytest.raises(kind, match=message):
-                refuse(run)
+                refuse(RunDirectory(run))
         assert content_of(run) == before
     # Of whoever is root the system refuses nothing.
     monkeypatch.setattr(os, "access", lambda path, mode: pathlib.Path(path).name != "figures")
     (tmp_path / "run/figures").mkdir(parents=True)
     with pytest.raises(PermissionError, match="can be written to. Received: .*run/figures"):
-        diagnosis.check_writable(tmp_path / "run")
+        RunDirectory(tmp_path / "run").check_writable()
