@@ -99,11 +99,12 @@ def result_of_run(
 def _first_passing(run, bar) -> dict[str, float]:
     """When the target accuracy was first seen at the bar or above."""
     try:
-        curve = {name: map(float, values) for name, values in run.oracle_curve().items()}
+        curve = run.oracle_curve() if bar is not None else {}
     except FileNotFoundError:
         return {}
-    for accuracy, *cost in zip(*(curve[name] for name in _CURVE), strict=True):
-        if bar is not None and accuracy >= bar:
+    columns = (map(float, curve.get(name, ())) for name in _CURVE)
+    for accuracy, *cost in zip(*columns, strict=True):
+        if accuracy >= bar:
             return dict(zip(("bar/steps", "bar/cpu_seconds"), cost, strict=True))
     return {}
 
