@@ -22,17 +22,19 @@ def prepare(cfg):
         choices = ", ".join(["all", *SUITES])
         raise config.ConfigError(f"suite must be one of {choices}. Received: {cfg.suite}")
     names = list(SUITES) if cfg.suite == "all" else [cfg.suite]
-    return {name: SUITES[name](**config.instantiate(cfg[name], "network")) for name in names}
+    return [
+        (SUITES.entry(name), SUITES[name](**config.instantiate(cfg[name], "network")))
+        for name in names
+    ]
 
 
 def work(suites):
-    from benchmarks.suites import SUITES
     from benchmarks.timing import table
     from dann.training.hardware import hardware
 
     print(hardware())
-    for name, suite in suites.items():
-        print(f"\n{name}: {SUITES.entry(name).summary}")
+    for entry, suite in suites:
+        print(f"\n{entry.name}: {entry.summary}")
         print(table(suite.measure()))
 
 

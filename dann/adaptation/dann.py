@@ -6,15 +6,27 @@ from keras import ops
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import fitting_domain_head
 from dann.adaptation.forward_pass import ForwardPass
+from dann.adaptation.methods import METHODS
 from dann.checks import check_number
 
 
+@METHODS.register(
+    "dann",
+    summary="one discriminator on the features, reversed",
+    when="first; few classes, alike in both domains",
+)
+@METHODS.register(
+    "els",
+    summary="the same with smoothed domain labels",
+    when="the discriminator wins at once",
+    arguments={"domain_label_smoothing": 0.1},
+)
 @keras.saving.register_keras_serializable("dann")
 class DANN(AdversarialModel):
     """Domain-adversarial neural network.
 
-    A discriminator learns to tell the domains apart by the features; through a gradient reversal
-    the backbone learns features by which they cannot be told apart.
+    A discriminator learns to tell the domains apart by their features. Through a gradient reversal
+    the backbone learns features that do not tell them apart.
 
     With features `f`, label head `c`, discriminator `d`, domain label 0 for source and 1 for target
     and `CE`, `BCE` the cross-entropies from logits, one step descends
@@ -23,34 +35,25 @@ class DANN(AdversarialModel):
     - for `d`: `D = mean over both domains of BCE(d(f(x)), domain)`
     - for `f`: `mean_s CE(c(f(x_s)), y_s) - strength * D`
 
-    The paper adds the two domains' means (equation 9); here, as in its released code, `D` is the
-    mean over all examples, half of that sum where the batches are equal. The strength acts on the
-    features' gradient alone: the discriminator always learns at full rate.
+    The paper adds the two domains' means (equation 9). Here, as in its released code, `D` is the
+    mean over all examples, which is half of that sum if the batches are equal. The strength scales
+    only the gradient of the features; the discriminator always learns at full rate.
 
     With `domain_label_smoothing` `e` the discriminator learns the labels `e` for source and `1 - e`
-    for target, which keeps it from growing certain (environment label smoothing, ELS).
+    for target, which keeps it from becoming certain (environment label smoothing, ELS).
 
     In training the logs also hold `domain/loss` and `domain/accuracy`.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
         domain_head: Functional model from features to one logit, above 0 for the target. Defaults
             to `dann.networks.domain_head`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
         domain_label_smoothing: What the domain labels give to the wrong domain, from 0 (default)
             to .5, where they tell nothing; `.1` is usual.
-        augmentation: Layers by domain; see `AdversarialModel`.
-        regularizers: Losses that join; see `AdversarialModel`.
+
+    The other arguments, and more errors, are those of `AdversarialModel`.
 
     Raises:
-        ValueError: If the parts do not fit each other, `passes` is unknown, or
-            `domain_label_smoothing` is out of range.
+        ValueError: If `domain_label_smoothing` is out of range.
 
     Example:
 
@@ -89,7 +92,7 @@ class DANN(AdversarialModel):
         self.trackers["domain/accuracy"] = accuracy
 
     def domain_head_inputs(self) -> int:
-        """Returns the length of what the domain head takes."""
+        """Returns the length of the domain head's input."""
         return self.num_features
 
     def adversary(self, features, logits, training):
@@ -102,10 +105,10 @@ class DANN(AdversarialModel):
         return forward.adversary
 
     def discriminate(self, features: Any, logits: dict, training: bool) -> Any:
-        """Returns what the discriminator makes of both domains, logits `(batch, k)`.
+        """Returns the discriminator's logits of both domains, `(batch, k)`.
 
         Args:
-            features: Features of the source and then of the target, through the reversal.
+            features: Features of the source, then of the target, behind the reversal.
             logits: Logits of the classes by domain.
             training: Whether this is a training step.
         """

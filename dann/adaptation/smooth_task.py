@@ -12,13 +12,13 @@ from dann.autodiff import gradients
 
 
 def frozen(model: keras.Model, values: Sequence[tuple] = ()) -> keras.StatelessScope:
-    """Returns a scope in which the model runs without a trace.
+    """Returns a scope in which the model's variables do not change.
 
-    Its variables read as they do outside, and what assigns to them stays within the scope.
+    They have the values that they have outside; assignments are forgotten at the end of the scope.
 
     Args:
         model: The model.
-        values: Pairs of a variable and the tensor that it reads as instead.
+        values: Pairs of a variable and a tensor, the variable's value within the scope.
     """
     variables = [*model.variables, *model.metrics_variables]
     return keras.StatelessScope([*((v, v.value) for v in variables), *values])
@@ -27,22 +27,22 @@ def frozen(model: keras.Model, values: Sequence[tuple] = ()) -> keras.StatelessS
 def losses_at_moved_weights(
     model: Any, x: dict, y: Any, start: Sequence[Any], sample_weight: Any = None
 ) -> Losses:
-    """Returns the losses where the task is worst nearby, to be descended from here.
+    """Returns the losses at the nearby weights where the task's loss is largest.
 
     With the model's trainable weights `w`, its `task_loss` `L(w)` and `radius` its `task_radius`,
 
     - `epsilon = radius * dL/dw / ||dL/dw||`, the norm over all weights together
     - value: `losses(w + epsilon)`; gradient with respect to `w`: `dlosses/dw` at `w + epsilon`
 
-    What the losses draw at random moves its generator on. What the passes assign is not kept: the
-    step's own pass has done it.
+    Random generators that the losses use move on. What the passes assign is not kept, because the
+    step's own pass has assigned it already.
 
     Args:
         model: The `AdversarialModel` that trains.
         x: The pair of inputs.
         y: Labels.
         start: Values of the model's non-trainable variables before this step's pass. The passes
-            here begin there, so that they draw the same noise.
+            here start from them, so that they draw the same noise.
         sample_weight: Weights of the labels, or `None`.
 
     Reference:
