@@ -54,8 +54,8 @@ def binary_lenet_backbone(
         features `(batch, num_features)`.
 
     Raises:
-        ValueError: If the inputs are not images or are too small, there are not two numbers of filters,
-            or `first_layer` is unknown.
+        ValueError: If the inputs are not images or are too small, there are not two numbers of
+            filters, or `first_layer` is unknown.
 
     Example:
 

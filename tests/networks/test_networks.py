@@ -21,10 +21,8 @@ from dann.networks import (
 LABELS = {"num_features": 6, "num_classes": 4}
 MAKERS = {
     **{entry.name: (entry.thing, entry.facts["example"]) for entry in NETWORKS.entries()},
-    **{
-        name: (make, {"num_features": 6, "num_classes": 4} | own)
-        for name, (make, own) in HEADS.items()
-    },
+    "binary_label_head": (binary_label_head, LABELS | {"hidden_units": (5, 3)}),
+    "label_head": (label_head, LABELS | {"hidden_units": (5,), "dropout": 0.5}),
     "domain_head": (domain_head, {"num_features": 6}),
 }
 FEATURES = {
