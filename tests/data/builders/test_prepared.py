@@ -41,9 +41,7 @@ def cache(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_raw_files_that_changed_since_the_preparation_are_refused(
-    name, raw_files, other_files, cache
-):
+def test_raw_files_changed_since_the_preparation_are_refused(name, raw_files, other_files, cache):
     made = prepared(name, str(cache), str(raw_files))
     assert prepared(name, str(cache), str(other_files)).data_path == made.data_path  # are alike
     CHANGES[name](other_files)
