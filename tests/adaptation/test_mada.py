@@ -115,6 +115,7 @@ def test_accuracy_counts_a_discriminator_as_much_as_its_class_is_predicted():
     assert logs["domain/accuracy"] == pytest.approx((predictions * right).sum() / 10, rel=1e-5)
 
 
+@pytest.mark.tensorflow
 def test_every_discriminator_comes_back_from_a_file(tmp_path):
     model = linear_mada()
     model.save(tmp_path / "model.keras")

@@ -112,6 +112,7 @@ def test_an_adversarial_head_of_its_own_weights_is_built_like_the_label_head():
     assert np.abs(built.get_weights()[0] - pattern.get_weights()[0]).max() > 0.01
 
 
+@pytest.mark.tensorflow
 def test_the_options_come_back_from_a_file(tmp_path):
     model = linear_mdd(gamma=2.5)
     model.save(tmp_path / "model.keras")
