@@ -5,33 +5,29 @@ import os
 import pathlib
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 
+from dann.checks import check_choice
 from dann.deployment.litert import LiteRTModel, litert_file
 from dann.deployment.packed_model import load
 from dann.deployment.packing import pack
+from dann.registry import Registry
 
-# What each format is called on disk, and what must be installed for it.
-FORMATS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "packed": ("classifier.dann", ()),
-    "keras": ("classifier.keras", ()),
-    "saved_model": ("saved_model", ("tensorflow",)),
-    "litert": ("classifier.tflite", ("tensorflow", "ai_edge_litert")),
-    "onnx": ("classifier.onnx", ("tf2onnx", "onnxruntime")),
-}
-_PACKAGES = {"ai_edge_litert": "ai-edge-litert"}
-_NEARBY = 64  # inputs, twice
+# A writer takes a model and a path, and returns the function that runs what it wrote. Its facts:
+# the name on disk, and the modules that must be importable.
+FORMATS: Registry[Callable[[keras.Model, pathlib.Path], Callable[[Any], Any]]] = Registry("format")
+_NEARBY = 64  # inputs of either kind
 # The error of a sum of n terms in single precision is up to n / 2^24 of the sum of their absolute
 # values, if one is added after the other: 5e-5 for n = 784.
 _REACH = 1e-5
 
 
 class ExportError(ValueError):
-    """What was exported does not do what the classifier does."""
+    """The export gives other logits than the classifier."""
 
 
 def check_format(format: str) -> str:
@@ -41,11 +37,10 @@ def check_format(format: str) -> str:
         ValueError: If it is unknown.
         ImportError: If a package is missing.
     """
-    if format not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}. Received: {format}")
-    missing = [name for name in FORMATS[format][1] if importlib.util.find_spec(name) is None]
+    needs = FORMATS.entry(check_choice("format", format, FORMATS)).facts["needs"]
+    missing = [name for name in needs if importlib.util.find_spec(name) is None]
     if missing:
-        names = " ".join(_PACKAGES.get(name, name) for name in missing)
+        names = " ".join(missing).replace("_", "-")
         raise ImportError(f"format={format} needs what `pip install {names}` installs")
     return format
 
@@ -59,36 +54,36 @@ def export(
 ) -> dict[str, Any]:
     """Exports a classifier, loads what was written, and compares its logits on data.
 
-    It is written beside its place first and moved there once it has passed, so that what is there
-    is never half written or wrong.
+    It writes a draft beside the final place and moves it there once it has passed the comparison,
+    so that no half-written or wrong export is ever in that place.
 
-    A float sum within rounding of the threshold of a sign falls to the side that the order of its
-    terms decides, and that is another one in every program, and in Keras in every size of batch.
-    An example whose logits differ for that passes and is counted, if there are no more than 1%
-    of them, or 3: Keras must give the logits, within `tolerance`, and the class that the export
-    gave on one of 128 inputs around it. In 64 of them each number is changed by itself, in 64 all
-    by the same, up to 1e-5 of the greatest of all inputs along the last axis. Classifiers of
-    integers have no such inputs.
+    If a float sum lies within rounding of a sign's threshold, the order of its terms decides the
+    sign. That order differs between programs, and in Keras between batch sizes. An example whose
+    logits differ for this reason passes and is counted, up to 1% of the examples or 3. Such an
+    example passes if Keras gives the export's logits, within `tolerance`, and its class on one of
+    128 nearby inputs. In 64 of these each number changes by itself, in the other 64 all numbers
+    change by the same amount; both by up to 1e-5 of the greatest input along the last axis.
+    Integer inputs have no such neighbours.
 
     Args:
         model: The classifier.
         format: One of `FORMATS`.
-        directory: Where to write; made if it is not there.
+        directory: Where to write; created if it does not exist.
         inputs: Inputs `(n, ...)` to compare on, at least one; finite.
         tolerance: Greatest difference of logits, as a share of the classifier's greatest logit.
 
     Returns:
-        `path`, `bytes`, `examples`, `agreement`, the share of examples of the same class,
-        `rounded`, how many examples differ by the rounding of a sum alone, and `difference`, the
-        greatest of a logit of the others.
+        `path`; `bytes`; `examples`; `agreement`, the share of examples with the same class;
+        `rounded`, how many examples differ by rounding alone; and `difference`, the greatest
+        difference of a logit of the other examples.
 
     Raises:
         ExportError: If a class differs, or a logit by more than `tolerance`, and rounding does not
             explain it.
         ImportError: If a package is missing.
-        FileExistsError: If a folder is where a file would go, or the other way round.
+        FileExistsError: If a file would replace a folder, or a folder a file.
         NotADirectoryError: If `directory` is a file.
-        ValueError: If the format is unknown, there are no inputs or not all are finite, or a layer
+        ValueError: If the format is unknown, there are no inputs, one is not finite, or a layer
             cannot be exported.
     """
     inputs = np.asarray(inputs)
@@ -96,18 +91,18 @@ def export(
         raise ValueError("There must be inputs to compare on. Received: none")
     if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
         raise ValueError("Inputs to compare on must be finite. Received: NaN or inf among them")
-    name = FORMATS[check_format(format)][0]
+    name = FORMATS.entry(check_format(format)).facts["file"]
     directory = pathlib.Path(directory)
     if directory.exists() and not directory.is_dir():
         raise NotADirectoryError(f"Exports go into a folder. Received: {directory}, a file")
     directory.mkdir(parents=True, exist_ok=True)
-    # The ending stays, by which some writers know the format.
+    # The draft keeps the suffix, because some writers take the format from it.
     place, draft = directory / name, directory / f"unchecked_{name}"
-    # First, because Keras exports to ONNX only what was called.
+    # First, because Keras exports to ONNX only a model that was called.
     expected = np.asarray(model.predict(inputs, verbose=0))  # pyright: ignore
-    _remove(draft)  # of an export that was killed
+    _remove(draft)  # an export that was killed leaves one
     try:
-        run = _EXPORTS[format](model, draft)
+        run = FORMATS[format](model, draft)
         result = _compare(model, inputs, expected, np.asarray(run(inputs)), tolerance, format)
         _check_place(place, draft)
         _remove(place)
@@ -118,7 +113,7 @@ def export(
 
 
 def _check_place(place, draft):
-    """Refuses to put a file in the place of a folder, or a folder in that of a file."""
+    """Raises `FileExistsError` if a file would replace a folder, or a folder a file."""
     if place.exists() and place.is_dir() != draft.is_dir():
         kinds = ("a folder", "a file") if place.is_dir() else ("a file", "a folder")
         raise FileExistsError(f"Exporting would replace {place}, {kinds[0]}, by {kinds[1]}")
@@ -144,8 +139,8 @@ def _compare(model, inputs, expected, given, tolerance, format):
             f"The classifier as {format} does not give what it gave in Keras: {same.mean():.2%} of "
             f"{len(inputs)} examples get the same class, and logits differ by up to "
             f"{differences.max():.3g}, where {limit:.3g} is allowed. Rounding does not explain "
-            f"that: it decides in {most} examples at most, here {len(places)} differ; and Keras "
-            "must give what the export gave on inputs that are changed a little"
+            f"that: it may decide in {most} examples at most, here {len(places)} differ; and Keras "
+            "must give the export's logits on inputs that are changed a little"
         )
     return {
         "examples": len(inputs),
@@ -161,10 +156,9 @@ def _same_class(given, expected):
 
 
 def _is_rounding(model, inputs, place, logits, limit):
-    """Whether the model gives these logits too, and their class, within rounding of an example.
+    """Whether the model gives these logits and their class on an input near the example.
 
-    Where the sum before a sign is within rounding of the threshold, the order of its terms decides
-    which way it falls. One number added to all moves equal sums together, as on a plain background.
+    One number added to all values moves equal sums together, as on a plain background.
     """
     entries = keras.tree.flatten(getattr(model, "inputs", None) or [])
     if not all(keras.backend.is_float_dtype(entry.dtype) for entry in entries):
@@ -180,17 +174,24 @@ def _is_rounding(model, inputs, place, logits, limit):
     return bool(np.any(near & _same_class(found, logits[None])))
 
 
+@FORMATS.register(
+    "packed", summary="One bit a binary weight; NumPy runs it.", file="classifier.dann", needs=()
+)
 def _packed(model, path):
     pack(model, path)
     return load(path).predict
 
 
+@FORMATS.register("keras", summary="Keras's own file.", file="classifier.keras", needs=())
 def _keras(model, path):
     model.save(path)
     again: Any = keras.models.load_model(path, safe_mode=True)
     return lambda inputs: again.predict(inputs, verbose=0)
 
 
+@FORMATS.register(
+    "saved_model", summary="A folder for TensorFlow.", file="saved_model", needs=("tensorflow",)
+)
 def _saved_model(model, path):
     import tensorflow as tf
 
@@ -199,11 +200,20 @@ def _saved_model(model, path):
     return lambda inputs: again.serve(np.asarray(inputs, "float32")).numpy()
 
 
+@FORMATS.register(
+    "litert",
+    summary="A file for LiteRT, in float32.",
+    file="classifier.tflite",
+    needs=("tensorflow", "ai_edge_litert"),
+)
 def _litert(model, path):
     path.write_bytes(litert_file(model))
     return LiteRTModel(path.read_bytes()).predict
 
 
+@FORMATS.register(
+    "onnx", summary="A file for ONNX.", file="classifier.onnx", needs=("tf2onnx", "onnxruntime")
+)
 def _onnx(model, path):
     import onnxruntime
 
@@ -215,15 +225,6 @@ def _onnx(model, path):
     name = entry.type.removeprefix("tensor(").removesuffix(")")
     dtype = {"float": "float32", "double": "float64"}.get(name, name)
     return lambda inputs: session.run(None, {entry.name: np.asarray(inputs, dtype)})[0]
-
-
-_EXPORTS: Mapping[str, Callable[[keras.Model, pathlib.Path], Callable[[Any], Any]]] = {
-    "packed": _packed,
-    "keras": _keras,
-    "saved_model": _saved_model,
-    "litert": _litert,
-    "onnx": _onnx,
-}
 
 
 def _remove(path):
