@@ -134,10 +134,10 @@ def test_a_critic_is_built_like_the_label_head_and_comes_back_from_a_file(tmp_pa
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: linear_fdal(divergence="js"), "one of .*'pearson'.* Received: 'js'"),
+        (lambda: linear_fdal(divergence="js"), "one of .*'pearson'.* Received: divergence='js'"),
         (
             lambda: FDAL(**linear_parts(), critic=linear(4, 1, "critic")),
-            r"`critic` must .*output shape \(None, 3\). Received: .*\(None, 1\)",
+            r"`critic`.*output shape \(None, 3\). Received: .*\(None, 1\)",
         ),
     ],
 )

@@ -241,13 +241,10 @@ def test_it_adapts_from_two_sources_of_which_each_alone_fails(weighting):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"weighting": "mean"}, r"one of \('soft', 'hard'\). Received: 'mean'"),
+        ({"weighting": "mean"}, "'soft', 'hard'. Received: weighting='mean'"),
         ({"num_sources": 0}, "at least 1. Received: num_sources=0"),
-        ({"num_sources": 2.0}, "must be an integer of at least 1. Received: num_sources=2.0"),
-        ({"num_sources": "2"}, "must be an integer of at least 1. Received: num_sources='2'"),
-        ({"num_sources": True}, "must be an integer of at least 1. Received: num_sources=True"),
         ({"gamma": 0.0}, "above 0. Received: gamma=0.0"),
-        ({"domain_label_smoothing": 0.6}, "at most 0.5. Received: domain_label_smoothing=0.6"),
+        ({"domain_label_smoothing": 0.6}, "from 0 to 0.5. .*domain_label_smoothing=0.6"),
         (
             {"domain_head": linear(4, 3, "head"), "num_sources": 2},
             r"have 1 or 2 output.*\(None, 3\)",
@@ -258,3 +255,9 @@ def test_it_adapts_from_two_sources_of_which_each_alone_fails(weighting):
 def test_arguments_that_do_not_fit_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         MDAN(linear(3, 4, "backbone"), num_classes=3, **arguments)
+
+
+@pytest.mark.parametrize("count", [2.0, "2", True])
+def test_a_number_of_sources_that_is_not_an_integer_is_refused(count):
+    with pytest.raises(TypeError, match=f"integer of at least 1. Received: num_sources={count!r}"):
+        MDAN(linear(3, 4, "backbone"), num_classes=3, num_sources=count)
