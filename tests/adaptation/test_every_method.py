@@ -14,6 +14,8 @@ from dann.layers import DomainBlend
 from dann.networks import label_head, mlp_backbone
 from dann.schedules import GaninSchedule
 
+pytestmark = pytest.mark.tensorflow
+
 RNG = np.random.default_rng(0)
 INPUTS = {name: RNG.normal(size=(12, 4)).astype("float32") for name in ("source", "target")}
 LABELS = np.arange(12) % 3
@@ -98,6 +100,7 @@ def test_tables_can_say_what_it_does_and_when_to_pick_it(entry):
     assert entry.facts["when"]
 
 
+@pytest.mark.jax
 @few_methods
 def test_it_fits_pairs_and_evaluates_plain_inputs(name):
     model = compiled(name)
@@ -279,8 +282,8 @@ def test_a_head_of_ones_own_sets_the_number_of_classes():
             lambda: DANN(backbone(), num_classes=3, passes="both"),
             "`passes`.*'joint', 'separate'.*Received: .*both",
         ),
-        (lambda: DANN(backbone(), num_classes=3, strength=-1), "finite and at least 0"),
-        (lambda: DANN(backbone(), num_classes=3, way="none"), "`way` must be one of"),
+        (lambda: DANN(backbone(), num_classes=3, strength=-1), "strength=-1"),
+        (lambda: DANN(backbone(), num_classes=3, way="none"), "`way`.*none"),
         (
             lambda: DANN(
                 keras.Sequential([keras.Input((4, 4)), keras.layers.ReLU()]), num_classes=3
@@ -541,10 +544,11 @@ def test_a_method_that_compares_classes_refuses_a_head_of_one_output(method):
         method(backbone(), label_head=number_head(), **settings)
 
 
-@pytest.mark.parametrize("entry", REGULARIZERS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry", [e for e in REGULARIZERS if e.thing.of_classes], ids=lambda entry: entry.name
+)
 def test_a_regularizer_that_compares_classes_refuses_a_head_of_one_output(entry):
     regularizer = entry.thing(**entry.facts.get("needs", {}))
-    assert regularizer.of_classes
     message = f"`{type(regularizer).__name__}` compares classes.*Received: .* 1 output"
     with pytest.raises(ValueError, match=message):
         DANN(backbone(), label_head=number_head(), regularizers=[regularizer])
