@@ -279,8 +279,8 @@ def test_a_head_of_ones_own_sets_the_number_of_classes():
             lambda: DANN(backbone(), num_classes=3, passes="both"),
             "`passes`.*'joint', 'separate'.*Received: .*both",
         ),
-        (lambda: DANN(backbone(), num_classes=3, strength=-1), "finite and at least 0"),
-        (lambda: DANN(backbone(), num_classes=3, way="none"), "`way` must be one of"),
+        (lambda: DANN(backbone(), num_classes=3, strength=-1), "strength=-1"),
+        (lambda: DANN(backbone(), num_classes=3, way="none"), "`way`.*none"),
         (
             lambda: DANN(
                 keras.Sequential([keras.Input((4, 4)), keras.layers.ReLU()]), num_classes=3
@@ -541,10 +541,11 @@ def test_a_method_that_compares_classes_refuses_a_head_of_one_output(method):
         method(backbone(), label_head=number_head(), **settings)
 
 
-@pytest.mark.parametrize("entry", REGULARIZERS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry", [e for e in REGULARIZERS if e.thing.of_classes], ids=lambda entry: entry.name
+)
 def test_a_regularizer_that_compares_classes_refuses_a_head_of_one_output(entry):
     regularizer = entry.thing(**entry.facts.get("needs", {}))
-    assert regularizer.of_classes
     message = f"`{type(regularizer).__name__}` compares classes.*Received: .* 1 output"
     with pytest.raises(ValueError, match=message):
         DANN(backbone(), label_head=number_head(), regularizers=[regularizer])

@@ -1,4 +1,4 @@
-"""The gradient without reversals by differences of the loss, where none can be taken out."""
+"""The gradient without reversals, from differences of the loss, if none can be taken out."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -6,33 +6,33 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from keras import ops
 
-from dann.diagnostics.backward_pass import Gradients, ReversalPass
-from dann.diagnostics.taps import cosine, norm
+from dann.diagnostics.instruments.backward_pass import BackwardPass, Gradients
+from dann.diagnostics.instruments.vectors import cosine, norm
 
 STEPS = {"float32": 1e-3, "half": 0.03}  # of central differences, as a share of the features' norm
-AGREED = {"float32": 0.99, "half": 0.96}  # cosine below which slopes are not those of a gradient
-DIRECTIONS = 8  # along which a gradient is held against them
+AGREED = {"float32": 0.99, "half": 0.96}  # least cosine of slopes with those of a gradient
+DIRECTIONS = 8  # along which slopes are compared
 
 Slope = Callable[[Sequence[np.ndarray]], float]
 
 
-def by_differences(run: ReversalPass, found: Gradients, mode: str) -> tuple[Gradients, float]:
-    """Returns what gradients would be without reversals, if they were multiples of those found.
+def by_differences(run: BackwardPass, found: Gradients, mode: str) -> tuple[Gradients, float]:
+    """Returns the gradients without reversals, if these are multiples of the gradients found.
 
     Args:
         run: The pass.
         found: What it gave.
-        mode: Where it runs; see `dann.diagnostics.modes.in_mode`.
+        mode: Where it runs; see `dann.diagnostics.instruments.modes.in_mode`.
 
     Returns:
-        The gradients, and 1 if they are multiples, or else the cosine of the slopes of the loss
-        along random directions with those that the returned gradient of the features tells.
+        The gradients, and 1 if they are multiples. If not, in place of 1 the cosine of the loss'
+        slopes along random directions with the slopes that the returned gradient predicts.
     """
     precision = "half" if run.dtypes & {"float16", "bfloat16"} else "float32"
     slope = _slope_of(run, mode, STEPS[precision])
     size = norm(found.features)
     if size == 0:
-        # Nothing arrives; along any other direction there may be something to arrive.
+        # Nothing arrives; a slope along another direction shows whether something could.
         (direction,) = _directions(found.features, 1)
         along = slope(direction)
         return dataclasses.replace(found, features=[along * v for v in direction]), 1.0
@@ -46,7 +46,7 @@ def by_differences(run: ReversalPass, found: Gradients, mode: str) -> tuple[Grad
 
 
 def _agreement(slope: Slope, gradient: list[np.ndarray]) -> float:
-    """The cosine of slopes with those that a gradient tells; 1 where most are all rounding."""
+    """Returns the cosine of slopes with those that a gradient predicts; 1 if most are rounding."""
     directions = _directions(gradient, DIRECTIONS)
     slopes = np.array([slope(direction) for direction in directions])
     told = np.array(
@@ -65,10 +65,10 @@ def _directions(like: list[np.ndarray], count: int) -> list[list[np.ndarray]]:
     return found
 
 
-def _slope_of(run: ReversalPass, mode: str, step: float) -> Slope:
-    """The derivative of the loss along directions of the features, of norm 1.
+def _slope_of(run: BackwardPass, mode: str, step: float) -> Slope:
+    """Returns the derivative of the loss along directions of the features, of norm 1.
 
-    - `(L(f + h v) - L(f - h v)) / (2 h)`, `h` a share of `||f||`; 0 where it is all rounding
+    - `(L(f + h v) - L(f - h v)) / (2 h)`, `h` a share of `||f||`; 0 if it is all rounding
     """
     width, loss = step * run.size, run.loss_in(mode)
 

@@ -7,9 +7,10 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.forward_pass import parts_of
-from dann.diagnostics.modes import unchanged
-from dann.diagnostics.objective import check_adversarial
-from dann.diagnostics.taps import replaced, to_numpy
+from dann.checks import check_integer
+from dann.diagnostics.instruments.losses import check_adversarial
+from dann.diagnostics.instruments.modes import unchanged
+from dann.diagnostics.instruments.vectors import to_numpy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,9 +20,9 @@ class PairOutputs:
     Attributes:
         features: Features `(n, num_features)`.
         logits: Logits of the classes `(n, num_classes)`.
-        domain: Logits of the discriminator `(n, k)`, above 0 for the target; `None` where the
-            method has no such discriminator.
-        labels: Labels of the source `(n,)`; a single column `(n, 1)` comes as this too.
+        domain: Logits of the discriminator `(n, k)`, above 0 for the target; `None` if the method
+            has no such discriminator.
+        labels: Labels of the source `(n,)`, also if they came as a single column `(n, 1)`.
     """
 
     features: dict[str, np.ndarray]
@@ -31,7 +32,7 @@ class PairOutputs:
 
 
 def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
-    """Runs the model on a pair, not in training, a part at a time; nothing of it changes.
+    """Runs the model on a pair in inference, some examples at a time; nothing of it changes.
 
     Args:
         model: Model of `dann.adaptation`.
@@ -43,8 +44,7 @@ def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
         ValueError: If `batch_size` is below 1.
     """
     check_adversarial(model, compiled=False)
-    if batch_size < 1:
-        raise ValueError(f"Argument `batch_size` must be at least 1. Received: {batch_size}")
+    check_integer("batch_size", batch_size, 1)
     x, y = data
     arrays = {name: np.asarray(part) for name, part in parts_of(x).items()}
     count = -(-max(len(array) for array in arrays.values()) // batch_size)
@@ -67,34 +67,23 @@ def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
 
 
 def _run(model: AdversarialModel, x) -> dict[str, dict]:
-    seen = {}
-    extract = model.extract
-
-    def watched(inputs, training):
-        seen.update(extract(inputs, training))
-        return dict(seen)
-
-    with replaced([(model, "extract", watched)]):
-        outputs = model(x, training=False)
-    features = {name: to_numpy(seen[name]) for name in seen}
+    extracted = model.extract(x, training=False)
+    scores = model.domain_scores(model.from_features(extracted, training=False))
+    features = {name: to_numpy(part) for name, part in extracted.items()}
     # A method without an adversary leaves the target out.
     if "target" not in features:
         features["target"] = to_numpy(model.backbone(x["target"], training=False))
     logits = {
-        name: to_numpy(model.label_head(value, training=False)) for name, value in features.items()
+        name: to_numpy(model.label_head(part, training=False)) for name, part in features.items()
     }
-    size = len(features["source"])
     domain = {}
-    if "domain/logits" in outputs:
-        both = to_numpy(outputs["domain/logits"])
-        domain = {"source": both[:size], "target": both[size:]}
-    elif "source/domain_logits" in outputs and outputs["source/domain_logits"].shape[-1] == 1:
-        domain = {name: to_numpy(outputs[f"{name}/domain_logits"]) for name in ("source", "target")}
+    if scores is not None:
+        domain = {"source": to_numpy(scores.source), "target": to_numpy(scores.target)}
     return {"features": features, "logits": logits, "domain": domain}
 
 
 def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
-    """Returns indices of the source's examples, drawn to the class shares predicted for the target.
+    """Returns indices of examples of the source, in the class shares predicted for the target.
 
     Args:
         outputs: What `pair_outputs` gave.

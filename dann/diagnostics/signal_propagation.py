@@ -8,14 +8,31 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.autodiff import frobenius_norm, singular_values
+from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
+from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.vectors import to_numpy
 from dann.diagnostics.jacobians import DOMAINS, all_singular_values, as_floats, is_whole
-from dann.diagnostics.taps import to_numpy
 
 
+@DIAGNOSTICS.register(
+    "signal",
+    summary="Measures layer by layer how values and derivatives travel through the backbone.",
+    models=ADVERSARIAL,
+    order=80,
+    healthy=(
+        HealthyRange(
+            "signal/target/gain_range",
+            "Range of the layers' gains",
+            "Largest divided by smallest gain from a layer to the features. Many orders of "
+            "magnitude are derivatives that explode or vanish.",
+            high=1000,
+        ),
+    ),
+)
 def signal_propagation(
     model: AdversarialModel, data: Any, samples: int = 8, seed: int = 0
 ) -> dict[str, float]:
-    """Measures layer by layer what comes out of it and how the features follow it.
+    """Measures layer by layer its outputs and how the features follow them.
 
     Under `signal/<domain>/<layer>/`, layers in the order in which they run:
 
@@ -24,16 +41,16 @@ def signal_propagation(
     - `rms_ratio`: root mean square of the outputs divided by that of the layer before. A product of
       many far from 1 explodes or vanishes.
     - `gain`: `||J||_F / sqrt(num_features)` with the Jacobian `J` of the features with respect to
-      the layer's output, the root mean square over features of the length of their gradient.
+      the layer's output: the root mean square of the lengths of the features' gradients.
     - `top`: the largest singular value of `J`. Far above `gain` means that few directions carry
       the signal.
 
     `signal/<domain>/gain_range` is the largest gain divided by the smallest. Healthy: at most
     1000; `gain` changes little from layer to layer, and is about the same on both domains.
 
-    `gain` and `top` are given for the layers through which everything flows: not inside of a
-    residual or parallel branch. Layers work as in inference. Of large Jacobians `gain` is estimated
-    with random projections, to a few percent.
+    Layers inside of a residual or parallel branch have no `gain` and `top`, as something flows past
+    them. Layers work as in inference. For large Jacobians `gain` is estimated with random
+    projections, to a few percent.
 
     Args:
         model: The model.
@@ -82,7 +99,7 @@ def signal_propagation(
 def _is_measured(layer):
     try:
         single = keras.tree.flatten(layer.output) == [layer.output]
-    except (AttributeError, ValueError):  # it stands in several places
+    except (AttributeError, ValueError):  # it is called in several places
         return False
     return single and not isinstance(layer, keras.layers.InputLayer)
 

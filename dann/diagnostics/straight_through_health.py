@@ -9,12 +9,35 @@ from keras import ops
 
 from dann.adaptation.forward_pass import parts_of
 from dann.autodiff import gradients
+from dann.checks import check_integer
+from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
+from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.layer_calls import Call
+from dann.diagnostics.instruments.modes import mode_of, unchanged
+from dann.diagnostics.instruments.passes import Passes, is_binary, walk
 from dann.diagnostics.instruments.smoothed_bias import smoothed_bias
-from dann.diagnostics.modes import as_tensors, build, inputs_of, mode_of, unchanged
-from dann.diagnostics.taps import Call, is_floating, leaves, record_calls, run_in_training, to_numpy
-from dann.layers import BinarySign
+from dann.diagnostics.instruments.vectors import to_numpy
+
+PASSED = 0.1  # share of the gradient that a binary layer must pass
 
 
+@DIAGNOSTICS.register(
+    "straight_through",
+    summary="Measures what becomes of gradients at every layer that makes numbers binary.",
+    models=ANY_MODEL,
+    quick=True,
+    like_a_step=True,
+    order=100,
+    healthy=(
+        HealthyRange(
+            "binary/*/passed",
+            "Gradient through binary layer {}",
+            "Share of the units whose gradient is passed on. Near 0 the layer is saturated and "
+            "what lies before it stands still.",
+            low=PASSED,
+        ),
+    ),
+)
 def straight_through_health(
     model: keras.Layer,
     data: Any,
@@ -24,49 +47,51 @@ def straight_through_health(
     steps: int = 1,
     mode: str | None = None,
     seed: int = 0,
+    passes: Passes | None = None,
 ) -> dict[str, float]:
     """Measures what becomes of gradients at every layer that makes numbers binary.
 
-    For each layer, with `x` all numbers that go in, in training,
+    For each layer, with `x` all numbers that go into it in training,
 
-    - `binary/<layer>/passed`: the share of `x` whose gradient is not 0; where the gradient is that
-      of Htanh, of `|x| <= 1`. Healthy: at least .1; it is 1.00, .68 and .26 for normal `x` of
-      deviation .1, 1 and 3. At 0 nothing before the layer learns
+    - `binary/<layer>/passed`: the share of `x` whose gradient is not 0; with the gradient of Htanh
+      that is the share with `|x| <= 1`. Healthy: at least .1; it is 1.00, .68 and .26 for normal
+      `x` of deviation .1, 1 and 3. At 0 nothing before the layer learns
     - `binary/<layer>/saturated = 1 - passed`
     - `binary/<layer>/deviation`: the standard deviation of `x`
-    - `binary/<layer>/passed_source`, `passed_target`: by domain, where the inputs can be told apart
+    - `binary/<layer>/passed_source`, `passed_target`: by domain, if the inputs can be told apart
 
     With `pairs` above 0, for layers of activations also the bias of the gradient. With `b` a shift
-    of `x`, one number a unit, and `L(b)` the label loss (of models that are not of `dann`, a random
-    sum of the outputs), the gradient `g = dL/db` at 0 is held against the derivative of the
+    of `x`, one number a unit, and `L(b)` the label loss (for models that are not of `dann`, a
+    random sum of the outputs), it compares the gradient `g = dL/db` at 0 with the derivative of the
     smoothed loss, `h = mean_i (L(s e_i) - L(-s e_i)) e_i / (2 s)`, `e_i` normal, `s` .3 deviations,
 
     - `binary/<layer>/bias_cosine = <g, h> / (||g|| ||h||)`; healthy: near `bias_ceiling`
     - `binary/<layer>/bias_length = ||g|| / ||h||`; healthy: about 1, once `bias_ceiling` is near 1
     - `binary/<layer>/bias_ceiling = sqrt(2 r / (1 + r))`, with `r` the cosine of the two halves of
-      the mean: what the cosine could be at most, for the noise of `h`
+      the mean: the largest cosine that the noise of `h` allows
 
     With `before`, earlier weights of the model:
 
-    - `binary/<layer>/flips`: the share of `x` whose sign is another than with those weights,
+    - `binary/<layer>/flips`: the share of `x` whose sign differs from that with those weights,
       divided by `steps`. Healthy: falls in training towards 0, and is not 0 from the start
 
-    Layers are those of `dann.layers.BinarySign`, within others too, and any that give nothing but
-    -1 and +1 for other numbers. Nothing of the model changes.
+    It measures every `dann.layers.BinarySign`, also within other layers, and every layer that gives
+    nothing but -1 and +1 for other numbers. Nothing of the model changes.
 
     Args:
         model: Keras model or layer.
-        data: One batch `({"source": xs, "target": xt}, ys)` of a `dann` model; of another, its
-            inputs, alone or with labels, which are not looked at.
-        pairs: Pairs of passes forward for the bias, a layer. Defaults to `0`: no bias. Needs some
-            times the number of units to be near the truth.
+        data: One batch `({"source": xs, "target": xt}, ys)` for a `dann` model; for another, its
+            inputs, alone or with labels, which it ignores.
+        pairs: Pairs of forward passes for the bias of each layer; several times the number of units
+            come near the truth. Defaults to `0`: no bias.
         before: What `model.get_weights()` gave `steps` steps ago. Defaults to `None`: no flips.
         steps: Training steps since then, at least 1.
         mode: `"eager"`, `"graph"` or `"xla"`, for the bias. Defaults to how `fit` runs the model.
         seed: Seed of the shifts.
+        passes: Forward passes that `check` or `measure` has run on these data; they give it.
 
     Returns:
-        Measurements by name; none where no layer is binary.
+        Measurements by name; none if no layer is binary.
 
     Raises:
         ValueError: If `pairs` is negative or `steps` below 1, or `before` does not fit the model.
@@ -85,13 +110,11 @@ def straight_through_health(
           [Kim et al., 2020](https://arxiv.org/abs/2002.06517), section 3, for the bias against a
           smoothed derivative.
     """
-    if pairs < 0 or steps < 1:
-        raise ValueError(
-            "Argument `pairs` must be at least 0 and `steps` at least 1. "
-            f"Received: pairs={pairs}, steps={steps}"
-        )
-    data = as_tensors(data)
-    calls = binary_calls(model, data)
+    check_integer("pairs", pairs, 0)
+    check_integer("steps", steps, 1)
+    passes = passes or Passes(model, data)
+    data = passes.tensors
+    calls = [call for call in passes.walk().calls if is_binary(call)]
     earlier = [] if before is None else _calls_at(model, data, before)
     kernels = _kernel_signs(model)
     measured: dict[str, float] = {}
@@ -107,31 +130,6 @@ def straight_through_health(
     return measured
 
 
-def binary_calls(model: keras.Layer, data: Any) -> list[Call]:
-    """Returns the calls of binary layers in one pass over a batch of tensors, in training."""
-    build(model, inputs_of(data))
-    with unchanged(model):
-        return record_calls(leaves(model), lambda: _run(model, data), _is_binary)
-
-
-def _run(model, data):
-    return run_in_training(model, inputs_of(data))
-
-
-def _is_binary(call: Call) -> bool:
-    if not (is_floating(call.inputs) and is_floating(call.outputs)):
-        return False
-    if isinstance(call.layer, BinarySign):
-        return True
-    if tuple(call.inputs.shape) != tuple(call.outputs.shape):
-        return False
-    return _all_signs(to_numpy(call.outputs)) and not _all_signs(to_numpy(call.inputs))
-
-
-def _all_signs(values):
-    return values.size > 0 and bool(np.all(np.abs(values) == 1))
-
-
 def _calls_at(model, data, weights):
     shapes = [tuple(v.shape) for v in model.weights]
     if [np.shape(w) for w in weights] != shapes:
@@ -142,12 +140,11 @@ def _calls_at(model, data, weights):
     values = [
         (v, ops.convert_to_tensor(w, v.dtype)) for v, w in zip(model.weights, weights, strict=True)
     ]
-    with unchanged(model, values):
-        return record_calls(leaves(model), lambda: _run(model, data), _is_binary)
+    return [call for call in walk(model, data, values=values).calls if is_binary(call)]
 
 
 def _kernel_signs(model):
-    """Identities of the layers whose inputs are weights."""
+    """Returns the identities of the layers whose inputs are weights."""
     owners = model._flatten_layers(include_self=True, recursive=True)
     return {id(sign) for owner in owners for sign in getattr(owner, "kernel_signs", ())}
 
@@ -164,7 +161,7 @@ def _passed(calls: list[Call], data: Any) -> dict[str, float]:
 
 
 def _passes(call: Call) -> np.ndarray:
-    """Where a gradient of ones gets through."""
+    """Returns where a gradient of ones gets through."""
     with unchanged(call.layer):
         (slope,) = gradients(lambda x: ops.sum(call.again(x)), [call.inputs])
     return to_numpy(slope) != 0

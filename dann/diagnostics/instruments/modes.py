@@ -5,6 +5,8 @@ from typing import Any
 
 import keras
 
+from dann.checks import check_choice
+
 MODES = ("eager", "graph", "xla")
 
 
@@ -25,11 +27,10 @@ def in_mode(function: Callable, mode: str) -> Callable:
         mode: `"eager"`, `"graph"` or `"xla"`; on JAX the last two are the same.
 
     Raises:
-        NotImplementedError: If it shall be compiled on another backend than TensorFlow and JAX.
+        NotImplementedError: If it must be compiled on a backend other than TensorFlow and JAX.
         ValueError: If the mode is unknown.
     """
-    if mode not in MODES:
-        raise ValueError(f"Argument `mode` must be one of {MODES}. Received: mode={mode!r}")
+    check_choice("mode", mode, MODES)
     if mode == "eager":
         return function
     backend = keras.backend.backend()
@@ -41,10 +42,10 @@ def in_mode(function: Callable, mode: str) -> Callable:
         import tensorflow as tf
 
         compiled = tf.function(function, jit_compile=mode == "xla", autograph=False)
-        # Called directly, it would warn of functions that are traced once each.
+        # Called directly, TensorFlow would warn of functions that are traced once each.
         return lambda *inputs: compiled.get_concrete_function(*inputs)(*inputs)
     raise NotImplementedError(
-        "Compiled measurements are there on TensorFlow and JAX; use `mode='eager'`. "
+        "Compiled measurements need TensorFlow or JAX; use `mode='eager'`. "
         f"Received: Keras backend {backend!r}"
     )
 
@@ -62,10 +63,10 @@ def unchanged(model: Any, values: Sequence[tuple] = ()) -> keras.StatelessScope:
     return keras.StatelessScope([*((v, v.value) for v in variables), *values])
 
 
-def build(model: keras.Layer, inputs: Any) -> None:
-    """Builds a model on inputs if it is not built; what is built later cannot be watched."""
-    if not model.built:
-        model(inputs)
+def run_in_training(model: Any, inputs: Any) -> Any:
+    """Runs a Keras model or layer as a training step does, or a plain function."""
+    # Keras drops the argument if `call` takes none, and passes it to the layers within.
+    return model(inputs, training=True) if isinstance(model, keras.Layer) else model(inputs)
 
 
 def as_tensors(data: Any) -> Any:
@@ -74,5 +75,5 @@ def as_tensors(data: Any) -> Any:
 
 
 def inputs_of(data: Any) -> Any:
-    """Returns the inputs of a batch: what comes first in a tuple of two, or else all of it."""
+    """Returns the inputs of a batch: the first of a tuple of two, or else all of it."""
     return data[0] if isinstance(data, tuple) and len(data) == 2 else data

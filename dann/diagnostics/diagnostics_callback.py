@@ -6,19 +6,21 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.diagnostics.catalogue import choose, scalars
+from dann.checks import check_integer
+from dann.diagnostics.catalogue import choose, run, scalars
+from dann.diagnostics.instruments.passes import Passes
 
 
 class Diagnostics(keras.callbacks.Callback):
     """Measures a model on one batch while it trains.
 
     Every number enters the logs of the epoch's end as `diagnostics/<name>`, for the callbacks that
-    stand *after* this one in the list, such as a `CSVLogger` or `TensorBoard`; arrays and words do
-    not. With `log_dir` it also goes to TensorBoard at the step at which it was measured, by the
-    same name. The training goes on as it would have without.
+    stand *after* this one in the list, such as a `CSVLogger` or `TensorBoard`. Arrays and words do
+    not. With `log_dir` each number also goes to TensorBoard, under the same name, at the step at
+    which it was measured. The training is the same as without the callback.
 
-    It also measures before the first step, so that a diagnostic that does not fit the model is
-    refused then. What cannot be measured later on, as where the training diverges, is logged as NaN
+    It also measures before the first step, so that a diagnostic that does not fit the model raises
+    its error then. What cannot be measured later, as when the training diverges, is logged as NaN
     with a warning.
 
     Args:
@@ -26,10 +28,10 @@ class Diagnostics(keras.callbacks.Callback):
             value}` by any name. Defaults to `("certificate", "conflict")`, which cost a few
             backward passes.
         data: The batch to measure on, `({"source": inputs, "target": inputs}, labels)`.
-            `scripts/train.py` gives one where it is `None`.
+            If it is `None`, `scripts/train.py` gives one.
         every: Number of training steps from one measurement to the next, or `None` (default) for
             the end of each epoch. The logs hold the latest.
-        log_dir: Where TensorBoard finds the numbers of each step. Defaults to `None`: nowhere.
+        log_dir: Folder of the event file for TensorBoard. Defaults to `None`: no such file.
 
     Raises:
         ValueError: If a diagnostic is unknown, `every` is below 1, or training begins without
@@ -55,11 +57,8 @@ class Diagnostics(keras.callbacks.Callback):
         log_dir: str | None = None,
     ):
         super().__init__()
-        if every is not None and (isinstance(every, bool) or every < 1):
-            raise ValueError(
-                "Argument `every` must be a number of steps of at least 1, or None for the end of "
-                f"each epoch. Received: every={every}"
-            )
+        if every is not None:
+            check_integer("every", every, 1, why="in steps, or None for the end of each epoch")
         self.diagnostics = choose(diagnostics)
         self.data = data
         self.every = every
@@ -79,7 +78,7 @@ class Diagnostics(keras.callbacks.Callback):
         if self.log_dir is not None:
             self._writer = _open_writer(self.log_dir)
         self._names = {}
-        self._measure()  # what does not fit the model is refused now
+        self._measure()  # what does not fit the model raises its error now
 
     def on_train_batch_end(self, batch, logs=None):
         # Several steps may have been taken since the last call.
@@ -100,17 +99,18 @@ class Diagnostics(keras.callbacks.Callback):
     def _measure(self):
         step = self._step()
         self._measured_at = step - step % self.every if self.every else step
+        passes = Passes(self.model, self.data)
         for diagnostic in self.diagnostics:
-            found = self._found(diagnostic)
+            found = self._found(diagnostic, passes)
             self._names[diagnostic] = list(found)
-            # Training logs of its own have names such as `label/loss`.
+            # The training's own logs have names such as `label/loss` too.
             self.latest.update({f"diagnostics/{name}": value for name, value in found.items()})
         if self._writer is not None:
             _write(self._writer, self.latest, step)
 
-    def _found(self, diagnostic):
+    def _found(self, diagnostic, passes):
         try:
-            return scalars(self.diagnostics[diagnostic](self.model, self.data))
+            return scalars(run(self.diagnostics[diagnostic], passes))
         except (ArithmeticError, ValueError) as error:
             if diagnostic not in self._names:
                 raise

@@ -6,22 +6,43 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from dann.diagnostics.backward_pass import Gradients, PairPass, ReversalPass
-from dann.diagnostics.taps import Call, cosine, norm
+from dann.diagnostics.instruments.backward_pass import BackwardPass, Gradients, PairPass
+from dann.diagnostics.instruments.layer_calls import Call
+from dann.diagnostics.instruments.vectors import cosine, norm
 from dann.layers import GradientReversal
 
 ALIKE = 0.99  # cosine above which two gradients point alike
-OFF = 0.1  # change of the discriminator's gradient by the reversal, as a share of it
-TOLERANCE = 0.02  # of the strength
+OFF = 0.1  # share of the discriminator's gradient that the reversal may change
+TOLERANCE = 0.02  # share of the strength by which the ratio may differ from it
 NOTHING = 1e-6  # ratio below which no gradient comes through
 VANISHED = 2e-7  # change of the loss by all of the features below which it is rounding
-LATER = [10**power for power in range(7)]  # steps from now in which a schedule may rise
+LATER = [10**power for power in range(7)]  # steps from now at which a schedule may have risen
+
+FAULTS = {
+    "forgotten": "Nothing reverses the gradient between the discriminator and the features: they "
+    "learn to tell the domains apart. Put a `GradientReversal` there.",
+    "applied twice": "The gradient is reversed and reversed back: {calls:.0f} calls of reversals "
+    "lie on one way. Take one out.",
+    "wrong sign": "A reversal is there but passes the gradient on without turning it around "
+    "(cosine {cosine:+.2f}).",
+    "discriminator reversed": "The reversal changes the discriminator's own gradient (by "
+    "{head_error:.2g} of it), so it does not learn at its full rate to tell the domains apart. Put "
+    "the reversal before the discriminator.",
+    "graph override": "The gradient is reversed only for a tape outside of the function that holds "
+    "the operation, not in `fit`, which silently ignores a bare `gradient_override_map`. Use "
+    "`GradientReversal`, or `override_op_gradients`.",
+    "strength 0": "The strength of the reversal is 0, and no schedule is known by which it rises: "
+    "the features learn nothing of the domains.",
+    "cut": "No gradient of the discriminator arrives at the backbone: something on the way stops "
+    "it, or a reversal that is not a layer has strength 0.",
+    "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
+}
 
 
 class Sides(NamedTuple):
-    """A pass, what it gives with and without the reversals, and the cosine of the two."""
+    """A pass, its gradients with and without the reversals, and the cosine of the two."""
 
-    run: ReversalPass
+    run: BackwardPass
     found: Gradients
     plain: Gradients
     turn: float
@@ -33,7 +54,7 @@ class Sides(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """How little it says of a reversal: no number at first, then what is turned around."""
+        """How little it says of a reversal: first what is not finite, then what is reversed."""
         if not (self.found.are_finite() and self.plain.are_finite()):
             return 0
         if self.is_silent:
@@ -41,8 +62,8 @@ class Sides(NamedTuple):
         return 1 if self.turn < -ALIKE else 2 if self.turn < ALIKE else 3
 
 
-def is_nothing(run: ReversalPass, gradients: Sequence[np.ndarray]) -> bool:
-    """Whether by these gradients all of the features change the loss by no more than rounding."""
+def is_nothing(run: BackwardPass, gradients: Sequence[np.ndarray]) -> bool:
+    """Returns whether, by these gradients, the features change the loss by mere rounding."""
     return norm(gradients) * max(run.size, 1.0) < VANISHED
 
 
@@ -58,7 +79,7 @@ def state_of(
         sides: What was found.
         measured: Measurements by name.
         layers: Cosine and ratio of each reversal by name.
-        holds_outside: Whether it is reversed for a tape outside of the compiled function.
+        holds_outside: Whether the gradient is reversed for a tape outside of the compiled function.
     """
     run, found, _, turn = sides
     if sides.rank == 0:
@@ -82,7 +103,7 @@ def state_of(
             return "forgotten"
         reverses = max(turns) < -ALIKE and len(run.calls) > 1
         return "applied twice" if reverses else "wrong sign"
-    # What only passes on takes nothing from a reversal in a row with it, or behind it.
+    # A layer that only passes on does no harm in a row with a reversal, or before one.
     passing = _in_a_row(run.calls) | _reached_reversed(sides) if is_right else set()
     if any(of_layer > -ALIKE for name, (of_layer, _) in layers.items() if name not in passing):
         return "wrong sign"
@@ -94,23 +115,23 @@ def state_of(
 
 
 def _in_a_row(calls: list[Call]) -> set[str]:
-    """Names of the reversals that get just what another gives, or give what another gets."""
+    """Returns the reversals whose input is another's output, or the other way round, by name."""
     given, taken = {id(call.outputs) for call in calls}, {id(call.inputs) for call in calls}
     return {call.name for call in calls if id(call.inputs) in given or id(call.outputs) in taken}
 
 
 def _reached_reversed(sides: Sides) -> set[str]:
-    """Names of the reversals that get a gradient which another has turned around already."""
+    """Returns the names of the reversals whose gradient another has turned around already."""
     reached = zip(sides.run.calls, sides.found.after, sides.plain.after, strict=True)
     return {call.name for call, found, plain in reached if cosine([found], [plain]) < -ALIKE}
 
 
-def _state_without_gradient(run: ReversalPass, found: Gradients, layers) -> str:
-    """Why nothing comes through: the strength, which may yet rise, or something else."""
+def _state_without_gradient(run: BackwardPass, found: Gradients, layers) -> str:
+    """Returns why no gradient comes through: the strength, which may rise, or something else."""
     stopping = []
     for call, after in zip(run.calls, found.after, strict=True):
         known = run.strengths.get(id(call.layer))
-        # Of anyone's own reversal what it lets through is all that is known of its strength.
+        # All that is known of the strength of a user's own reversal is what it lets through.
         shows_none = known is None and layers[call.name][1] < NOTHING and norm([after]) > 0
         if known == 0 or shows_none:
             stopping.append(call.layer)
@@ -123,7 +144,7 @@ def _state_without_gradient(run: ReversalPass, found: Gradients, layers) -> str:
 
 
 def _rises(layer: keras.Layer, trained: bool) -> bool:
-    """Whether a schedule rises from now on; where training does not count steps, it is stuck."""
+    """Returns whether a schedule rises later, which it cannot do if its steps are not counted."""
     if not isinstance(layer, GradientReversal):
         return False
     now = int(layer.step)

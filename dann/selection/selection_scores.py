@@ -4,32 +4,31 @@ from typing import Any
 
 import keras
 
-from dann.selection.checkpoints import score_or_worst
-from dann.selection.outputs import Remembering, check_source, check_target
-from dann.selection.scores import Score, choose
+from dann.selection.predictions import RememberingModel, check_source, check_target
+from dann.selection.scores import Score, choose, score_or_worst
 
 
 class SelectionScores(keras.callbacks.Callback):
     """Scores the model after every epoch without labels of the target.
 
-    The scores enter the logs as `selection/<name>`, higher is better, for the callbacks that stand
-    *after* this one in the list: a `ModelCheckpoint`, `EarlyStopping`, `CSVLogger` or `TensorBoard`
-    before it does not see them. Where the model's outputs are not finite a score is `-inf`, which
-    no callback takes for best; NaN in the first epoch would stay the best for ever.
+    The scores enter the logs as `selection/<name>`, higher is better. Only the callbacks *after*
+    this one in the list see them, so put `ModelCheckpoint`, `EarlyStopping`, `CSVLogger` and
+    `TensorBoard` there. If the model's outputs are not finite, a score is `-inf`, which no callback
+    takes for the best; NaN in the first epoch would stay the best for ever.
 
-    It scores on all inputs that it is given: a few thousand of the target tell as much.
+    It scores all inputs that it is given; a few thousand of the target are enough.
 
     Args:
-        scores: Names in `dann.selection.SCORES`, or functions of the same arguments by any name.
-            Defaults to `("info_max",)`.
-        source: Inputs and labels of source examples that the training does not see, for the scores
-            that need them. Defaults to `None`.
+        scores: Names in `dann.selection.SCORES`, `("all",)`, or functions of the same arguments by
+            any name. Defaults to `("info_max",)`.
+        source: Inputs and labels of source examples that training does not see, for the scores that
+            need them. Defaults to `None`.
         target: Inputs of the target.
         batch_size: Inputs at a time. Defaults to `256`.
 
     Raises:
-        TypeError: If `target` is not one array, or `source` not a pair.
-        ValueError: If a score is unknown, needs a source that is not there, or a domain is empty.
+        TypeError: If `target` is not one array, or `source` is not a pair.
+        ValueError: If a score is unknown, needs a `source` that is not given, or a domain is empty.
 
     Example:
 
@@ -64,7 +63,7 @@ class SelectionScores(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if logs is None:
             return
-        now = Remembering(self.model)
+        now = RememberingModel(self.model)
         for name, score in self.scores.items():
             value = score_or_worst(score, now, self.source, self.target, self.batch_size)
             logs[f"selection/{name}"] = value

@@ -7,32 +7,39 @@ import keras
 
 from dann.adaptation import DANN, AdversarialModel
 from dann.autodiff import gradients
-from dann.diagnostics.losses import at_weights, domain_loss, task_loss, weights_of_task
-from dann.diagnostics.modes import as_tensors
-from dann.diagnostics.objective import check_adversarial
+from dann.diagnostics.instruments.losses import (
+    at_weights,
+    check_adversarial,
+    domain_loss,
+    task_loss,
+    weights_of_task,
+)
+from dann.diagnostics.instruments.modes import as_tensors
 
 _OF_THE_FIELD = (
+    "from_features",
     "adversary",
     "discriminate",
     "domain_weights",
     "adversarial_losses",
-    "total_loss",
+    "pair_losses",
+    "step_losses",
     "compute_loss",
 )
 
 
 def has_explicit_field(model: AdversarialModel) -> bool:
-    """Whether the field of the model is that of a `DANN`, with its discriminator and its losses."""
+    """Returns whether the field of the model is that of a `DANN`, with the losses of `DANN`."""
     return isinstance(model, DANN) and all(
         getattr(type(model), name) is getattr(DANN, name) for name in _OF_THE_FIELD
     )
 
 
 def players(model: AdversarialModel) -> list[keras.Variable]:
-    """Returns the weights that play: of backbone, label head and then of the adversary.
+    """Returns the weights that play: of the backbone, the label head and then the adversary.
 
     Raises:
-        TypeError: If it is no model of `dann.adaptation`, or one without a reversal.
+        TypeError: If it is not a model of `dann.adaptation`, or has no reversal.
         ValueError: If a step does not move all of them along one field at the weights themselves:
             with `task_radius` above 0 or several critic steps.
     """
@@ -48,11 +55,11 @@ def players(model: AdversarialModel) -> list[keras.Variable]:
             "(SDAT) takes it at others. "
             f"Received: a model with task_radius={model.task_radius}"
         )
-    if getattr(model, "critic_steps", 1) > 1:
+    if model.critic_steps > 1:
         raise ValueError(
             "The vector field is that of players who all move at every step; here the critic moves "
             f"more often. Received: a {type(model).__name__} with critic_steps="
-            f"{getattr(model, 'critic_steps', 1)}"
+            f"{model.critic_steps}"
         )
     if has_explicit_field(model):
         return [*weights_of_task(model), *model.domain_head.trainable_variables]
@@ -67,7 +74,7 @@ def explicit_field(
 ) -> Callable[..., list]:
     """Returns the field that a `DANN` descends, as a function of the weights of `players`.
 
-    The losses are differentiated without the reversal and the signs put in by hand, so that the
+    It differentiates the losses without the reversal and puts the signs in by hand, so that the
     field can be differentiated again.
 
     Args:
@@ -85,7 +92,7 @@ def explicit_field(
     variables = players(model)
     (x, y), factors = as_tensors(data), factors or [1.0] * len(variables)
     reversal: Any = model.reversal
-    # The layer holds the strength of the last step, and takes the next one first thing in a step.
+    # The layer holds the strength of the last step; a step begins with the next one.
     next_strength = reversal.schedule(reversal.step.value) if reversal.schedule else None
     strength = float(reversal.strength if next_strength is None else next_strength)
     of_task = len(weights_of_task(model))
@@ -118,9 +125,9 @@ def step_field(
 ) -> Callable[..., list]:
     """Returns the field that any model of `dann.adaptation` descends: the gradient in `fit`.
 
-    It goes through the reversal and whatever else a method keeps from its losses, such as the
-    predictions of `CDAN`, and so must not be differentiated again: its values are those of the
-    training, its derivative is not theirs.
+    It goes through the reversal, and nothing flows through what a method holds constant, such as
+    the predictions of `CDAN`. So its values are those of the training, but its derivative is not:
+    do not differentiate it again.
 
     Args:
         model: Model of `dann.adaptation` with a reversal, compiled.
@@ -138,7 +145,7 @@ def step_field(
     (x, y), factors = as_tensors(data), factors or [1.0] * len(variables)
 
     def loss():
-        return model.total_loss(x, y, model(x, training=training), training=training)
+        return model.compute_loss(x, y, model(x, training=training), training=training)
 
     total = at_weights(model, variables, loss)
 

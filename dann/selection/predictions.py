@@ -1,4 +1,4 @@
-"""What a model gives for arrays of inputs: checked, and in double precision."""
+"""Logits and features of a model, in double precision, and the checks of a score's arguments."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,16 +8,17 @@ import numpy as np
 from scipy import special
 
 from dann.adaptation import AdversarialModel
+from dann.checks import check_integer
 
 
 class NotFiniteError(ValueError):
-    """A model gave outputs that are no numbers, or infinite."""
+    """The outputs of a model are NaN or infinite."""
 
 
-class Remembering:
-    """A model as it is at this moment: what it gives for the same array is computed once.
+class RememberingModel:
+    """A model that computes its logits and its features of an array once.
 
-    Every score takes it for the model. Make a new one after the weights have changed.
+    Every score takes it as the model. Make a new one after the weights have changed.
 
     Args:
         model: The model.
@@ -27,28 +28,31 @@ class Remembering:
         self.model = model
         self._known = {}
 
-    def recall(self, kind: str, inputs: Any, compute: Callable[[], np.ndarray]) -> np.ndarray:
-        """Returns what was computed for this array before, or else computes it."""
-        if (kind, id(inputs)) not in self._known:
+    def recall(
+        self, compute: Callable[..., np.ndarray], inputs: Any, batch_size: int
+    ) -> np.ndarray:
+        """Returns `compute(model, inputs, batch_size)`, from memory after the first time."""
+        key = compute, id(inputs)
+        if key not in self._known:
             # The inputs are kept too, so that no other array gets their identity.
-            self._known[kind, id(inputs)] = inputs, compute()
-        return self._known[kind, id(inputs)][1]
+            self._known[key] = inputs, compute(self.model, inputs, batch_size)
+        return self._known[key][1]
 
 
-def logits(model: keras.Model | Remembering, inputs: Any, batch_size: int) -> np.ndarray:
-    """Returns the logits of `inputs` `(n, num_classes)`.
+def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
+    """Returns the logits of inputs, float64 `(n, num_classes)`.
 
     Args:
         model: Model from inputs to logits.
-        inputs: Inputs `(n, ...)`, an array, a tensor or what is indexed like an array.
+        inputs: Inputs `(n, ...)`, an array, a tensor or an array-like.
         batch_size: Inputs at a time, at least 1.
 
     Raises:
         NotFiniteError: If a logit is not finite.
-        ValueError: If what the model gives is not one logit a class, for 2 classes or more.
+        ValueError: If the model does not give one logit for each of at least 2 classes.
     """
-    if isinstance(model, Remembering):
-        return model.recall("logits", inputs, lambda: logits(model.model, inputs, batch_size))
+    if isinstance(model, RememberingModel):
+        return model.recall(logits, inputs, batch_size)
     network = model.classifier if isinstance(model, AdversarialModel) else model
     values = _in_batches(network, inputs, batch_size, "logits")
     if values.ndim != 2 or values.shape[1] < 2:
@@ -59,20 +63,22 @@ def logits(model: keras.Model | Remembering, inputs: Any, batch_size: int) -> np
     return values
 
 
-def probabilities(model: keras.Model | Remembering, inputs: Any, batch_size: int) -> np.ndarray:
-    """Returns the softmax of the logits of `inputs` `(n, num_classes)`; see `logits`."""
+def probabilities(
+    model: keras.Model | RememberingModel, inputs: Any, batch_size: int
+) -> np.ndarray:
+    """Returns the softmax of the logits of inputs, float64 `(n, num_classes)`; see `logits`."""
     return special.softmax(logits(model, inputs, batch_size), axis=1)
 
 
-def features(model: keras.Model | Remembering, inputs: Any, batch_size: int) -> np.ndarray:
-    """Returns the features of `inputs` `(n, num_features)`; see `logits`.
+def features(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
+    """Returns the features of inputs, float64 `(n, num_features)`; see `logits`.
 
     Raises:
         NotFiniteError: If a feature is not finite.
-        TypeError: If the model is no `dann.adaptation.AdversarialModel`.
+        TypeError: Unless the model is a `dann.adaptation.AdversarialModel`.
     """
-    if isinstance(model, Remembering):
-        return model.recall("features", inputs, lambda: features(model.model, inputs, batch_size))
+    if isinstance(model, RememberingModel):
+        return model.recall(features, inputs, batch_size)
     if not isinstance(model, AdversarialModel):
         raise TypeError(
             "This score needs the features of a `dann.adaptation.AdversarialModel`, which has a "
@@ -82,20 +88,20 @@ def features(model: keras.Model | Remembering, inputs: Any, batch_size: int) -> 
 
 
 def check_target(target: Any, least: int = 1) -> Any:
-    """Returns the target's inputs if they are inputs alone, and enough.
+    """Returns the target if it holds inputs only, and enough of them.
 
     Args:
-        target: Inputs `(n, ...)`, an array, a tensor or what is indexed like an array.
+        target: Inputs `(n, ...)`, an array, a tensor or an array-like.
         least: Fewest examples.
 
     Raises:
-        TypeError: If labels may be among them.
-        ValueError: If they are too few.
+        TypeError: If it is something else, which may hold labels.
+        ValueError: If there are too few examples.
     """
     if not _is_array(target):
         raise TypeError(
-            "Argument `target` must be one array or tensor of inputs, for a list of rows "
-            "`numpy.asarray(rows)`: a score sees no labels of the target. "
+            "Argument `target` must be one array or tensor of inputs, because a score sees no "
+            "labels of the target; for a list of rows, `numpy.asarray(rows)`. "
             f"Received: {type(target).__name__}"
         )
     _check_size("target", target, least)
@@ -111,12 +117,12 @@ def check_source(source: Any, least: int = 1) -> tuple[Any, np.ndarray]:
 
     Raises:
         TypeError: If it is not a pair.
-        ValueError: If there is not one integer label for each input, or they are too few.
+        ValueError: If there is not one integer label for each input, or there are too few.
     """
     if not isinstance(source, tuple | list) or len(source) != 2 or not _is_array(source[0]):
         raise TypeError(
-            "Argument `source` must be the arrays `(inputs, labels)` of held-out source examples, "
-            "`numpy.asarray(rows)` for a list of rows. "
+            "Argument `source` must be arrays `(inputs, labels)` of held-out source examples; "
+            "for a list of rows, `numpy.asarray(rows)`. "
             f"Received: {type(source).__name__}"
         )
     inputs, labels = source[0], np.asarray(source[1])
@@ -144,13 +150,13 @@ def check_labels_fit(labels: np.ndarray, num_classes: int) -> np.ndarray:
 
 
 def indexable(values: Any) -> Any:
-    """Returns a tensor, which need not know arrays of indices, as an array; all else as it is."""
+    """Converts a tensor, which need not take arrays of indices, to an array; keeps all else."""
     of_numpy = isinstance(getattr(values, "dtype", np.dtype("O")), np.dtype)
     return values if of_numpy else np.asarray(values)
 
 
 def _is_array(values):
-    """Whether it is an array, a tensor of any library, or like one but not in memory."""
+    """Whether it is an array, a tensor of any library, or an array-like."""
     return hasattr(values, "dtype") and len(getattr(values, "shape", ())) > 0
 
 
@@ -163,11 +169,10 @@ def _check_size(domain, inputs, least):
 
 
 def _in_batches(network, inputs, batch_size, what):
-    if batch_size < 1:
-        raise ValueError(f"Argument `batch_size` must be at least 1. Received: {batch_size}")
+    check_integer("batch_size", batch_size, 1)
     parts, inputs = [], indexable(inputs)
     for start in range(0, len(inputs), batch_size):
-        # By indices, because what reads files need not know slices.
+        # An array-like of files need not take slices.
         batch = inputs[np.arange(start, min(start + batch_size, len(inputs)))]
         outputs = keras.ops.convert_to_numpy(network(batch, training=False))
         parts.append(np.asarray(outputs, "float64"))

@@ -10,24 +10,26 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.adaptation import AdversarialModel
 from dann.autodiff import gradients
-from dann.diagnostics.modes import build, in_mode, unchanged
-from dann.diagnostics.objective import check_adversarial, loss_terms
-from dann.diagnostics.reversals import find_reversals
-from dann.diagnostics.taps import (
+from dann.diagnostics.instruments.layer_calls import (
     Call,
+    around_layers,
     inputs_first,
     is_floating,
     leaves,
-    norm,
-    replaced,
-    run_in_training,
-    to_numpy,
 )
-from dann.layers import GradientReversal
+from dann.diagnostics.instruments.losses import (
+    check_adversarial,
+    features_of,
+    loss_terms,
+    trains_backbone,
+)
+from dann.diagnostics.instruments.modes import in_mode, inputs_of, run_in_training, unchanged
+from dann.diagnostics.instruments.passes import Passes
+from dann.diagnostics.instruments.reversals import find_reversals
+from dann.diagnostics.instruments.vectors import norm, to_numpy
 
-LOSS_SCALES = (2.0**16, 2.0**8, 1.0)  # in half precision, until all is finite
+LOSS_SCALES = (2.0**16, 2.0**8, 1.0)  # tried in half precision, until all is finite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,30 +43,29 @@ class Gradients:
     head: list[np.ndarray]
 
     def are_finite(self) -> bool:
-        """Whether every number is."""
+        """Returns whether every number is finite."""
         return all(np.isfinite(x).all() for part in vars(self).values() for x in part)
 
 
-class ReversalPass:
-    """A loss as a function of what is added to the features, and around each reversal.
+class BackwardPass:
+    """A loss as a function of what is added to the features, and on both sides of each reversal.
 
-    The features of a plain function are its inputs, and there is nothing else in it.
+    The features of a plain function are its inputs, and it has no reversals.
 
     Args:
-        model: The function.
-        inputs: Its inputs, one floating-point tensor or several.
+        passes: The function and its data.
     """
 
-    def __init__(self, model: Any, inputs: Any):
-        self.model = model
-        self.inputs = inputs
+    def __init__(self, passes: Passes):
+        self.model = passes.model
+        self.inputs = inputs_of(passes.tensors)
         self.output: int | None = None
         self.calls: list[Call] = []
         self.strengths: dict[int, float] = {}
         self.backbone: list[keras.Variable] = []
         self.head: list[keras.Variable] = []
-        self.unreversed: list[bool] | None = None  # which of the head; all
-        self.features = [x for x in keras.tree.flatten(inputs) if is_floating(x)]
+        self.unreversed: list[bool] | None = None  # which weights of the head; None: all
+        self.features = [x for x in keras.tree.flatten(self.inputs) if is_floating(x)]
 
     @property
     def size(self) -> float:
@@ -72,8 +73,8 @@ class ReversalPass:
         places = self.features or [self.calls[0].inputs]
         return norm([to_numpy(x) for x in places])
 
-    def each_output(self) -> list["ReversalPass"]:
-        """Returns passes whose loss is that of one of the outputs alone, the numbers in them."""
+    def each_output(self) -> list["BackwardPass"]:
+        """Returns a pass for each floating-point output, with the loss of that output alone."""
         with self._unchanged():
             outputs = keras.tree.flatten(run_in_training(self.model, self.inputs))
         passes = []
@@ -84,7 +85,7 @@ class ReversalPass:
         return passes or [self]
 
     def loss(self, probes: Sequence[Any]) -> Any:
-        """Returns the loss, a scalar, with these tensors added to the features."""
+        """Returns the loss with these tensors added to the features, a scalar."""
         left = iter(probes)
         inputs = keras.tree.map_structure(
             lambda x: x + ops.cast(next(left), x.dtype) if is_floating(x) else x, self.inputs
@@ -97,7 +98,7 @@ class ReversalPass:
         Args:
             mode: Where it runs; see `in_mode`.
             taken_out: Whether every reversal is replaced by the identity.
-            outside: Whether the derivative is taken of the compiled function, instead of compiling
+            outside: Whether to take the derivative of the compiled function, instead of compiling
                 the derivative as `fit` does.
         """
         weights = [*self.backbone, *self.head]
@@ -129,7 +130,7 @@ class ReversalPass:
 
     @property
     def dtypes(self) -> set[str]:
-        """Types of numbers that are computed with somewhere."""
+        """All types of numbers that the pass computes with."""
         tensors = [*self.features, *(call.inputs for call in self.calls)]
         dtypes = {keras.backend.standardize_dtype(tensor.dtype) for tensor in tensors}
         if isinstance(self.model, keras.Layer):
@@ -137,7 +138,7 @@ class ReversalPass:
         return dtypes
 
     def loss_in(self, mode: str) -> Callable[..., Any]:
-        """Returns the loss as a function, in a mode, of tensors to add to the features."""
+        """Returns the loss in a mode, as a function of tensors to add to the features."""
         weights = [ops.convert_to_tensor(w.value) for w in [*self.backbone, *self.head]]
         nothing = [ops.zeros(()) for _ in self.calls]
         return in_mode(
@@ -150,49 +151,45 @@ class ReversalPass:
 
     def _loss_at(self, probes, before, after, weights, taken_out):
         values = list(zip([*self.backbone, *self.head], weights, strict=True))
-        with self._unchanged(values), replaced(self._watched(before, after, taken_out)):
+        around = self._around_reversals(before, after, taken_out)
+        with self._unchanged(values), around_layers(around):
             return self.loss(probes)
 
-    def _watched(self, before, after, taken_out):
-        """The calls of reversals with tensors added to what goes in and to what comes out."""
-        pairs: dict[int, list] = {}
+    def _around_reversals(self, before, after, taken_out):
+        """Adds tensors to what goes into each call of a reversal and to what comes out."""
+        left: dict[int, list] = {}
         for call, pair in zip(self.calls, zip(before, after, strict=True), strict=True):
-            pairs.setdefault(id(call.layer), []).append(pair)
-        layers = {id(call.layer): call.layer for call in self.calls}
+            left.setdefault(id(call.layer), []).append(pair)
 
-        def watched(layer):
-            original, left = layer.call, iter(pairs[id(layer)])
+        def around(layer, call, args, kwargs):
+            if not left.get(id(layer)):
+                return call(*args, **kwargs)
+            inputs, args, kwargs = inputs_first(layer, args, kwargs)
+            entering, leaving = (ops.cast(x, inputs.dtype) for x in left[id(layer)].pop(0))
+            outputs = inputs + entering
+            if not taken_out:
+                outputs = call(outputs, *args, **kwargs)
+            return outputs + leaving
 
-            def call(*args, **kwargs):
-                inputs, args, kwargs = inputs_first(original, args, kwargs)
-                entering, leaving = (ops.cast(x, inputs.dtype) for x in next(left))
-                outputs = inputs + entering
-                if not taken_out:
-                    outputs = original(outputs, *args, **kwargs)
-                return outputs + leaving
-
-            return call
-
-        return [(layer, "call", watched(layer)) for layer in layers.values()]
+        return around
 
 
-class ModelPass(ReversalPass):
-    """The same of a Keras model or layer, whose reversals are looked for.
+class ModelPass(BackwardPass):
+    """The backward pass through a Keras model or layer, whose reversals are looked for.
 
     The features are what enters its first reversal; the head are the weights used after it alone.
     """
 
-    def __init__(self, model: keras.Layer, inputs: Any):
-        super().__init__(model, inputs)
-        build(model, inputs)
-        with unchanged(model):
-            self.calls, order = find_reversals(model, lambda: run_in_training(model, inputs))
-            self.strengths = _strengths(self.calls)
+    def __init__(self, passes: Passes):
+        super().__init__(passes)
+        walk = passes.walk()
+        self.calls = find_reversals(self.model, walk)
+        self.strengths = walk.strengths
         if not self.calls:
             return
         self.features = []
-        first = [id(layer) for layer in order].index(id(self.calls[0].layer))
-        self.head = [w for layer in order[first + 1 :] for w in layer.trainable_variables]
+        first = [id(layer) for layer in walk.order].index(id(self.calls[0].layer))
+        self.head = [w for layer in walk.order[first + 1 :] for w in layer.trainable_variables]
 
     def loss(self, probes):
         if not self.calls:
@@ -204,17 +201,18 @@ class ModelPass(ReversalPass):
         return dataclasses.replace(found, features=found.before[:1]) if self.calls else found
 
 
-class PairPass(ReversalPass):
-    """The same of a model of `dann.adaptation`: its adversarial loss on a pair, in training."""
+class PairPass(BackwardPass):
+    """The backward pass of the adversarial loss of a model of `dann.adaptation` on a pair."""
 
-    def __init__(self, model: AdversarialModel, data: tuple):
-        super().__init__(check_adversarial(model), data)
-        self.parts: dict[str, Any] = {}
-        with unchanged(model):
-            self.calls, _ = find_reversals(
-                model, lambda: loss_terms(model, data, on_features=self._remember)
-            )
-            self.strengths = _strengths(self.calls)
+    def __init__(self, passes: Passes):
+        super().__init__(passes)
+        model = check_adversarial(self.model)
+        self.training = trains_backbone(model)
+        self.data = passes.tensors
+        walk = passes.walk(self.training)
+        self.calls = find_reversals(model, walk)
+        self.strengths = walk.strengths
+        self.parts: dict[str, Any] = walk.outputs.features
         self.features = list(self.parts.values())
         self.backbone = list(model.backbone.trainable_variables)
         known = {id(weight) for weight in self.backbone}
@@ -227,25 +225,19 @@ class PairPass(ReversalPass):
     def each_output(self):
         return [self]
 
-    def _remember(self, features):
-        self.parts = dict(features)
-        return features
-
     def loss(self, probes):
+        features = features_of(self.model, self.inputs, self.training)
         added = dict(zip(self.parts, probes, strict=True))
-
-        def on_features(features):
-            return {name: f + ops.cast(added[name], f.dtype) for name, f in features.items()}
-
-        return loss_terms(self.model, self.inputs, on_features)[1]
+        features = {name: f + ops.cast(added[name], f.dtype) for name, f in features.items()}
+        return loss_terms(self.model, self.data, features, self.training)[1]
 
 
 def random_sum(outputs: Any, only: int | None = None) -> Any:
-    """Returns the sum of all numbers that a model gives, each times a fixed normal one.
+    """Returns the sum of all numbers that a model gives, each times a fixed random number.
 
     Args:
         outputs: Tensors in any structure; those that are not floating-point are left out.
-        only: Which of the others to sum. Defaults to `None`: all.
+        only: Index of the one floating-point output to sum. Defaults to `None`: all.
     """
     rng = np.random.default_rng(0)
     total = ops.zeros(())
@@ -255,12 +247,6 @@ def random_sum(outputs: Any, only: int | None = None) -> Any:
             weights = ops.convert_to_tensor(rng.normal(size=tuple(output.shape)), "float32")
             total = total + ops.sum(ops.cast(output, "float32") * weights)
     return total
-
-
-def _strengths(calls):
-    """What the reversals say their strength is in this pass, by the layer's identity."""
-    layers = [call.layer for call in calls if isinstance(call.layer, GradientReversal)]
-    return {id(layer): float(to_numpy(layer.strength.value)) for layer in layers}
 
 
 def _split(values, sizes):

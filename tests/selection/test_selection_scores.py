@@ -11,7 +11,7 @@ from support.checkpoints import SOURCE, TARGET
 from dann.adaptation import DANN
 from dann.networks import mlp_backbone
 from dann.selection import SCORES, SelectionScores, compute_scores, info_max
-from dann.selection.outputs import NotFiniteError
+from dann.selection.predictions import NotFiniteError
 
 
 def trained(callbacks, epochs=4):
@@ -55,7 +55,7 @@ def assert_same(weights, expected):
         np.testing.assert_array_equal(np.array(weight), other)
 
 
-def test_scores_of_each_epoch_enter_the_logs_and_leave_the_training_as_it_is(tmp_path):
+def test_scores_of_each_epoch_enter_the_logs_and_do_not_change_the_training(tmp_path):
     expected = []
 
     class Recompute(keras.callbacks.Callback):
@@ -80,7 +80,7 @@ def test_scores_of_each_epoch_enter_the_logs_and_leave_the_training_as_it_is(tmp
     assert_same(model.trainable_weights, [np.array(weight) for weight in alone.trainable_weights])
 
 
-def test_a_checkpoint_that_stands_after_it_keeps_the_best_epoch(tmp_path):
+def test_a_checkpoint_callback_after_it_keeps_the_best_epoch(tmp_path):
     path, kept = tmp_path / "best.keras", Weights()
     checkpoint = keras.callbacks.ModelCheckpoint(
         path, monitor="selection/info_max", mode="max", save_best_only=True
@@ -93,7 +93,7 @@ def test_a_checkpoint_that_stands_after_it_keeps_the_best_epoch(tmp_path):
 
 
 @pytest.mark.parametrize("start", [0.1, None])
-def test_stopping_and_checkpoint_follow_the_score_also_from_a_model_that_diverged(tmp_path, start):
+def test_stopping_and_checkpoint_follow_the_score_even_if_the_model_diverged_first(tmp_path, start):
     path, kept = tmp_path / "best.weights.h5", Weights()
     monitor = {"monitor": "selection/planted", "mode": "max"}
     callbacks = [
@@ -112,7 +112,7 @@ def test_stopping_and_checkpoint_follow_the_score_also_from_a_model_that_diverge
     assert_same(model.trainable_weights, kept.epochs[1])
 
 
-def test_a_checkpoint_that_stands_before_it_does_not_see_the_score(tmp_path):
+def test_a_checkpoint_callback_before_it_does_not_see_the_score(tmp_path):
     checkpoint = keras.callbacks.ModelCheckpoint(
         tmp_path / "best.keras", monitor="selection/info_max", mode="max", save_best_only=True
     )
@@ -120,16 +120,16 @@ def test_a_checkpoint_that_stands_before_it_does_not_see_the_score(tmp_path):
         trained([checkpoint, SelectionScores(target=TARGET)], epochs=1)
 
 
-def test_it_takes_no_labels_of_the_target_and_refuses_what_does_not_fit_before_training():
+def test_wrong_arguments_and_labels_of_the_target_are_refused_before_training():
     parameters = set(inspect.signature(SelectionScores).parameters)
     assert parameters == {"scores", "source", "target", "batch_size"}
     for arguments, error, message in [
-        ({"target": (TARGET, SOURCE[1])}, TypeError, "no labels of the target. Received: tuple"),
-        ({}, TypeError, "no labels of the target. Received: NoneType"),
+        ({"target": (TARGET, SOURCE[1])}, TypeError, "no labels of the target.*Received: tuple"),
+        ({}, TypeError, "no labels of the target.*Received: NoneType"),
         ({"target": TARGET[:0]}, ValueError, "at least 1 example. Received: 0"),
-        ({"target": TARGET, "scores": ("best",)}, ValueError, r"some of .*Received: \['best'\]"),
+        ({"target": TARGET, "scores": ("best",)}, ValueError, "one of .*Received: scores='best'"),
         ({"target": TARGET, "scores": ("dev",)}, ValueError, "'dev' needs `source`"),
-        ({"target": TARGET, "source": SOURCE[0]}, TypeError, "must be the arrays"),
+        ({"target": TARGET, "source": SOURCE[0]}, TypeError, "must be arrays"),
     ]:
         with pytest.raises(error, match=message):
             SelectionScores(**arguments)
