@@ -6,60 +6,40 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dann import (
-        adaptation,
-        autodiff,
-        data,
-        deployment,
-        diagnostics,
-        gradients,
-        layers,
-        networks,
-        optimizers,
-        schedules,
-        selection,
-        training,
-    )
-    from dann.adaptation import (
-        CDAN,
-        DALN,
-        DANN,
-        DIRTT,
-        FDAL,
-        MADA,
-        MCC,
-        MCD,
-        MDAN,
-        MDD,
-        PADA,
-        WDGRL,
-        AdversarialModel,
-        ConditionalEntropy,
-        SourceOnly,
-        TargetOnly,
-        VirtualAdversarial,
-    )
+    from dann import adaptation as adaptation
+    from dann import autodiff as autodiff
+    from dann import data as data
+    from dann import deployment as deployment
+    from dann import diagnostics as diagnostics
+    from dann import gradients as gradients
+    from dann import layers as layers
+    from dann import networks as networks
+    from dann import optimizers as optimizers
+    from dann import schedules as schedules
+    from dann import selection as selection
+    from dann import training as training
+    from dann.adaptation import CDAN as CDAN
+    from dann.adaptation import DALN as DALN
+    from dann.adaptation import DANN as DANN
+    from dann.adaptation import DIRTT as DIRTT
+    from dann.adaptation import FDAL as FDAL
+    from dann.adaptation import MADA as MADA
+    from dann.adaptation import MCC as MCC
+    from dann.adaptation import MCD as MCD
+    from dann.adaptation import MDAN as MDAN
+    from dann.adaptation import MDD as MDD
+    from dann.adaptation import PADA as PADA
+    from dann.adaptation import WDGRL as WDGRL
+    from dann.adaptation import AdversarialModel as AdversarialModel
+    from dann.adaptation import ConditionalEntropy as ConditionalEntropy
+    from dann.adaptation import Regularizer as Regularizer
+    from dann.adaptation import SourceOnly as SourceOnly
+    from dann.adaptation import TargetOnly as TargetOnly
+    from dann.adaptation import VirtualAdversarial as VirtualAdversarial
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "CDAN",
-    "DALN",
-    "DANN",
-    "DIRTT",
-    "FDAL",
-    "MADA",
-    "MCC",
-    "MCD",
-    "MDAN",
-    "MDD",
-    "PADA",
-    "WDGRL",
-    "AdversarialModel",
-    "ConditionalEntropy",
-    "SourceOnly",
-    "TargetOnly",
-    "VirtualAdversarial",
+_ROOMS = (
     "adaptation",
     "autodiff",
     "data",
@@ -72,19 +52,29 @@ __all__ = [
     "schedules",
     "selection",
     "training",
-]
+)
 
 
 def __getattr__(name):
-    if name not in __all__:
-        raise AttributeError(f"module 'dann' has no attribute {name!r}")
-    if name.islower():
+    if name in _ROOMS:
         return importlib.import_module(f"dann.{name}")
-    return getattr(importlib.import_module("dann.adaptation"), name)
+    # Classes are capitalized; asking for anything else must not import Keras.
+    if name[0].isupper() and name in (classes := _classes()):
+        return classes[name]
+    if name == "__all__":
+        return [*_ROOMS, *_classes()]
+    raise AttributeError(f"module 'dann' has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *_ROOMS, *_classes()])
+
+
+def _classes():
+    """The methods and regularizers by name, with the class that methods derive from."""
+    adaptation = importlib.import_module("dann.adaptation")
+    found = (getattr(adaptation, name) for name in adaptation.__all__)
+    return {each.__name__: each for each in found if isinstance(each, type)}
 
 
 # `import dann` registers every class with Keras, so that `keras.models.load_model` knows them. The

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+D = TypeVar("D")  # what is decorated keeps its own type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Registry(Mapping[str, T]):
         self.kind = kind
         self._entries: dict[str, Entry[T]] = {}
 
-    def register(self, name: str, *, summary: str, **facts: Any) -> Callable[[T], T]:
+    def register(self, name: str, *, summary: str, **facts: Any) -> Callable[[D], D]:
         """Returns a decorator that registers what it is given, and gives it back.
 
         Args:
@@ -62,7 +63,7 @@ class Registry(Mapping[str, T]):
             ValueError: If the name is taken.
         """
 
-        def add(thing: T) -> T:
+        def add(thing: Any) -> Any:
             old = self._entries.get(name)
             if old is not None and _origin(old.thing) != _origin(thing):
                 raise ValueError(

@@ -13,27 +13,30 @@ import os
 os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 
 from dann import config  # noqa: E402
+from dann.training import RunDirectory  # noqa: E402
 
 
-@config.command("diagnose")
-def main(cfg):
-    of_run = config.config_of_run(cfg.run, cfg.paths)
-
-    from dann.training import diagnosis
+def prepare(cfg):
+    from dann.training.diagnose_run import check_choices, model_of_run
 
     chosen = None if cfg.diagnostics is None else list(cfg.diagnostics)
-    diagnosis.check_choices(chosen, cfg.samples, cfg.few)
-    diagnosis.check_writable(cfg.run)
-    model = diagnosis.load_model(cfg.run)
-    domains = config.build_domains(of_run)
-    yield
+    settings = chosen, cfg.samples, cfg.few
+    check_choices(*settings)
+    run = RunDirectory(cfg.run)
+    of_run = config.config_of_run(cfg.run, cfg.paths)
+    run.check_writable()
+    model = model_of_run(run)
+    return run, model, config.build_domains(of_run), (*settings, cfg.seed)
 
-    found = diagnosis.diagnose(model, domains, chosen, cfg.samples, cfg.few, cfg.seed)
-    report = diagnosis.write(found, cfg.run)
-    print(diagnosis.summary_of(found))
-    print(f"Written to {report}")
-    return found
+
+def work(prepared):
+    from dann.training.diagnose_run import diagnose_run, verdict_of, write_diagnosis
+
+    run, model, domains, settings = prepared
+    found = diagnose_run(model, domains, *settings)
+    report = write_diagnosis(found, run)
+    print(f"{verdict_of(found)}\nWritten to {report}")
 
 
 if __name__ == "__main__":
-    main()
+    config.run_script("diagnose", prepare, work)

@@ -15,16 +15,11 @@ os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 from dann import config  # noqa: E402
 
 
-@config.command("evaluate")
-def main(cfg):
-    from dann.training.evaluation import evaluate_run, evaluation_table
+def prepare(cfg):
+    from dann.training.evaluate_run import evaluate_run, evaluation_table
 
-    evaluation = evaluate_run(cfg.run)
-    yield
-
-    print(evaluation_table(evaluation))
-    return evaluation
+    return evaluation_table(evaluate_run(cfg.run))
 
 
 if __name__ == "__main__":
-    main()
+    config.run_script("evaluate", prepare, work=print)

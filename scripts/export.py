@@ -14,22 +14,22 @@ import os
 os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 
 from dann import config  # noqa: E402
+from dann.training import RunDirectory  # noqa: E402
 
 
-@config.command("export")
-def main(cfg):
-    from dann.deployment.exported_run import ExportedRun
+def prepare(cfg):
+    from dann.training.export_run import check_export, export_run
 
+    settings = cfg.format, cfg.examples, cfg.tolerance
     try:
-        run = ExportedRun(cfg.run, cfg.format, cfg.examples, cfg.tolerance)
+        check_export(*settings)
     except ImportError as error:
         raise config.ConfigError(str(error)) from error
+    run = RunDirectory(cfg.run)
+    classifier = run.classifier()
     domains = config.build_domains(config.config_of_run(cfg.run, cfg.paths))
-    told = run.export(domains.target_test[0])
-    yield
-
-    print(told)
+    return export_run(run, classifier, domains.target_test[0], *settings)
 
 
 if __name__ == "__main__":
-    main()
+    config.run_script("export", prepare, work=print)

@@ -19,17 +19,17 @@ from dann import config  # noqa: E402
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 
-@config.command("optimize")
-def main(cfg):
+def prepare(cfg):
     if importlib.util.find_spec("optuna") is None:
         raise config.ConfigError("The search needs Optuna: pip install 'dann[optuna]'")
-    from dann.experiments.processes import interrupted_by_termination
     from dann.experiments.study import Study
 
     space = config.search_space(cfg.space)
-    scores = config.scores_of_trials(cfg.overrides, space)
-    study = Study(cfg, space, TRAIN, scores)
-    yield
+    return Study(cfg, space, TRAIN, config.scores_of_trials(cfg.overrides, space))
+
+
+def work(study):
+    from dann.experiments.processes import interrupted_by_termination
 
     try:
         with interrupted_by_termination():
@@ -43,4 +43,4 @@ def main(cfg):
 
 
 if __name__ == "__main__":
-    main()
+    config.run_script("optimize", prepare, work)

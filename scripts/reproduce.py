@@ -21,14 +21,14 @@ from dann import config  # noqa: E402
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 
-@config.command("reproduce")
-def main(cfg):
-    from dann.experiments.processes import interrupted_by_termination
+def prepare(cfg):
     from dann.experiments.reproduction import Reproduction
 
-    digests = config.digest_of_command, config.digest_of_run
-    reproduction = Reproduction(cfg, TRAIN, *digests, config.notes_beside(cfg.results))
-    yield
+    return Reproduction(cfg, TRAIN, config.digest_of_command, config.digest_of_run)
+
+
+def work(reproduction):
+    from dann.experiments.processes import interrupted_by_termination
 
     try:
         with interrupted_by_termination():
@@ -41,4 +41,4 @@ def main(cfg):
 
 
 if __name__ == "__main__":
-    main()
+    config.run_script("reproduce", prepare, work)

@@ -16,8 +16,7 @@ from dann import config  # noqa: E402
 SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
 
 
-@config.command("train")
-def main(cfg):
+def prepare(cfg):
     from dann import training
 
     training.start(cfg.seed, cfg.trainer.precision)
@@ -32,20 +31,13 @@ def main(cfg):
     model = build(cfg.method)
     baseline = build(SOURCE_ONLY) if cfg.compare and model.reversal is not None else None
     callbacks = config.build_callbacks(cfg, model)
-    run = training.Run(
-        cfg.paths.run_dir,
-        domains,
-        cfg.trainer,
-        cfg.seed,
-        model,
-        baseline,
-        callbacks,
-        cfg.selection,
-    )
-    yield
+    settings = cfg.paths.run_dir, domains, cfg.trainer, cfg.seed
+    return training.Run(*settings, model, baseline, callbacks, cfg.selection)
 
-    return run.train()
+
+def work(run):
+    run.train()
 
 
 if __name__ == "__main__":
-    main()
+    config.run_script("train", prepare, work)

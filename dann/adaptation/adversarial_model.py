@@ -1,24 +1,29 @@
-import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
+from dann.adaptation.augmentation import as_layers, augmented, check_blend
 from dann.adaptation.fitting import (
-    as_layers,
-    check_blend,
     check_classes,
     fitting_label_head,
     flat_features,
     refuse_discriminator,
 )
+from dann.adaptation.forward_pass import (
+    DomainScores,
+    ForwardPass,
+    Losses,
+    at_least_single,
+    in_one_pass,
+    is_pair,
+    parts_of,
+)
 from dann.adaptation.pair_classifier import PairClassifier
-from dann.adaptation.pairs import in_one_pass, is_pair, labelled_parts, parts_of
-from dann.adaptation.precision import at_least_single
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
-from dann.adaptation.smooth_task import loss_at_moved_weights
-from dann.checks import check_number
+from dann.adaptation.smooth_task import losses_at_moved_weights
+from dann.checks import check_choice, check_number
 from dann.layers import GradientReversal
 from dann.schedules import StrengthSchedule
 
@@ -28,62 +33,79 @@ PASSES = ("joint", "separate")
 class AdversarialModel(PairClassifier):
     """A classifier that learns from labelled source data and from unlabelled target data.
 
-    `fit` takes pairs `({"source": images, "target": images}, source_labels)`, as
-    `dann.data.pair` makes them. Everything else treats the model as the plain classifier that it
-    is for: `model(images)`, `predict` and `evaluate` take images and give logits `(batch,
-    num_classes)`, and `model.classifier` is that network alone, sharing the weights, with nothing
-    adversarial in it.
+    `fit` takes pairs `({"source": images, "target": images}, source_labels)`, as `dann.data.pair`
+    makes them. Everything else treats the model as a plain classifier: `model(images)`, `predict`
+    and `evaluate` take images and give logits `(batch, num_classes)`. `model.classifier` is that
+    network alone. It shares the weights and has nothing adversarial in it.
 
-    `compile` fills in sparse categorical cross-entropy from logits where no `loss` is given. In
-    training the logs hold `label/loss`, `strength` and whatever the method adds; in evaluation on
-    images only the loss and the compiled metrics.
+    `compile` uses sparse categorical cross-entropy from logits if no `loss` is given. In training
+    the logs hold `label/loss`, `strength` and what the method adds; in evaluation on images they
+    hold only the loss and the compiled metrics.
 
-    Inputs may hold a third part, `"target_labelled"`: the few target images of semi-supervised
-    training. Their labels follow the source's in the labels, and their loss joins the label loss.
+    Pairs may have a third part, `"target_labelled"`: the few labelled target images of
+    semi-supervised training. Their labels follow the source's, and their loss joins the label loss.
 
-    A method overrides `adversary`, which runs its additional networks, and `adversarial_losses`,
-    which names the terms that are added to the label loss. One that needs the target's logits sets
-    `classifies_target`; one that weighs the labels overrides `label_loss`.
+    A pair goes through the model in two steps, which anyone may call:
 
-    Regularizers, such as `dann.adaptation.MCC`, join any method: each adds its weight times its
-    loss, and logs the loss under its name.
+        features = model.extract(inputs, training)  # by part of the pair
+        forward = model.from_features(features, training)  # a ForwardPass
+        losses = model.pair_losses(inputs, labels, forward, training=training)  # Losses
+
+    `call` puts the augmentation before them. `compute_loss` takes the total of the losses and logs
+    them; `pair_losses` itself logs nothing. `domain_scores(forward)` tells what the discriminator
+    gives for each example. `critic_steps` is how many steps a critic takes for one of the rest.
+
+    A method overrides
+
+    - `adversary`, which runs the networks that it adds,
+    - `adversarial_losses`, the terms that it adds to the label loss, and `logged`, what else it
+      logs; `track` names both for the logs,
+    - `label_loss` if it weighs the labels, and `task_loss` if it has more losses of labels,
+    - `classifies_target = True` if it needs the target's logits, `of_classes = True` if it makes no
+      sense with a single output.
+
+    Regularizers, such as `dann.MCC`, join any method: each adds its weight times its loss and logs
+    the loss under its name.
+
+    These arguments are those of every method, unless its own documentation says otherwise:
 
     Args:
         backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
+        num_classes: Number of classes. Needed if `label_head` is not given.
         label_head: Functional model from features to logits. Defaults to
             `dann.networks.label_head`.
         strength: Strength of the reversal: a number of at least 0, or a schedule of
             `dann.schedules`. Defaults to `1.0`.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) runs the backbone once over both domains, so that batch
-            normalization in it sees their mixture. `"separate"` runs it on each domain alone, the
-            source first; its moving statistics then advance twice a step and lean to the target.
+        passes: `"joint"` (default) runs the backbone once over both domains, so that its batch
+            normalization sees their mixture. `"separate"` runs it on each domain alone, the source
+            first; its moving statistics then advance twice a step and lean towards the target.
         augmentation: Keras layers, one or a list, under `"source"` and `"target"`, which change the
-            images of that domain, and under `"blend"` what takes both after that, `[source,
-            target]`, and gives the source: `dann.layers.DomainBlend`. Each may be missing; what
-            trains without the unlabelled target leaves out `"blend"`. They run in training alone
-            and are no part of `classifier`. Defaults to `None`.
+            images of that domain; and under `"blend"` a layer, such as `dann.layers.DomainBlend`,
+            that afterwards takes `[source, target]` and gives the source. Each key may be missing;
+            methods that train without the unlabelled target ignore `"blend"`. The layers run in
+            training only and are not part of `classifier`. Defaults to `None`.
         regularizers: Objects of `dann.adaptation.Regularizer`, or one. Defaults to none.
         task_radius: Above 0, smooth domain-adversarial training (SDAT): every step takes the
             gradient at weights moved by this distance up the label loss, which finds flatter minima
             of it; `.02` to `.05` is usual. The three passes of a step share their noise (dropout,
-            augmentation) and leave the state of one; the logged losses are those at the moved
-            weights. A step takes about twice as long. Defaults to `0.0`. The formula and its paper
-            are in `dann.adaptation.smooth_task`.
+            augmentation) and change the model's state as one pass does; the logged losses are those
+            at the moved weights. A step takes about twice as long. Defaults to `0.0`. The formula
+            and its paper are in `dann.adaptation.smooth_task`.
 
     Raises:
-        TypeError: If a regularizer or a network is none, or an argument is of a discriminator that
-            the method has not.
-        ValueError: If the parts do not fit each other, `passes` or a domain is unknown, what is
-            under `"blend"` does not make source images of both, two regularizers have one name, the
-            label head has one output where the method or a regularizer is `of_classes`, or
-            `task_radius` is negative or given without a reversal.
+        TypeError: If a regularizer or a network has the wrong type, or if an argument belongs to a
+            discriminator that the method does not have.
+        ValueError: If the parts do not fit each other; if `passes` or a domain is unknown; if the
+            `"blend"` does not give source images; if two regularizers have one name; if the label
+            head has a single output and the method or a regularizer is `of_classes`; if
+            `task_radius` is negative, or above 0 in a method without a reversal.
     """
 
-    oracle = False  # whether what it takes for the source is the labelled target
-    classifies_target = False  # whether the label head runs on the target too in training
-    of_classes = False  # whether it says nothing where the label head has one output
+    critic_steps = 1  # steps of the critic for one of the rest
+    oracle = False  # whether the labelled part of its pairs is the target
+    classifies_target = False  # whether training needs the target's logits
+    of_classes = False  # whether it compares classes, so that it needs at least two outputs
 
     def __init__(
         self,
@@ -100,9 +122,7 @@ class AdversarialModel(PairClassifier):
     ):
         refuse_discriminator(type(self), kwargs)
         super().__init__(**kwargs)
-        if passes not in PASSES:
-            raise ValueError(f"Argument `passes` must be one of {PASSES}. Received: {passes!r}")
-        self.passes = passes
+        self.passes = check_choice("passes", passes, PASSES)
         self.augmentation = as_layers(augmentation or {})
         self.backbone = backbone
         self.num_features = flat_features(backbone)
@@ -117,7 +137,7 @@ class AdversarialModel(PairClassifier):
         self.task_radius = check_number("task_radius", task_radius, low=0)
         if strength is None and self.task_radius:
             raise ValueError(
-                "Argument `task_radius` smooths the task beside an adversary; "
+                "Argument `task_radius` needs a method with a gradient reversal; "
                 f"`{type(self).__name__}` has none. Received: task_radius={task_radius}"
             )
         self.reversal = None
@@ -129,38 +149,39 @@ class AdversarialModel(PairClassifier):
 
     @classmethod
     def adversary_inputs(cls, num_features: int, num_classes: int, **kwargs: Any) -> int:
-        """Returns the length of what a domain head takes under these arguments of the method."""
+        """Returns the length of the domain head's input, given other arguments of the method."""
         return num_features
 
     def call(self, inputs, training=False):
         if not is_pair(inputs):
             return self.classifier(inputs, training=training)
-        state = {}
+        return self.run_pair(inputs, training)
+
+    def run_pair(self, inputs: dict, training: bool) -> ForwardPass:
+        """Runs the model on a pair: augmentation, `extract`, `from_features`."""
+        start = None
         if training and self.task_radius:
-            state["state"] = [ops.copy(v.value) for v in self.non_trainable_variables]
+            start = tuple(ops.copy(v.value) for v in self.non_trainable_variables)
         features = self.extract(self.augment(inputs, training), training)
+        return self.from_features(features, training)._replace(start=start)
+
+    def from_features(self, features: dict, training: bool) -> ForwardPass:
+        """Runs everything after the backbone.
+
+        Args:
+            features: Features by part of the pair, as `extract` returns them.
+            training: Whether this is a training step.
+        """
         # Heads may be the user's, in half precision; losses are not made for it.
-        classified = self.classify(features, training)
-        logits = {domain: at_least_single(part) for domain, part in classified.items()}
-        outputs = {f"{domain}/logits": part for domain, part in logits.items()}
-        added = self.adversary(features, logits, training)
-        outputs.update(keras.tree.map_structure(at_least_single, added) or {})
-        return {"label": labelled_parts(logits), **outputs, **state}
+        logits = {k: at_least_single(v) for k, v in self.classify(features, training).items()}
+        adversary = self.adversary(features, logits, training)
+        return ForwardPass(features, logits, keras.tree.map_structure(at_least_single, adversary))
 
     def augment(self, inputs: dict, training: bool) -> dict[str, Any]:
-        """Returns the inputs of each domain as its augmentation changes them in training."""
+        """Returns the pair with each part changed by its augmentation, in training only."""
         if not (training and self.augmentation):
             return inputs
-        changed = {}
-        for name, part in parts_of(inputs).items():
-            of_source = name == "source" and not self.oracle
-            layer = self.augmentation.get("source" if of_source else "target")
-            images = ops.cast(part, self.compute_dtype)
-            changed[name] = images if layer is None else layer(images, training=True)
-        blend = self.augmentation.get("blend")
-        if blend is not None and "target" in changed:
-            changed["source"] = blend([changed["source"], changed["target"]], training=True)
-        return {**inputs, **changed}
+        return augmented(inputs, self.augmentation, self.oracle, self.compute_dtype)
 
     def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of every part of a pair, by the same names."""
@@ -170,27 +191,59 @@ class AdversarialModel(PairClassifier):
         return in_one_pass(self.backbone, parts, training)
 
     def classify(self, features: dict, training: bool) -> dict[str, Any]:
-        """Returns the logits of the parts that the method classifies, by name, in one pass."""
+        """Returns logits by part of the pair, in one pass; the target's only if needed."""
         target_too = self.classifies_target or any(r.classifies_target for r in self.regularizers)
         chosen = {k: v for k, v in features.items() if k != "target" or target_too}
         return in_one_pass(self.label_head, chosen, training)
 
-    def adversary(self, features: dict, logits: dict, training: bool) -> dict[str, Any]:
+    def adversary(self, features: dict, logits: dict, training: bool) -> Any:
         """Runs the networks that the method adds.
 
         Args:
-            features: Features `(batch, num_features)` by domain, `"source"` and `"target"`.
-            logits: Logits `(batch, num_classes)` by domain; those of the target only where
+            features: Features `(batch, num_features)` by part of the pair.
+            logits: Logits `(batch, num_classes)` by part; those of the target only where
                 `classifies_target` is set.
             training: Whether this is a training step.
 
         Returns:
-            Outputs by name, which `adversarial_losses` gets, in single precision where they are in
-            half.
+            A `typing.NamedTuple` of the method's own, such as `DomainScores`, or `None`.
+            `ForwardPass.adversary` holds it, in single precision where it is in half.
         """
-        return {}
+        return None
 
-    def adversarial_losses(self, x: dict, y: Any, outputs: dict[str, Any]) -> dict[str, Any]:
+    def through_reversal(
+        self, network: Callable[..., Any], features: dict, training: bool
+    ) -> DomainScores:
+        """Runs a network once over both domains, whose features get its gradient reversed.
+
+        Args:
+            network: Takes features and `training`.
+            features: Features by part of the pair.
+            training: Whether this is a training step.
+        """
+        both = ops.concatenate([features["source"], features["target"]])
+        scores = network(self.reversal(both, training=training), training=training)
+        size = ops.shape(features["source"])[0]
+        return DomainScores(scores[:size], scores[size:])
+
+    def domain_scores(self, forward: ForwardPass) -> DomainScores | None:
+        """Returns the logits of the discriminator of domains, above 0 for the target.
+
+        Returns:
+            Logits `(batch, k)` by domain, of `k` discriminators, or `None` where the method has no
+            discriminator that each example goes through.
+        """
+        return None
+
+    def label_loss(self, x, y, forward, sample_weight=None, training=True) -> Any:
+        """Returns the loss of the labels by the label head, a scalar."""
+        return self.compiled_loss(x, y, forward.label, sample_weight, training)
+
+    def task_loss(self, x, y, forward, sample_weight=None) -> Any:
+        """Returns the loss of all labels, a scalar: what `task_radius` smooths."""
+        return self.label_loss(x, y, forward, sample_weight)
+
+    def adversarial_losses(self, x: dict, y: Any, forward: ForwardPass) -> dict[str, Any]:
         """Returns the terms that are added to the label loss, scalars by name.
 
         A term is logged where its name was given to `track`.
@@ -198,49 +251,55 @@ class AdversarialModel(PairClassifier):
         Args:
             x: The pair of inputs.
             y: Source labels, and after them those of the labelled target if there is one.
-            outputs: What `adversary` returned, and `"source/logits"`, `"target/logits"` as far as
-                the method classifies them.
+            forward: The forward pass on the pair.
         """
         return {}
 
-    def pair_loss(self, x, y, outputs, sample_weight=None, training=True):
-        if "state" not in outputs:
-            return self.total_loss(x, y, outputs, sample_weight, training)
-        return loss_at_moved_weights(
-            self,
-            self.task_radius,
-            outputs["state"],
-            x,
-            lambda moved: self.task_loss(x, y, moved, sample_weight),
-            lambda moved: self.total_loss(x, y, moved, sample_weight),
-        )
+    def logged(self, x: dict, y: Any, forward: ForwardPass) -> dict[str, tuple]:
+        """Returns what is logged besides the terms: arguments of trackers by name.
 
-    def task_loss(self, x, y, outputs, sample_weight=None) -> Any:
-        """Returns the loss of all labels, a scalar: what `task_radius` smooths."""
-        return self.label_loss(x, y, outputs, sample_weight)
+        Args:
+            x: The pair of inputs.
+            y: Source labels, and after them those of the labelled target if there is one.
+            forward: The forward pass on the pair.
+        """
+        return {}
 
-    def total_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
-        """Returns the sum of all terms, a scalar, and logs them."""
-        terms = {
-            "label/loss": self.label_loss(x, y, outputs, sample_weight, training),
-            **self.adversarial_losses(x, y, outputs),
-        }
-        for name, term in terms.items():
-            if name in self.trackers:
-                self.trackers[name].update_state(term)
+    def pair_losses(self, x, y, forward, sample_weight=None, training=True) -> Losses:
+        """Returns the losses of a pair, and what is to be logged of them.
+
+        No metric is updated and `forward` stays as it is. What a loss draws at random moves its
+        generator on, as in any pass.
+
+        Args:
+            x: The pair of inputs.
+            y: Source labels, and after them those of the labelled target if there is one.
+            forward: The forward pass on the pair.
+            sample_weight: Weights of the labels, or `None`.
+            training: Whether this is a training step.
+        """
+        label = self.label_loss(x, y, forward, sample_weight, training)
+        adversarial = self.adversarial_losses(x, y, forward)
+        return self.gathered(x, y, forward, label, adversarial)
+
+    def gathered(self, x, y, forward, label, adversarial) -> Losses:
+        """Returns the losses of the labels and of the adversary, and all that comes with them."""
+        terms = {"label/loss": label, **adversarial}
+        logged = {name: (term,) for name, term in terms.items()}
+        logged.update(self.logged(x, y, forward))
         if self.reversal is not None:
-            self.trackers["strength"].update_state(self.reversal.strength)
-        # Terms may differ in precision, which `+` would refuse.
-        return functools.reduce(ops.add, [*terms.values(), self.regularization(x, outputs)])
-
-    def regularization(self, x, outputs) -> Any:
-        """Returns the sum of what the regularizers add, a scalar, and logs them."""
+            logged["strength"] = (self.reversal.strength,)
         total = 0.0
         for regularizer in self.regularizers:
-            loss = regularizer.loss(self, x, outputs)
-            self.trackers[f"{regularizer.name}/loss"].update_state(loss)
+            loss = regularizer.loss(self, x, forward)
+            logged[f"{regularizer.name}/loss"] = (loss,)
             total = ops.add(total, regularizer.weight * loss)
-        return total
+        return Losses(label, adversarial, total, {}, logged)
+
+    def step_losses(self, x, y, forward, sample_weight=None, training=True):
+        if forward.start is None:
+            return self.pair_losses(x, y, forward, sample_weight, training)
+        return losses_at_moved_weights(self, x, y, forward.start, sample_weight)
 
     def get_config(self):
         config = {

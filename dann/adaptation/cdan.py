@@ -2,15 +2,34 @@ import keras
 from keras import ops
 
 from dann.adaptation.dann import DANN, joint_predictions
+from dann.adaptation.methods import METHODS
+from dann.checks import check_flag
 from dann.layers import MultilinearMap
 
 
+@METHODS.register(
+    "cdan",
+    summary="the discriminator sees features and predictions together",
+    when="many classes; DANN mixes them up",
+)
+@METHODS.register(
+    "cdan_e",
+    summary="CDAN+E: the same, and sure predictions weigh more",
+    when="CDAN, where many predictions are unsure at first",
+    arguments={"entropy_conditioning": True},
+)
+@METHODS.register(
+    "sdat",
+    summary="any method with a smooth task step, `+method.task_radius=.05`",
+    when="sharp minima, larger networks",
+    arguments={"task_radius": 0.05},
+)
 @keras.saving.register_keras_serializable("dann")
 class CDAN(DANN):
     """Conditional domain-adversarial network.
 
-    DANN whose discriminator gets all products of the features with the predicted probabilities, so
-    that the domains are aligned class by class.
+    DANN whose discriminator sees every product of a feature and a predicted probability, so that
+    the domains are aligned class by class.
 
     With features `f`, label head `c`, predictions `g = softmax(c(f))`, `T` the map of
     `dann.layers.MultilinearMap`, discriminator `d`, domain label 0 for source and 1 for target and
@@ -21,32 +40,19 @@ class CDAN(DANN):
     - for `f`: `mean_s CE(c(f(x_s)), y_s) - strength * D`
 
     The predictions get no gradient from `D`. Without `entropy_conditioning` each `w` is 1. With it
-    (CDAN+E) examples that are predicted with certainty weigh more: `w = 1 + exp(-H(g))`, `H` the
-    entropy, divided by its mean over the domain's part of the batch; `w` gets no gradient either.
+    (CDAN+E) certain predictions weigh more: `w = 1 + exp(-H(g))`, with the entropy `H`, divided by
+    its mean over the domain's part of the batch. `w` gets no gradient either.
 
     In training the logs also hold `domain/loss` and `domain/accuracy`.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
-        domain_head: Functional model from the products, `min(num_features * num_classes,
-            max_units)` of them, to one logit, above 0 for the target. Defaults to
-            `dann.networks.domain_head`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
-        domain_label_smoothing: See `DANN`.
+        domain_head: As in `DANN`, but from the products: `min(num_features * num_classes,
+            max_units)` inputs.
         entropy_conditioning: Whether certain predictions weigh more. Defaults to `False`.
-        max_units: Greatest number of products; where there would be more, they are projected at
-            random. Defaults to `4096`.
-        augmentation: Layers by domain; see `AdversarialModel`.
-        regularizers: Losses that join; see `AdversarialModel`.
+        max_units: Greatest number of products; if there are more, they are projected at random.
+            Defaults to `4096`.
 
-    Raises:
-        ValueError: If the parts do not fit each other, or an argument is out of range.
+    The other arguments are those of `DANN`.
 
     Example:
 
@@ -77,7 +83,7 @@ class CDAN(DANN):
         max_units=4096,
         **kwargs,
     ):
-        # DANN fits the domain head to it.
+        # DANN's constructor asks for the number of products.
         self.multilinear_map = MultilinearMap(max_units, name="multilinear_map")
         super().__init__(
             backbone,
@@ -90,12 +96,7 @@ class CDAN(DANN):
             domain_label_smoothing,
             **kwargs,
         )
-        if not isinstance(entropy_conditioning, bool):
-            raise TypeError(
-                "Argument `entropy_conditioning` must be True or False. "
-                f"Received: entropy_conditioning={entropy_conditioning!r}"
-            )
-        self.entropy_conditioning = entropy_conditioning
+        self.entropy_conditioning = check_flag("entropy_conditioning", entropy_conditioning)
         self.multilinear_map.build([(None, self.num_features), (None, self.num_classes)])
 
     @classmethod
@@ -111,10 +112,10 @@ class CDAN(DANN):
         products = self.multilinear_map([features, joint_predictions(logits)])
         return self.domain_head(products, training=training)
 
-    def domain_weights(self, y, outputs):
+    def domain_weights(self, y, forward):
         if not self.entropy_conditioning:
             return None
-        weights = [_certainty(outputs[f"{domain}/logits"]) for domain in ("source", "target")]
+        weights = [_certainty(forward.logits[domain]) for domain in ("source", "target")]
         return ops.concatenate([weight / ops.mean(weight) for weight in weights])
 
     def get_config(self):

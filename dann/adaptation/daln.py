@@ -4,15 +4,21 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.methods import METHODS
 
 
+@METHODS.register(
+    "daln",
+    summary="the classifier itself is the critic",
+    when="no further network, few settings",
+)
 @keras.saving.register_keras_serializable("dann")
 class DALN(AdversarialModel):
     """Discriminator-free adversarial learning network.
 
-    The classifier itself is the critic: it learns to predict the source surely and diversely and
-    the target not, which the nuclear norm of a batch of predictions measures; through a gradient
-    reversal the backbone learns features on which the norms of both domains are alike.
+    The classifier itself is the critic. The nuclear norm of a batch of predictions is large if they
+    are sure and diverse; the classifier learns to make it larger on the source than on the target.
+    Through a gradient reversal the backbone learns features for which both norms are alike.
 
     With features `f`, label head `c`, `Z_s`, `Z_t` the batches of `softmax(c(f(x)))`, of `n_s` and
     `n_t` rows, and `CE` the cross-entropy from logits, one step descends
@@ -22,20 +28,7 @@ class DALN(AdversarialModel):
 
     In training the logs also hold `discrepancy/loss`, which is `-W`.
 
-    Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
-        augmentation: Layers by domain; see `AdversarialModel`.
-        regularizers: Losses that join; see `AdversarialModel`.
-
-    Raises:
-        ValueError: If the parts do not fit each other, or an argument is out of range.
+    The arguments are those of `AdversarialModel`.
 
     Example:
 
@@ -64,15 +57,10 @@ class DALN(AdversarialModel):
         self.track("discrepancy/loss")
 
     def adversary(self, features, logits, training):
-        both = ops.concatenate([features["source"], features["target"]])
-        scores = self.label_head(self.reversal(both, training=training), training=training)
-        size = ops.shape(features["source"])[0]
-        return {"source/critic_logits": scores[:size], "target/critic_logits": scores[size:]}
+        return self.through_reversal(self.label_head, features, training)
 
-    def adversarial_losses(self, x, y, outputs):
-        source, target = (
-            _norm_by_row(outputs[f"{domain}/critic_logits"]) for domain in ("source", "target")
-        )
+    def adversarial_losses(self, x, y, forward):
+        source, target = map(_norm_by_row, forward.adversary)
         return {"discrepancy/loss": target - source}
 
 
@@ -87,9 +75,9 @@ def nuclear_norm(matrix: Any) -> Any:
     - forward: `||Z||_* = sum_i s_i`, with `Z = U diag(s) V^T`
     - backward: `d||Z||_* / dZ = U V^T`, over the singular values above 0
 
-    That backward pass is right where singular values are equal, where the derivative of the
-    decomposition itself is not finite; of a matrix of deficient rank it is the subgradient that
-    leaves the null space alone. It uses `||Z||_* = sum(U V^T * Z)`, with `U V^T` standing still.
+    This backward pass is right also where singular values are equal and the derivative of the
+    decomposition is not finite. If the rank is deficient, it is the subgradient that is 0 on the
+    null space. It uses `||Z||_* = sum(U V^T * Z)`, with `U V^T` as a constant.
 
     Args:
         matrix: Floating-point tensor `(rows, columns)`.
@@ -107,6 +95,6 @@ def nuclear_norm(matrix: Any) -> Any:
     """
     parts: Any = ops.svd(ops.stop_gradient(matrix), full_matrices=False)
     left, values, right = parts
-    kept = ops.cast(values > 1e-6 * values[0], matrix.dtype)  # the rest is rounding
+    kept = ops.cast(values > 1e-6 * values[0], matrix.dtype)  # smaller ones are rounding errors
     polar = ops.matmul(left * kept, right)  # of the shape of the matrix
     return ops.sum(ops.stop_gradient(polar) * matrix)

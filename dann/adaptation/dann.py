@@ -5,15 +5,28 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import fitting_domain_head
+from dann.adaptation.forward_pass import ForwardPass
+from dann.adaptation.methods import METHODS
 from dann.checks import check_number
 
 
+@METHODS.register(
+    "dann",
+    summary="one discriminator on the features, reversed",
+    when="first; few classes, alike in both domains",
+)
+@METHODS.register(
+    "els",
+    summary="the same with smoothed domain labels",
+    when="the discriminator wins at once",
+    arguments={"domain_label_smoothing": 0.1},
+)
 @keras.saving.register_keras_serializable("dann")
 class DANN(AdversarialModel):
     """Domain-adversarial neural network.
 
-    A discriminator learns to tell the domains apart by the features; through a gradient reversal
-    the backbone learns features by which they cannot be told apart.
+    A discriminator learns to tell the domains apart by their features. Through a gradient reversal
+    the backbone learns features that do not tell them apart.
 
     With features `f`, label head `c`, discriminator `d`, domain label 0 for source and 1 for target
     and `CE`, `BCE` the cross-entropies from logits, one step descends
@@ -22,34 +35,25 @@ class DANN(AdversarialModel):
     - for `d`: `D = mean over both domains of BCE(d(f(x)), domain)`
     - for `f`: `mean_s CE(c(f(x_s)), y_s) - strength * D`
 
-    The paper adds the two domains' means (equation 9); here, as in its released code, `D` is the
-    mean over all examples, half of that sum where the batches are equal. The strength acts on the
-    features' gradient alone: the discriminator always learns at full rate.
+    The paper adds the two domains' means (equation 9). Here, as in its released code, `D` is the
+    mean over all examples, which is half of that sum if the batches are equal. The strength scales
+    only the gradient of the features; the discriminator always learns at full rate.
 
     With `domain_label_smoothing` `e` the discriminator learns the labels `e` for source and `1 - e`
-    for target, which keeps it from growing certain (environment label smoothing, ELS).
+    for target, which keeps it from becoming certain (environment label smoothing, ELS).
 
     In training the logs also hold `domain/loss` and `domain/accuracy`.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
         domain_head: Functional model from features to one logit, above 0 for the target. Defaults
             to `dann.networks.domain_head`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
         domain_label_smoothing: What the domain labels give to the wrong domain, from 0 (default)
             to .5, where they tell nothing; `.1` is usual.
-        augmentation: Layers by domain; see `AdversarialModel`.
-        regularizers: Losses that join; see `AdversarialModel`.
+
+    The other arguments, and more errors, are those of `AdversarialModel`.
 
     Raises:
-        ValueError: If the parts do not fit each other, `passes` is unknown, or
-            `domain_label_smoothing` is out of range.
+        ValueError: If `domain_label_smoothing` is out of range.
 
     Example:
 
@@ -81,44 +85,56 @@ class DANN(AdversarialModel):
         self.domain_label_smoothing = check_number(
             "domain_label_smoothing", domain_label_smoothing, low=0, high=0.5
         )
-        self.domain_head = fitting_domain_head(domain_head, self.domain_head_inputs())
+        self.set_domain_head(fitting_domain_head(domain_head, self.domain_head_inputs()))
         self._domain_loss = keras.losses.BinaryCrossentropy(from_logits=True)
         accuracy = keras.metrics.BinaryAccuracy(name="domain/accuracy", threshold=0.0)
         self.track("domain/loss")
         self.trackers["domain/accuracy"] = accuracy
 
+    def set_domain_head(self, head: keras.Model) -> None:
+        """Keeps the discriminator; a method with several makes the others from it."""
+        self.domain_head = head
+
     def domain_head_inputs(self) -> int:
-        """Returns the length of what the domain head takes."""
+        """Returns the length of the domain head's input."""
         return self.num_features
 
     def adversary(self, features, logits, training):
-        source, target = features["source"], features["target"]
-        reversed_features = self.reversal(ops.concatenate([source, target]), training=training)
-        domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
-        return {
-            "domain": domain,
-            "domain/logits": self.discriminate(reversed_features, logits, training),
-        }
+        def discriminate(both, training):
+            return self.discriminate(both, logits, training)
+
+        return self.through_reversal(discriminate, features, training)
+
+    def domain_scores(self, forward):
+        return forward.adversary
 
     def discriminate(self, features: Any, logits: dict, training: bool) -> Any:
-        """Returns what the discriminator makes of both domains, logits `(batch, 1)`.
+        """Returns the discriminator's logits of both domains, `(batch, k)`.
 
         Args:
-            features: Features of the source and then of the target, through the reversal.
+            features: Features of the source, then of the target, behind the reversal.
             logits: Logits of the classes by domain.
             training: Whether this is a training step.
         """
         return self.domain_head(features, training=training)
 
-    def domain_weights(self, y: Any, outputs: dict[str, Any]) -> Any:
+    def domain_weights(self, y: Any, forward: ForwardPass) -> Any:
         """Returns the weight of each example in the domain loss `(batch,)`, or `None` for 1."""
         return None
 
-    def adversarial_losses(self, x, y, outputs):
-        domain, logits = outputs["domain"], outputs["domain/logits"]
-        self.trackers["domain/accuracy"].update_state(domain, logits)
-        weights = self.domain_weights(y, outputs)
+    def adversarial_losses(self, x, y, forward):
+        domain, logits = self.domains_and_logits(forward)
+        weights = self.domain_weights(y, forward)
         return {"domain/loss": self._domain_loss(self.smoothed(domain), logits, weights)}
+
+    def logged(self, x, y, forward):
+        return {"domain/accuracy": self.domains_and_logits(forward)}
+
+    def domains_and_logits(self, forward: ForwardPass) -> tuple[Any, Any]:
+        """Returns domain labels and the discriminator's logits, source first, `(batch, k)`."""
+        source, target = self.domain_scores(forward)
+        domain = ops.concatenate([ops.zeros_like(source), ops.ones_like(target)])
+        return domain, ops.concatenate([source, target])
 
     def smoothed(self, domain: Any) -> Any:
         """Returns the domain labels that the discriminator learns."""

@@ -1,24 +1,38 @@
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import refuse_discriminator
-from dann.adaptation.pairs import is_pair
-from dann.adaptation.precision import at_least_single
+from dann.adaptation.forward_pass import ForwardPass, is_pair
+from dann.adaptation.methods import METHODS
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
 from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
 from dann.checks import check_integer, check_number
 
 
+class TeacherLogits(NamedTuple):
+    """What the teacher says of the target, logits `(batch, num_classes)`."""
+
+    logits: Any
+
+
+@METHODS.register(
+    "dirt_t",
+    summary="a second stage on the target alone, taught by its own past",
+    when="after a first stage that is mostly right",
+    needs={"radius": 0.5},
+    python="DIRTT.from_model(trained, radius=...)",
+    command="method=dirt_t method.teacher=<run>",
+)
 @keras.saving.register_keras_serializable("dann")
 class DIRTT(AdversarialModel):
     """Decision-boundary iterative refinement training with a teacher: a second stage.
 
-    A classifier that another method has trained goes on alone on the target: its boundary moves out
-    of where the target's examples are dense, in short steps, each near what the teacher, the
-    classifier of some steps ago, says. No label and no source example is learnt from.
+    A classifier that another method has trained goes on alone, on the target. Its boundary moves
+    out of the regions where target examples are dense. Each step stays near the teacher, which is
+    the classifier of some steps ago. It learns from no label and from no source example.
 
     With probabilities `p` of the classifier and `q` of the teacher, one step descends
 
@@ -27,38 +41,35 @@ class DIRTT(AdversarialModel):
     - `H = mean_t H(p(x_t))`, the conditional entropy
     - `V`: virtual adversarial training of `radius`; see `VirtualAdversarial`
 
-    At the first training step, and at every `refresh_steps`-th after it, the teacher becomes the
-    classifier as it is then. In between it is a constant, with its moving statistics and without
-    dropout. It and the count of steps are weights of the model and are saved with it. The authors'
-    code takes a moving average of the classifier for the new teacher.
+    At the first training step and every `refresh_steps` steps after it, the teacher takes over the
+    classifier's weights. In between it is constant: it runs with its moving statistics and without
+    dropout. The teacher and the count of steps are weights of the model, so they are saved with it.
+    The authors' code makes the new teacher from a moving average of the classifier.
 
-    `from_model` makes one of what the first stage has trained. It is the user's to train one: what
-    has random weights is refined to be certain of anything.
+    `from_model` starts from what the first stage has trained. Do train a first stage: refining
+    random weights only makes wrong predictions certain.
 
     `fit` takes target inputs alone, `fit(images)`, or pairs as for every method; on JAX, where
-    Keras builds losses and metrics from labels, pairs alone. The source of a pair is only watched:
-    `label/loss` and `accuracy` in the logs tell, in inference mode, what the classifier has come to
-    there, and `loss` does not hold them. The logs also hold `teacher/loss`, `entropy/loss` and
-    `vat/loss`, each before it is weighed.
+    Keras builds losses and metrics from labels, it takes pairs only. The source of a pair is only
+    watched: `label/loss` and `accuracy` in the logs show, in inference mode, how good the
+    classifier still is there, and `loss` does not contain them. The logs also hold `teacher/loss`,
+    `entropy/loss` and `vat/loss`, each before its factor.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
         radius: Length of the perturbation in the units of the inputs, above 0; must be given.
         target_weight: Factor of `H` and of `V`, at least 0. Defaults to `0.01`.
         teacher_weight: Factor of `K`, at least 0. Defaults to `0.01`.
         refresh_steps: Training steps from one teacher to the next, at least 1. Defaults to `500`;
-            the authors have 5,000 for MNIST to SVHN.
+            the authors use 5,000 for MNIST to SVHN.
         seed: Seed of the virtual adversarial directions. Defaults to a random one.
-        augmentation: Layers by domain; see `AdversarialModel`. The teacher sees what the classifier
-            sees.
-        regularizers: Losses that join, besides those of the method; see `AdversarialModel`.
+        augmentation: As in `AdversarialModel`. The teacher sees the same images.
+        regularizers: As in `AdversarialModel`, besides those of the method.
+
+    The other arguments are those of `AdversarialModel`, without those of a reversal.
 
     Raises:
         TypeError: If `radius` is not given.
-        ValueError: If the parts do not fit each other, or a number is out of its range.
+        ValueError: If a number is out of range.
 
     Example:
 
@@ -120,44 +131,44 @@ class DIRTT(AdversarialModel):
 
     @classmethod
     def from_model(cls, model: AdversarialModel, **kwargs: Any) -> "DIRTT":
-        """Returns the second stage of a trained model, which itself stays as it is.
+        """Returns the second stage of a trained model, which itself stays unchanged.
 
         Args:
             model: The trained model of the first stage.
-            **kwargs: Arguments of the constructor, without the parts of the network.
+            **kwargs: Arguments of the constructor, except the parts of the network.
 
         Raises:
-            TypeError: If it is no `AdversarialModel`.
+            TypeError: If `model` is not an `AdversarialModel`.
         """
         if not isinstance(model, AdversarialModel):
             raise TypeError(
-                "Argument `model` must be an `AdversarialModel`; its `classifier` alone goes to "
-                f"`start_from` of a `DIRTT` of the same network. Received: {type(model).__name__}"
+                "Argument `model` must be an `AdversarialModel`; give a `classifier` alone to "
+                f"`start_from` of a `DIRTT` with the same network. Received: {type(model).__name__}"
             )
         return cls(_copy(model.backbone), label_head=_copy(model.label_head), **kwargs)
 
     def start_from(self, model: keras.Model) -> "DIRTT":
-        """Takes over the weights of a trained model of the same network; returns itself.
+        """Takes over the weights of a trained model with the same network; returns itself.
 
         Args:
-            model: A trained `AdversarialModel`, or the `classifier` of one.
+            model: A trained `AdversarialModel`, or its `classifier`.
 
         Raises:
-            ValueError: If its inputs, classes or weights are of other shapes.
+            ValueError: If the shapes of inputs, classes or weights differ.
         """
         trained = model.classifier if isinstance(model, AdversarialModel) else model
         for what in ("input_shape", "output_shape"):
             mine, other = getattr(self.classifier, what), getattr(trained, what)
             if mine != other:
                 raise ValueError(
-                    f"The trained model must have the {what.replace('_', ' ')} {mine} of the "
-                    f"network that goes on from it. Received: {other}"
+                    f"The trained model must have the second stage's {what.replace('_', ' ')}, "
+                    f"{mine}. Received: {other}"
                 )
         shapes = [[tuple(w.shape) for w in one.weights] for one in (self.classifier, trained)]
         if shapes[0] != shapes[1]:
             raise ValueError(
-                "The trained model must be of the network that goes on from it, with weights of "
-                f"the shapes {shapes[0]}. Received: {shapes[1]}"
+                "The trained model must have the second stage's network, with weights of the "
+                f"shapes {shapes[0]}. Received: {shapes[1]}"
             )
         for network in (self.classifier, self.teacher):
             network.set_weights(trained.get_weights())
@@ -172,69 +183,78 @@ class DIRTT(AdversarialModel):
             pair = {"target": inputs}
         if "target_labelled" in pair:
             raise ValueError(
-                "`DIRTT` learns from no labels; give those of the target to the first stage. "
+                "`DIRTT` learns from no labels; give the target's labels to the first stage. "
                 "Received: a labelled target"
             )
         if training:
             self._refresh()
-        pair = self.augment(pair, training)
-        logits = {
-            "target/logits": self.classifier(pair["target"], training=training),
-            "teacher/logits": self.teacher(pair["target"], training=False),
-        }
-        outputs = {name: at_least_single(part) for name, part in logits.items()}
-        if "source" in pair:
-            watched = self.classifier(pair["source"], training=False)
-            outputs["label"] = ops.stop_gradient(watched)
-        return outputs
+        return self.run_pair(pair, training)
+
+    def extract(self, inputs, training):
+        features = {"target": self.backbone(inputs["target"], training=training)}
+        features["teacher"] = self.teacher(inputs["target"], training=False)
+        if "source" in inputs:
+            features["source"] = self.backbone(inputs["source"], training=False)
+        return features
+
+    def classify(self, features, training):
+        logits = {"target": self.label_head(features["target"], training=training)}
+        if "source" in features:
+            watched = self.label_head(features["source"], training=False)
+            logits["source"] = ops.stop_gradient(watched)
+        return logits
+
+    def adversary(self, features, logits, training):
+        return TeacherLogits(features["teacher"])
 
     def _refresh(self):
-        """Lets the teacher become the classifier where it is time, and counts the step."""
+        """Copies the classifier into the teacher if it is time, and counts the step."""
         due = ops.equal(self.step.value % self.refresh_steps, 0)
         for old, new in zip(self.teacher.weights, self.classifier.weights, strict=True):
             old.assign(ops.where(due, new.value, old.value))
         self.step.assign_add(1)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        if isinstance(y_pred, dict) and not is_pair(x):
+        if isinstance(y_pred, ForwardPass) and not is_pair(x):
             if y is not None:
                 raise ValueError(
-                    "`DIRTT` learns from no labels: train on `fit(images)`, or on pairs, whose "
-                    "source is watched. Received: inputs of one domain with labels"
+                    "`DIRTT` learns from no labels: call `fit(images)`, or `fit(pairs)`, whose "
+                    "source it watches. Received: inputs of one domain with labels"
                 )
             x = {"target": x}
         return super().compute_loss(x, y, y_pred, sample_weight, training=training)
 
-    def total_loss(self, x, y, outputs, sample_weight=None, training=True):
-        if "label" in outputs:
-            watched = self.label_loss(x, y, outputs, sample_weight, training)
-            self.trackers["label/loss"].update_state(watched)
-        log_p, log_q = (
-            ops.log_softmax(outputs[f"{name}/logits"]) for name in ("target", "teacher")
-        )
+    def pair_losses(self, x, y, forward, sample_weight=None, training=True):
+        logits = forward.logits["target"], forward.adversary.logits
+        log_p, log_q = map(ops.log_softmax, logits)
         divergence = ops.mean(ops.sum(ops.exp(log_q) * (log_q - log_p), axis=-1))
-        self.trackers["teacher/loss"].update_state(divergence)
-        loss = self.teacher_weight * divergence + self.regularization(x, outputs)
-        for term in self.losses:  # Keras' own, such as weight decay
-            loss = loss + ops.sum(term)
-        return loss
+        taught = {"teacher": self.teacher_weight * divergence}
+        losses = self.gathered(x, y, forward, ops.zeros_like(divergence), taught)
+        logged = {**losses.logged, "teacher/loss": (divergence,)}
+        logged.pop("label/loss")
+        if "source" in forward.logits:
+            watched = self.label_loss(x, y, forward, sample_weight, training)
+            logged["label/loss"] = (watched,)
+        # The losses of the layers, such as weight decay.
+        of_layers = {f"layers/{i}": ops.sum(term) for i, term in enumerate(self.losses)}
+        return losses._replace(others=of_layers, logged=logged)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        if isinstance(y_pred, dict) and not is_pair(x):
-            # Nothing that compares with labels.
+        if isinstance(y_pred, ForwardPass) and not is_pair(x):
+            # There are no labels to compare with.
             known = {"loss", *self.trackers} - {"label/loss"}
             return {metric.name: metric.result() for metric in self.metrics if metric.name in known}
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def get_metrics_result(self):
-        # Without labels compiled metrics may never be built, and Keras asks them all the same.
+        # Without labels, compiled metrics may never be built; Keras asks them all the same.
         if all(getattr(metric, "built", True) for metric in self.metrics):
             return super().get_metrics_result()
         return {}
 
     def get_config(self):
         config = super().get_config()
-        others = self.regularizers[2:]  # the first two are the method's
+        others = self.regularizers[2:]  # the first two are the method's own
         return {
             **config,
             "regularizers": keras.saving.serialize_keras_object(others),
@@ -247,7 +267,7 @@ class DIRTT(AdversarialModel):
 
 
 def _copy(network):
-    """A network of the same layers, with weights of its own that have the same values."""
+    """Returns a copy of a network with weights of its own."""
     copy = keras.models.clone_model(network)
     copy.set_weights(network.get_weights())
     return copy

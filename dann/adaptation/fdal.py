@@ -1,22 +1,78 @@
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.divergences import DIVERGENCES
-from dann.adaptation.precision import at_least_single
-from dann.adaptation.second_head import second_head
+from dann.adaptation.fitting import second_head
+from dann.adaptation.forward_pass import ForwardPass
+from dann.adaptation.methods import METHODS
+from dann.checks import check_choice
 
 
+@dataclasses.dataclass(frozen=True)
+class Divergence:
+    """What a critic, whose output is any number, needs to estimate an f-divergence.
+
+    For distributions `S` and `T` with densities `s`, `t` and a convex function `phi` with
+    `phi(1) = 0`, whose conjugate is `phi*(v) = sup_u (u v - phi(u))`,
+
+    - `D(S || T) = E_T[phi(s / t)] >= E_S[g(v(x))] - E_T[phi*(g(v(x)))]` for every critic `v`
+
+    Args:
+        activation: `g`, which maps any number into the domain of the conjugate.
+        conjugate: `v -> phi*(g(v))`, simplified so that rounding errors stay small.
+
+    Reference:
+        - [Nowozin et al., 2016](https://arxiv.org/abs/1606.00709), table 2 and its continuation in
+          the appendix.
+    """
+
+    activation: Callable[[Any], Any]
+    conjugate: Callable[[Any], Any]
+
+
+# `u` is the ratio of the densities. Pearson's `phi` counts as defined for negative `u` too, as in
+# the paper's table.
+DIVERGENCES = {
+    # phi = u log u;  g = v;  phi*(t) = exp(t - 1)
+    "kl": Divergence(lambda v: v, lambda v: ops.exp(v - 1)),
+    # phi = -log u;  g = -exp(-v);  phi*(t) = -1 - log(-t)
+    "reverse_kl": Divergence(lambda v: -ops.exp(-v), lambda v: v - 1),
+    # phi = (u - 1)^2;  g = v;  phi*(t) = t^2 / 4 + t
+    "pearson": Divergence(lambda v: v, lambda v: ops.square(v) / 4 + v),
+    # phi = (1 - u)^2 / u;  g = 1 - exp(-v);  phi*(t) = 2 - 2 sqrt(1 - t)
+    "neyman": Divergence(lambda v: 1 - ops.exp(-v), lambda v: 2 - 2 * ops.exp(-v / 2)),
+    # phi = (sqrt(u) - 1)^2;  g = 1 - exp(-v);  phi*(t) = t / (1 - t)
+    "squared_hellinger": Divergence(lambda v: 1 - ops.exp(-v), lambda v: ops.exp(v) - 1),
+    # phi = u log u - (u + 1) log((u + 1) / 2);  g = log 2 - log(1 + exp(-v));
+    # phi*(t) = -log(2 - exp(t))
+    "jensen_shannon": Divergence(
+        lambda v: math.log(2) - ops.softplus(-v), lambda v: ops.softplus(v) - math.log(2)
+    ),
+    # phi = |u - 1| / 2;  g = tanh(v) / 2;  phi*(t) = t for |t| <= 1 / 2
+    "total_variation": Divergence(lambda v: ops.tanh(v) / 2, lambda v: ops.tanh(v) / 2),
+}
+
+
+@METHODS.register(
+    "fdal",
+    summary="a critic of the classes under an f-divergence",
+    when="to choose the divergence",
+)
 @keras.saving.register_keras_serializable("dann")
 class FDAL(AdversarialModel):
     """f-domain-adversarial learning.
 
-    A critic with one output a class, of which it shows that of the predicted class, learns to
-    estimate an f-divergence between the domains; through a gradient reversal the backbone learns
-    features between which it is small.
+    A critic has one output for each class and uses that of the predicted class. It learns to
+    estimate an f-divergence between the domains. Through a gradient reversal the backbone learns
+    features for which the divergence is small.
 
     With features `f`, label head `c`, critic `h`, `k = argmax c(f(x))`, `g` and `phi*` the
-    activation and the conjugate of the divergence (see `dann.adaptation.divergences`) and `CE` the
+    activation and the conjugate of the divergence (see `DIVERGENCES`) and `CE` the
     cross-entropy from logits, one step descends
 
     - for `c`: `mean_s CE(c(f(x_s)), y_s)`
@@ -26,25 +82,17 @@ class FDAL(AdversarialModel):
     In training the logs also hold `divergence/loss`, which is `-d`.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
-        critic: Functional model like the label head. Defaults to a new one of its layers.
+        critic: Functional model with the label head's shapes. Defaults to a new one with its
+            layers.
         divergence: `"pearson"` (default), `"jensen_shannon"`, `"kl"`, `"neyman"`, `"reverse_kl"`,
-            `"squared_hellinger"` or `"total_variation"`. Those of `"kl"`, `"neyman"`,
-            `"reverse_kl"` and `"squared_hellinger"` grow exponentially with the critic's output;
-            they want a small learning rate.
-        augmentation: Layers by domain; see `AdversarialModel`.
-        regularizers: Losses that join; see `AdversarialModel`.
+            `"squared_hellinger"` or `"total_variation"`. `"kl"`, `"neyman"`, `"reverse_kl"` and
+            `"squared_hellinger"` grow exponentially with the critic's output, so they need a small
+            learning rate.
+
+    The other arguments are those of `AdversarialModel`.
 
     Raises:
-        ValueError: If the parts do not fit each other, `divergence` is unknown, or an argument is
-            out of range.
+        ValueError: If `divergence` is unknown.
 
     Example:
 
@@ -74,30 +122,24 @@ class FDAL(AdversarialModel):
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
-        if divergence not in DIVERGENCES:
-            raise ValueError(
-                f"Argument `divergence` must be one of {sorted(DIVERGENCES)}. "
-                f"Received: {divergence!r}"
-            )
-        self.divergence = divergence
+        self.divergence = check_choice("divergence", divergence, sorted(DIVERGENCES))
         self.critic = second_head(critic, self.label_head, "critic")
         self.track("divergence/loss")
 
     def adversary(self, features, logits, training):
-        both = ops.concatenate([features["source"], features["target"]])
-        scores = self.critic(self.reversal(both, training=training), training=training)
-        classes = ops.argmax(ops.concatenate([logits["source"], logits["target"]]), axis=-1)
-        scores = at_least_single(scores)
-        of_class = ops.one_hot(classes, self.num_classes, dtype=scores.dtype)
-        chosen = ops.sum(of_class * scores, axis=-1)  # (batch,)
-        size = ops.shape(features["source"])[0]
-        return {"source/critic": chosen[:size], "target/critic": chosen[size:]}
+        return self.through_reversal(self.critic, features, training)
 
-    def adversarial_losses(self, x, y, outputs):
+    def adversarial_losses(self, x, y, forward):
         divergence = DIVERGENCES[self.divergence]
-        source = ops.mean(divergence.activation(outputs["source/critic"]))
-        target = ops.mean(divergence.conjugate(outputs["target/critic"]))
+        source = ops.mean(divergence.activation(self.shown("source", forward)))
+        target = ops.mean(divergence.conjugate(self.shown("target", forward)))
         return {"divergence/loss": target - source}
+
+    def shown(self, domain: str, forward: ForwardPass) -> Any:
+        """Returns the critic's output for the predicted class of each example `(batch,)`."""
+        scores = getattr(forward.adversary, domain)
+        classes = ops.argmax(forward.logits[domain], axis=-1)
+        return ops.sum(ops.one_hot(classes, self.num_classes, dtype=scores.dtype) * scores, axis=-1)
 
     def get_config(self):
         return {

@@ -1,50 +1,45 @@
-"""Whether the parts that a method is given fit each other."""
+"""Checks whether the parts of a method fit each other, and builds those that are not given."""
 
+import inspect
 from collections.abc import Collection, Iterable
 from typing import Any
 
 import keras
 
+from dann.adaptation.methods import named
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
-_BLENDS = (
-    "The layer under 'blend' in `augmentation` must make images of the source's shape of "
-    "`[source, target]`. Received: "
-)
 _OF_DISCRIMINATORS = ("strength", "domain_head", "domain_label_smoothing")
 
 
 def refuse_discriminator(method: type, arguments: Collection[str]) -> None:
-    """Refuses arguments of a discriminator that a method has not.
+    """Raises an error if a method without a discriminator is given arguments of one.
 
     Args:
         method: Class of the method.
-        arguments: Names of those that it does not know itself.
+        arguments: Names of the arguments that the method does not know itself.
 
     Raises:
-        TypeError: If one of them is of a discriminator.
+        TypeError: If one of them belongs to a discriminator.
     """
     found = [name for name in _OF_DISCRIMINATORS if name in arguments]
     if found:
+        having = named(lambda one: "domain_label_smoothing" in inspect.signature(one).parameters)
         raise TypeError(
-            f"`{method.__name__}` has no domain discriminator to give arguments to; `DANN`, "
-            f"`CDAN`, `MADA`, `MDAN` and `PADA` have one. Received: {found}"
+            f"`{method.__name__}` has no domain discriminator, so it takes no arguments of one; "
+            f"{having} have one. Received: {found}"
         )
 
 
 def check_network(name: str, network: Any) -> None:
-    """Refuses what is no Keras model.
-
-    Raises:
-        TypeError: If it is none.
-    """
+    """Raises `TypeError` unless `network`, the argument called `name`, is a Keras model."""
     if not isinstance(network, keras.Model):
         raise TypeError(f"Argument `{name}` must be a Keras model. Received: {network!r}")
 
 
 def _check_logits(name, head, *functions):
-    """Refuses a head that ends in one of the functions."""
+    """Raises `ValueError` if a head ends in one of the activation functions."""
     last = head
     while isinstance(last, keras.Model) and last.layers:
         last = last.layers[-1]
@@ -52,20 +47,20 @@ def _check_logits(name, head, *functions):
     found = softmax if isinstance(last, keras.layers.Softmax) else getattr(last, "activation", None)
     if found in functions:
         raise ValueError(
-            f"Argument `{name}` must give logits: losses take the {found.__name__} themselves. "
-            f"Received: a network that ends in one, in its layer '{last.name}'"
+            f"Argument `{name}` must give logits, because the losses apply the {found.__name__}. "
+            f"Received: a network whose last layer, '{last.name}', applies it too"
         )
 
 
 def fitting_label_head(
     label_head: keras.Model | None, num_features: int, num_classes: int | None
 ) -> keras.Model:
-    """Returns the label head if it fits the features and the classes; builds one if there is none.
+    """Returns the label head if it fits; builds one if it is `None`.
 
     Raises:
-        TypeError: If it is no Keras model.
-        ValueError: If it does not fit, ends in a softmax, or there is neither a head nor a number
-            of classes.
+        TypeError: If it is not a Keras model.
+        ValueError: If it does not fit the features or `num_classes`, if it ends in a softmax, or if
+            neither it nor `num_classes` is given.
     """
     if label_head is None:
         if num_classes is None:
@@ -92,17 +87,17 @@ def fitting_domain_head(
     outputs: Collection[int] = (1,),
     name: str = "domain_head",
 ) -> keras.Model:
-    """Returns the domain head if it fits what it is given; builds one if there is none.
+    """Returns the domain head if it fits; builds one if it is `None`.
 
     Args:
-        head: The head that the user gave, or `None`.
-        length: Length of what it takes.
-        outputs: How many numbers it may give.
+        head: The user's head, or `None`.
+        length: Length of its input.
+        outputs: Numbers of outputs that it may have.
         name: Name of a head that is built.
 
     Raises:
-        TypeError: If it is no Keras model.
-        ValueError: If it does not fit, or ends in a sigmoid or softmax.
+        TypeError: If it is not a Keras model.
+        ValueError: If its shapes do not fit, or if it ends in a sigmoid or softmax.
     """
     if head is None:
         return build_domain_head(length, name=name)
@@ -117,73 +112,52 @@ def fitting_domain_head(
     return head
 
 
-def check_classes(parts: Iterable[Any], num_classes: int) -> None:
-    """Refuses methods and regularizers that compare classes where there is one output.
+def second_head(head: keras.Model | None, label_head: keras.Model, name: str) -> keras.Model:
+    """Returns a head with the label head's shapes and weights of its own.
+
+    Args:
+        head: The user's head; `None` builds one with the label head's layers.
+        label_head: The label head.
+        name: Name of the argument, and of a head that is built.
 
     Raises:
-        ValueError: If one of them is `of_classes` and `num_classes` is 1.
+        TypeError: If `head` is not a Keras model.
+        ValueError: If its shapes differ, or if it is the label head itself.
     """
+    if head is None:
+        return type(label_head).from_config({**label_head.get_config(), "name": name})
+    check_network(name, head)
+    if head is label_head:
+        raise ValueError(
+            f"Argument `{name}` must have weights of its own. Received: the label head itself"
+        )
+    wanted = label_head.input_shape, label_head.output_shape
+    if (head.input_shape, head.output_shape) != wanted:
+        raise ValueError(
+            f"Argument `{name}` must have the label head's shapes: input shape {wanted[0]}, output "
+            f"shape {wanted[1]}. Received: input shape {head.input_shape}, output shape "
+            f"{head.output_shape}"
+        )
+    return head
+
+
+def check_classes(parts: Iterable[Any], num_classes: int) -> None:
+    """Raises `ValueError` if a method or regularizer `of_classes` has a single output."""
     for part in parts:
         if part.of_classes and num_classes == 1:
             raise ValueError(
                 f"`{type(part).__name__}` compares classes, so the label head must have at least 2 "
-                "outputs; `DANN`, `MDAN`, `MDD` and `WDGRL` also do regression. "
+                f"outputs; {named(lambda method: not method.of_classes)} also do regression. "
                 "Received: a label head of 1 output"
             )
-
-
-def check_blend(layer: keras.Layer | None, backbone: keras.Model) -> None:
-    """Checks that a layer makes of source and target images what the backbone takes.
-
-    Raises:
-        ValueError: If it does not.
-    """
-    if layer is None:
-        return
-    images = keras.KerasTensor(backbone.input_shape, keras.config.floatx())
-    try:
-        found: Any = layer([images, images], training=True)
-    except Exception as error:
-        raise ValueError(f"{_BLENDS}{layer.name}, which does not: {error}") from error
-    shapes = [tensor.shape for tensor in keras.tree.flatten(found)]
-    if shapes != [images.shape]:
-        raise ValueError(f"{_BLENDS}{layer.name}, which gives {shapes}")
-
-
-def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
-    """Returns one layer a domain, and that of both; lists become a `keras.Sequential`.
-
-    Raises:
-        TypeError: If one is no layer.
-        ValueError: If a domain is unknown.
-    """
-    unknown = set(augmentation) - {"source", "target", "blend"}
-    if unknown:
-        raise ValueError(
-            "Argument `augmentation` must have layers under 'source', 'target' and 'blend'. "
-            f"Received: {sorted(unknown)}"
-        )
-    found = {}
-    for domain, layers in augmentation.items():
-        several = layers if isinstance(layers, list | tuple) else [layers]
-        if not all(isinstance(layer, keras.Layer) for layer in several):
-            raise TypeError(
-                "Argument `augmentation` must hold Keras layers, one or a list, by domain. "
-                f"Received: {domain}={layers!r}"
-            )
-        single = several is not layers
-        found[domain] = (
-            layers if single else keras.Sequential(layers, name=f"{domain}_augmentation")
-        )
-    return found
 
 
 def flat_features(backbone: keras.Model) -> int:
     """Returns the number of features that a backbone ends in.
 
     Raises:
-        TypeError: If the backbone is no Keras model.
-        ValueError: If they are not flat, or their number is not known.
+        TypeError: If the backbone is not a Keras model.
+        ValueError: If the features are not flat, or if their number is unknown.
     """
     check_network("backbone", backbone)
     shape = backbone.output_shape if backbone.built else None

@@ -2,14 +2,20 @@ import keras
 from keras import ops
 
 from dann.adaptation.dann import DANN, joint_predictions
+from dann.adaptation.methods import METHODS
 
 
+@METHODS.register(
+    "mada",
+    summary="a discriminator for each class",
+    when="few classes that each have their shift",
+)
 @keras.saving.register_keras_serializable("dann")
 class MADA(DANN):
     """Multi-adversarial domain adaptation.
 
-    DANN with one discriminator a class. Each gets the features as far as they are predicted to be
-    of its class, so that the domains are aligned class by class.
+    DANN with one discriminator for each class. Each sees the features times the predicted
+    probability of its class, so that the domains are aligned class by class.
 
     With features `f`, label head `c`, predictions `g = softmax(c(f))`, discriminators `d_k`, domain
     label 0 for source and 1 for target and `CE`, `BCE` the cross-entropies from logits, one step
@@ -21,27 +27,14 @@ class MADA(DANN):
 
     The predictions get no gradient from any `D_k`.
 
-    In training the logs also hold `domain/loss`, the sum, and `domain/accuracy`, in which each
-    discriminator counts as much as the example is predicted to be of its class.
+    In training the logs also hold `domain/loss`, the sum, and `domain/accuracy`, in which the
+    predicted probability of its class weighs each discriminator.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
-        domain_head: Functional model from features to one logit, above 0 for the target: the
-            discriminator of the first class. Those of the others are built alike, with weights of
-            their own. Defaults to `dann.networks.domain_head`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
-        domain_label_smoothing: See `DANN`.
-        augmentation: Layers by domain; see `AdversarialModel`.
-        regularizers: Losses that join; see `AdversarialModel`.
+        domain_head: As in `DANN`: the discriminator of the first class. Those of the other classes
+            are copies with weights of their own.
 
-    Raises:
-        ValueError: If the parts do not fit each other, or an argument is out of range.
+    The other arguments are those of `DANN`.
 
     Example:
 
@@ -58,32 +51,10 @@ class MADA(DANN):
     classifies_target = True
     of_classes = True
 
-    def __init__(
-        self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        domain_head=None,
-        strength=1.0,
-        way="override",
-        passes="joint",
-        domain_label_smoothing=0.0,
-        **kwargs,
-    ):
-        super().__init__(
-            backbone,
-            num_classes,
-            label_head,
-            domain_head,
-            strength,
-            way,
-            passes,
-            domain_label_smoothing,
-            **kwargs,
-        )
-        others = range(1, self.num_classes)
-        copies = [keras.models.clone_model(self.domain_head) for _ in others]
-        self.domain_heads = [self.domain_head, *copies]
+    def set_domain_head(self, head):
+        super().set_domain_head(head)
+        copies = [keras.models.clone_model(head) for _ in range(1, self.num_classes)]
+        self.domain_heads = [head, *copies]
 
     def discriminate(self, features, logits, training):
         shares = ops.cast(joint_predictions(logits), features.dtype)
@@ -93,14 +64,13 @@ class MADA(DANN):
         ]
         return ops.concatenate(scores, axis=1)  # (batch, classes)
 
-    def adversarial_losses(self, x, y, outputs):
-        logits = outputs["domain/logits"]
-        domain = ops.broadcast_to(ops.cast(outputs["domain"], logits.dtype), ops.shape(logits))
-        shares = joint_predictions(
-            {name: outputs[f"{name}/logits"] for name in ("source", "target")}
-        )
-        self.trackers["domain/accuracy"].update_state(
-            ops.reshape(domain, (-1, 1)), ops.reshape(logits, (-1, 1)), ops.reshape(shares, (-1,))
-        )
-        # Keras' loss is the mean over the classes.
+    def adversarial_losses(self, x, y, forward):
+        domain, logits = self.domains_and_logits(forward)
+        # The loss of Keras is the mean over the classes.
         return {"domain/loss": self.num_classes * self._domain_loss(self.smoothed(domain), logits)}
+
+    def logged(self, x, y, forward):
+        domain, logits = self.domains_and_logits(forward)
+        shares = joint_predictions(forward.logits)
+        columns = ops.reshape(domain, (-1, 1)), ops.reshape(logits, (-1, 1))
+        return {"domain/accuracy": (*columns, ops.reshape(shares, (-1,)))}

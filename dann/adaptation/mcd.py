@@ -1,49 +1,62 @@
+from typing import Any, NamedTuple
+
 import keras
 import numpy as np
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.pairs import labelled_parts
-from dann.adaptation.second_head import second_head as fitting_head
+from dann.adaptation.fitting import second_head as fitting_head
+from dann.adaptation.forward_pass import labelled_parts
+from dann.adaptation.methods import METHODS
 
 
+class HeadLogits(NamedTuple):
+    """Logits of the two heads.
+
+    Attributes:
+        second_label: The second head's, for the labelled examples.
+        target_first: The label head's, for the target behind the reversal.
+        target_second: The second head's, for the target behind the reversal.
+    """
+
+    second_label: Any
+    target_first: Any
+    target_second: Any
+
+
+@METHODS.register(
+    "mcd",
+    summary="two classifiers whose difference on the target is lowered",
+    when="target examples near class borders",
+)
 @keras.saving.register_keras_serializable("dann")
 class MCD(AdversarialModel):
     """Maximum classifier discrepancy, in one step.
 
-    Two heads learn the source's labels and to differ on the target as much as that allows; through
-    a gradient reversal the backbone learns features on which they agree.
+    Two heads learn the source's labels and learn to differ on the target. Through a gradient
+    reversal the backbone learns features for which they agree.
 
     With features `f`, heads `c1` and `c2`, `p1`, `p2` their probabilities and `L` the compiled
     loss, one step descends
 
     - for `c1` and `c2`: `mean_s L(c1(f(x_s)), y_s) + mean_s L(c2(f(x_s)), y_s) - M`, where
-      `M = mean_t |p1(x_t) - p2(x_t)|`, over the classes too
+      `M = mean_t |p1(x_t) - p2(x_t)|`, a mean over the classes too
     - for `f`: `mean_s L(c1(f(x_s)), y_s) + mean_s L(c2(f(x_s)), y_s) + strength * M`
 
-    The paper takes turns at the two, with several steps of the features; with a reversal both are
-    one step. The classifier is `c1`.
+    The paper alternates between the two, with several steps of the features; with a reversal, both
+    happen in one step. The classifier is `c1`.
 
     In training the logs also hold `second_label/loss`, the label loss of `c2`, and
     `discrepancy/loss`, which is `-M`.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
-        second_head: Functional model like the label head. Defaults to a new one of its layers,
-            whose initializers must not have a seed: heads that begin alike stay alike.
-        augmentation: Layers by domain; see `AdversarialModel`.
-        regularizers: Losses that join; see `AdversarialModel`.
+        second_head: Functional model with the label head's shapes. Defaults to a new one with its
+            layers, whose initializers must not have a seed: heads that begin alike stay alike.
+
+    The other arguments are those of `AdversarialModel`.
 
     Raises:
-        ValueError: If the parts do not fit each other or an argument is out of range; in `fit`, if
-            the heads begin alike.
+        ValueError: In `fit`, if both heads have equal weights.
 
     Example:
 
@@ -75,46 +88,46 @@ class MCD(AdversarialModel):
         self.track("second_label/loss", "discrepancy/loss")
 
     def make_train_function(self, force=False):
-        self._refuse_twins()  # not before: a file brings its weights after the heads are made
+        self._refuse_twins()  # not in the constructor: a file brings its weights later
         return super().make_train_function(force)
 
     def _refuse_twins(self):
         first, second = (head.get_weights() for head in (self.label_head, self.second_head))
         if all(map(np.array_equal, first, second)):
             raise ValueError(
-                "The label head and the second head must begin with different weights: else they "
-                "stay alike and never differ; initializers with a seed, or of a constant, give "
-                "equal ones. Received: heads of equal weights"
+                "The label head and the second head must begin with different weights, or they "
+                "stay alike; give their initializers no seed and no constant. Received: heads with "
+                "equal weights"
             )
 
     def adversary(self, features, logits, training):
         labelled = labelled_parts(features)
         target = self.reversal(features["target"], training=training)
-        return {
-            "second_label": self.second_head(labelled, training=training),
-            "target/first_logits": self.label_head(target, training=training),
-            "target/second_logits": self.second_head(target, training=training),
-        }
-
-    def adversarial_losses(self, x, y, outputs):
-        first, second = (
-            ops.softmax(outputs[f"target/{head}_logits"]) for head in ("first", "second")
+        return HeadLogits(
+            self.second_head(labelled, training=training),
+            self.label_head(target, training=training),
+            self.second_head(target, training=training),
         )
+
+    def adversarial_losses(self, x, y, forward):
+        heads = forward.adversary
+        first, second = ops.softmax(heads.target_first), ops.softmax(heads.target_second)
         return {"discrepancy/loss": -ops.mean(ops.abs(first - second))}
 
-    def task_loss(self, x, y, outputs, sample_weight=None):
-        second = self._second_label_loss(x, y, outputs, sample_weight)
-        return second + super().task_loss(x, y, outputs, sample_weight)
+    def task_loss(self, x, y, forward, sample_weight=None):
+        second = self._second_label_loss(x, y, forward, sample_weight)
+        return second + super().task_loss(x, y, forward, sample_weight)
 
-    def total_loss(self, x, y, outputs, sample_weight=None, training=True):
-        loss = self._second_label_loss(x, y, outputs, sample_weight, training)
-        self.trackers["second_label/loss"].update_state(loss)
-        return loss + super().total_loss(x, y, outputs, sample_weight, training)
+    def pair_losses(self, x, y, forward, sample_weight=None, training=True):
+        loss = self._second_label_loss(x, y, forward, sample_weight, training)
+        losses = super().pair_losses(x, y, forward, sample_weight, training)
+        name = "second_label/loss"
+        return losses._replace(others={name: loss}, logged={**losses.logged, name: (loss,)})
 
-    def _second_label_loss(self, x, y, outputs, sample_weight, training=True):
-        second = {**outputs, "label": outputs["second_label"]}
-        loss = self.label_loss(x, y, second, sample_weight, training)
-        # Keras adds the layers' own losses, weight decay say, to either; once is enough.
+    def _second_label_loss(self, x, y, forward, sample_weight, training=True):
+        second = forward.adversary.second_label
+        loss = self.compiled_loss(x, y, second, sample_weight, training)
+        # Keras adds the losses of the layers, such as weight decay, to both; once is enough.
         for term in self.losses:
             loss = loss - ops.sum(term)
         return loss

@@ -1,26 +1,29 @@
-from typing import Any
-
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import fitting_domain_head
-from dann.checks import check_integer, check_number
+from dann.adaptation.methods import METHODS
+from dann.checks import check_choice, check_integer, check_number
 
 WEIGHTINGS = ("soft", "hard")
 
 
+@METHODS.register(
+    "mdan",
+    summary="several sources, the worst counts most: `data.sources=[a,b]`",
+    when="more than one source",
+)
 @keras.saving.register_keras_serializable("dann")
 class MDAN(AdversarialModel):
     """Multisource domain adversarial network: DANN from several sources at once.
 
-    Each source has a discriminator of its own against the target. The source that is worst off, by
-    its label loss and by how easily it is told from the target, counts most.
+    Each source has its own discriminator against the target. A source counts the more, the larger
+    its label loss and the smaller its discriminator's loss.
 
-    With the mean label loss `E_i` of source `i` and the loss `D_i` of its discriminator, the mean
-    of both domains' binary cross-entropies from logits, over the examples of source `i` (domain
-    label 0) and over the target's (1), one step descends, with weights `w` that no gradient flows
-    through,
+    `E_i` is the mean label loss of source `i`. `D_i` is the loss of its discriminator: the mean of
+    two binary cross-entropies from logits, over the examples of source `i` (domain label 0) and
+    over the target (1). With weights `w`, which get no gradient, one step descends
 
     - for the label head: `sum_i w_i E_i`
     - for the discriminators: `sum_i w_i D_i`
@@ -32,35 +35,27 @@ class MDAN(AdversarialModel):
     `log(sum_i exp(gamma * (E_i - D_i))) / gamma`; `"hard"`: 1 for the source with the largest
     `E_i - D_i` and 0 for the others, the maximum of the paper's bound. With one source it is DANN.
 
-    Inputs of `fit` hold `"source_domain"`, integers `(batch,)` below `num_sources`, as a
-    `dann.data.DomainPair` of `dann.data.several_sources` gives them; without it, and where
-    `num_sources` is 1, all are source 0. A number out of range makes the loss NaN. A source that a
-    batch has no example of has no weight in that step.
+    Pairs for `fit` hold `"source_domain"`, integers `(batch,)` below `num_sources`, as
+    `dann.data.several_sources` gives them. Without it, or if `num_sources` is 1, all examples are
+    of source 0. A number out of range makes the loss NaN. A source without an example in the batch
+    has no weight in that step.
 
     In training the logs also hold `domain/loss`, which is `sum_i w_i D_i`, and `domain/accuracy` of
     all discriminators.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
-        domain_head: Functional model from features to one logit a source, above 0 for the target.
-            One of a single logit is a pattern that each source gets a copy of, with weights of its
-            own. Defaults to such copies of `dann.networks.domain_head`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
+        domain_head: Functional model from features to one logit for each source, above 0 for the
+            target. A head with a single logit is copied for each source; each copy has weights of
+            its own. Defaults to such copies of `dann.networks.domain_head`.
         domain_label_smoothing: See `DANN`; of each discriminator.
         num_sources: Number of sources, at least 1. Defaults to `1`.
         weighting: `"soft"` (default) or `"hard"`.
         gamma: How sharply the soft weights tell the sources apart, above 0. Defaults to `10.0`.
-        augmentation: Layers by domain; see `AdversarialModel`.
-        regularizers: Losses that join; see `AdversarialModel`.
+
+    The other arguments are those of `AdversarialModel`.
 
     Raises:
-        ValueError: If the parts do not fit each other, or an argument is out of range.
+        ValueError: If one of these arguments is out of range.
 
     Reference:
         - [Zhao et al., 2018](https://arxiv.org/abs/1705.09684), equations 4 (the hard maximum), 5
@@ -84,15 +79,11 @@ class MDAN(AdversarialModel):
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
-        if weighting not in WEIGHTINGS:
-            raise ValueError(
-                f"Argument `weighting` must be one of {WEIGHTINGS}. Received: {weighting!r}"
-            )
         self.domain_label_smoothing = check_number(
             "domain_label_smoothing", domain_label_smoothing, low=0, high=0.5
         )
         self.num_sources = check_integer("num_sources", num_sources, low=1)
-        self.weighting = weighting
+        self.weighting = check_choice("weighting", weighting, WEIGHTINGS)
         self.gamma = check_number("gamma", gamma, low=0, above=True)
         self.domain_head = self._fitting_domain_head(domain_head)
         self.track("domain/loss")
@@ -111,66 +102,77 @@ class MDAN(AdversarialModel):
         return keras.Model(inputs, ops.concatenate(logits, axis=-1), name=head.name)
 
     def adversary(self, features, logits, training):
-        source, target = features["source"], features["target"]
-        both = self.reversal(ops.concatenate([source, target]), training=training)
-        domain = self.domain_head(both, training=training)
-        count = ops.shape(source)[0]
-        return {"source/domain_logits": domain[:count], "target/domain_logits": domain[count:]}
+        return self.through_reversal(self.domain_head, features, training)
 
-    def label_loss(self, x, y, outputs, sample_weight=None, training=True) -> Any:
-        members = self._members(x, outputs)
+    def domain_scores(self, forward):
+        # With several sources each example has a discriminator that is not meant for it.
+        return forward.adversary if self.num_sources == 1 else None
+
+    def label_loss(self, x, y, forward, sample_weight=None, training=True):
+        weights, errors, _ = self._bound(x, y, forward, sample_weight, training)
+        return ops.sum(weights * errors)
+
+    def pair_losses(self, x, y, forward, sample_weight=None, training=True):
+        weights, errors, domain = self._bound(x, y, forward, sample_weight, training)
+        adversarial = {"domain/loss": ops.sum(ops.cast(weights, domain.dtype) * domain)}
+        return self.gathered(x, y, forward, ops.sum(weights * errors), adversarial)
+
+    def logged(self, x, y, forward):
+        source, target = forward.adversary
+        right = self._mean_by_source(ops.cast(source < 0, source.dtype), x, forward)
+        right += ops.mean(ops.cast(target > 0, target.dtype), axis=0)
+        return {"domain/accuracy": (right / 2,)}
+
+    def _bound(self, x, y, forward, sample_weight, training):
+        """`w`, `E` and `D`, each `(num_sources,)`."""
+        errors = self._label_losses(x, y, forward, sample_weight, training)
+        domain = self._domain_losses(x, forward)
+        return self._weights(x, forward, errors - ops.cast(domain, errors.dtype)), errors, domain
+
+    def _label_losses(self, x, y, forward, sample_weight, training):
+        """`E_i` of each source, `(num_sources,)`."""
+        members = self._members(x, forward)
         count = ops.cast(ops.shape(members)[0], members.dtype)
         errors = []
         for index in range(self.num_sources):
-            # The mean over one source, by a mean over all that leaves out the others.
+            # The mean over one source, as a mean over the batch with weights 0 for the others.
             share = ops.sum(members[:, index]) / count
-            weight = members[:, index] / ops.maximum(share, 1 / count)  # perhaps none is there
+            weight = members[:, index] / ops.maximum(share, 1 / count)  # 0 examples are possible
             if sample_weight is not None:
                 weight = weight * ops.cast(ops.reshape(sample_weight, (-1,)), weight.dtype)
-            errors.append(ops.mean(super().label_loss(x, y, outputs, weight, training)))
-        errors = ops.stack(errors)
-        bounds = errors - ops.cast(self._domain_losses(x, outputs), errors.dtype)
-        size = ops.shape(outputs["source/logits"])[0]
-        present = ops.any(members[:size] != 0, axis=0)
-        outputs["source/weights"] = self._weights(ops.where(present, bounds, float("-inf")))
-        return ops.sum(outputs["source/weights"] * errors)
+            errors.append(ops.mean(self.compiled_loss(x, y, forward.label, weight, training)))
+        return ops.stack(errors)
 
-    def adversarial_losses(self, x, y, outputs):
-        source, target = outputs["source/domain_logits"], outputs["target/domain_logits"]
-        right = self._mean_by_source(ops.cast(source < 0, source.dtype), x, outputs)
-        right += ops.mean(ops.cast(target > 0, target.dtype), axis=0)
-        self.trackers["domain/accuracy"].update_state(right / 2)
-        losses = self._domain_losses(x, outputs)
-        weights = ops.cast(outputs["source/weights"], losses.dtype)
-        return {"domain/loss": ops.sum(weights * losses)}
-
-    def _members(self, x, outputs):
-        """Which labelled examples each source learns from `(batch, num_sources)`, 0 or 1."""
-        count = ops.shape(outputs["label"])[0]
-        size = ops.shape(outputs["source/logits"])[0]
+    def _members(self, x, forward):
+        """1 where a source learns from a labelled example, otherwise 0: `(batch, num_sources)`."""
+        count = ops.shape(forward.label)[0]
+        size = ops.shape(forward.logits["source"])[0]
         sources = ops.zeros((size,), "int32")
         if self.num_sources > 1 and "source_domain" in x:
             sources = ops.cast(ops.reshape(x["source_domain"], (-1,)), "int32")
         its = ops.one_hot(sources, self.num_sources)
-        # No compiled step can raise an error.
+        # A compiled step cannot raise an error, so a wrong number gives NaN.
         its = ops.where(ops.any(its != 0, axis=1, keepdims=True), its, float("nan"))
-        # A labelled target follows the source, and is everyone's.
+        # The labelled target follows the source; every source learns from it.
         return ops.concatenate([its, ops.ones((count - ops.shape(its)[0], self.num_sources))])
 
-    def _domain_losses(self, x, outputs):
+    def _domain_losses(self, x, forward):
         """`D_i` of each source, `(num_sources,)`."""
-        source, target = outputs["source/domain_logits"], outputs["target/domain_logits"]
+        source, target = forward.adversary
         smoothing = self.domain_label_smoothing  # the label of the source; the target's is 1 - it
-        of_source = self._mean_by_source(ops.softplus(source) - smoothing * source, x, outputs)
+        of_source = self._mean_by_source(ops.softplus(source) - smoothing * source, x, forward)
         of_target = ops.mean(ops.softplus(-target) + smoothing * target, axis=0)
         return (of_source + of_target) / 2
 
-    def _mean_by_source(self, values, x, outputs):
+    def _mean_by_source(self, values, x, forward):
         """The mean of column `i` over the examples of source `i`."""
-        its = ops.cast(self._members(x, outputs)[: ops.shape(values)[0]], values.dtype)
+        its = ops.cast(self._members(x, forward)[: ops.shape(values)[0]], values.dtype)
         return ops.sum(its * values, axis=0) / ops.maximum(ops.sum(its, axis=0), 1.0)
 
-    def _weights(self, bounds):
+    def _weights(self, x, forward, bounds):
+        """`w` of each source, `(num_sources,)`."""
+        members = self._members(x, forward)[: ops.shape(forward.logits["source"])[0]]
+        bounds = ops.where(ops.any(members != 0, axis=0), bounds, float("-inf"))
         if self.weighting == "hard" or self.num_sources == 1:
             return ops.one_hot(ops.argmax(bounds), self.num_sources, dtype=bounds.dtype)
         return ops.stop_gradient(ops.softmax(self.gamma * bounds))

@@ -2,20 +2,27 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.second_head import second_head
-from dann.checks import check_number
+from dann.adaptation.fitting import second_head
+from dann.adaptation.methods import METHODS
+from dann.checks import check_choice, check_number
 
 DISPARITIES = ("margin", "absolute_error", "squared_error")
 LOG_OFFSET = 1e-6  # keeps the logarithm finite where the adversarial head is certain
 
 
+@METHODS.register(
+    "mdd",
+    summary="a second classifier that disagrees on the target by a margin; for numbers as labels, "
+    "from Python, by an error",
+    when="no discriminator wanted; regression",
+)
 @keras.saving.register_keras_serializable("dann")
 class MDD(AdversarialModel):
     """Margin disparity discrepancy, for classification and for regression.
 
-    An adversarial head, shaped like the label head, learns to agree with it on the source and to
-    disagree on the target; through a gradient reversal the backbone learns features on which that
-    cannot be done.
+    An adversarial head with the label head's shape learns to agree with it on the source and to
+    disagree on the target. Through a gradient reversal the backbone learns features for which that
+    is impossible.
 
     With features `f`, label head `c`, adversarial head `a`, `L` the compiled loss and `CE` the
     cross-entropy from logits, one step descends
@@ -29,38 +36,33 @@ class MDD(AdversarialModel):
     - `agree = CE(a(f(x)), k)`
     - `disagree = -log(1 - softmax(a(f(x)))_k + 1e-6)`
 
-    For regression, where labels are continuous and the label head mostly has one output:
-    `agree = e` and `disagree = -e`, with `e` the mean over the outputs of
+    For regression, where labels are numbers and the label head usually has one output:
+    `agree = e` and `disagree = -e`, where `e` is the mean over the outputs of
 
     - `disparity="absolute_error"`: `|a(f(x)) - c(f(x))|`, the disparity of most regression papers;
       its slopes are bounded
     - `disparity="squared_error"`: `(a(f(x)) - c(f(x)))**2`
 
-    There is no margin in regression, and `gamma=1` makes `-D` the plain disparity discrepancy. In
-    both cases what the label head says gets no gradient from `D`.
+    Regression has no margin; `gamma=1` makes `-D` the plain disparity discrepancy. In both cases
+    the label head's output gets no gradient from `D`.
 
     In training the logs also hold `disparity/loss`, which is `D`.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits, or to predictions in regression.
-            Defaults to `dann.networks.label_head`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `0.1`, to which the authors rise by
+        label_head: As in `AdversarialModel`; in regression it gives predictions.
+        strength: As in `AdversarialModel`, but defaults to `0.1`, to which the authors rise by
             `dann.schedules.WarmStart(high=0.1)`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
-        adversarial_head: Functional model like the label head. Defaults to a new one of its layers.
+        adversarial_head: Functional model with the label head's shapes. Defaults to a new one with
+            its layers.
         gamma: Weight of the source's part of `D`, above 0; the exponential of the margin. Defaults
             to `4.0`.
         disparity: `"margin"` (default), `"absolute_error"` or `"squared_error"`.
-        augmentation: Layers by domain; see `AdversarialModel`.
-        regularizers: Losses that join; see `AdversarialModel`.
+
+    The other arguments are those of `AdversarialModel`.
 
     Raises:
-        ValueError: If the parts do not fit each other, `disparity` is unknown or does not fit the
-            label head, or `gamma` is out of range.
+        ValueError: If `disparity` is unknown or does not fit the label head, or if `gamma` is out
+            of range.
 
     Example:
 
@@ -91,43 +93,33 @@ class MDD(AdversarialModel):
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
-        if disparity not in DISPARITIES:
-            raise ValueError(
-                f"Argument `disparity` must be one of {DISPARITIES}. Received: {disparity!r}"
-            )
+        self.disparity = check_choice("disparity", disparity, DISPARITIES)
         if disparity == "margin" and self.num_classes == 1:
             raise ValueError(
                 "`disparity='margin'` compares classes; a label head of one output is for "
                 f"regression and takes one of {DISPARITIES[1:]}. Received: disparity={disparity!r}"
             )
-        self.disparity = disparity
         self.gamma = check_number("gamma", gamma, low=0, above=True)
         self.adversarial_head = second_head(adversarial_head, self.label_head, "adversarial_head")
         self.track("disparity/loss")
 
     def adversary(self, features, logits, training):
-        both = ops.concatenate([features["source"], features["target"]])
-        scores = self.adversarial_head(self.reversal(both, training=training), training=training)
-        size = ops.shape(features["source"])[0]
-        return {
-            "source/adversarial_logits": scores[:size],
-            "target/adversarial_logits": scores[size:],
-        }
+        return self.through_reversal(self.adversarial_head, features, training)
 
-    def adversarial_losses(self, x, y, outputs):
-        agree = self._disparity("source", outputs)
-        disagree = self._disparity("target", outputs)
+    def adversarial_losses(self, x, y, forward):
+        agree = self._disparity("source", forward)
+        disagree = self._disparity("target", forward)
         return {"disparity/loss": self.gamma * ops.mean(agree) + ops.mean(disagree)}
 
-    def _disparity(self, domain, outputs):
-        """What the adversarial head loses on each example of the domain `(batch,)`."""
-        scores = outputs[f"{domain}/adversarial_logits"]
-        label = ops.stop_gradient(outputs[f"{domain}/logits"])
+    def _disparity(self, domain, forward):
+        """The adversarial head's loss on each example of a domain `(batch,)`."""
+        scores = getattr(forward.adversary, domain)
+        label = ops.stop_gradient(forward.logits[domain])
         if self.disparity == "margin":
             classes = ops.one_hot(ops.argmax(label, axis=-1), self.num_classes, dtype=scores.dtype)
             if domain == "source":
                 return -ops.sum(classes * ops.log_softmax(scores), axis=-1)
-            # The sum of the other classes, not one minus this one, which would round to 0.
+            # The sum over the other classes; one minus this class would round to 0.
             return -ops.log(ops.sum((1 - classes) * ops.softmax(scores), axis=-1) + LOG_OFFSET)
         size = ops.abs if self.disparity == "absolute_error" else ops.square
         error = ops.mean(size(scores - label), axis=-1)

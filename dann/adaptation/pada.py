@@ -1,16 +1,32 @@
+from typing import Any, NamedTuple
+
 import keras
 from keras import ops
 
 from dann.adaptation.dann import DANN
+from dann.adaptation.forward_pass import DomainScores
+from dann.adaptation.methods import METHODS
 from dann.checks import check_number
 
 
+class WeighedScores(NamedTuple):
+    """The discriminator's logits, and the class weights of the step `(num_classes,)`."""
+
+    scores: DomainScores
+    class_weights: Any
+
+
+@METHODS.register(
+    "pada",
+    summary="classes that the target lacks lose weight",
+    when="the target has fewer classes",
+)
 @keras.saving.register_keras_serializable("dann")
 class PADA(DANN):
     """Partial adversarial domain adaptation, for a target that lacks some of the source's classes.
 
-    DANN that takes from the target's predictions which classes are there, and lets source examples
-    of the others count less, so that the target is not aligned with classes that it has not.
+    DANN that estimates from the target's predictions which classes are there, and lets source
+    examples of the other classes count less. So the target is not aligned with classes it lacks.
 
     With features `f`, label head `c`, discriminator `d`, domain label 0 for source and 1 for
     target, `CE`, `BCE` the cross-entropies from logits and class weights `w`, one step descends
@@ -25,32 +41,20 @@ class PADA(DANN):
     - `q = momentum * w / sum(w) + (1 - momentum) * p`
     - `w = q / max(q)`
 
-    so that `w` is the moving average of the predictions over its maximum. It starts at 1 for each
-    class and is kept in the non-trainable weight `class_weights`. The paper computes the average
-    anew over the whole target from time to time.
+    so that `w` is the moving average of the predictions divided by its maximum. It starts at 1 for
+    each class; the non-trainable weight `class_weights` holds it. The paper computes the average
+    over the whole target, again from time to time.
 
     Labels are integers. Examples of a labelled target weigh 1. In training the logs also hold
     `domain/loss` and `domain/accuracy`.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
-        domain_head: Functional model from features to one logit, above 0 for the target. Defaults
-            to `dann.networks.domain_head`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
-        domain_label_smoothing: See `DANN`.
         momentum: What the moving average keeps in a step, in [0, 1]. Defaults to `0.99`.
-        augmentation: Layers by domain; see `AdversarialModel`.
-        regularizers: Losses that join; see `AdversarialModel`.
+
+    The other arguments are those of `DANN`.
 
     Raises:
-        ValueError: If the parts do not fit each other, an argument is out of range, or labels are
-            one-hot.
+        ValueError: If labels are one-hot, or if `momentum` is out of range.
 
     Example:
 
@@ -103,11 +107,14 @@ class PADA(DANN):
         )
 
     def adversary(self, features, logits, training):
-        # A step weighs by what earlier steps have seen.
+        # A step uses the weights that earlier steps have left.
         class_weights = ops.copy(self.class_weights)
         if training:
             self._follow(class_weights, ops.softmax(logits["target"]))
-        return {**super().adversary(features, logits, training), "class_weights": class_weights}
+        return WeighedScores(super().adversary(features, logits, training), class_weights)
+
+    def domain_scores(self, forward):
+        return forward.adversary.scores
 
     def _follow(self, class_weights, predictions):
         seen = ops.mean(ops.cast(ops.stop_gradient(predictions), "float32"), axis=0)
@@ -115,25 +122,26 @@ class PADA(DANN):
         average = self.momentum * kept + (1 - self.momentum) * seen
         self.class_weights.assign(average / ops.max(average))
 
-    def label_loss(self, x, y, outputs, sample_weight=None, training=True):
-        weights = self._with_ones(y, outputs, ops.shape(outputs["label"])[0])
+    def label_loss(self, x, y, forward, sample_weight=None, training=True):
+        weights = self._with_ones(y, forward, ops.shape(forward.label)[0])
         if sample_weight is not None:
             weights = weights * ops.cast(ops.reshape(sample_weight, (-1,)), weights.dtype)
-        return super().label_loss(x, y, outputs, weights, training)
+        return super().label_loss(x, y, forward, weights, training)
 
-    def domain_weights(self, y, outputs):
-        return self._with_ones(y, outputs, ops.shape(outputs["domain"])[0])
+    def domain_weights(self, y, forward):
+        source, target = self.domain_scores(forward)
+        return self._with_ones(y, forward, ops.shape(source)[0] + ops.shape(target)[0])
 
-    def _with_ones(self, y, outputs, size):
+    def _with_ones(self, y, forward, size):
         """Returns the weights of the source's labels, and 1 for the rest of `size` examples."""
         if len(y.shape) > 1 and y.shape[-1] not in (1, None):
             raise ValueError(
-                "`PADA` looks weights up by class, so labels must be integers `(batch,)`. "
+                "`PADA` has a weight for each class, so labels must be integers `(batch,)`. "
                 f"Received: labels of shape {tuple(y.shape)}"
             )
-        of_source = ops.shape(outputs["source/logits"])[0]
+        of_source = ops.shape(forward.logits["source"])[0]
         labels = ops.cast(ops.reshape(y, (-1,))[:of_source], "int32")
-        weights = ops.take(outputs["class_weights"], labels)
+        weights = ops.take(forward.adversary.class_weights, labels)
         return ops.concatenate([weights, ops.ones((size - of_source,), weights.dtype)])
 
     def get_config(self):

@@ -1,86 +1,79 @@
 """Losses at weights that were moved up the task's loss (SDAT)."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
-from dann.adaptation.precision import at_least_single
+from dann.adaptation.forward_pass import Losses, at_least_single
 from dann.autodiff import gradients
 
 
 def frozen(model: keras.Model, values: Sequence[tuple] = ()) -> keras.StatelessScope:
-    """Returns a scope in which the model runs without a trace.
+    """Returns a scope in which the model's variables do not change.
 
-    Its variables read as they do outside, and what assigns to them stays within the scope.
+    They have the values that they have outside; assignments are forgotten at the end of the scope.
 
     Args:
         model: The model.
-        values: Pairs of a variable and the tensor that it reads as instead.
+        values: Pairs of a variable and a tensor, the variable's value within the scope.
     """
     variables = [*model.variables, *model.metrics_variables]
     return keras.StatelessScope([*((v, v.value) for v in variables), *values])
 
 
-def loss_at_moved_weights(
-    model: keras.Model,
-    radius: float,
-    state: Sequence[Any],
-    x: Any,
-    task_loss: Callable[[Any], Any],
-    total_loss: Callable[[Any], Any],
-) -> Any:
-    """Returns the total loss where the task is worst nearby, to be descended from here.
+def losses_at_moved_weights(
+    model: Any, x: dict, y: Any, start: Sequence[Any], sample_weight: Any = None
+) -> Losses:
+    """Returns the losses at the nearby weights where the task's loss is largest.
 
-    With the model's trainable weights `w` and the task's loss `L(w)`,
+    With the model's trainable weights `w`, its `task_loss` `L(w)` and `radius` its `task_radius`,
 
     - `epsilon = radius * dL/dw / ||dL/dw||`, the norm over all weights together
-    - value: `total(w + epsilon)`; gradient with respect to `w`: `dtotal/dw` at `w + epsilon`
+    - value: `losses(w + epsilon)`; gradient with respect to `w`: `dlosses/dw` at `w + epsilon`
 
-    What `total_loss` assigns to variables is kept (it updates metrics). What the passes assign is
-    not: the step's own pass has done it.
+    Random generators that the losses use move on. What the passes assign is not kept, because the
+    step's own pass has assigned it already.
 
     Args:
-        model: The model that trains.
-        radius: Length of the move.
-        state: Values of the model's non-trainable variables before this step's pass. The passes
-            here begin there, so that they draw the same noise.
+        model: The `AdversarialModel` that trains.
         x: The pair of inputs.
-        task_loss: Of the outputs, the loss of the labels.
-        total_loss: Of the outputs, the loss to train on.
+        y: Labels.
+        start: Values of the model's non-trainable variables before this step's pass. The passes
+            here start from them, so that they draw the same noise.
+        sample_weight: Weights of the labels, or `None`.
 
     Reference:
         - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), the objective of SDAT, in which
           the task's loss alone is the worst nearby.
         - [Foret et al., 2021](https://arxiv.org/abs/2010.01412), equation 2, for `epsilon`.
     """
-    weights = model.trainable_variables
-    start = list(zip(model.non_trainable_variables, state, strict=True))
+    weights, others = model.trainable_variables, model.non_trainable_variables
+    before_pass = list(zip(others, start, strict=True))
 
     def run():
-        with frozen(model, start):
+        with frozen(model, before_pass):
             return model(x, training=True)
 
     def task(*values):
         with frozen(model, list(zip(weights, values, strict=True))):
-            return task_loss(run())
+            return model.task_loss(x, y, run(), sample_weight)
 
     slopes = gradients(task, [ops.convert_to_tensor(weight.value) for weight in weights])
     squares = [ops.sum(ops.square(at_least_single(slope))) for slope in slopes]
     length = ops.sqrt(functools.reduce(ops.add, squares))
-    scale = radius / ops.maximum(length, 1e-12)
+    scale = model.task_radius / ops.maximum(length, 1e-12)
     moved = [
         (weight, weight.value + ops.stop_gradient(ops.cast(scale, slope.dtype) * slope))
         for weight, slope in zip(weights, slopes, strict=True)
     ]
-    others = [*model.non_trainable_variables, *model.metrics_variables]
     with frozen(model, moved) as scope:
         before = [scope.get_current_value(variable) for variable in others]
-        loss = total_loss(run())
+        losses = model.pair_losses(x, y, run(), sample_weight)
     for variable, old in zip(others, before, strict=True):
         new = scope.get_current_value(variable)
         if new is not old:
             variable.assign(new)
-    return loss
+    return losses

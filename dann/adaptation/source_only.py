@@ -2,29 +2,30 @@ import keras
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import refuse_discriminator
-from dann.adaptation.pairs import is_pair, labelled_parts
+from dann.adaptation.forward_pass import is_pair
+from dann.adaptation.methods import METHODS
 from dann.adaptation.regularizers.regularizer import check_regularizers
 
 
+@METHODS.register(
+    "source_only",
+    summary="the baseline: trains on the source alone",
+    when="always, to compare with",
+)
 @keras.saving.register_keras_serializable("dann")
 class SourceOnly(AdversarialModel):
     """The baseline: trains on the source alone.
 
-    `fit` takes the same pairs as every method, of which it never looks at the unlabelled target, or
-    plain images with labels.
-
-    Loss: cross-entropy of the source labels.
+    `fit` takes the same pairs as every method and ignores the unlabelled target; it also takes
+    plain images with labels. The loss is the label loss.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
-        passes: `"joint"` (default) or `"separate"`; it matters where there is a labelled target.
-        augmentation: Layers by domain; see `AdversarialModel`. A blend is left out.
+        passes: As in `AdversarialModel`; it matters if there is a labelled target.
+
+    The other arguments are those of `AdversarialModel`, without those of a reversal.
 
     Raises:
-        ValueError: If the parts do not fit each other, or there are regularizers.
+        ValueError: If there are regularizers.
     """
 
     def __init__(
@@ -39,8 +40,8 @@ class SourceOnly(AdversarialModel):
         if regularizers:
             names = [regularizer.name for regularizer in check_regularizers(regularizers)]
             raise ValueError(
-                f"`{type(self).__name__}` leaves the unlabelled target alone, which regularizers "
-                f"learn from; give them to another method. Received: {names}"
+                f"`{type(self).__name__}` ignores the unlabelled target, which regularizers learn "
+                f"from; give them to another method. Received: {names}"
             )
         refuse_discriminator(type(self), kwargs)
         super().__init__(backbone, num_classes, label_head, strength=None, passes=passes, **kwargs)
@@ -49,9 +50,26 @@ class SourceOnly(AdversarialModel):
         if not is_pair(inputs):
             return self.classifier(inputs, training=training)
         labelled = {name: part for name, part in inputs.items() if name != "target"}
-        features = self.extract(self.augment(labelled, training), training)
-        logits = self.classify(features, training)
-        return {"label": labelled_parts(logits)}
+        return self.run_pair(labelled, training)
 
     def _accept_plain_training(self):
         pass
+
+
+@METHODS.register(
+    "target_only",
+    summary="an oracle, not a method: trains on the labels of the target",
+    when="to see what adaptation could reach at most",
+)
+@keras.saving.register_keras_serializable("dann")
+class TargetOnly(SourceOnly):
+    """An oracle, not a method: trains on the labels of the target.
+
+    It shows what adaptation could reach at most with this network; the literature calls it "train
+    on target". It learns like `SourceOnly`, from pairs whose labelled part is the target:
+    `dann.data.DomainPair.oracle().batches(...)` gives them, and `dann.training.Run` takes them.
+
+    The arguments are those of `SourceOnly`; of the augmentation it uses the target's.
+    """
+
+    oracle = True

@@ -1,23 +1,38 @@
+from typing import Any, NamedTuple
+
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.fitting import fitting_domain_head
-from dann.adaptation.precision import at_least_single
+from dann.adaptation.methods import METHODS
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_integer, check_number
 from dann.layers.noise import Noise
 
 
+class CriticScores(NamedTuple):
+    """The critic's output for each example of a domain `(batch, 1)`, and `P`, a scalar."""
+
+    source: Any
+    target: Any
+    penalty: Any
+
+
+@METHODS.register(
+    "wdgrl",
+    summary="a critic of the Wasserstein distance",
+    when="domains that do not overlap",
+)
 @keras.saving.register_keras_serializable("dann")
 class WDGRL(AdversarialModel):
     """Wasserstein distance guided representation learning.
 
     A critic estimates how far apart the domains' features are; the backbone brings them closer.
 
-    With features `f`, label head `c`, critic `d` and the points `h`: all `f(x_s)`, all `f(x_t)`
-    and, on the line from each `f(x_s)` to an `f(x_t)`, a random one,
+    With features `f`, label head `c`, critic `d` and the points `h`, which are all `f(x_s)`, all
+    `f(x_t)` and a random point on the line from each `f(x_s)` to an `f(x_t)`,
 
     - `W = mean_s d(f(x_s)) - mean_t d(f(x_t))`
     - `P = mean_h (||dd(h)/dh|| - 1)^2`, the norm over the features, `h` a constant
@@ -27,35 +42,26 @@ class WDGRL(AdversarialModel):
     - for `d`: `-W + gradient_penalty * P`
     - for `f` and `c`, on every `critic_steps`-th step: `mean_s CE(c(f(x_s)), y_s) + strength * W`
 
-    The paper takes `critic_steps` steps of the critic on one batch and then one of the rest. Here
-    every step brings a new batch; on the others of them the losses give the backbone and the label
-    head a gradient of 0. So these learn from every `critic_steps`-th batch alone, and a run needs
-    as many times the steps. What an optimizer does without a gradient it does there too: momentum
-    and Adam move on by what they have gathered, weight decay decays. A loss that runs
-    `classifier` itself, such as `VirtualAdversarial`, trains on every step.
+    The paper takes `critic_steps` steps of the critic on one batch and then one step of the rest.
+    Here every step has a new batch, and only on every `critic_steps`-th step do the backbone and
+    the label head get a gradient other than 0. So they learn from fewer batches, and a run needs
+    `critic_steps` times the steps. On the other steps the optimizer does what it does with a
+    gradient of 0: momentum and Adam move on by what they have gathered, weight decay goes on. A
+    loss that runs `classifier` itself, such as `VirtualAdversarial`, trains on every step.
 
     In training the logs also hold `critic/loss`, `critic/distance` (`W`) and `critic/penalty`.
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
-        num_classes: Number of classes. Needed where `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
-            `dann.networks.label_head`.
         domain_head: The critic: functional model from features to one number, higher for the
             source. Defaults to `dann.networks.domain_head`.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) or `"separate"`; see `AdversarialModel`.
         gradient_penalty: Factor of the penalty, at least 0. Defaults to `10.0`.
-        critic_steps: How many steps the critic learns for one of the rest. Defaults to `5`.
+        critic_steps: Steps of the critic for one of the rest, at least 1. Defaults to `5`.
         seed: Seed of the points between the domains. Defaults to a random one.
-        augmentation: Layers by domain; see `AdversarialModel`.
-        regularizers: Losses that join; see `AdversarialModel`.
+
+    The other arguments are those of `AdversarialModel`.
 
     Raises:
-        ValueError: If the parts do not fit each other, `passes` is unknown, or a number is out of
-            its range.
+        ValueError: If one of these numbers is out of range.
 
     Example:
 
@@ -97,10 +103,10 @@ class WDGRL(AdversarialModel):
         return self._gated(super().classify(features, training), training)
 
     def _gated(self, tensors, training):
-        """Lets a gradient through to the tensors on every `critic_steps`-th step alone."""
+        """Lets the gradient through on every `critic_steps`-th training step only."""
         if not training or self.critic_steps == 1:
             return tensors
-        # The reversal counts the steps. This one is not counted yet.
+        # The reversal counts the steps; it has not counted this one yet.
         closed = (self.reversal.step + 1) % self.critic_steps != 0
         return {
             name: ops.where(closed, ops.stop_gradient(tensor), tensor)
@@ -108,19 +114,14 @@ class WDGRL(AdversarialModel):
         }
 
     def adversary(self, features, logits, training):
-        source, target = features["source"], features["target"]
-        both = self.reversal(ops.concatenate([source, target]), training=training)
-        scores = at_least_single(self.domain_head(both, training=training))
-        count = ops.shape(source)[0]
-        return {
-            "critic/distance": ops.mean(scores[:count]) - ops.mean(scores[count:]),
-            "critic/penalty": self._penalty(source, target, training),
-        }
+        scores = self.through_reversal(self.domain_head, features, training)
+        penalty = self._penalty(features["source"], features["target"], training)
+        return CriticScores(*scores, penalty)
 
     def _penalty(self, source, target, training):
         source, target = ops.stop_gradient(source), ops.stop_gradient(target)
         share = ops.cast(self.noise.uniform((ops.shape(source)[0], 1)), source.dtype)
-        # Where there are fewer of the target than of the source, they begin again.
+        # If the target has fewer examples than the source, they repeat.
         partners = ops.arange(ops.shape(source)[0]) % ops.shape(target)[0]
         line = source + share * (ops.take(target, partners, axis=0) - source)
         points = ops.concatenate([source, target, line])
@@ -131,14 +132,16 @@ class WDGRL(AdversarialModel):
 
         (slopes,) = gradients(total, [points])
         squares = ops.sum(ops.square(ops.cast(slopes, "float32")), axis=-1)
-        # The root has no derivative at 0, where a dead critic would make it NaN.
+        # The derivative of the root at 0, where a dead critic is, would be NaN.
         return ops.mean(ops.square(ops.sqrt(squares + 1e-12) - 1))
 
-    def adversarial_losses(self, x, y, outputs):
-        distance, penalty = outputs["critic/distance"], outputs["critic/penalty"]
-        self.trackers["critic/distance"].update_state(distance)
-        self.trackers["critic/penalty"].update_state(penalty)
-        return {"critic/loss": self.gradient_penalty * penalty - distance}
+    def adversarial_losses(self, x, y, forward):
+        penalty = self.gradient_penalty * forward.adversary.penalty
+        return {"critic/loss": penalty - _distance(forward.adversary)}
+
+    def logged(self, x, y, forward):
+        critic = forward.adversary
+        return {"critic/distance": (_distance(critic),), "critic/penalty": (critic.penalty,)}
 
     def get_config(self):
         return {
@@ -148,3 +151,8 @@ class WDGRL(AdversarialModel):
             "critic_steps": self.critic_steps,
             "seed": self.seed,
         }
+
+
+def _distance(critic):
+    """`W`, a scalar."""
+    return ops.mean(critic.source) - ops.mean(critic.target)

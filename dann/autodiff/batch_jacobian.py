@@ -4,10 +4,17 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import keras
+
 from dann.autodiff.engines import running_engine
-from dann.autodiff.independence import examine
-from dann.autodiff.kept import kept
-from dann.autodiff.plan import ENGINES, make_plan
+from dann.autodiff.function_cache import cached_with
+from dann.autodiff.independence import check_independence
+from dann.checks import check_choice
+
+ENGINES = ("pfor", "while", "forward")
+
+# Larger parts are slower on a processor (caches, page faults); measured in `docs/performance.md`.
+_FAST_BYTES = 2**25
 
 
 class BatchJacobian(NamedTuple):
@@ -16,7 +23,7 @@ class BatchJacobian(NamedTuple):
     Attributes:
         values: Tensor `(batch, *output, *input)`.
         engine: `"pfor"`, `"while"` or `"forward"`.
-        bytes: The memory that the engine was estimated to need at its peak.
+        bytes: Estimate of the engine's peak memory.
     """
 
     values: Any
@@ -42,12 +49,13 @@ def batch_jacobian(
     - `"forward"`: derivatives as in `jvp`, vectorized for `m` inputs at a time; memory
       `B (3 O I + 3 m A)`.
 
-    `"auto"` takes `"forward"` where `4 I < O`, else `"pfor"`, with `m` as large as the budget
-    allows; on a processor only as large as is fast there. Where that is 1, it takes `"while"`.
-    Everything runs compiled. A Keras model or a `tf.function` is compiled once for each shape, a
-    model again where layers or variables have come or gone since; a plain function, which may have
-    changed in any way, at each call. Of other changes to a model, such as another `activation` of a
-    layer, nothing is seen: then give `lambda x: model(x, training=False)`.
+    `"auto"` takes `"forward"` if `4 I < O`, else `"pfor"`, with `m` as large as the budget allows,
+    and on a processor as large as is fast there. If `m` would be 1, it takes `"while"`.
+
+    Everything runs compiled. A Keras model or a `tf.function` is compiled once for each shape, and
+    a model again after layers or variables were added or removed. A plain function is compiled at
+    each call, as it may have changed. Other changes to a model, such as a new `activation` of a
+    layer, go unnoticed; for those pass `lambda x: model(x, training=False)`.
 
     Args:
         function: Takes a batch of inputs and returns a batch of outputs, `(batch, ...)`, each of
@@ -55,15 +63,15 @@ def batch_jacobian(
             `training=False`.
         inputs: Floating-point tensor or array, `(batch, ...)`.
         engine: One of the above, or `"auto"`.
-        memory_budget: Bytes that the computation may take at its peak, estimated from the shapes.
-            Defaults to 1 GiB.
+        memory_budget: Bytes that the computation may take at its peak, as estimated from the
+            shapes. Defaults to 1 GiB.
 
     Raises:
         NotImplementedError: On a Keras backend other than TensorFlow and JAX.
         TypeError: If inputs or outputs are not floating, or the inputs have no values.
-        ValueError: If outputs depend on other examples, as with batch statistics, or differ between
-            two calls, as with dropout in training; if no engine fits the budget; or if an argument
-            is out of range.
+        ValueError: If outputs depend on other examples, as with batch statistics; if they differ
+            between two calls, as with dropout in training; if no engine fits the budget; or if an
+            argument is out of range.
 
     Example:
 
@@ -76,20 +84,71 @@ def batch_jacobian(
     >>> result.engine
     'pfor'
     """
-    if engine not in ("auto", *ENGINES):
-        raise ValueError(
-            f"Argument `engine` must be 'auto' or one of {list(ENGINES)}. Received: {engine!r}"
-        )
-    x, shape = examine(function, inputs)
+    check_choice("engine", engine, ("auto", *ENGINES))
+    x, shape = check_independence(function, inputs)
     backend = running_engine()
-    # One look-up for all that the shapes decide.
     key = ("plan", tuple(x.shape), x.dtype, engine, memory_budget)
 
     def make(get):
         largest = backend.largest_tensor(get(), x)
-        return make_plan(x, math.prod(shape), largest, engine, memory_budget)
+        return _make_plan(x, math.prod(shape), largest, engine, memory_budget)
 
-    plan = kept(function, key, make)
+    plan = cached_with(function, key, make)
     program = backend.columns if plan.engine == "forward" else backend.rows
     values = backend.run(function, program, x, at_once=plan.at_once)
     return BatchJacobian(values, plan.engine, plan.bytes)
+
+
+class _Plan(NamedTuple):
+    """How to compute the Jacobians of a batch.
+
+    Attributes:
+        engine: One of `ENGINES`.
+        at_once: How many outputs (with `"forward"` inputs) one vectorized pass covers.
+        bytes: Estimate of the peak memory.
+    """
+
+    engine: str
+    at_once: int
+    bytes: int
+
+
+def _make_plan(inputs: Any, outputs: int, largest: int, engine: str, memory_budget: int) -> _Plan:
+    """Returns the plan for an engine, or for the one that suits the sizes.
+
+    Args:
+        inputs: Tensor `(batch, ...)`.
+        outputs: Number of outputs of an example.
+        largest: Elements of the largest tensor of the whole batch that the function computes.
+        engine: One of `ENGINES`, or `"auto"`.
+        memory_budget: Bytes.
+
+    Raises:
+        ValueError: If the engine does not fit the budget.
+    """
+    dtype = keras.backend.standardize_dtype(inputs.dtype)
+    width = {"float16": 2, "bfloat16": 2, "float64": 8}.get(dtype, 4)
+    columns = math.prod(inputs.shape[1:])
+    result = 3 * width * inputs.shape[0] * outputs * columns
+    one = 3 * width * largest
+    if engine in ("auto", "while"):
+        preferred = "forward" if 4 * columns < outputs else "pfor"
+    else:
+        preferred = engine
+    passes = columns if preferred == "forward" else outputs
+    room = memory_budget - result
+    on_processor = "cpu" in str(inputs.device).lower()
+    at_once = min(passes, (min(room, _FAST_BYTES) if on_processor else room) // one)
+    if engine == "while" or (engine == "auto" and at_once < min(2, passes)):
+        plan = _Plan("while", 1, result + 2 * one)
+    else:
+        # The smallest parts that need as few passes.
+        at_once = math.ceil(passes / math.ceil(passes / max(at_once, 1)))
+        plan = _Plan(preferred, at_once, result + at_once * one)
+    if plan.bytes > memory_budget:
+        raise ValueError(
+            f"Engine {plan.engine!r} would need about {plan.bytes:,} bytes. Raise `memory_budget`, "
+            "take fewer examples, or ask for what needs no Jacobian: `singular_values` or "
+            f"`frobenius_norm`. Received: memory_budget={memory_budget:,}"
+        )
+    return plan

@@ -6,8 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.autodiff.arguments import as_function, floating_tensor, floating_tensors, tensors_like
+from dann.autodiff.arguments import floating_tensor, floating_tensors, tensors_like
 from dann.autodiff.engines import running_engine
+from dann.autodiff.functions import as_function
+from dann.checks import check_choice, check_integer
 
 
 def gradients(
@@ -23,24 +25,23 @@ def gradients(
 
     - `gradients(f, [x_1, x_2], [g_1, ..., g_n])[i] = sum_n g_n^T dy_n/dx_i`
 
-    so that of a scalar it is the plain gradient, and of several tensors, without `grad_ys`, the
-    gradient of the sum of all their elements. The result can be differentiated again. It is what
+    For a scalar this is the plain gradient; for several tensors without `grad_ys` it is the
+    gradient of the sum of all their elements. The result can be differentiated again. This is what
     `tf.gradients` computes, for a function in place of a graph.
 
     Args:
         function: Takes as many tensors as `xs` holds and returns a floating-point tensor, or any
-            nest of them. Or a Keras model; it is called with `training=False`, and with several
+            nest of them. Or a Keras model: it is called with `training=False`, and gets several
             tensors as one list or as the nest of its own inputs.
-        xs: List of floating-point tensors or arrays, as values: not the variables that they come
-            from.
+        xs: List of floating-point tensors or arrays: values, not the variables that hold them.
         grad_ys: List of upstream gradients, one for each output in the order of
             `keras.tree.flatten`, in its shape and type. Defaults to `None`: ones.
-        stop_gradients: Indices of the arguments that are constants: nothing flows through them,
+        stop_gradients: Indices of the arguments to treat as constants: nothing flows through them,
             and they count as unconnected. The arguments of a function are independent anyway; for
             a tensor that the function itself makes, call `keras.ops.stop_gradient` there. Defaults
             to none.
-        unconnected_gradients: What an argument gets that the outputs do not depend on: `"zero"`
-            for zeros, `"none"` for `None`. JAX does not tell the two apart; it has but `"zero"`.
+        unconnected_gradients: The gradient of an argument on which the outputs do not depend:
+            `"zero"` for zeros, `"none"` for `None`. JAX cannot tell and has `"zero"` alone.
 
     Returns:
         A list of tensors, each in the shape of its argument.
@@ -48,8 +49,8 @@ def gradients(
     Raises:
         NotImplementedError: On a Keras backend other than TensorFlow and JAX; on JAX with
             `unconnected_gradients="none"`.
-        TypeError: If an argument, an output or an upstream gradient is not floating, or of another
-            type than its output.
+        TypeError: If an argument, an output or an upstream gradient is not floating, or an upstream
+            gradient has another type than its output.
         ValueError: If the number or shape of `grad_ys` does not fit the outputs, or another
             argument is out of range.
 
@@ -65,13 +66,10 @@ def gradients(
     >>> [float(value) for value in gradient]
     [20.0, 4.0]
     """
-    if unconnected_gradients not in ("zero", "none"):
-        raise ValueError(
-            "Argument `unconnected_gradients` must be 'zero' or 'none'. "
-            f"Received: {unconnected_gradients!r}"
-        )
+    check_choice("unconnected_gradients", unconnected_gradients, ("zero", "none"))
     call, xs = as_function(function), floating_tensors(xs, "xs")
-    stopped = _check_indices(stop_gradients, len(xs))
+    last = len(xs) - 1
+    stopped = {check_integer("stop_gradients", index, 0, last) for index in stop_gradients}
 
     def with_constants(*xs):
         return call(*(ops.stop_gradient(x) if i in stopped else x for i, x in enumerate(xs)))
@@ -118,11 +116,11 @@ def jvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> t
     """Returns a function's outputs and the products of its Jacobian with vectors: `J v`.
 
     Two backward passes make a forward one: `u^T J` is linear in `u`, and its gradient with respect
-    to `u` along `v` is `J v`. So it follows the backward pass that a function was given, where
-    forward mode uses the derivative of the forward pass, silently, or raises an error.
+    to `u` along `v` is `J v`. So it follows a custom backward pass, where forward mode silently
+    uses the derivative of the forward pass, or raises an error.
 
-    Under XLA, TensorFlow's second derivative of max pooling compares in bfloat16 and is wrong;
-    do not compile such a product with `jit_compile=True`.
+    Under XLA, TensorFlow's second derivative of max pooling compares in bfloat16 and is wrong. Do
+    not compile such a product with `jit_compile=True`.
 
     Args:
         function: Takes as many tensors as `xs` holds; see `gradients`.
@@ -155,8 +153,8 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
 
     - `hvp(f, xs, vs)[i] = sum_j d2f/(dx_i dx_j) v_j`
 
-    It is the gradient of `sum_j v_j^T df/dx_j`, so for a backward pass that is not the derivative
-    it is the product with the transposed Jacobian of the gradient.
+    It is the gradient of `sum_j v_j^T df/dx_j`. For a backward pass that is not the derivative it
+    is therefore the product with the transposed Jacobian of the gradient.
 
     Args:
         function: Takes as many tensors as `xs` holds and returns a scalar.
@@ -187,8 +185,8 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
         shapes = [tuple(y.shape) for y in _floating_outputs(output)]
         if shapes != [()]:
             raise ValueError(
-                "Argument `function` must return a scalar, because the Hessian is that of one; sum "
-                f"or average over the batch. Received: outputs of shapes {shapes}"
+                "Argument `function` must return a scalar, because a Hessian is that of a scalar; "
+                f"sum or average over the batch. Received: outputs of shapes {shapes}"
             )
         return output
 
@@ -201,11 +199,11 @@ def jacobian(function: Callable[..., Any], x: Any) -> Any:
 
     - `jacobian(f, x)[i, j] = df_i/dx_j`, with multi-indices `i` and `j`
 
-    Every output is differentiated by every input, also across examples: of a batch it has the size
-    of the batch squared. Where examples do not see each other, `batch_jacobian` has what is not 0.
+    Every output is differentiated by every input, also across examples, so the size grows with the
+    square of the batch. If examples are independent, `batch_jacobian` gives the part that is not 0.
 
-    On TensorFlow in eager mode a plain function is traced at each call; one that is a
-    `tf.function`, or a Keras model, only once; see `batch_jacobian`.
+    On TensorFlow in eager mode a plain function is traced at each call, a `tf.function` or a Keras
+    model only once; see `batch_jacobian`.
 
     Args:
         function: Takes a tensor and returns one. Or a Keras model; it is called with
@@ -236,13 +234,3 @@ def _floating_outputs(outputs):
     if not leaves:
         raise TypeError(f"Argument `function` must return a tensor. Received: {outputs!r}")
     return [floating_tensor(y, f"function(*xs)[{i}]") for i, y in enumerate(leaves)]
-
-
-def _check_indices(indices, count):
-    for index in indices:
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
-            raise ValueError(
-                "Argument `stop_gradients` must hold indices of `xs`, whole numbers from 0 to "
-                f"{count - 1}. Received: {index!r}"
-            )
-    return frozenset(indices)

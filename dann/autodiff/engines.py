@@ -1,22 +1,31 @@
-"""The file of `dann.autodiff` that belongs to the running Keras backend."""
+"""Which engine differentiates: the one for the running Keras backend.
 
-import importlib
+An engine is a module with the functions `tensor`, `is_concrete`, `pull_back`, `push_forward`,
+`jacobian`, `rows`, `columns`, `largest_tensor` and `run`. It imports `functions` and
+`function_cache` and nothing that asks for an engine. What needs one calls `running_engine()`.
+"""
+
 from typing import Any
 
 import keras
 
-_ENGINES = {"tensorflow": "dann.autodiff.on_tensorflow", "jax": "dann.autodiff.on_jax"}
-
 
 def running_engine() -> Any:
-    """Returns the module that differentiates on the running Keras backend.
+    """Returns the engine for the running Keras backend; no other one is imported.
 
     Raises:
         NotImplementedError: On a backend other than TensorFlow and JAX.
     """
     backend = keras.backend.backend()
-    if backend not in _ENGINES:
-        raise NotImplementedError(
-            f"Derivatives are there on {sorted(_ENGINES)}. Received: Keras backend {backend!r}"
-        )
-    return importlib.import_module(_ENGINES[backend])
+    if backend == "tensorflow":
+        from dann.autodiff import on_tensorflow
+
+        return on_tensorflow
+    if backend == "jax":
+        from dann.autodiff import on_jax
+
+        return on_jax
+    raise NotImplementedError(
+        "Derivatives need the Keras backend 'tensorflow' or 'jax'. "
+        f"Received: Keras backend {backend!r}"
+    )

@@ -8,8 +8,9 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff.engines import running_engine
-from dann.autodiff.independence import examine
+from dann.autodiff.independence import check_independence
 from dann.autodiff.linear_maps import transposed_map, working_dtype
+from dann.checks import check_integer
 
 
 def frobenius_norm(
@@ -18,18 +19,18 @@ def frobenius_norm(
     """Returns an estimate of `||J||_F` of each example's Jacobian, and its standard error.
 
     Hutchinson's estimator: for vectors `e` of independent signs, `E ||J^T e||^2 = ||J||_F^2`. Each
-    sample is a backward pass. The mean of the squares is unbiased; its root and, to first order,
-    the standard error of the root are
+    sample takes a backward pass. The mean of the squares is unbiased. Its root, and to first order
+    the root's standard error, are
 
     - `norm = sqrt(mean_s ||J^T e_s||^2)`
     - `error = std_s(||J^T e_s||^2) / (2 norm sqrt(samples))`
 
     Args:
         function: Takes a batch of inputs and returns a batch of outputs, each of which depends on
-            its own input alone; see `batch_jacobian`, also for what it refuses.
+            its own input alone, as in `batch_jacobian`.
         inputs: Floating-point tensor or array, `(batch, ...)`.
         samples: Number of random vectors, at least 2. Defaults to 16.
-        seed: Of these vectors.
+        seed: Seed of these vectors.
 
     Returns:
         Norm and standard error, tensors `(batch,)` of the type of `inputs` but at least float32.
@@ -50,12 +51,8 @@ def frobenius_norm(
         - [Hutchinson, 1990](https://doi.org/10.1080/03610919008812866), proposition 1.
         - [Hoffman et al., 2019](https://arxiv.org/abs/1908.02729), section 2.3, of Jacobians.
     """
-    if samples < 2:
-        raise ValueError(
-            "Argument `samples` must be at least 2, because one sample has no spread to tell the "
-            f"error from. Received: samples={samples}"
-        )
-    x, shape = examine(function, inputs)
+    check_integer("samples", samples, 2, why="because the error is told by their spread")
+    x, shape = check_independence(function, inputs)
     engine, dtype = running_engine(), working_dtype(x)
     signs = np.random.default_rng(seed).integers(0, 2, (samples, x.shape[0], math.prod(shape)))
     squares = engine.run(function, _squares, x, engine.tensor((2 * signs - 1).astype(dtype)))

@@ -1,37 +1,40 @@
-"""The condition of all per-example Jacobians: examples that do not see each other."""
+"""Whether the examples of a batch are independent, as every Jacobian of an example requires."""
 
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
-from dann.autodiff.arguments import as_function, as_pure_function, floating_tensor
+from dann.autodiff.arguments import floating_tensor
 from dann.autodiff.engines import running_engine
-from dann.autodiff.kept import kept
+from dann.autodiff.function_cache import cached_with
+from dann.autodiff.functions import as_function, as_pure_function
 
 
-class Examined(NamedTuple):
-    """A batch of inputs, and the shape that one example's output has."""
+class IndependentBatch(NamedTuple):
+    """A batch of inputs as a tensor, and the shape of one example's output."""
 
     inputs: Any
     output_shape: tuple[int, ...]
 
 
-def examine(function: Any, inputs: Any) -> Examined:
-    """Checks that a function has a Jacobian for each example of a batch.
+def check_independence(function: Any, inputs: Any) -> IndependentBatch:
+    """Checks that each output of a batch depends on its own example alone.
 
-    The outputs of half of the examples must have no gradient with respect to the others, and two
-    calls must agree. A Keras model or a compiled function is checked once for each shape.
+    The outputs of a random half of the examples must have no gradient with respect to the other
+    half, and two calls must agree. A Keras model or a compiled function is checked once for each
+    shape.
 
     Args:
         function: Function of tensors or Keras model.
         inputs: Floating-point tensor or array, `(batch, ...)`.
 
     Raises:
-        TypeError: If the inputs or outputs are not floating tensors, or are symbols of a function
-            that is being compiled.
-        ValueError: If there is no example, the function does not return one output of at least one
-            number an example, differs between two calls, or lets examples depend on each other.
+        TypeError: If the inputs or outputs are not floating tensors, or the inputs are symbols in
+            a function that is being compiled.
+        ValueError: If there is no example, or the function does not return one output with at
+            least one number an example, differs between two calls, or lets examples depend on
+            each other.
     """
     inputs = floating_tensor(inputs, "inputs")
     if not running_engine().is_concrete(inputs):
@@ -44,8 +47,8 @@ def examine(function: Any, inputs: Any) -> Examined:
             "Argument `inputs` must hold at least one example and one number in each. "
             f"Received: shape={tuple(inputs.shape)}"
         )
-    key = ("examined", tuple(inputs.shape), inputs.dtype)
-    return Examined(inputs, kept(function, key, lambda get: _check(get(), inputs)))
+    key = ("independent", tuple(inputs.shape), inputs.dtype)
+    return IndependentBatch(inputs, cached_with(function, key, lambda get: _check(get(), inputs)))
 
 
 def _check(function, inputs):
@@ -53,11 +56,11 @@ def _check(function, inputs):
     call = as_function(function)
     engine, rng = running_engine(), np.random.default_rng(0)
     if inputs.shape[0] == 1:
-        # An example alone sees no other: give it company.
+        # A single example has no other to depend on, so it gets one.
         values = np.asarray(inputs)
-        company = values + 0.1 * np.abs(values).max() + rng.normal(size=values.shape)
-        inputs = engine.tensor(np.concatenate([values, company.astype(values.dtype)]))
-    with keras.StatelessScope():  # in one, a layer's seed moves on from call to call
+        second = values + 0.1 * np.abs(values).max() + rng.normal(size=values.shape)
+        inputs = engine.tensor(np.concatenate([values, second.astype(values.dtype)]))
+    with keras.StatelessScope():  # in it a layer's seed advances from call to call
         outputs, again = call(inputs), call(inputs)
     _check_output(outputs, inputs.shape[0])
     _check_repeated(np.asarray(outputs, "float64"), np.asarray(again, "float64"))
@@ -81,7 +84,7 @@ def _check_output(outputs, batch):
     if len(outputs.shape) == 0 or outputs.shape[0] != batch:
         raise ValueError(
             f"Argument `function` must return an output for each of the {batch} examples; for "
-            f"other functions there is `jacobian`. Received: output of shape {tuple(outputs.shape)}"
+            f"other functions use `jacobian`. Received: output of shape {tuple(outputs.shape)}"
         )
     if 0 in outputs.shape:
         raise ValueError(

@@ -11,7 +11,7 @@ from dann.autodiff.engines import running_engine
 
 
 def working_dtype(inputs: Any) -> str:
-    """The type that vectors are kept in: that of the inputs, at least float32."""
+    """Returns the type of the vectors: that of the inputs, but at least float32."""
     dtype = keras.backend.standardize_dtype(inputs.dtype)
     return "float64" if dtype == "float64" else "float32"
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import keras
 
-from dann.autodiff.arguments import as_function, as_pure_function
-from dann.autodiff.kept import kept
+from dann.autodiff.function_cache import cached_with
+from dann.autodiff.functions import as_function, as_pure_function
 
-if keras.backend.backend() == "jax":  # it need not be there for the other backends
+if keras.backend.backend() == "jax":  # other backends do not need it installed
     import jax  # pyright: ignore[reportMissingImports]
     from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
@@ -20,7 +20,7 @@ def tensor(value: Any) -> Any:
 
 
 def is_concrete(value: Any) -> bool:
-    """Whether an array has a value, and is not a symbol of a function that is being traced."""
+    """Whether an array has a value, and is not a symbol in a function that is being traced."""
     return not isinstance(value, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -33,8 +33,8 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     def pull(upstream, unconnected="zero"):
         if unconnected != "zero":
             raise NotImplementedError(
-                "JAX gives zeros where outputs do not depend on an argument and does not tell; "
-                f"use unconnected_gradients='zero'. Received: {unconnected!r}"
+                "JAX gives zeros where outputs do not depend on an argument, and does not say "
+                f"so; use unconnected_gradients='zero'. Received: {unconnected!r}"
             )
         return list(pull_nested(keras.tree.pack_sequence_as(outputs, upstream)))
 
@@ -44,7 +44,7 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
 def push_forward(function: Callable, xs: list) -> tuple[Any, Callable]:
     """Returns a function's outputs, and the function from tangents to the outputs' tangents."""
     outputs, pull = pull_back(function, xs)
-    # The gradients are linear in the upstream ones, so any will do.
+    # The gradients are linear in the upstream ones, so any value does.
     upstream = [jnp.zeros_like(y) for y in keras.tree.flatten(outputs)]
     _, push_nested = jax.vjp(pull, upstream)
     return outputs, lambda tangents: push_nested(list(tangents))[0]
@@ -70,7 +70,7 @@ def rows(call: Callable, x: Any, at_once: int) -> Any:
 
 
 def columns(call: Callable, x: Any, at_once: int) -> Any:
-    """Returns what `rows` does, from the derivatives along some inputs at a time."""
+    """Returns what `rows` returns, from the derivatives along some inputs at a time."""
     y, push = push_forward(call, [x])
     size = math.prod(x.shape[1:])
 
@@ -103,12 +103,12 @@ def _sizes(jaxpr):
 
 
 def run(function: Any, program: Callable, *tensors: Any, **static: Any) -> Any:
-    """Runs `program(call, *tensors, **static)`, of a Keras model compiled and kept with it.
+    """Runs `program(call, *tensors, **static)`, compiled and cached for a Keras model.
 
     Args:
-        function: Function of tensors or Keras model; `call` is what calls it.
+        function: Function of tensors or Keras model; the program gets it as `call`.
         program: Function of this package.
-        *tensors: Arrays that the program works on.
+        *tensors: Arrays for the program.
         **static: Python values, each of which makes a compiled program of its own.
     """
     if not is_concrete(tensors[0]):
@@ -127,5 +127,5 @@ def run(function: Any, program: Callable, *tensors: Any, **static: Any) -> Any:
 
         return jax.jit(pure)
 
-    compiled = kept(function, (program, *static.items()), make)
+    compiled = cached_with(function, (program, *static.items()), make)
     return compiled([variable.value for variable in function.variables], *tensors)

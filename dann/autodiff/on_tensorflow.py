@@ -7,8 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from dann.autodiff.arguments import as_function, as_pure_function
-from dann.autodiff.kept import kept
+from dann.autodiff.function_cache import cached_with
+from dann.autodiff.functions import as_function, as_pure_function
 
 _ZERO = tf.UnconnectedGradients.ZERO
 _WEIGHTS = {"Const", "ReadVariableOp", "VarHandleOp"}
@@ -20,14 +20,14 @@ def tensor(value: Any) -> Any:
 
 
 def is_concrete(value: Any) -> bool:
-    """Whether a tensor has a value, and is not a symbol of a function that is being traced."""
+    """Whether a tensor has a value, and is not a symbol in a function that is being traced."""
     return not tf.is_symbolic_tensor(value)
 
 
 def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     """Returns a function's outputs, and the function from upstream gradients to gradients."""
-    # A tape tells tensors apart by what object they are: one given twice, or read by the function
-    # itself, must not be taken for the argument.
+    # A tape tells tensors apart by identity. A tensor that is given twice, or that the function
+    # itself reads, must not be taken for the argument.
     xs = [tf.identity(x) for x in xs]
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(xs)
@@ -44,7 +44,7 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
 def push_forward(function: Callable, xs: list) -> tuple[Any, Callable]:
     """Returns a function's outputs, and the function from tangents to the outputs' tangents."""
     outputs, pull = pull_back(function, xs)
-    # The gradients are linear in the upstream ones, so any will do.
+    # The gradients are linear in the upstream ones, so any value does.
     upstream = [tf.zeros_like(y) for y in keras.tree.flatten(outputs)]
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(upstream)
@@ -76,7 +76,7 @@ def rows(call: Callable, x: Any, at_once: int) -> Any:
 
 
 def columns(call: Callable, x: Any, at_once: int) -> Any:
-    """Returns what `rows` does, from the derivatives along some inputs at a time."""
+    """Returns what `rows` returns, from the derivatives along some inputs at a time."""
     y, pull = pull_back(call, [x])
     upstream = tf.zeros((x.shape[0], math.prod(y.shape[1:])), y.dtype)
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
@@ -87,7 +87,7 @@ def columns(call: Callable, x: Any, at_once: int) -> Any:
 
 
 def _batch_jacobian(tape, y, x, at_once):
-    # As many at a time as there are rows is written `None`.
+    # `None` stands for all rows at a time.
     parallel = None if at_once >= y.shape[1] else at_once
     vectorized = at_once > 1 or parallel is None
     return tape.batch_jacobian(y, x, _ZERO, parallel, vectorized)
@@ -110,12 +110,12 @@ def largest_tensor(function: Any, x: Any) -> int:
 
 
 def run(function: Any, program: Callable, *tensors: Any, **static: Any) -> Any:
-    """Runs `program(call, *tensors, **static)` as a graph, which is kept with `function`.
+    """Runs `program(call, *tensors, **static)` as a graph, which is cached with `function`.
 
     Args:
-        function: Function of tensors or Keras model; `call` is what calls it.
+        function: Function of tensors or Keras model; the program gets it as `call`.
         program: Function of this package.
-        *tensors: Tensors that the program works on.
+        *tensors: Tensors for the program.
         **static: Python values, each of which makes a graph of its own.
     """
 
@@ -130,4 +130,4 @@ def run(function: Any, program: Callable, *tensors: Any, **static: Any) -> Any:
         return tf.function(traced, autograph=False).get_concrete_function(*specs)
 
     signature = [(tuple(tensor.shape), tensor.dtype) for tensor in tensors]
-    return kept(function, (program, *static.items(), *signature), make)(*tensors)
+    return cached_with(function, (program, *static.items(), *signature), make)(*tensors)

@@ -4,12 +4,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import numpy as np
+from keras import ops
 
 from dann.autodiff.engines import running_engine
-from dann.autodiff.golub_kahan import bidiagonalize
-from dann.autodiff.independence import examine
+from dann.autodiff.independence import check_independence
 from dann.autodiff.linear_maps import forward_map, transposed_map, working_dtype
+from dann.checks import check_integer
 
 
 def singular_values(
@@ -21,19 +23,19 @@ def singular_values(
 ) -> Any:
     """Returns the `k` largest singular values of each example's Jacobian, the largest first.
 
-    Golub and Kahan's bidiagonalization with full reorthogonalization: each iteration is one product
-    with the Jacobian, formed as in `jvp`, and one with its transpose. The values found approach the
-    true ones from below, the largest first; with as many iterations as the Jacobian has rows or
-    columns they are exact.
+    Golub and Kahan's bidiagonalization with full reorthogonalization. Each iteration takes one
+    product with the Jacobian, formed as in `jvp`, and one with its transpose. The values found
+    approach the true ones from below, the largest first. With as many iterations as the Jacobian
+    has rows or columns they are exact.
 
     Args:
         function: Takes a batch of inputs and returns a batch of outputs, each of which depends on
-            its own input alone; see `batch_jacobian`, also for what it refuses.
+            its own input alone, as in `batch_jacobian`.
         inputs: Floating-point tensor or array, `(batch, ...)`.
         k: Number of singular values, from 1 to the number of inputs or outputs of an example,
             whichever is less.
         iterations: At least `k`. Defaults to `None`: `3 k + 10`, or exact if that is less.
-        seed: Of the vectors that the iterations start from.
+        seed: Seed of the vectors that the iterations start from.
 
     Returns:
         A tensor `(batch, k)`, of the type of `inputs` but at least float32.
@@ -53,27 +55,19 @@ def singular_values(
     Reference:
         - [Golub and Kahan, 1965](https://doi.org/10.1137/0702016), section 2.
     """
-    x, shape = examine(function, inputs)
+    x, shape = check_independence(function, inputs)
     batch, columns = x.shape[0], math.prod(x.shape[1:])
     rank = min(columns, math.prod(shape))
-    if not _is_whole(k) or not 1 <= k <= rank:
-        raise ValueError(
-            f"Argument `k` must be a whole number from 1 to {rank}, the rank that the Jacobian of "
-            f"an example can have. Received: k={k}"
-        )
+    check_integer("k", k, 1, rank, why="the rank that the Jacobian of an example can have")
     if iterations is None:
         iterations = 3 * k + 10
-    if not _is_whole(iterations) or iterations < k:
-        raise ValueError(
-            "Argument `iterations` must be a whole number of at least `k`. "
-            f"Received: {iterations} and k={k}"
-        )
+    check_integer("iterations", iterations, k, why="as each finds one more of the `k` values")
     engine, dtype = running_engine(), working_dtype(x)
     start = engine.tensor(np.random.default_rng(seed).normal(size=(batch, columns)).astype(dtype))
     steps = min(iterations, rank)
     diagonals = engine.run(function, _bidiagonal_form, x, start, steps=steps)
     alphas, betas = (np.asarray(diagonal, "float64") for diagonal in diagonals)
-    # The last beta stays: these rows are all that the vectors `u` see of the Jacobian.
+    # (steps, steps + 1): the last beta belongs to what the vectors `u` see of the Jacobian.
     matrices = np.zeros((batch, steps, steps + 1))
     index = np.arange(steps)
     matrices[:, index, index] = alphas
@@ -82,9 +76,89 @@ def singular_values(
     return engine.tensor(values.astype(dtype))
 
 
-def _is_whole(number):
-    return isinstance(number, int | np.integer) and not isinstance(number, bool)
-
-
 def _bidiagonal_form(call, x, start, steps):
-    return bidiagonalize(forward_map(call, x), transposed_map(call, x), start, steps)
+    return _bidiagonalize(forward_map(call, x), transposed_map(call, x), start, steps)
+
+
+def _bidiagonalize(
+    multiply: Callable, multiply_transposed: Callable, start: Any, steps: int
+) -> tuple[Any, Any]:
+    """Brings a batch of matrices to bidiagonal form, as far as `steps` go.
+
+    With orthonormal `v_j` and `u_j`, and `v_1` along `start`,
+
+    - `alpha_j u_j = A v_j - beta_{j-1} u_{j-1}`
+    - `beta_j v_{j+1} = A^T u_j - alpha_j v_j`
+
+    Each new vector is made orthogonal to all before it, twice, because rounding loses that. The
+    singular values of the bidiagonal matrix, `(steps, steps + 1)`, approach those of `A` from
+    below, the largest first. Once the vectors span all that `A` makes of `start`, a new start is
+    drawn, so that each of several equal singular values is found.
+
+    Args:
+        multiply: Function from `v`, `(batch, columns)`, to `A v`, `(batch, rows)`.
+        multiply_transposed: Function from `u`, `(batch, rows)`, to `A^T u`.
+        start: Random tensor `(batch, columns)`, float32 or float64.
+        steps: Number of steps, at least 1.
+
+    Returns:
+        The diagonal `alpha` and the upper diagonal `beta`, each `(batch, steps)`.
+    """
+    batch, columns = start.shape
+    dtype = keras.backend.standardize_dtype(start.dtype)
+    tiny = 32 * (2.0**-52 if dtype == "float64" else 2.0**-23)
+    first = start / _norm(start)
+    rows = multiply(first).shape[1]
+
+    def step(index, state):
+        right, left, alphas, betas, v, scale = state
+        right = ops.slice_update(right, (0, index, 0), v[:, None])
+        u = _orthogonal(multiply(v), left)
+        alpha = _norm(u)
+        scale = ops.maximum(scale, alpha)
+        alpha, u = _normalized(u, alpha, tiny * scale, ops.zeros_like(u))
+        left = ops.slice_update(left, (0, index, 0), u[:, None])
+        v = _orthogonal(multiply_transposed(u), right)
+        beta = _norm(v)
+        scale = ops.maximum(scale, beta)
+        # Sines of large multiples are as good as new random numbers.
+        fresh = ops.sin(start * (37.0 * (ops.cast(index, dtype) + 1)))
+        fresh = _orthogonal(fresh, right)
+        fresh = fresh / ops.maximum(_norm(fresh), tiny)
+        beta, v = _normalized(v, beta, tiny * scale, fresh)
+        alphas = ops.slice_update(alphas, (0, index), alpha)
+        betas = ops.slice_update(betas, (0, index), beta)
+        return right, left, alphas, betas, v, scale
+
+    def zeros(*shape):
+        return ops.zeros(shape, dtype)
+
+    state = (
+        zeros(batch, steps, columns),
+        zeros(batch, steps, rows),
+        zeros(batch, steps),
+        zeros(batch, steps),
+        first,
+        zeros(batch, 1),
+    )
+    final: Any = ops.fori_loop(0, steps, step, state)
+    return final[2], final[3]
+
+
+def _norm(vectors):
+    return ops.sqrt(ops.sum(vectors**2, axis=1, keepdims=True))
+
+
+def _orthogonal(vectors, basis):
+    """Returns `vectors` without their share in the span of `basis`, `(batch, steps, size)`."""
+    for _ in range(2):
+        shares = ops.matmul(basis, vectors[:, :, None])  # (batch, steps, 1)
+        vectors = vectors - ops.matmul(ops.transpose(shares, (0, 2, 1)), basis)[:, 0]
+    return vectors
+
+
+def _normalized(vectors, norm, least, instead):
+    """Returns `norm` and the unit vectors, or 0 and `instead` if the norm is rounding error."""
+    some = norm > least
+    units = vectors / ops.where(some, norm, ops.ones_like(norm))
+    return ops.where(some, norm, ops.zeros_like(norm)), ops.where(some, units, instead)

@@ -7,13 +7,12 @@ from dann.config.building import (
     build_model,
     build_optimizer,
 )
-from dann.config.digests import digest_of_command, digest_of_run, settings_digest
-from dann.config.notes import notes_beside
-from dann.config.program import command
-from dann.config.ranking import Ranking
-from dann.config.runs import config_of_run
+from dann.config.config_of_run import config_of_run
+from dann.config.instantiation import ConfigError, instantiate
+from dann.config.script import run_script
 from dann.config.search_space import scores_of_trials, search_space
-from dann.config.targets import ConfigError, instantiate
+from dann.config.settings_digest import digest_of_command, digest_of_run, settings_digest
+from dann.config.sweep_ranking import Ranking
 
 __all__ = [
     "ConfigError",
@@ -22,12 +21,11 @@ __all__ = [
     "build_domains",
     "build_model",
     "build_optimizer",
-    "command",
     "config_of_run",
     "digest_of_command",
     "digest_of_run",
     "instantiate",
-    "notes_beside",
+    "run_script",
     "schema",
     "scores_of_trials",
     "search_space",

@@ -1,12 +1,13 @@
 """The objects of a training run, from its composed config."""
 
 import dataclasses
+import functools
 import inspect
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from dann.config.targets import ConfigError, instantiate
+from dann.config.instantiation import ConfigError, instantiate
 from dann.config.teacher import start_from_teacher
 
 
@@ -18,7 +19,7 @@ def build_domains(cfg: DictConfig) -> Any:
     Raises:
         ConfigError: If `data.source` or `data.target` is null, or the data cannot be loaded.
     """
-    from dann.data import several_sources
+    from dann.data import DomainPair, several_sources
 
     node: Any = OmegaConf.to_container(cfg.data, resolve=True)
     sources = node.pop("sources", None)
@@ -26,10 +27,12 @@ def build_domains(cfg: DictConfig) -> Any:
     for key in sorted(required & node.keys()):
         if node[key] is None:
             raise ConfigError(f"data.{key} must be given. Received: null")
-    if sources:
-        domains = several_sources([instantiate({**node, "source": name}) for name in sources])
-    else:
-        domains = instantiate(node)
+
+    def load(**changes):
+        built = instantiate({**node, **changes}, "data")
+        return _check_built("data", built, DomainPair, "a reader")
+
+    domains = several_sources([load(source=name) for name in sources]) if sources else load()
     if cfg.target_labelled:
         domains = domains.with_target_labelled(cfg.target_labelled, cfg.seed)
     return dataclasses.replace(domains, balanced=cfg.balanced)
@@ -53,16 +56,20 @@ def build_model(
     """
     # What has no target are values that parts and the optimizer refer to.
     nodes = {name: node for name, node in cfg.network.items() if isinstance(node, DictConfig)}
-    network = {name: instantiate(part) for name, part in nodes.items() if "_target_" in part}
+    nodes = {name: part for name, part in nodes.items() if "_target_" in part}
+    network = {name: instantiate(part, "network") for name, part in nodes.items()}
+    for name in ("backbone", "label_head"):
+        _check_built(f"network.{name}", network.get(name), functools.partial, "a partial function")
     backbone = network.pop("backbone")(input_shape=input_shape)
     features = backbone.output_shape[-1]
     # The baseline beside the method has none.
-    regularizers = instantiate(cfg.regularizers).values() if method == cfg.method else ()
+    chosen = cfg.regularizers if method == cfg.method else {}
+    regularizers = instantiate(chosen, "regularizers").values()
     plain: Any = (
         OmegaConf.to_container(method, resolve=True) if OmegaConf.is_config(method) else method
     )
     teacher = plain.get("teacher")
-    method = instantiate({key: value for key, value in plain.items() if key != "teacher"})
+    method = instantiate({key: value for key, value in plain.items() if key != "teacher"}, "method")
     length = method.func.adversary_inputs(features, num_classes, **method.keywords)
     parts = {
         "label_head": network.pop("label_head")(features, num_classes),
@@ -72,18 +79,25 @@ def build_model(
     named = inspect.signature(method.func).parameters
     parts = {name: part for name, part in parts.items() if name in named}
     parts["regularizers"] = list(regularizers)
-    model = method(backbone, augmentation=instantiate(cfg.augmentation), **parts)
+    model = method(backbone, augmentation=instantiate(cfg.augmentation, "augmentation"), **parts)
     return model if teacher is None else start_from_teacher(model, teacher)
 
 
 def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:
-    """Builds the callbacks of `cfg`; what one of them asks of the model is told now.
+    """Builds the callbacks of `cfg` but those that are null, and checks that they suit the model.
 
     Args:
         cfg: The composed config.
         model: The model that they will watch.
     """
-    callbacks = list(instantiate(cfg.callbacks).values())
+    import keras
+
+    built = instantiate(cfg.callbacks, "callbacks")
+    callbacks = [
+        _check_built(f"callbacks.{name}", one, keras.callbacks.Callback, "a callback")
+        for name, one in built.items()
+        if one is not None
+    ]
     for callback in callbacks:
         if hasattr(callback, "check"):
             callback.check(model)
@@ -97,11 +111,21 @@ def build_optimizer(cfg: DictConfig, model: Any) -> Any:
         cfg: The composed config.
         model: The model to compile with it.
     """
+    import keras
+
     from dann.optimizers import PerVariable
     from dann.optimizers.faster_heads import faster_heads
 
-    optimizer = instantiate(cfg.optimizer)
+    built = instantiate(cfg.optimizer, "optimizer")
+    optimizer = _check_built("optimizer", built, keras.optimizers.Optimizer, "an optimizer")
     if isinstance(optimizer, PerVariable):
         optimizer.build(model.trainable_variables)  # what its rules do not fit is told now
     head_rate = cfg.network.get("head_rate", 1.0)
     return optimizer if head_rate == 1 else faster_heads(model, optimizer, head_rate)
+
+
+def _check_built(key: str, built: Any, kind: type, wanted: str) -> Any:
+    """Returns what a node has built if it is what its place in the config needs."""
+    if not isinstance(built, kind):
+        raise ConfigError(f"{key} must name {wanted} as `_target_`. Received: {built!r}")
+    return built

@@ -9,7 +9,7 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Overrid
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from dann.config.targets import ConfigError
+from dann.config.instantiation import ConfigError
 
 _SCHEMA = (
     "Each line of `space` must be a key and what it may be: key=interval(low,high), "
@@ -47,7 +47,7 @@ def search_space(lines: Sequence[str]) -> dict[str, Any]:
 def scores_of_trials(overrides: Sequence[str], space: Mapping[str, Any]) -> list[str]:
     """Returns the label-free scores that the trials of a study compute.
 
-    Only within a `command`, whose `conf/` it reads. Every key of the space, and every option of a
+    Only within a script, whose `conf/` it reads. Every key of the space, and every option of a
     choice, must be one that `scripts/train.py` takes.
 
     Args:

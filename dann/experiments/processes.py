@@ -1,4 +1,4 @@
-"""Commands in processes of their own, which end when their starter is interrupted."""
+"""Commands in processes of their own, which end when the program that began them does."""
 
 import contextlib
 import signal
@@ -10,7 +10,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def interrupted_by_termination() -> Iterator[None]:
-    """Lets SIGTERM, which `timeout` and batch systems send, raise `KeyboardInterrupt` too."""
+    """Makes SIGTERM, which `timeout` and schedulers send, raise `KeyboardInterrupt` too."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -19,10 +19,10 @@ def interrupted_by_termination() -> Iterator[None]:
 
 
 class Processes:
-    """Runs commands from threads, until another thread ends them all.
+    """Runs commands from several threads, until one thread ends them all.
 
-    Python raises an interruption in the main thread alone, which could come between the start of a
-    process and the note of it; here no process goes unnoticed.
+    Python raises an interruption in the main thread alone, possibly between the start of a process
+    and the line that would remember it. Here no process is forgotten.
     """
 
     def __init__(self) -> None:
@@ -31,14 +31,14 @@ class Processes:
         self._ended = False
 
     def run(self, command: Sequence[str], **options: Any) -> int:
-        """Waits for a command.
+        """Runs a command and waits for its end.
 
         Args:
             command: The program and its arguments.
-            **options: Of `subprocess.Popen`.
+            **options: Arguments of `subprocess.Popen`.
 
         Returns:
-            The exit status; below 0 if a signal ended it. -1 if `end` was called before it began.
+            The exit status; below 0 if a signal ended it, -1 if `end` was called before it began.
         """
         with self._lock:
             if self._ended:
@@ -48,7 +48,7 @@ class Processes:
         return process.wait()
 
     def end(self) -> None:
-        """Ends what runs, and begins nothing from now on."""
+        """Ends every running command; from now on none begins."""
         with self._lock:
             self._ended = True
             for process in self._begun:

@@ -1,17 +1,18 @@
-"""Many runs of a script, and the table of what they came to."""
+"""Experiments over methods and seeds, with the table and the page of their results."""
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
+from dann.checks import check_integer
 from dann.experiments.processes import Processes
 from dann.experiments.results import read_results, result_of_run, write_results
 from dann.experiments.results_page import results_page
@@ -20,25 +21,23 @@ from dann.experiments.results_page import results_page
 class Reproduction:
     """Runs experiments with several methods and seeds, and writes their results.
 
-    Each experiment and method is a Hydra multirun of the training script over the seeds that are
-    missing, in a process of its own, so that one that fails takes nothing with it. What is in the
-    table already, or lies finished in its directory, is not run again while its settings are the
-    same.
+    For each experiment and method the training script runs over the missing seeds (as a Hydra
+    multirun), in a process of its own, so that a failure stops nothing else. A run is not repeated
+    if the table has it, or its directory is finished, with the same settings.
 
     Args:
         settings: Object with `experiments`, `methods`, `seeds`, `overrides`, `jobs`, `runs_dir`,
-            `results`, `bars`, `published` and `paths.data_dir`, as `conf/reproduce.yaml` has them.
-            A method may bring arguments of its own, `"mdd schedule=mdd"`.
+            `results`, `bars`, `published`, `paths.data_dir` and `paths.cache_dir`;
+            `conf/reproduce.yaml` has them. A method may have arguments, as `"mdd schedule=mdd"`.
         script: The training script.
-        digest_of_command: From a run's arguments to the digest of its settings.
-        digest_of_run: From a run's directory to the same, or `None` if the run is not finished.
-        notes: What the page says of an experiment, by its name.
+        digest_of_command: Returns the digest of the settings that a run's arguments make.
+        digest_of_run: Returns the same from a run's directory, or `None` if it is not finished.
 
     Raises:
         PermissionError: If the results cannot be written.
-        ValueError: If `jobs` is below 1, there is nothing to run, two methods have the same
-            settings, or the results file is not one or holds results of the same experiment and
-            method with other settings.
+        ValueError: If `jobs` is below 1, if there is nothing to run, if two methods have the same
+            settings, or if the results file is something else or holds results of the same
+            experiment and method with other settings.
     """
 
     def __init__(
@@ -47,17 +46,14 @@ class Reproduction:
         script: pathlib.Path,
         digest_of_command: Callable[[Sequence[str]], str],
         digest_of_run: Callable[[pathlib.Path], str | None],
-        notes: Mapping[str, str] = MappingProxyType({}),
     ):
-        if settings.jobs < 1:
-            raise ValueError(f"Argument `jobs` must be at least 1. Received: {settings.jobs}")
+        check_integer("jobs", settings.jobs, 1)
         for name in ("experiments", "methods", "seeds"):
             if not getattr(settings, name):
                 raise ValueError(f"Argument `{name}` must name at least one. Received: none")
         self.settings = settings
         self.script = script
         self.digest_of_run = digest_of_run
-        self.notes = notes
         self.processes = Processes()
         self.csv = pathlib.Path(settings.results)
         self.digests = {
@@ -73,7 +69,7 @@ class Reproduction:
             raise PermissionError(f"Results cannot be written. Received: results={self.csv}")
 
     def _check_directories(self):
-        """No two runs write to one place."""
+        """Raises an error if two runs would write to one directory."""
         methods = {}
         for key in self.digests:
             other = methods.setdefault(self._directory(*key), key)
@@ -84,23 +80,23 @@ class Reproduction:
                 )
 
     def _check_settings(self):
-        """One row of the table never mixes settings, and no run takes the place of another's."""
+        """Raises an error if the table holds results of a run with other settings."""
         for result in self.results:
             key = result.experiment, result.method
             if self.digests.get(key, result.settings) != result.settings:
                 raise ValueError(
                     f"{self.csv} holds results of {' '.join(key)} with other settings; give "
-                    f"another file, results=..., or take those lines out. Received: settings "
+                    f"another file, results=..., or remove those rows. Received: settings "
                     f"{self.digests[key]} beside {result.settings}"
                 )
 
     def run(self) -> list[str]:
         """Runs what is missing, and writes the results after each experiment and method.
 
-        At a `KeyboardInterrupt` the runs in progress are terminated, and nothing more is begun.
+        A `KeyboardInterrupt` ends the runs in progress, and no other begins.
 
         Returns:
-            Which of them failed.
+            The experiments and methods that failed.
         """
         self._collect()
         with ThreadPoolExecutor(self.settings.jobs) as pool:
@@ -177,12 +173,12 @@ class Reproduction:
             )
 
     def _clear(self, directory):
-        """Removes what an interrupted run left behind, whose events would mix with new ones."""
+        """Removes what an interrupted run left, whose events would mix with new ones."""
         if directory.exists() and self.digest_of_run(directory) is None:
             shutil.rmtree(directory)
 
     def _environment(self):
-        """Processes side by side share the cores."""
+        """Returns the environment in which processes side by side share the cores."""
         if self.settings.jobs == 1:
             return None
         threads = str(max(1, (os.cpu_count() or 1) // self.settings.jobs))
@@ -190,7 +186,7 @@ class Reproduction:
         return {**dict.fromkeys(names, threads), **os.environ}
 
     def _collect(self):
-        """Takes up every finished run that is not in the table, and writes the table."""
+        """Adds every finished run to the table, and writes the table and the page."""
         for (experiment, method), digest in self.digests.items():
             for seed in self._missing(experiment, method):
                 directory = self._directory(experiment, method) / f"seed_{seed}"
@@ -205,8 +201,13 @@ class Reproduction:
                 self.results,
                 self.settings.bars,
                 self.settings.published,
-                self.notes,
+                self._noted(),
                 self.csv.name,
                 self.settings.overrides,
             )
             self.csv.with_suffix(".md").write_text(page)
+
+    def _noted(self):
+        """Returns the experiments that `experiments.md` beside the results has a section on."""
+        page = self.csv.with_name("experiments.md")
+        return re.findall(r"^## (\w+)$", page.read_text(), re.M) if page.is_file() else []

@@ -1,20 +1,26 @@
-"""The results of many runs, a line of a CSV file each."""
+"""The results of many runs, in a long table: a row a run and measure.
+
+A new measure is more rows of a file, so that no older file is refused for want of it.
+"""
 
 import csv
 import dataclasses
-import json
 import pathlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-# The scores whose choice of an epoch is told, and the columns that hold it.
-CHOICES = {
-    "source_accuracy": "at_source_accuracy",
-    "entropy": "at_entropy",
-    "info_max": "at_info_max",
-    "snd": "at_snd",
-    "bnm": "at_bnm",
-    "mcc": "at_mcc",
+from dann.training import RunDirectory
+
+CHOSEN = "chosen/"  # and the name of a score
+_COLUMNS = ["measure", "value"]
+# Until 0.1.0 a run had one row, with these columns for what is a measure now.
+_WIDE = {
+    "source_accuracy": "source/accuracy",
+    "target_accuracy": "target/accuracy",
+    "seconds": "seconds",
+    "cpu_seconds": "cpu_seconds",
+    "steps_to_bar": "bar/steps",
+    "cpu_seconds_to_bar": "bar/cpu_seconds",
+    "oracle_best": "oracle/best",
 }
 
 
@@ -24,26 +30,18 @@ class Result:
 
     Args:
         experiment: Name of the experiment.
-        method: Name of the method.
-        seed: Seed.
+        method: Name of the method, with its own arguments.
+        seed: Seed. Experiment, method and seed name a run.
         settings: Digest of all other settings.
         domains: Both domains in one phrase.
         steps: Training steps.
-        source_accuracy: Source test accuracy after the last step, in [0, 1].
-        target_accuracy: The same of the target: the oracle's column.
-        seconds: Wall time of the training.
-        cpu_seconds: CPU time of the training, all threads.
-        steps_to_bar: Steps after which the target accuracy was first seen at the experiment's bar
-            or above; `None` if it was not.
-        cpu_seconds_to_bar: CPU time until then.
         hardware: What it ran on.
-        oracle_best: Best target accuracy after any epoch; `None` where the run has no oracle curve.
-        at_source_accuracy: Target accuracy after the epoch that this score puts first, or `None`.
-        at_entropy: The same of the entropy.
-        at_info_max: The same of InfoMax.
-        at_snd: The same of the soft neighbourhood density.
-        at_bnm: The same of the batch nuclear norm.
-        at_mcc: The same of the class confusion.
+        measures: Numbers by name. Accuracies are in [0, 1] and those of the target an oracle's.
+            `source/accuracy` and `target/accuracy` are on the test sets, after the last step;
+            `seconds` and `cpu_seconds` are the wall and CPU time of the training. Where the run has
+            them: `bar/steps` and `bar/cpu_seconds`, until the target accuracy was first seen at
+            the experiment's bar or above; `oracle/best`, the best target accuracy after any epoch;
+            `chosen/<score>`, the target accuracy after the epoch that this score puts first.
     """
 
     experiment: str
@@ -52,20 +50,18 @@ class Result:
     settings: str
     domains: str
     steps: int
-    source_accuracy: float
-    target_accuracy: float
-    seconds: float
-    cpu_seconds: float
-    steps_to_bar: int | None
-    cpu_seconds_to_bar: float | None
     hardware: str
-    oracle_best: float | None = None
-    at_source_accuracy: float | None = None
-    at_entropy: float | None = None
-    at_info_max: float | None = None
-    at_snd: float | None = None
-    at_bnm: float | None = None
-    at_mcc: float | None = None
+    measures: Mapping[str, float]
+
+    @property
+    def target_accuracy(self) -> float:
+        """Accuracy on the target's test set after the last step."""
+        return self.measures["target/accuracy"]
+
+
+_RUN = [field.name for field in dataclasses.fields(Result) if field.name != "measures"]
+_NUMBERS = {"seed": int, "steps": int}
+_CURVE = ("target/accuracy", "step", "cpu_seconds")
 
 
 def result_of_run(
@@ -82,15 +78,12 @@ def result_of_run(
         experiment: Name of the experiment.
         method: Name of the method.
         settings: Digest of its settings.
-        bar: Target accuracy whose first passing is looked up in `oracle.csv`, if that is there.
+        bar: Target accuracy whose first passing is looked up in the oracle curve, if there is one.
     """
-    directory = pathlib.Path(directory)
-    summary = json.loads((directory / "summary.json").read_text())
-    passed = None
-    if bar is not None and (directory / "oracle.csv").is_file():
-        with (directory / "oracle.csv").open(newline="") as file:
-            rows = csv.DictReader(file)
-            passed = next((row for row in rows if float(row["target/accuracy"]) >= bar), None)
+    run = RunDirectory(directory)
+    summary = run.summary()
+    measures = {key: round(summary[key], 6) for key in ("source/accuracy", "target/accuracy")}
+    measures |= {key: summary[key] for key in ("seconds", "cpu_seconds")}
     return Result(
         experiment=experiment,
         method=method,
@@ -98,59 +91,79 @@ def result_of_run(
         settings=settings,
         domains=f"{summary['source']} → {summary['target']}",
         steps=summary["steps"],
-        source_accuracy=round(summary["source/accuracy"], 6),
-        target_accuracy=round(summary["target/accuracy"], 6),
-        seconds=summary["seconds"],
-        cpu_seconds=summary["cpu_seconds"],
-        steps_to_bar=int(passed["step"]) if passed else None,
-        cpu_seconds_to_bar=float(passed["cpu_seconds"]) if passed else None,
         hardware=summary["hardware"],
-        **_choices(directory),
+        measures={**measures, **_first_passing(run, bar), **_choices(run)},
     )
 
 
-def _choices(directory) -> dict[str, float]:
+def _first_passing(run, bar) -> dict[str, float]:
+    """When the target accuracy was first seen at the bar or above."""
+    try:
+        curve = run.oracle_curve() if bar is not None else {}
+    except FileNotFoundError:
+        return {}
+    columns = (map(float, curve.get(name, ())) for name in _CURVE)
+    for accuracy, *cost in zip(*columns, strict=True):
+        if accuracy >= bar:
+            return dict(zip(("bar/steps", "bar/cpu_seconds"), cost, strict=True))
+    return {}
+
+
+def _choices(run) -> dict[str, float]:
     """Target accuracies at the choice of each score, and the best, where the run has them."""
-    from dann.training.evaluation import evaluate_run  # loads Keras, which no table needs
+    from dann.training.evaluate_run import evaluate_run  # loads Keras, which no table needs
 
     try:
-        evaluation = evaluate_run(directory).scores
+        scores = evaluate_run(run.path).scores
     except (FileNotFoundError, ValueError):
         return {}
-    found = {CHOICES[name]: of["accuracy"] for name, of in evaluation.items() if name in CHOICES}
-    best = max(of["accuracy"] + of["regret"] for of in evaluation.values())
-    return {name: round(value, 6) for name, value in {"oracle_best": best, **found}.items()}
+    found = {"oracle/best": max(of["accuracy"] + of["regret"] for of in scores.values())}
+    found |= {f"{CHOSEN}{name}": of["accuracy"] for name, of in scores.items()}
+    return {name: round(value, 6) for name, value in found.items()}
 
 
 def read_results(path: str | pathlib.Path) -> list[Result]:
-    """Reads the CSV file of results; none if it is not there.
+    """Reads a CSV file of results, a row a run and measure; none if it is not there.
+
+    Files of earlier versions, with one row a run and a column a measure, are read as well.
 
     Raises:
-        ValueError: If it has other columns.
+        ValueError: If it has other columns, or a row holds no number.
     """
     path = pathlib.Path(path)
     if not path.is_file():
         return []
-    fields = dataclasses.fields(Result)
     with path.open(newline="") as file:
         rows = csv.DictReader(file)
-        if rows.fieldnames != [field.name for field in fields]:
+        columns = rows.fieldnames or []
+        measures_of = _measures_of(columns)
+        if not set(_RUN) <= set(columns) or measures_of is None:
             raise ValueError(
-                f"{path} must have the columns {[field.name for field in fields]}. "
-                f"Received: {rows.fieldnames}"
+                f"{path} must have the columns {[*_RUN, *_COLUMNS]}. Received: {list(columns)}"
             )
-        return [_result({f.name: _parsed(row[f.name], f.type) for f in fields}) for row in rows]
+        runs: dict[tuple, dict[str, float]] = {}
+        for row in rows:
+            try:
+                run = {name: _NUMBERS.get(name, str)(row[name]) for name in _RUN}
+                measures = {name: float(value) for name, value in measures_of(row)}
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"{path} must hold numbers for `seed`, `steps` and the measure. "
+                    f"Received in line {rows.line_num}: {list(row.values())}"
+                ) from error
+            runs.setdefault(tuple(run.values()), {}).update(measures)
+    return [Result(*run, measures=measures) for run, measures in runs.items()]
 
 
-def _result(values: dict[str, Any]) -> Result:
-    return Result(**values)
-
-
-def _parsed(text, kind: Any):
-    for number in (int, float):
-        if kind in (number, number | None):
-            return number(text) if text else None
-    return text
+def _measures_of(columns):
+    """From a row to its measures, by the kind of the table; `None` if it is of neither kind."""
+    others = [column for column in columns if column not in _RUN]
+    if sorted(others) == sorted(_COLUMNS):
+        return lambda row: [(row["measure"], row["value"])]
+    names = {c: _WIDE.get(c, c.replace("at_", CHOSEN, 1)) for c in others}
+    if "target_accuracy" in names and all(c in _WIDE or c.startswith("at_") for c in names):
+        return lambda row: [(name, row[c]) for c, name in names.items() if row[c] != ""]
+    return None
 
 
 def write_results(results: Sequence[Result], path: str | pathlib.Path) -> None:
@@ -161,6 +174,8 @@ def write_results(results: Sequence[Result], path: str | pathlib.Path) -> None:
     beside = path.with_suffix(".part")
     with beside.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([field.name for field in dataclasses.fields(Result)])
-        writer.writerows(dataclasses.astuple(latest[key]) for key in sorted(latest))
+        writer.writerow([*_RUN, *_COLUMNS])
+        for result in (latest[key] for key in sorted(latest)):
+            run = [getattr(result, name) for name in _RUN]
+            writer.writerows([*run, name, value] for name, value in result.measures.items())
     beside.replace(path)

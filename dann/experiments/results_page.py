@@ -2,10 +2,10 @@
 
 import collections
 import statistics
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Mapping, Sequence
 
-from dann.experiments.results import CHOICES, Result
+from dann.experiments.results import CHOSEN, Result
+from dann.selection import SCORES
 
 _NAMES = {
     "source_only": "source only",
@@ -16,23 +16,26 @@ _NAMES = {
 }
 _BEGINNING = """# Results
 
-Made by `{command}`, which writes this page from
-[{table}]({table}), a line a run. Accuracies are those after the last step, on the target's
-test set; no checkpoint and no seed was picked. Target labels serve to fill these columns and to
-train the rows marked as an oracle; no other training and no score reads them. How the settings were
-chosen, and what had been seen by then, is told in `conf/experiment/recipe.yaml` and, for the
-experiments `digits_...`, in `digits_recipe.yaml` beside it; but for source only and the
-oracle, these blend source images with unlabelled target images.
+`{command}` makes this page from
+[{table}]({table}), which has a row for each run and measure. Accuracies are on the target's
+test set, after the last step. No checkpoint and no seed was picked. Target labels fill these
+columns and train the rows marked as an oracle; no other training and no score reads them.
+[experiments.md](experiments.md) tells how the settings were chosen and what had been seen by then.
+The experiments `digits_...` blend source images with unlabelled target images, except in the rows
+of source only and the oracle.
 
-"Gap closed" is (method - source only) / (train on target - source only), of the means; it is left
-out where that gap is no larger than the spread of either. The spread is the sample standard
-deviation over the seeds. Seconds are those of the training, their mean over the seeds; "CPU"
-counts all threads. The column "first" has the steps and CPU seconds after which each seed's target
-accuracy was first seen at the number in its head, or above.
+How to read the first table of a task:
 
-The second table of a task has the mean target accuracy at the epoch that each score of
-`dann.selection` puts first, chosen without target labels, beside that of the last epoch and that of
-the best one, which only an oracle finds.
+- "Target accuracy" is the mean over the seeds with their sample standard deviation.
+- "Gap closed" is (method - source only) / (train on target - source only), of the means. It is
+  empty where that gap is no larger than the spread of either.
+- Seconds are the mean training time; CPU seconds count all threads.
+- "First" has the steps and CPU seconds after which each seed's target accuracy first reached the
+  number in the column's head.
+
+The second table has the mean target accuracy after the epoch that each score of `dann.selection`
+puts first without target labels. Beside it stand the last epoch and the best one, which only an
+oracle finds.
 """
 
 
@@ -40,7 +43,7 @@ def results_page(
     results: Sequence[Result],
     bars: Mapping[str, float],
     published: Mapping[str, Mapping[str, float]],
-    notes: Mapping[str, str] = MappingProxyType({}),
+    noted: Collection[str] = (),
     table: str = "results.csv",
     overrides: Sequence[str] = (),
 ) -> str:
@@ -48,9 +51,9 @@ def results_page(
 
     Args:
         results: The results.
-        bars: Target accuracy by experiment whose first passing is told.
+        bars: For each experiment, the target accuracy whose first passing the page tells.
         published: Target accuracies of the literature, by experiment and method.
-        notes: What is to be said of an experiment, by its name.
+        noted: Experiments that `experiments.md` beside the page has a section on, which is linked.
         table: Name of the file of results beside the page.
         overrides: More arguments that every run had.
     """
@@ -60,21 +63,22 @@ def results_page(
         of_it = [result for result in results if result.experiment == experiment]
         command = " ".join([f"experiment={experiment}", "method=...", *overrides])
         section = _section(title, command, of_it, bars.get(experiment), published.get(experiment))
-        note = notes.get(experiment)
-        parts.append(f"{section}\n{note.strip()}\n" if note else section)
+        if experiment in noted:
+            section += f"\n[What was tried and seen](experiments.md#{experiment}).\n"
+        parts.append(section)
     return "\n".join(parts)
 
 
 def _titles(results):
-    """Its domains are an experiment's title, with its name where another one has them too."""
+    """Titles by experiment: its domains, with its name where another one has the same domains."""
     domains = {result.experiment: result.domains for result in results}
     shared = [pair for pair, times in collections.Counter(domains.values()).items() if times > 1]
     return {e: f"{pair} ({e})" if pair in shared else pair for e, pair in domains.items()}
 
 
 def _section(title, command, results, bar, published):
-    methods = {}
-    for result in results:
+    methods: dict[str, list[Result]] = {}
+    for result in sorted(results, key=lambda r: r.seed):
         methods.setdefault(result.method, []).append(result)
     accuracies = {m: [r.target_accuracy for r in rs] for m, rs in methods.items()}
     order = sorted(methods, key=lambda m: (m == "target_only", m != "source_only", m))
@@ -89,11 +93,11 @@ def _section(title, command, results, bar, published):
         "|" + "---|" * (10 if bar is None else 11),
     ]
     for method in order:
-        of_it = sorted(methods[method], key=lambda r: r.seed)
+        of_it = methods[method]
         passings = "" if bar is None else f" {_passings(of_it)} |"
         row = _row(names[method], of_it, _gap_closed(method, accuracies), published)
         lines.append(row + passings)
-    lines += _chosen(methods, order, names)
+    lines += _chosen({names[method]: methods[method] for method in order})
     hardware = sorted({result.hardware for result in results})
     lines += ["", f"Hardware: {'; '.join(hardware)}.", ""]
     return "\n".join(lines)
@@ -108,14 +112,20 @@ def _row(name, results, gap_closed, published):
         f"{statistics.mean(accuracies):.4f}{spread}",
         str(len(results)),
         " ".join(f"{result.seed}: {result.target_accuracy:.4f}" for result in results),
-        f"{statistics.mean(result.source_accuracy for result in results):.4f}",
+        f"{_mean(results, 'source/accuracy'):.4f}",
         gap_closed,
         " ".join(f"{steps:,}" for steps in sorted({result.steps for result in results})),
-        f"{statistics.mean(result.seconds for result in results):,.0f}",
-        f"{statistics.mean(result.cpu_seconds for result in results):,.0f}",
+        f"{_mean(results, 'seconds'):,.0f}",
+        f"{_mean(results, 'cpu_seconds'):,.0f}",
         f"{published[method]:.4f}" if published and method in published else "",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _mean(results, measure):
+    """Mean over the runs, or `None` where not every run has the measure."""
+    values = [result.measures.get(measure) for result in results]
+    return None if None in values else statistics.mean(values)
 
 
 def _names(results):
@@ -138,19 +148,27 @@ def _told(argument, first_stages):
     return argument
 
 
-def _chosen(methods, order, names):
-    """Lines of the table of the scores' choices, for the methods whose every run has them."""
-    columns = ["target_accuracy", *CHOICES.values(), "oracle_best"]
-    titles = ["last", *CHOICES, "best (oracle)"]
-    rows = []
-    for method in order:
-        values = [[getattr(result, column) for result in methods[method]] for column in columns]
-        if not any(None in of_column for of_column in values):
-            means = " | ".join(f"{statistics.mean(of_column):.4f}" for of_column in values)
-            rows.append(f"| {names[method]} | {means} |")
-    if not rows:
+def _chosen(rows):
+    """Lines of the table of the scores' choices: of what every run of a row has."""
+    measures = {"last": "target/accuracy", **{score: f"{CHOSEN}{score}" for score in SCORES}}
+    measures["best (oracle)"] = "oracle/best"
+    means = {
+        name: {
+            title: mean
+            for title, measure in measures.items()
+            if (mean := _mean(results, measure)) is not None
+        }
+        for name, results in rows.items()
+    }
+    means = {name: of_row for name, of_row in means.items() if SCORES.keys() & of_row.keys()}
+    if not means:
         return []
-    return ["", f"| epoch chosen by | {' | '.join(titles)} |", "|" + "---|" * 9, *rows]
+    titles = [title for title in measures if any(title in of_row for of_row in means.values())]
+    lines = ["", f"| epoch chosen by | {' | '.join(titles)} |", "|" + "---|" * (1 + len(titles))]
+    for name, of_row in means.items():
+        cells = [f"{of_row[title]:.4f}" if title in of_row else "" for title in titles]
+        lines.append(f"| {' | '.join([name, *cells])} |")
+    return lines
 
 
 def _gap_closed(method, accuracies):
@@ -166,9 +184,10 @@ def _gap_closed(method, accuracies):
 
 def _passings(results):
     told = []
-    for r in results:
+    for result in results:
         cost = "never"
-        if r.steps_to_bar is not None:
-            cost = f"{r.steps_to_bar:,} steps, {r.cpu_seconds_to_bar:,.0f} s"
-        told.append(f"{r.seed}: {cost}")
+        if "bar/steps" in result.measures:
+            steps, seconds = (result.measures[f"bar/{of}"] for of in ("steps", "cpu_seconds"))
+            cost = f"{steps:,.0f} steps, {seconds:,.0f} s"
+        told.append(f"{result.seed}: {cost}")
     return "; ".join(told)

@@ -13,31 +13,33 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
+from dann.checks import check_choice, check_integer
 from dann.experiments.sweep import rank_sweep
-from dann.selection.scores import SCORES
+from dann.selection import SCORES
+from dann.training import RunDirectory
 
 
 class Study:
-    """Asks Optuna for settings, trains with them, and tells it the score that they came to.
+    """Asks Optuna for settings, trains with them, and tells Optuna the score that they reached.
 
-    Each trial is a run of the training script in a process of its own, in `trial_<number>` of the
-    study's directory with its output in `log.txt`. One that fails, or whose score is not finite,
-    counts as failed and the study goes on. The study is kept in `study.log`: the same command goes
-    on where it was stopped, and with more `trials` adds to them. A trial that learned from the
-    target's labels counts as failed, too: by an oracle nothing is chosen.
+    Each trial runs the training script in a process of its own, in `trial_<number>` of the study's
+    directory, with its output in `log.txt`. A trial fails if the script does, if its score is not
+    finite, or if it learned from the target's labels, since nothing is chosen by an oracle. The
+    study continues after a failure. `study.log` keeps it: the same command continues where it was
+    stopped, and adds trials if `trials` is larger.
 
     Args:
-        settings: Object with `trials`, how many there are to be with those that failed,
-            `objective`, a name in `dann.selection.SCORES`, `overrides`, further arguments of every
-            trial, `seed` of the search, `directory`, `paths.data_dir` and `paths.cache_dir`, as
+        settings: Object with `trials`, how many there shall be, failed ones included; `objective`,
+            a name in `dann.selection.SCORES`; `overrides`, further arguments of every trial;
+            `seed` of the search; `directory`; `paths.data_dir` and `paths.cache_dir`.
             `conf/optimize.yaml` has them.
         space: Optuna's distributions by the key that they set.
         script: The training script.
         scores: The scores that a trial computes.
 
     Raises:
-        ValueError: If `trials` is below 1, the objective is no label-free score or none that a
-            trial computes, or the directory holds a study with other settings.
+        ValueError: If `trials` is below 1, if the objective is not a label-free score that every
+            trial computes, or if the directory holds a study with other settings.
     """
 
     def __init__(
@@ -48,8 +50,7 @@ class Study:
         scores: Sequence[str],
     ):
         _check_objective(settings.objective, scores)
-        if settings.trials < 1:
-            raise ValueError(f"`trials` must be at least 1. Received: {settings.trials}")
+        check_integer("trials", settings.trials, 1)
         self.settings = settings
         self.space = dict(space)
         self.script = script
@@ -59,7 +60,7 @@ class Study:
         self.study = self._study()
 
     def _study(self):
-        """The study of the directory, or a new one."""
+        """Opens the study of the directory, or begins one."""
         new = not (self.directory / "study.log").exists()
         self.directory.mkdir(parents=True, exist_ok=True)
         study = optuna.create_study(
@@ -68,7 +69,7 @@ class Study:
             direction="maximize",
             load_if_exists=True,
         )
-        # A search that goes on draws anew; with the same seed it would repeat its first trials.
+        # With the same seed, a search that continues would repeat its first trials.
         study.sampler = optuna.samplers.TPESampler(seed=self.settings.seed + len(study.trials))
         described = {
             "objective": self.settings.objective,
@@ -86,13 +87,13 @@ class Study:
         return study
 
     def run(self) -> str | None:
-        """Runs the trials that are missing; writes `optimize.csv` and `optimize.png`.
+        """Runs the missing trials, then writes `optimize.csv` and `optimize.png`.
 
         Returns:
-            The ranking as text, or `None` if no trial came to a score.
+            The ranking as text, or `None` if no trial reached a score.
         """
         for trial in self.study.get_trials(states=(TrialState.RUNNING,)):
-            self._tell(trial.number)  # an interruption came before its end was told
+            self._tell(trial.number)  # an interruption came before Optuna was told
         while len(self.study.trials) < self.settings.trials:
             trial = self.study.ask(self.space)
             arguments = _arguments(trial)
@@ -111,7 +112,7 @@ class Study:
     def _train(self, number, arguments):
         folder = self._folder(number)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "summary.json").unlink(missing_ok=True)  # of an earlier study
+        RunDirectory(folder).discard_summary()  # of an earlier study
         command = [
             *(sys.executable, str(self.script)),
             "compare=false",
@@ -126,9 +127,9 @@ class Study:
             subprocess.run(command, stdout=log, stderr=subprocess.STDOUT)
 
     def _tell(self, number):
-        """Tells the score of a trial if it has one, else that it failed."""
-        file = self._folder(number) / "summary.json"
-        summary = json.loads(file.read_text()) if file.is_file() else {"oracle": False}
+        """Tells Optuna the score of a trial, or that it failed."""
+        trial = RunDirectory(self._folder(number))
+        summary = trial.summary() if trial.is_finished() else {}
         value = summary.get(self.key, math.nan)
         if math.isfinite(value) and not summary["oracle"]:
             self.study.tell(number, value)
@@ -137,17 +138,10 @@ class Study:
 
 
 def _check_objective(objective, scores):
-    if objective not in SCORES:
-        raise ValueError(
-            f"`objective` must be a label-free score, one of {list(SCORES)}; the target accuracy "
-            f"is an oracle's, by which nothing is chosen. Received: {objective}"
-        )
-    if objective not in scores:
-        raise ValueError(
-            f"`objective` must be a score that every trial computes; "
-            f"overrides=['selection.scores=[{objective}]'] asks for it. Received: {objective}, of "
-            f"{list(scores)}"
-        )
+    why = "the target accuracy is an oracle's, by which nothing is chosen"
+    check_choice("objective", objective, SCORES, why=why)
+    how = f"for another, add overrides=['selection.scores=[{objective}]']"
+    check_choice("objective", objective, scores, why=how)
 
 
 def _arguments(trial: FrozenTrial | optuna.Trial) -> list[str]:

@@ -1,12 +1,13 @@
 """The runs of a sweep, ranked without target labels."""
 
 import csv
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+
+from dann.training import RunDirectory
 
 
 def rank_sweep(
@@ -17,18 +18,19 @@ def rank_sweep(
 ) -> str | None:
     """Ranks the runs of a sweep by a label-free score and writes `sweep.csv` and `sweep.png`.
 
-    The table has a line a run, the best first: `rank`, `run`, `overrides`, every label-free score
-    of its summary, `source/accuracy` and `target/accuracy`. The last is an oracle: it is shown, and
-    the regret is told by it, the best of the column minus the accuracy of the run that the score
-    put first; nothing is ranked by it. A run that learned from the target's labels has no rank, and
-    no part in the regret. One that failed has its name and overrides alone. Of runs with the same
-    score the earlier comes first.
+    The table has a row a run, the best first, with the columns `rank`, `run`, `overrides`, every
+    label-free score of its summary, `source/accuracy` and `target/accuracy`. Of runs with the same
+    score the earlier comes first. A failed run has its name and overrides alone.
+
+    Target accuracies are an oracle's, so nothing is ranked by them. They are shown, and give the
+    regret: the best of the column minus that of the run that the score puts first. A run that
+    learned from the target's labels has no rank and is left out of the regret.
 
     Args:
         directory: Folder of the sweep.
         score: The score to rank by, such as `"info_max"`.
         overrides: Command-line arguments of each run that was begun, by its folder in `directory`.
-        name: Of the two files, without the ending.
+        name: Name of the two files, without the ending.
 
     Returns:
         The table as text, or `None` if no run is finished and has that score.
@@ -52,9 +54,9 @@ def rank_sweep(
 
 def _row(directory, run, arguments) -> dict[str, Any]:
     row: dict[str, Any] = {"run": run, "overrides": " ".join(arguments)}
-    path = directory / run / "summary.json"
-    if path.is_file():
-        summary = json.loads(path.read_text())
+    finished = RunDirectory(directory / run)
+    if finished.is_finished():
+        summary = finished.summary()
         scores = {k: v for k, v in summary.items() if k.startswith("selection/")}
         row.update(scores)
         row.update({k: summary[k] for k in ("oracle", "source/accuracy", "target/accuracy")})

@@ -1,5 +1,18 @@
-"""One run from start to report: seeds, training, tables and figures."""
+"""One run from start to report, and what is done with it afterwards."""
 
-from dann.training.run import Run, compile_model, start
+from typing import TYPE_CHECKING
 
-__all__ = ["Run", "compile_model", "start"]
+from dann.training.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from dann.training.run import Run, compile_model, start
+
+__all__ = ["Run", "RunDirectory", "compile_model", "start"]
+
+
+def __getattr__(name):
+    if name not in __all__:
+        raise AttributeError(f"module 'dann.training' has no attribute {name!r}")
+    from dann.training import run  # loads Keras, which the files of a run do not need
+
+    return getattr(run, name)

@@ -1,7 +1,6 @@
 """A training run and the directory that it leaves behind."""
 
-import json
-import pathlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +12,11 @@ from dann.adaptation import AdversarialModel
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores
-from dann.training import figures
-from dann.training.clock import Clock
+from dann.training import run_figures
+from dann.training.accuracy_table import accuracy_table
+from dann.training.callbacks import Clock, OracleCurve, keep_best, on_final_weights
 from dann.training.hardware import hardware
-from dann.training.oracle_curve import OracleCurve
-from dann.training.table import accuracy_table
-from dann.training.watch import keep_best, on_final_weights
+from dann.training.run_directory import RunDirectory, replacing
 
 _TEST_BATCH = 256
 
@@ -90,7 +88,7 @@ class Run:
 
     def __init__(
         self,
-        directory: str | pathlib.Path,
+        directory: str | os.PathLike,
         domains: DomainPair,
         trainer: Any,
         seed: int,
@@ -99,7 +97,7 @@ class Run:
         callbacks: Sequence[keras.callbacks.Callback] = (),
         selection: Any = None,
     ):
-        self.directory = pathlib.Path(directory)
+        self.directory = RunDirectory(directory)
         self.domains = domains
         self.seed = seed
         self.model = model
@@ -120,7 +118,7 @@ class Run:
 
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
-        (self.directory / "figures").mkdir(parents=True, exist_ok=True)
+        self.directory.figures.mkdir(parents=True, exist_ok=True)
         model, baseline = self.model, self.baseline
         summary = self._describe()
         before, label = model.backbone, "before training"
@@ -129,11 +127,11 @@ class Run:
             scores = self._fit_and_score(baseline)[0]
             summary.update({f"source_only/{key}": value for key, value in scores.items()})
             before, label = baseline.backbone, "source only"
-        views = [(label, figures.features_of(before, self.domains))]
+        views = [(label, run_figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {type(model).__name__}, {self.steps} steps")
         scores, history, predicted = self._fit_and_score(model, self.callbacks, watched=True)
         summary.update(scores)
-        views.append((type(model).__name__, figures.features_of(model.backbone, self.domains)))
+        views.append((type(model).__name__, run_figures.features_of(model.backbone, self.domains)))
         self._write(summary, history, views, predicted)
         print(accuracy_table(summary))
         print(f"Written to {self.directory}")
@@ -202,7 +200,7 @@ class Run:
             watchers.append(keep_best(f"selection/{self.keep}", self.steps // self.steps_per_epoch))
         if self.oracle_curve:
             target = self.domains.test_batches("target", _TEST_BATCH)
-            watchers.append(OracleCurve(target, self.directory / "oracle.csv", clock))
+            watchers.append(OracleCurve(target, self.directory, clock))
         return on_final_weights(optimizer, watchers)
 
     def _fit_and_score(self, model, callbacks=(), watched=False):
@@ -239,12 +237,16 @@ class Run:
 
     def _write(self, summary, history, views, predicted):
         """Writes what is left of the run; the summary last, as it tells that the run is whole."""
-        self.model.classifier.save(self.directory / "classifier.keras")
-        folder = self.directory / "figures"
-        figures.save_samples(self.domains, folder / "samples.png")
-        figures.save_curves(history, self.steps_per_epoch, folder / "curves.png")
-        figures.save_confusion(self.domains, predicted, folder / "confusion.png")
-        figures.save_features(views, self.domains, self.seed, folder / "features.png")
-        draft = self.directory / "summary.part"
-        draft.write_text(json.dumps(summary, indent=2) + "\n")
-        draft.replace(self.directory / "summary.json")
+        self.directory.save_classifier(self.model.classifier)
+        with self._figure("samples") as path:
+            run_figures.save_samples(self.domains, path)
+        with self._figure("curves") as path:
+            run_figures.save_curves(history, self.steps_per_epoch, path)
+        with self._figure("confusion") as path:
+            run_figures.save_confusion(self.domains, predicted, path)
+        with self._figure("features") as path:
+            run_figures.save_features(views, self.domains, self.seed, path)
+        self.directory.write_summary(summary)
+
+    def _figure(self, name):
+        return replacing(self.directory.figures / f"{name}.png")

@@ -1,6 +1,6 @@
-"""What every method keeps of the contract of `AdversarialModel`."""
+"""The contract of `AdversarialModel`, which every registered method keeps."""
 
-import inspect
+import functools
 
 import keras
 import numpy as np
@@ -13,6 +13,8 @@ from dann.adaptation import DANN, MCC, AdversarialModel, Regularizer, SourceOnly
 from dann.layers import DomainBlend
 from dann.networks import label_head, mlp_backbone
 from dann.schedules import GaninSchedule
+
+pytestmark = pytest.mark.tensorflow
 
 RNG = np.random.default_rng(0)
 INPUTS = {name: RNG.normal(size=(12, 4)).astype("float32") for name in ("source", "target")}
@@ -30,31 +32,31 @@ def critic():
     return keras.Model(entry, keras.layers.Dense(1, use_bias=False, dtype="float32")(hidden))
 
 
-METHODS = {
-    "source_only": lambda **kwargs: SourceOnly(backbone(), num_classes=3, **kwargs),
-    "target_only": lambda **kwargs: TargetOnly(backbone(), num_classes=3, **kwargs),
-    "cdan": lambda **kwargs: dann.CDAN(backbone(), num_classes=3, **kwargs),
-    "cdan_e": lambda **kwargs: dann.CDAN(
-        backbone(), num_classes=3, entropy_conditioning=True, max_units=11, **kwargs
-    ),
-    "dann": lambda **kwargs: DANN(backbone(), num_classes=3, **kwargs),
-    "els": lambda **kwargs: DANN(backbone(), num_classes=3, domain_label_smoothing=0.1, **kwargs),
-    "mada": lambda **kwargs: dann.MADA(backbone(), num_classes=3, **kwargs),
-    "pada": lambda **kwargs: dann.PADA(backbone(), num_classes=3, **kwargs),
-    "dirt_t": lambda **kwargs: dann.DIRTT(backbone(), num_classes=3, radius=0.5, seed=1, **kwargs),
-    "wdgrl": lambda **kwargs: dann.WDGRL(
-        backbone(), num_classes=3, domain_head=critic(), seed=1, **kwargs
-    ),
-    "daln": lambda **kwargs: dann.DALN(backbone(), num_classes=3, **kwargs),
-    "fdal": lambda **kwargs: dann.FDAL(backbone(), num_classes=3, **kwargs),
-    "mcd": lambda **kwargs: dann.MCD(backbone(), num_classes=3, **kwargs),
-    "mdd": lambda **kwargs: dann.MDD(backbone(), num_classes=3, **kwargs),
-    "mdan": lambda **kwargs: dann.MDAN(backbone(), num_classes=3, **kwargs),
-    "dann_schedule": lambda **kwargs: DANN(
-        backbone(), num_classes=3, strength=GaninSchedule(100), passes="separate", **kwargs
-    ),
+EXTRA = {
+    "cdan_e": lambda: {"max_units": 11},
+    "dirt_t": lambda: {"seed": 1},
+    "wdgrl": lambda: {"seed": 1, "domain_head": critic()},
 }
-VARIANTS = {"cdan_e", "els", "dann_schedule"}  # of methods that are here in their own right
+
+
+def small(entry, **kwargs):
+    """A small model of a registered method."""
+    facts, extra = entry.facts, EXTRA.get(entry.name, dict)()
+    arguments = {**facts.get("arguments", {}), **facts.get("needs", {}), **extra, **kwargs}
+    return entry.thing(backbone(), num_classes=3, **arguments)
+
+
+ENTRIES = {entry.name: entry for entry in dann.adaptation.METHODS.entries()}
+METHODS = {name: functools.partial(small, entry) for name, entry in ENTRIES.items()}
+METHODS["dann_schedule"] = functools.partial(
+    small, ENTRIES["dann"], strength=GaninSchedule(100), passes="separate"
+)
+VARIANTS = {name for name, entry in ENTRIES.items() if "arguments" in entry.facts}
+VARIANTS |= {"dann_schedule"}
+BASELINES = {name for name, entry in ENTRIES.items() if issubclass(entry.thing, SourceOnly)}
+OF_CLASSES = {cls for cls in dann.adaptation.METHODS.values() if cls.of_classes}
+REGULARIZERS = dann.adaptation.REGULARIZERS.entries()
+DRAWS = {"wdgrl", "dirt_t"}  # its losses or its adversary draw at random
 # One of each way to step; what all share in one place is tested with these, and with all if slow.
 FEW = {"source_only", "cdan", "dann", "dirt_t", "mcd", "wdgrl"}
 
@@ -75,12 +77,30 @@ def compiled(name, **kwargs):
     return model
 
 
-def test_no_method_is_forgotten():
-    classes = {value for value in vars(dann.adaptation).values() if inspect.isclass(value)}
-    methods = {value for value in classes if issubclass(value, AdversarialModel)}
-    assert {type(make()) for make in METHODS.values()} == methods - {AdversarialModel}
+def subclasses(cls):
+    """The classes of the package that derive from a class, however far."""
+    found = {sub for direct in cls.__subclasses__() for sub in {direct, *subclasses(direct)}}
+    return {sub for sub in found if sub.__module__.startswith("dann.adaptation.")}
 
 
+def test_every_method_and_regularizer_is_registered_and_exported():
+    methods, regularizers = subclasses(AdversarialModel), subclasses(Regularizer)
+    assert set(dann.adaptation.METHODS.values()) == methods
+    assert set(dann.adaptation.REGULARIZERS.values()) == regularizers
+    for cls in methods | regularizers:
+        assert getattr(dann, cls.__name__) is getattr(dann.adaptation, cls.__name__) is cls
+    assert {(entry.name, entry.thing.name) for entry in REGULARIZERS} == {
+        (cls.name, cls.name) for cls in regularizers
+    }
+
+
+@pytest.mark.parametrize("entry", [*ENTRIES.values(), *REGULARIZERS], ids=lambda entry: entry.name)
+def test_tables_can_say_what_it_does_and_when_to_pick_it(entry):
+    assert entry.summary
+    assert entry.facts["when"]
+
+
+@pytest.mark.jax
 @few_methods
 def test_it_fits_pairs_and_evaluates_plain_inputs(name):
     model = compiled(name)
@@ -99,6 +119,25 @@ def test_it_fits_pairs_and_evaluates_plain_inputs(name):
         "accuracy",
     }
     assert model.predict(INPUTS["target"], verbose=0).shape == (12, 3)
+
+
+@each_method
+def test_its_losses_can_be_had_from_features_without_a_trace(name):
+    model = METHODS[name](**({} if name in BASELINES else {"regularizers": [MCC()]}))
+    model.compile(keras.optimizers.SGD(0.0))
+    before = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
+    forward = model.from_features(model.extract(INPUTS, training=False), training=False)
+    kept = keras.tree.flatten(forward)
+    losses = model.pair_losses(INPUTS, LABELS, forward, training=False)
+    assert all(one is other for one, other in zip(kept, keras.tree.flatten(forward), strict=True))
+    after = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
+    if name not in DRAWS:
+        for one, other in zip(before, after, strict=True):
+            np.testing.assert_array_equal(one, other)
+    logs = model.evaluate(INPUTS, LABELS, batch_size=12, verbose=0, return_dict=True)
+    if name not in DRAWS:
+        assert float(losses.total) == pytest.approx(logs["loss"], rel=1e-5)
+    assert {"label/loss", *losses.adversarial} - {"teacher"} <= set(logs)
 
 
 @few_methods
@@ -241,10 +280,10 @@ def test_a_head_of_ones_own_sets_the_number_of_classes():
         ),
         (
             lambda: DANN(backbone(), num_classes=3, passes="both"),
-            "`passes` must be one of .*Received: 'both'",
+            "`passes`.*'joint', 'separate'.*Received: .*both",
         ),
-        (lambda: DANN(backbone(), num_classes=3, strength=-1), "finite and at least 0"),
-        (lambda: DANN(backbone(), num_classes=3, way="none"), "`way` must be one of"),
+        (lambda: DANN(backbone(), num_classes=3, strength=-1), "strength=-1"),
+        (lambda: DANN(backbone(), num_classes=3, way="none"), "`way`.*none"),
         (
             lambda: DANN(
                 keras.Sequential([keras.Input((4, 4)), keras.layers.ReLU()]), num_classes=3
@@ -357,11 +396,11 @@ def test_what_trains_without_the_unlabelled_target_is_not_blended(method):
     [
         (DomainBlend(), r"domain_blend.*images of one size.*Received: \(None, 4\) and"),
         (keras.layers.Concatenate(name="both"), r"both, which gives \[\(None, 8\)\]"),
-        (keras.layers.Dense(2, name="dense"), "dense, which does not: "),
+        (keras.layers.Dense(2, name="dense"), "dense, which fails: "),
     ],
 )
 def test_what_cannot_blend_is_refused(layer, received):
-    with pytest.raises(ValueError, match=rf"(?s)of `\[source, target\]`. Received: {received}"):
+    with pytest.raises(ValueError, match=rf"(?s)`augmentation`.*'blend'.*Received: {received}"):
         DANN(backbone(), num_classes=3, augmentation={"blend": layer})
 
 
@@ -393,13 +432,11 @@ class MeanSquare(Regularizer):
 
     name = "mean_square"
 
-    def loss(self, model, x, outputs):
-        return keras.ops.mean(keras.ops.square(outputs["target/logits"]))
+    def loss(self, model, x, forward):
+        return keras.ops.mean(keras.ops.square(forward.logits["target"]))
 
 
-adapting = pytest.mark.parametrize(
-    "name", [name for name, make in METHODS.items() if not isinstance(make(), SourceOnly)]
-)
+adapting = pytest.mark.parametrize("name", sorted(set(METHODS) - BASELINES))
 
 
 @adapting
@@ -425,13 +462,13 @@ def test_a_regularizer_adds_its_weight_times_its_loss(name, tmp_path):
         (
             lambda: DANN(backbone(), 3, regularizers=[MeanSquare(), MeanSquare(2.0)]),
             ValueError,
-            "joins once. Received: .'mean_square', 'mean_square'.",
+            "may join once. Received: .'mean_square', 'mean_square'.",
         ),
         (lambda: MeanSquare(-1), ValueError, "`weight` must be .* at least 0. Received: weight=-1"),
         (
             lambda: SourceOnly(backbone(), 3, regularizers=[MeanSquare()]),
             ValueError,
-            "`SourceOnly` leaves the unlabelled target alone.*Received: .'mean_square'.",
+            "`SourceOnly` ignores the unlabelled target.*Received: .'mean_square'.",
         ),
     ],
 )
@@ -499,20 +536,19 @@ def test_a_head_of_one_output_needs_a_loss():
         DANN(backbone(), label_head=number_head()).compile("sgd")
 
 
-@pytest.mark.parametrize(
-    "method", [dann.CDAN, dann.MADA, dann.PADA, dann.DALN, dann.FDAL, dann.MCD, dann.DIRTT]
-)
+@pytest.mark.parametrize("method", sorted(OF_CLASSES, key=lambda cls: cls.__name__))
 def test_a_method_that_compares_classes_refuses_a_head_of_one_output(method):
     settings = {"radius": 0.5} if method is dann.DIRTT else {}
-    message = f"`{method.__name__}` compares classes.*at least 2.*Received: .* 1 output"
+    message = f"`{method.__name__}` compares classes.*`DANN`.*regression.*Received: .* 1 output"
     with pytest.raises(ValueError, match=message):
         method(backbone(), label_head=number_head(), **settings)
 
 
 @pytest.mark.parametrize(
-    "regularizer", [MCC(), dann.ConditionalEntropy(), dann.VirtualAdversarial(radius=0.5)]
+    "entry", [e for e in REGULARIZERS if e.thing.of_classes], ids=lambda entry: entry.name
 )
-def test_a_regularizer_that_compares_classes_refuses_a_head_of_one_output(regularizer):
+def test_a_regularizer_that_compares_classes_refuses_a_head_of_one_output(entry):
+    regularizer = entry.thing(**entry.facts.get("needs", {}))
     message = f"`{type(regularizer).__name__}` compares classes.*Received: .* 1 output"
     with pytest.raises(ValueError, match=message):
         DANN(backbone(), label_head=number_head(), regularizers=[regularizer])

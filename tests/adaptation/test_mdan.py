@@ -11,6 +11,7 @@ from support.one_step import (
     STRENGTH,
     TARGET,
     central_differences,
+    check_step,
     cross_entropy,
     linear,
     linear_parts,
@@ -82,12 +83,7 @@ def expected(weights, weighting, smoothing=0.0):
 def test_loss_and_every_gradient_match_the_formula(weighting, smoothing, mode):
     model = linear_mdan(weighting, domain_label_smoothing=smoothing)
     label, domain, gradients = expected(weights_of(model), weighting, smoothing)
-    logs, slopes = step(model, mode, PAIRS)
-    assert logs["label/loss"] == pytest.approx(label, rel=1e-5)
-    assert logs["domain/loss"] == pytest.approx(domain, rel=1e-5)
-    assert logs["loss"] == pytest.approx(label + domain, rel=1e-5)
-    for slope, gradient in zip(slopes, gradients, strict=True):
-        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+    check_step(model, mode, {"label/loss": label, "domain/loss": domain}, gradients, x=PAIRS)
 
 
 def test_soft_weights_descend_a_smooth_maximum_of_the_bounds():
@@ -241,13 +237,10 @@ def test_it_adapts_from_two_sources_of_which_each_alone_fails(weighting):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"weighting": "mean"}, r"one of \('soft', 'hard'\). Received: 'mean'"),
+        ({"weighting": "mean"}, "'soft', 'hard'. Received: weighting='mean'"),
         ({"num_sources": 0}, "at least 1. Received: num_sources=0"),
-        ({"num_sources": 2.0}, "must be an integer of at least 1. Received: num_sources=2.0"),
-        ({"num_sources": "2"}, "must be an integer of at least 1. Received: num_sources='2'"),
-        ({"num_sources": True}, "must be an integer of at least 1. Received: num_sources=True"),
         ({"gamma": 0.0}, "above 0. Received: gamma=0.0"),
-        ({"domain_label_smoothing": 0.6}, "at most 0.5. Received: domain_label_smoothing=0.6"),
+        ({"domain_label_smoothing": 0.6}, "from 0 to 0.5. .*domain_label_smoothing=0.6"),
         (
             {"domain_head": linear(4, 3, "head"), "num_sources": 2},
             r"have 1 or 2 output.*\(None, 3\)",
@@ -258,3 +251,9 @@ def test_it_adapts_from_two_sources_of_which_each_alone_fails(weighting):
 def test_arguments_that_do_not_fit_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         MDAN(linear(3, 4, "backbone"), num_classes=3, **arguments)
+
+
+@pytest.mark.parametrize("count", [2.0, "2", True])
+def test_a_number_of_sources_that_is_not_an_integer_is_refused(count):
+    with pytest.raises(TypeError, match=f"integer of at least 1. Received: num_sources={count!r}"):
+        MDAN(linear(3, 4, "backbone"), num_classes=3, num_sources=count)

@@ -156,6 +156,7 @@ def test_a_label_loss_without_slope_moves_nothing():
     assert np.abs(slopes[0]).max() > 0  # the domain loss's
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "bfloat16"])
 def test_it_trains_in_other_precisions(policy):
     """The heads of `dann.networks` keep weights of single precision, whatever the policy."""
@@ -168,6 +169,7 @@ def test_it_trains_in_other_precisions(policy):
     assert max(moved) > 0
 
 
+@pytest.mark.tensorflow
 def test_its_radius_comes_back_from_a_file(tmp_path):
     model = DANN(mlp_backbone((4,), hidden_units=(6,)), num_classes=3, task_radius=0.02)
     model.save(tmp_path / "model.keras")
@@ -179,7 +181,7 @@ def test_its_radius_comes_back_from_a_file(tmp_path):
     ("method", "radius", "message"),
     [
         (DANN, -0.1, "`task_radius` must be .* at least 0. Received: task_radius=-0.1"),
-        (SourceOnly, 0.1, "beside an adversary; `SourceOnly` has none. Received: task_radius=0.1"),
+        (SourceOnly, 0.1, "reversal; `SourceOnly` has none. Received: task_radius=0.1"),
     ],
 )
 def test_a_radius_that_does_not_fit_is_refused(method, radius, message):

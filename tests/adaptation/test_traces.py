@@ -19,9 +19,9 @@ def test_a_step_is_traced_once(method, metrics, augmentation):
     traces = []
 
     class Counted(method):
-        def pair_loss(self, *args, **kwargs):
+        def pair_losses(self, *args, **kwargs):
             traces.append(1)
-            return super().pair_loss(*args, **kwargs)
+            return super().pair_losses(*args, **kwargs)
 
     backbone = mlp_backbone((2,), hidden_units=(3,))
     model = Counted(backbone, num_classes=2, augmentation=augmentation)

@@ -251,7 +251,7 @@ def test_noise_of_a_fixed_seed_is_accepted():
         (linear, INPUTS.astype("int32"), {}, TypeError, "`inputs` must be floating.*int32"),
         (linear, INPUTS[:0], {}, ValueError, r"at least one example.*shape=\(0, 4\)"),
         (linear, np.float32(1), {}, ValueError, r"at least one example.*shape=\(\)"),
-        (linear, INPUTS, {"engine": "reverse"}, ValueError, "'auto' or one of .*'reverse'"),
+        (linear, INPUTS, {"engine": "reverse"}, ValueError, "`engine`.*'auto', .*'reverse'"),
         (ops.sum, INPUTS, {}, ValueError, r"each of the 3 examples.*shape \(\)"),
         (lambda x: x[:2], INPUTS, {}, ValueError, r"each of the 3 examples.*shape \(2, 4\)"),
         (lambda x: x[:, :0], INPUTS, {}, ValueError, r"one number for each.*shape \(3, 0\)"),

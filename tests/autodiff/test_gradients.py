@@ -86,7 +86,7 @@ def test_a_model_of_several_inputs_takes_them_together():
         def call(self, inputs):
             return inputs[0] * inputs[1]
 
-    class Apart(keras.Model):
+    class Separate(keras.Model):
         def call(self, a, b, scale=3):
             return scale * a * b
 
@@ -94,7 +94,7 @@ def test_a_model_of_several_inputs_takes_them_together():
     parts = {name: keras.Input((3,), name=name) for name in ("b", "a")}
     named = keras.Model(parts, layers.Multiply()([parts["a"], 2.0 * parts["b"]]))
     listed = keras.Model([parts["a"], parts["b"]], named(parts))
-    for model, factor in ((Product(), 1), (Apart(), 3), (listed, 2), (named, 2)):
+    for model, factor in ((Product(), 1), (Separate(), 3), (listed, 2), (named, 2)):
         of_first, of_second = gradients(model, [X, Y])
         np.testing.assert_allclose(of_first, factor * Y, rtol=1e-6)
         np.testing.assert_allclose(of_second, factor * X, rtol=1e-6)
@@ -114,20 +114,20 @@ def test_an_unconnected_argument_has_none_where_the_backend_tells():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"grad_ys": [X, X]}, ValueError, "one tensor for each of the 1 outputs. Received: 2"),
-        ({"grad_ys": []}, ValueError, "one tensor for each of the 1 outputs. Received: 0"),
+        ({"grad_ys": [X, X]}, ValueError, "`grad_ys`.*1 outputs.*Received: 2"),
+        ({"grad_ys": []}, ValueError, "`grad_ys`.*1 outputs.*Received: 0"),
         ({"grad_ys": [X[:1]]}, ValueError, r"must have the shape \(2, 3\) .*shape=\(1, 3\)"),
-        ({"grad_ys": [np.float32(1)]}, ValueError, r"Received: shape=\(\)"),
+        ({"grad_ys": [np.float32(1)]}, ValueError, r"`grad_ys\[0\]`.*shape=\(\)"),
         ({"grad_ys": [None]}, TypeError, r"`grad_ys\[0\]` must be a tensor.*Received: None"),
         ({"grad_ys": [X.astype("float16")]}, TypeError, "dtype float32 .*Received: dtype=float16"),
         ({"grad_ys": [X.astype("int32")]}, TypeError, "must be floating.*Received: dtype=int32"),
         ({"grad_ys": X}, TypeError, "`grad_ys` must be a list.*Received: ndarray"),
-        ({"stop_gradients": [1]}, ValueError, "whole numbers from 0 to 0. Received: 1"),
-        ({"stop_gradients": [-1]}, ValueError, "Received: -1"),
-        ({"unconnected_gradients": None}, ValueError, "'zero' or 'none'. Received: None"),
+        ({"stop_gradients": [1]}, ValueError, "`stop_gradients`.*0 to 0.*=1"),
+        ({"stop_gradients": [-1]}, ValueError, "`stop_gradients`.*=-1"),
+        ({"unconnected_gradients": None}, ValueError, "'zero', 'none'.*=None"),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused(arguments, error, message):
+def test_arguments_that_do_not_fit_raise_an_error(arguments, error, message):
     with pytest.raises(error, match=message):
         gradients(lambda x: x**2, [X], **arguments)
 
@@ -148,7 +148,7 @@ def test_functions_and_inputs_without_a_gradient_are_refused(function, xs, error
         gradients(function, xs)
 
 
-def test_torch_is_told_to_be_missing(monkeypatch):
+def test_a_backend_without_an_engine_is_refused(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
     with pytest.raises(NotImplementedError, match="Received: Keras backend 'torch'"):
         gradients(ops.sum, [X])

@@ -112,7 +112,7 @@ def test_the_jacobian_of_a_constant_is_zero():
     ("call", "error", "message"),
     [
         (lambda: jvp(linear, [INPUTS], [U]), ValueError, r"`vs\[0\]` must have the shape \(3, 4\)"),
-        (lambda: jvp(linear, [INPUTS], []), ValueError, "each of the 1 xs. Received: 0"),
+        (lambda: jvp(linear, [INPUTS], []), ValueError, "`vs`.*1 xs.*Received: 0"),
         (lambda: vjp(linear, [INPUTS], [V]), ValueError, r"`vs\[0\]` must have the shape \(3, 5\)"),
         (lambda: hvp(ops.sum, [INPUTS], [U]), ValueError, r"`vs\[0\]` must have the shape"),
         (lambda: hvp(linear, [INPUTS], [V]), ValueError, r"a scalar.*of shapes \[\(3, 5\)\]"),

@@ -1,6 +1,7 @@
-"""Experiments on data that cannot be downloaded in a test, mocked, through every step of a run."""
+"""Every experiment of `conf/experiment/`, and those whose data a test can mock through a run."""
 
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,33 @@ from PIL import Image
 from dann import config, training
 
 CONF = pathlib.Path(__file__).parents[2] / "conf"
+EXPERIMENTS = sorted((CONF / "experiment").glob("*.yaml"))
+EXAMPLE = re.compile(r'^```yaml title="conf/experiment/(\w+\.yaml)"\n(.*?)^```', re.M | re.S)
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+def test_an_experiment_begins_with_its_command_and_says_the_rest_in_ten_lines(path):
+    head, *lines = path.read_text().splitlines()
+    comment = lines[: lines.index("defaults:")]
+    assert head == "# @package _global_"
+    assert comment[0].startswith("# python scripts/train.py experiment=")
+    assert all(line.startswith("# ") for line in comment)
+    assert len(comment) <= 10
+
+
+def test_the_example_of_contributing_composes_and_builds(tmp_path):
+    page = (CONF.parent / "CONTRIBUTING.md").read_text()
+    [(name, content)] = EXAMPLE.findall(page)
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / name).write_text(content)
+    found = [f"hydra.searchpath=[file://{tmp_path}]", f"experiment={name.removesuffix('.yaml')}"]
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("train", [*found, "paths.run_dir=run"])
+        of_base = compose("train", ["experiment=mnist_to_usps", "paths.run_dir=run"])
+    assert (cfg.trainer.steps, of_base.trainer.steps) == (1000, 2000)
+    assert (cfg.data, cfg.network) == (of_base.data, of_base.network)
+    model = config.build_model(cfg, cfg.method, (28, 28, 1), num_classes=10)
+    assert [regularizer.name for regularizer in model.regularizers] == ["mcc"]
 
 
 def train(tmp_path, *overrides):

@@ -1,16 +1,19 @@
-"""The schedule that each choice of `conf/method/` composes with."""
+"""The choices of `conf/method/` and `conf/regularizer/`, and the schedules they come with."""
 
 import math
 import pathlib
 
 import pytest
 from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
+import dann
 from dann import config
+from dann.adaptation import METHODS, REGULARIZERS
 from dann.schedules import Constant, GaninSchedule, WarmStart
 
 CONF = pathlib.Path(__file__).parents[2] / "conf"
-METHODS = [path.stem for path in sorted(CONF.glob("method/*.yaml"))]
+GROUPS = {"method": METHODS, "regularizer": REGULARIZERS}
 PAPERS = WarmStart(low=0.0, high=0.1, alpha=1.0, steps=1000)
 
 
@@ -38,21 +41,39 @@ def test_mdd_trains_with_the_strength_of_its_paper():
 )
 def test_the_command_line_and_an_experiment_choose_another(overrides, schedule):
     cfg = composed("method=mdd", *overrides)
-    assert config.instantiate(cfg.schedule) == schedule
+    assert config.instantiate(cfg.schedule, "schedule") == schedule
     assert cfg.method.strength == cfg.schedule
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in ("mdd", "dirt_t")])
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_choice_is_registered_and_everything_registered_is_a_choice(group):
+    choices = {path.stem for path in CONF.glob(f"{group}/*.yaml")} - {"none"}
+    assert choices == set(GROUPS[group])
+
+
+@pytest.mark.parametrize(
+    ("group", "name"), [(group, name) for group, registry in GROUPS.items() for name in registry]
+)
+def test_a_choice_builds_what_is_registered_by_its_name(group, name):
+    entry = GROUPS[group].entry(name)
+    node = OmegaConf.load(CONF / group / f"{name}.yaml")
+    assert getattr(dann, node["_target_"].removeprefix("dann.")) is entry.thing
+    variant = entry.facts.get("arguments", {})
+    assert {key: node.get(key) for key in variant} == variant
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"mdd", "dirt_t"}))
 def test_no_other_method_changes_the_schedule(method):
     assert composed(f"method={method}").schedule == composed().schedule
 
 
 def test_a_sweep_over_methods_gives_each_its_own():
     schedules = {
-        name: config.instantiate(composed(f"method={name}").schedule) for name in ("dann", "mdd")
+        name: config.instantiate(composed(f"method={name}").schedule, "schedule")
+        for name in ("dann", "mdd")
     }
     assert schedules == {
-        "dann": config.instantiate(composed().schedule),
-        "mdd": config.instantiate(composed("schedule=mdd").schedule),
+        "dann": config.instantiate(composed().schedule, "schedule"),
+        "mdd": config.instantiate(composed("schedule=mdd").schedule, "schedule"),
     }
     assert schedules["mdd"] == PAPERS

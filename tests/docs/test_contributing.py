@@ -1,86 +1,109 @@
-"""The method that CONTRIBUTING.md adds as an example, as it stands."""
+"""The worked examples of CONTRIBUTING.md, added to a copy of the package as they stand."""
 
-import inspect
+import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
-import types
 
-import keras
-import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
-
-import dann.adaptation
-from dann import config
-from dann.adaptation import DANN
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
-(CODE,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-(NODE,) = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
-RNG = np.random.default_rng(0)
-PAIR = {name: RNG.normal(size=(9, 4)) for name in ("source", "target")}
-LABELS = np.arange(9) % 3
 
 
-@pytest.fixture
-def module(monkeypatch):
-    """The example as the file that it would be."""
-    module = types.ModuleType("dann.adaptation.coral")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(dann.adaptation, "coral", module, raising=False)
-    exec(CODE, module.__dict__)
-    return module
+def examples():
+    """The code blocks whose last paragraph before them names a file, by the file's path."""
+    found = {}
+    pieces = re.split(r"```(?:python|yaml)\n(.*?)```", PAGE, flags=re.DOTALL)
+    for text, code in zip(pieces[::2], pieces[1::2], strict=False):
+        paths = re.findall(r"`([\w/]+/\w+\.(?:py|yaml))`", text.rstrip().rsplit("\n\n", 1)[-1])
+        if paths:
+            found[paths[-1]] = code
+    return found
 
 
-@pytest.fixture
-def model(module):
-    """The example, built as the script builds the methods of `conf/method/`."""
-    method = config.instantiate(OmegaConf.create(NODE))
-    entry = keras.Input((4,))
-    features = keras.layers.Dense(5, use_bias=False)(entry)
-    return method(keras.Model(entry, features), num_classes=3, weight=2.0)
+EXAMPLES = examples()
 
 
-def test_the_example_adds_the_distance_of_the_covariances(model):
-    weights = np.array(model.backbone.weights[0], "float64")
-    model.compile(keras.optimizers.SGD(0.1))
-    logs = model.train_on_batch(PAIR, LABELS, return_dict=True)
-    source, target = (np.cov(PAIR[name] @ weights, rowvar=False) for name in ("source", "target"))
-    assert logs["coral/loss"] == pytest.approx(2 * ((source - target) ** 2).sum() / 100, rel=1e-5)
-    assert logs["loss"] == pytest.approx(logs["coral/loss"] + logs["label/loss"], rel=1e-6)
-    assert np.abs(model.backbone.weights[0] - weights).max() > 0
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A copy of the package, the configs and the scripts with all examples in it."""
+    tree = tmp_path_factory.mktemp("tree")
+    for folder in ("dann", "conf", "scripts", "tests"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, tree / folder, ignore=ignored)
+    for path, code in EXAMPLES.items():
+        (tree / path).write_text(code)
+    return tree
 
 
-def test_the_example_comes_back_from_a_file(model, tmp_path):
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
-    assert again.weight == 2.0
-    np.testing.assert_array_equal(
-        again.predict(PAIR["target"], verbose=0), model.predict(PAIR["target"], verbose=0)
+def run(tree, *command):
+    """Runs Python in the copy; returns what it printed."""
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    found = subprocess.run(
+        [sys.executable, *command], cwd=tree, env=environment, capture_output=True, text=True
     )
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
 
 
-def test_the_example_is_a_choice_of_the_script(module, tmp_path):
-    (tmp_path / "method").mkdir()
-    (tmp_path / "method/coral.yaml").write_text(NODE)
-    overrides = ["paths.run_dir=run", f"hydra.searchpath=[file://{tmp_path}]", "method=coral"]
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        cfg = compose("train", [*overrides, "method.weight=0.5", "regularizer=mcc"])
-    built = config.build_model(cfg, cfg.method, (16, 16, 3), num_classes=3)
-    assert type(built) is module.CORAL
-    assert (built.weight, built.passes, built.reversal) == (0.5, "joint", None)
-    assert [regularizer.name for regularizer in built.regularizers] == ["mcc"]
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_an_example_takes_at_most_25_lines_of_code(path):
+    assert len([line for line in EXAMPLES[path].splitlines() if line.strip()]) <= 25
 
 
-def test_the_example_begins_with_the_arguments_of_dann_and_ends_with_its_own(module):
-    def named(method):
-        every = inspect.signature(method).parameters.values()
-        return [(p.name, p.default) for p in every if p.kind == p.POSITIONAL_OR_KEYWORD]
+METHOD = """
+import dann, keras, numpy as np
+from dann.adaptation import METHODS, CORAL
+rng = np.random.default_rng(0)
+pair = {name: rng.normal(size=(9, 4)) for name in ("source", "target")}
+entry = keras.Input((4,))
+backbone = keras.Model(entry, keras.layers.Dense(5, use_bias=False)(entry))
+model = METHODS["coral"](backbone, num_classes=3, weight=2.0)
+assert type(model) is CORAL is dann.CORAL
+weights = np.array(backbone.weights[0], "float64")
+model.compile(keras.optimizers.SGD(0.1))
+logs = model.train_on_batch(pair, np.arange(9) % 3, return_dict=True)
+source, target = (np.cov(pair[name] @ weights, rowvar=False) for name in pair)
+np.testing.assert_allclose(logs["coral/loss"], 2 * ((source - target) ** 2).sum() / 100, rtol=1e-5)
+np.testing.assert_allclose(logs["loss"], logs["coral/loss"] + logs["label/loss"], rtol=1e-6)
+model.save("coral.keras")
+assert keras.models.load_model("coral.keras", safe_mode=True).weight == 2.0
+"""
 
-    lacks = {"domain_head", "domain_label_smoothing", "strength", "way"}
-    assert all(f"`{name}`" in PAGE for name in lacks)
-    of_dann = [pair for pair in named(DANN) if pair[0] not in lacks]
-    assert named(module.CORAL) == [*of_dann, ("weight", 1.0)]
+REGULARIZER = """
+import dann, keras, numpy as np
+rng = np.random.default_rng(0)
+pair = {name: rng.normal(size=(9, 4)) for name in ("source", "target")}
+entry = keras.Input((4,))
+backbone = keras.Model(entry, keras.layers.Dense(5, use_bias=False)(entry))
+model = dann.DANN(backbone, num_classes=3, regularizers=[dann.FeatureNorm(radius=2.0)])
+lengths = [np.linalg.norm(pair[name] @ np.array(backbone.weights[0]), axis=1) for name in pair]
+model.compile(keras.optimizers.SGD(0.1))
+logs = model.train_on_batch(pair, np.arange(9) % 3, return_dict=True)
+expected = sum(np.mean((length - 2) ** 2) for length in lengths)
+np.testing.assert_allclose(logs["afn/loss"], expected, rtol=1e-5)
+model.save("afn.keras")
+assert keras.models.load_model("afn.keras", safe_mode=True).regularizers[0].radius == 2.0
+"""
+
+
+@pytest.mark.parametrize("program", [METHOD, REGULARIZER], ids=["method", "regularizer"])
+def test_an_example_computes_its_formula_and_comes_back_from_a_file(tree, program):
+    run(tree, "-c", program)
+
+
+def test_the_examples_are_choices_of_the_script(tree):
+    choices = ["method=coral", "regularizer=afn", "method.weight=0.5"]
+    short = ["trainer.steps=2", "trainer.steps_per_epoch=2", "compare=false", "selection=none"]
+    run(tree, "scripts/train.py", "hydra.run.dir=run", "debug=fast", *choices, *short)
+    assert "coral/loss" in (tree / "run/metrics.csv").read_text()
+
+
+def test_the_examples_join_the_tests_of_every_method_and_the_configs(tree):
+    named = "coral or afn or (registered and not adapts)"
+    tests = ["tests/adaptation/test_every_method.py", "tests/conf/test_method_configs.py"]
+    found = run(tree, "-m", "pytest", "-q", "-k", named, "-m", "not slow", *tests)
+    assert "passed" in found

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 import dann
+from dann.adaptation import METHODS, REGULARIZERS
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/methods.md"
+
+
+@pytest.mark.parametrize("name", sorted({*METHODS, *REGULARIZERS}))
+def test_every_method_and_regularizer_is_on_the_page(name):
+    assert f"`{name}`" in PAGE.read_text()
 
 
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed, but will be ignored:UserWarning")

@@ -111,6 +111,15 @@ def test_a_finished_run_that_an_interruption_kept_from_the_table_is_taken_up(rep
     assert len(read_results(tmp_path / "docs/results.csv")) == 1
 
 
+def test_the_page_links_to_the_notes_beside_it(reproduce, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/experiments.md").write_text("# Experiments\n\n## a_to_b\n\nIt works.\n")
+    reproduce(experiments=["a_to_b", "b_to_a"], seeds=[0]).run()
+    page = (tmp_path / "docs/results.md").read_text()
+    assert "](experiments.md#a_to_b)" in page
+    assert "](experiments.md#b_to_a)" not in page
+
+
 def test_other_settings_are_not_mixed_into_a_table(reproduce, tmp_path):
     reproduce(seeds=[0]).run()
     before = (tmp_path / "docs/results.csv").read_text()
@@ -266,7 +275,7 @@ def test_processes_side_by_side_share_the_cores(reproduce, monkeypatch):
 
 
 def test_at_least_one_job_runs(reproduce):
-    with pytest.raises(ValueError, match="`jobs` must be at least 1. Received: 0"):
+    with pytest.raises(ValueError, match="`jobs`.*Received: jobs=0"):
         reproduce(jobs=0)
 
 

@@ -145,9 +145,9 @@ def test_without_any_score_there_is_no_table(study):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"objective": "target/accuracy"}, "an oracle's, by which nothing is chosen. Received: ta"),
-        ({"objective": "dev"}, r"selection.scores=\[dev\].* Received: dev, of \['snd', 'info_max'"),
-        ({"trials": 0}, "`trials` must be at least 1. Received: 0"),
+        ({"objective": "target/accuracy"}, "an oracle's.*Received: objective='target/accuracy'"),
+        ({"objective": "dev"}, r"one of 'snd', 'info_max'.*selection.scores=\[dev\].*='dev'"),
+        ({"trials": 0}, "`trials`.*Received: trials=0"),
     ],
 )
 def test_what_no_study_can_be_made_of_is_refused(study, changes, message, tmp_path):

@@ -99,6 +99,7 @@ def of_any_size():
     return keras.Model(images, keras.layers.GlobalAveragePooling2D()(images))
 
 
+@pytest.mark.tensorflow
 def test_a_model_that_blends_trains_compiled_and_comes_back_from_a_file(tmp_path):
     model = DANN(
         of_any_size(),

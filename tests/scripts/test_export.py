@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from dann.deployment import exported_run, load
+from dann.deployment import load
 from dann.layers import BinaryDense
+from dann.training import RunDirectory, export_run
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +52,9 @@ def test_what_is_compared_is_spread_over_the_test_set(run, monkeypatch):
         found = {"path": "", "bytes": 1, "examples": len(inputs), "difference": 0.0}
         return {**found, "agreement": 2 / 3, "rounded": 2}
 
-    monkeypatch.setattr(exported_run, "export", kept)
-    told = exported_run.ExportedRun(run, "packed", examples=3).export(np.arange(11.0)[:, None])
+    monkeypatch.setattr(export_run, "export", kept)
+    inputs = np.arange(11.0)[:, None]
+    told = export_run.export_run(RunDirectory(run), None, inputs, "packed", examples=3)
     assert "1 of 3 examples get the same classes" in told
     assert "in 2 rounding decides" in told
     assert told.endswith("and the class differs in 1")
@@ -62,8 +64,8 @@ def test_what_is_compared_is_spread_over_the_test_set(run, monkeypatch):
     ("arguments", "message"),
     [
         (["format=gguf"], "format must be one of packed, keras, saved_model, litert, onnx."),
-        (["examples=0"], "`examples` must be at least 1"),
-        (["tolerance=nan"], "`tolerance` at least 0"),
+        (["examples=0"], "`examples` must be an integer of at least 1"),
+        (["tolerance=nan"], "`tolerance` must be a finite number of at least 0"),
         (["run=nowhere"], "Expected a finished run of scripts/train.py. Received: no nowhere"),
     ],
 )

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from support.modes import EAGER
 
 RNG = np.random.default_rng(1)
 SOURCE = RNG.normal(size=(5, 3))
@@ -11,7 +12,7 @@ LABELS = np.array([0, 1, 2, 1, 0])
 PAIR = {"source": SOURCE, "target": TARGET}
 STRENGTH = 0.7
 # XLA compiles for long. The tests of the layers, and all on JAX, run it by default.
-MODES = ("eager", "graph", pytest.param("xla", marks=pytest.mark.slow))
+MODES = (EAGER, "graph", pytest.param("xla", marks=[pytest.mark.slow, pytest.mark.tensorflow]))
 
 
 def linear(inputs, outputs, name):
@@ -50,6 +51,29 @@ def step(model, mode, x=PAIR, y=LABELS, sample_weight=None):
     after = weights_of(model)
     logs = {name: values[0] for name, values in history.items()}
     return logs, [old - new for old, new in zip(before, after, strict=True)]
+
+
+def check_step(model, mode, terms, gradients, x=PAIR, y=LABELS):
+    """Trains one step and compares the logged terms, their sum and every gradient.
+
+    Args:
+        model: The model.
+        mode: One of `MODES`.
+        terms: Expected values by name, whose sum is the loss.
+        gradients: Expected gradient of each trainable weight.
+        x: The pair.
+        y: Its labels.
+
+    Returns:
+        The logs.
+    """
+    logs, slopes = step(model, mode, x, y)
+    for name, term in terms.items():
+        assert logs[name] == pytest.approx(term, rel=1e-5), name
+    assert logs["loss"] == pytest.approx(sum(terms.values()), rel=1e-5)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+    return logs
 
 
 def central_differences(function, arrays, width=1e-6):

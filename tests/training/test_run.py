@@ -14,7 +14,8 @@ from dann.adaptation import DANN, SourceOnly, TargetOnly
 from dann.data import DomainPair
 from dann.networks import cnn_backbone
 from dann.selection import compute_scores
-from dann.training.table import accuracy_table
+from dann.training import run_figures
+from dann.training.accuracy_table import accuracy_table
 
 TRAINER = types.SimpleNamespace(
     steps=6,
@@ -46,7 +47,7 @@ def without_figures(request, monkeypatch):
     """Drawing takes half the time of these runs."""
     if "figures" not in request.fixturenames:
         for name in ("samples", "curves", "confusion", "features"):
-            monkeypatch.setattr(training.figures, f"save_{name}", lambda *_: None)
+            monkeypatch.setattr(run_figures, f"save_{name}", lambda *_: None)
 
 
 def compiled(method, learning_rate=0.01):
@@ -124,7 +125,7 @@ def test_the_confusion_matrices_have_shares_of_each_class_in_a_row(
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: drawn.append(figure))
     predicted = {"source": labels, "target": np.array([0, 1, 2, 2])}
-    training.figures.save_confusion(pair, predicted, tmp_path / "confusion.png")
+    run_figures.save_confusion(pair, predicted, tmp_path / "confusion.png")
     source, target = drawn[0].axes
     expected = np.zeros((count, count))
     expected[0, :2], expected[2, 2] = 0.5, 1
@@ -139,7 +140,7 @@ def test_the_features_shown_come_from_all_over_the_test_sets():
     test = inputs, np.repeat([0, 1], 350)
     pair = DomainPair("a", "b", test, test, inputs, test, 2)
     identity = keras.Sequential([keras.Input((1,)), keras.layers.Identity()])
-    shown = training.figures.features_of(identity, pair)[:, 0]
+    shown = run_figures.features_of(identity, pair)[:, 0]
     for part in (shown[:300], shown[300:]):
         assert (len(part), part[0], part[-1]) == (300, 0, 699)
         assert np.diff(part).max() <= 3
@@ -149,8 +150,8 @@ def test_features_that_collapsed_are_told_and_do_not_crash_the_figure(domains, f
     model = compiled(DANN)
     for weight in model.backbone.weights:
         weight.assign(keras.ops.zeros_like(weight))
-    training.figures.save_features(
-        [("dead", training.figures.features_of(model.backbone, domains))],
+    run_figures.save_features(
+        [("dead", run_figures.features_of(model.backbone, domains))],
         domains,
         seed=0,
         path=tmp_path / "features.png",

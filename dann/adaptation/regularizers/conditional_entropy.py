@@ -1,17 +1,22 @@
 import keras
 from keras import ops
 
-from dann.adaptation.regularizers.regularizer import Regularizer
+from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 
 
+@REGULARIZERS.register(
+    "entropy",
+    summary="predictions become sure: the boundary leaves the data",
+    when="most predictions are right already; the target's classes are apart",
+)
 @keras.saving.register_keras_serializable("dann")
 class ConditionalEntropy(Regularizer):
     """Mean entropy of the target's predictions: pushes the decision boundary out of the data.
 
     - loss: `mean_t H(p_t)` with `H(p) = -sum_k p_k log p_k` and `p_t = softmax(logits)`
 
-    By itself it is content with one class for all; it is made to join a method that aligns the
-    domains, and, in VADA, `VirtualAdversarial`.
+    Alone it is lowest when one class gets everything, so it joins a method that aligns the domains
+    and, in VADA, `VirtualAdversarial`.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `0.01`, as in VADA.
@@ -36,8 +41,8 @@ class ConditionalEntropy(Regularizer):
     def __init__(self, weight: float = 0.01):
         super().__init__(weight)
 
-    def loss(self, model, x, outputs):
-        return ops.mean(entropy(outputs["target/logits"]))
+    def loss(self, model, x, forward):
+        return ops.mean(entropy(forward.logits["target"]))
 
 
 def entropy(logits):

@@ -2,10 +2,15 @@ import keras
 from keras import ops
 
 from dann.adaptation.regularizers.conditional_entropy import entropy
-from dann.adaptation.regularizers.regularizer import Regularizer
+from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.checks import check_number
 
 
+@REGULARIZERS.register(
+    "mcc",
+    summary="classes must not share the target's predictions",
+    when="first, with any method; pairs of classes are confused",
+)
 @keras.saving.register_keras_serializable("dann")
 class MCC(Regularizer):
     """Minimum class confusion: classes must not share the target's predictions.
@@ -13,7 +18,7 @@ class MCC(Regularizer):
     With the softmax `p` of the target's logits over `temperature`, `(batch, classes)`, and the
     entropy `H` of its rows,
 
-    - `w_i = batch * (1 + exp(-H_i)) / sum_k (1 + exp(-H_k))`, so that the certain count more
+    - `w_i = batch * (1 + exp(-H_i)) / sum_k (1 + exp(-H_k))`, so that sure predictions count more
     - `C_jk = sum_i w_i p_ij p_ik`, and `C'_jk = C_jk / sum_l C_jl`
     - loss: `sum_{j != k} C'_jk / classes`
 
@@ -43,13 +48,13 @@ class MCC(Regularizer):
         super().__init__(weight)
         self.temperature = check_number("temperature", temperature, low=0, above=True)
 
-    def loss(self, model, x, outputs):
-        logits = outputs["target/logits"] / self.temperature
+    def loss(self, model, x, forward):
+        logits = forward.logits["target"] / self.temperature
         p = ops.softmax(logits)
         certainty = 1 + ops.exp(-ops.stop_gradient(entropy(logits)))
         weights = certainty / ops.mean(certainty)
         confusion = ops.matmul(ops.transpose(p) * weights, p)
-        # A class that nobody predicts, whose row underflows, confuses nothing.
+        # The row of a class that is never predicted underflows; that class confuses nothing.
         share = confusion / ops.maximum(ops.sum(confusion, axis=1, keepdims=True), 1e-30)
         return (ops.sum(share) - ops.trace(share)) / ops.shape(share)[0]
 

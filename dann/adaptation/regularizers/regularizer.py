@@ -3,15 +3,21 @@ from typing import Any
 
 import keras
 
+from dann.adaptation.forward_pass import ForwardPass
 from dann.checks import check_number
+from dann.registry import Registry
+
+# The fact `when` of an entry says when to pick it; `needs` are arguments without a default, with
+# values to try them.
+REGULARIZERS: Registry[type["Regularizer"]] = Registry("regularizer")
 
 
 class Regularizer:
     """A loss on the target that joins any method.
 
-    A subclass has a `name`, under which its loss is logged as `name/loss`, and overrides `loss`. Of
-    what it draws at random or counts, the state is in Keras layers that it names in `layers`, and
-    so is saved with the model.
+    A subclass has a `name`, under which its loss is logged as `name/loss`, and overrides `loss`.
+    Random generators and counts belong into Keras layers that it lists in `layers`, so that they
+    are saved with the model.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `1.0`.
@@ -21,20 +27,21 @@ class Regularizer:
     """
 
     name = ""
-    classifies_target = True  # whether it needs `outputs["target/logits"]`
-    of_classes = False  # whether it says nothing where the label head has one output
-    layers: Sequence[keras.layers.Layer] = ()  # which the model keeps
+    classifies_target = True  # whether it needs the target's logits
+    of_classes = False  # whether it compares classes, so that it needs at least two outputs
+    layers: Sequence[keras.layers.Layer] = ()  # saved with the model
 
     def __init__(self, weight: float = 1.0):
         self.weight = check_number("weight", weight, low=0)
 
-    def loss(self, model: Any, x: dict[str, Any], outputs: dict[str, Any]) -> Any:
-        """Returns the loss before it is weighed, a scalar.
+    def loss(self, model: Any, x: dict[str, Any], forward: ForwardPass) -> Any:
+        """Returns the loss before it is multiplied by the weight, a scalar.
 
         Args:
             model: The model that trains.
             x: The pair of inputs.
-            outputs: What the model returned for it; `"target/logits"` are those of the target.
+            forward: The model's forward pass on it; `forward.logits["target"]` holds the target's
+                logits.
         """
         raise NotImplementedError
 
@@ -49,7 +56,12 @@ class Regularizer:
 
 
 def check_regularizers(regularizers: Sequence[Regularizer]) -> list[Regularizer]:
-    """Returns them as a list; refuses what is none, and two of one name."""
+    """Returns the regularizers as a list; one alone needs no list.
+
+    Raises:
+        TypeError: If one has another type.
+        ValueError: If two have one name.
+    """
     if isinstance(regularizers, Regularizer):
         regularizers = [regularizers]
     regularizers = list(regularizers)
@@ -61,5 +73,5 @@ def check_regularizers(regularizers: Sequence[Regularizer]) -> list[Regularizer]
             )
     names = [regularizer.name for regularizer in regularizers]
     if len(set(names)) < len(names):
-        raise ValueError(f"Each regularizer joins once. Received: {names}")
+        raise ValueError(f"Each regularizer may join once. Received: {names}")
     return regularizers

@@ -1,16 +1,22 @@
 import keras
 from keras import ops
 
-from dann.adaptation.precision import at_least_single, computes_in_half
-from dann.adaptation.regularizers.regularizer import Regularizer
+from dann.adaptation.forward_pass import HALF, at_least_single
+from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_number
 from dann.layers.noise import Noise
 
-PROBE, PROBE_IN_HALF = 0.01, 1.0  # shares of the radius; the latter must survive rounding
+PROBE, PROBE_IN_HALF = 0.01, 1.0  # share of the radius; in half precision .01 is rounded away
 
 
+@REGULARIZERS.register(
+    "vat",
+    summary="predictions do not change within `radius` of an input",
+    when="beside `entropy` (together VADA), which alone can fit any boundary",
+    needs={"radius": 0.5},
+)
 @keras.saving.register_keras_serializable("dann")
 class VirtualAdversarial(Regularizer):
     """Predictions must not change within a small ball around each target input.
@@ -21,27 +27,27 @@ class VirtualAdversarial(Regularizer):
     - `r_adv = radius * g / ||g||`
     - loss: `mean_t KL(p(x_t) || p(x_t + r_adv))`, where `p(x_t)` and `r_adv` are constants
 
-    The length of a perturbation is that of a whole input, in the units of the inputs: where these
-    are images of 0 to 255 that a `Rescaling` in the network divides, `radius` counts in 255ths too.
-    VADA's 3.5 for inputs between -1 and 1 is about 450 there.
+    The radius is the length of a perturbation of a whole input, in the units of the inputs. VADA's
+    3.5 for inputs between -1 and 1 is about 450 for images of 0 to 255, also if the network begins
+    with a `Rescaling`.
 
-    In half precision, mixed or not, a step of a hundredth would be rounded away; there
+    In half precision, mixed or not, a hundredth of the radius would be rounded away; there
     `r = radius * d`.
 
-    The classifier runs on the inputs without augmentation, both times with the same noise (dropout)
-    and, as in training, with the batch's own statistics, and leaves its state as it was.
+    The classifier runs on inputs without augmentation, twice with the same noise (dropout), with
+    the batch's own statistics as in training, and keeps its state.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `0.01`, as in VADA.
-        radius: Length of the perturbation in the units of the inputs, above 0. Has no default that
-            suits all inputs, so it must be given.
+        radius: Length of the perturbation in the units of the inputs, above 0. Must be given,
+            because no default suits all inputs.
         source_weight: Factor of the same loss on the source, which is added to the target's before
-            `weight` multiplies both. Defaults to `0.0`; VADA has 0 or 100.
+            `weight` multiplies both. Defaults to `0.0`; VADA uses 0 or 100.
         seed: Seed of the directions. Defaults to a random one.
 
     Raises:
         TypeError: If `radius` is not given.
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
 
     Example:
 
@@ -73,7 +79,7 @@ class VirtualAdversarial(Regularizer):
         self.noise = Noise(seed, name="vat_noise")
         self.layers = (self.noise,)
 
-    def loss(self, model, x, outputs):
+    def loss(self, model, x, forward):
         loss = self._divergence(model, x["target"])
         if self.source_weight:
             loss = loss + self.source_weight * self._divergence(model, x["source"])
@@ -91,12 +97,14 @@ class VirtualAdversarial(Regularizer):
 
         def magnified(perturbation):
             log_q = log_probabilities(inputs + perturbation)
-            # The slope by the logits, q - p, begins at 256 here, as the length of the slope does
-            # not matter: on its way to the inputs it would underflow in half precision.
+            # The slope's length does not matter. It begins at 256 at the logits, because it would
+            # underflow in half precision on its way to the inputs.
             change = ops.stop_gradient(ops.max(ops.abs(ops.exp(log_q) - p)))
             return 256 / ops.maximum(change, 1e-6) * ops.sum(p * (log_p - log_q))
 
-        share = PROBE_IN_HALF if computes_in_half(model.backbone, model.label_head) else PROBE
+        layers = [*model.backbone.layers, *model.label_head.layers]
+        in_half = any(layer.compute_dtype in HALF for layer in layers)
+        share = PROBE_IN_HALF if in_half else PROBE
         probe = share * self.radius * _unit(self.noise.normal(ops.shape(inputs)))
         (slope,) = gradients(magnified, [probe])
         log_q = log_probabilities(inputs + ops.stop_gradient(self.radius * _unit(slope)))
@@ -112,7 +120,7 @@ class VirtualAdversarial(Regularizer):
 
 
 def _unit(tensors):
-    """Each example scaled to length 1, in two steps, or its square would underflow; 0 stays."""
+    """Scales each example to length 1 and keeps 0; in two steps, or its square may underflow."""
     axes = list(range(1, len(tensors.shape)))
     largest = ops.max(ops.abs(tensors), axis=axes, keepdims=True)
     tensors = tensors / ops.maximum(largest, 1e-30)

@@ -18,6 +18,7 @@ from support.one_step import (
 )
 
 from dann.adaptation import AdversarialModel, ConditionalEntropy
+from dann.adaptation.forward_pass import ForwardPass
 
 WEIGHT = 1.7
 
@@ -55,8 +56,8 @@ def test_loss_and_every_gradient_match_the_formula(mode):
     ("logits", "expected"), [([[5.0, 5.0, 5.0]], np.log(3)), ([[1e4, 0.0, -1e4]], 0.0)]
 )
 def test_it_is_greatest_where_all_classes_are_alike_and_0_where_one_is_certain(logits, expected):
-    outputs = {"target/logits": keras.ops.convert_to_tensor(logits)}
-    loss = ConditionalEntropy().loss(None, {}, outputs)
+    forward = ForwardPass(features={}, logits={"target": keras.ops.convert_to_tensor(logits)})
+    loss = ConditionalEntropy().loss(None, {}, forward)
     assert float(loss) == pytest.approx(expected, abs=1e-6)
 
 

@@ -18,6 +18,7 @@ from support.one_step import (
 )
 
 from dann.adaptation import DANN, MCC, AdversarialModel
+from dann.adaptation.forward_pass import ForwardPass
 from dann.networks import mlp_backbone
 
 WEIGHT = 1.7
@@ -65,9 +66,8 @@ def test_loss_and_every_gradient_match_the_formula(mode, temperature):
 
 
 def mcc(logits):
-    return float(
-        MCC(temperature=1.0).loss(None, {}, {"target/logits": np.array(logits, "float32")})
-    )
+    forward = ForwardPass(features={}, logits={"target": np.array(logits, "float32")})
+    return float(MCC(temperature=1.0).loss(None, {}, forward))
 
 
 def test_certain_predictions_of_every_class_have_no_confusion():
@@ -82,6 +82,7 @@ def test_a_class_that_nobody_predicts_confuses_nothing():
     assert mcc([[0.0, 0.0, -1e4]]) == pytest.approx(1 / 3, abs=1e-6)
 
 
+@pytest.mark.tensorflow
 def test_its_settings_come_back_from_a_file(tmp_path):
     backbone = mlp_backbone((4,), hidden_units=(6,))
     model = DANN(backbone, num_classes=3, regularizers=[MCC(0.5, temperature=3.0)])

@@ -111,6 +111,7 @@ def test_whole_numbers_of_images_are_perturbed_in_their_own_units():
     assert losses[0] > 0
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_finds_as_bad_a_perturbation_of_images(policy):
     """Where a pixel moves by less than half precision tells apart, and its slope is tiny."""
@@ -185,7 +186,7 @@ def test_its_directions_go_on_where_they_stopped_when_the_model_is_loaded(tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({}, TypeError, "`radius` must be a finite number, above 0. Received: radius=None"),
+        ({}, TypeError, "`radius` must be .* above 0. Received: radius=None"),
         ({"radius": 0}, ValueError, "above 0. Received: radius=0"),
         ({"radius": 1.0, "source_weight": -1}, ValueError, "Received: source_weight=-1"),
     ],

@@ -1,0 +1,1 @@
+"""Benchmarks of the package beside its rivals; `python benchmarks/run.py suite=...` runs them."""

@@ -1,0 +1,145 @@
+"""Jacobians of networks, beside a tape's own."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from benchmarks.suites import SUITES
+from benchmarks.timing import Comparison, in_turns
+from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
+from dann.autodiff.engines import running_engine
+from dann.checks import check_choice, check_integer, check_number
+
+WAYS = (
+    "batch_jacobian",
+    "tape.batch_jacobian, pfor",
+    "tape.batch_jacobian, while",
+    "tape.jacobian",
+    "frobenius_norm",
+    "singular_values",
+    "tape.batch_jacobian and SVD",
+)
+
+
+@SUITES.register("jacobian", summary="Jacobians of networks, beside a tape's own.")
+class JacobianSuite:
+    """Measures `dann.autodiff`, on TensorFlow, and plain `tf.GradientTape` on networks' Jacobians.
+
+    Every plain way is a `tf.function`. A way that needs more than the budget is left out.
+
+    Args:
+        networks: Keras models by name, each with one input and one output.
+        batch_sizes: Numbers of examples.
+        k: Number of singular values; networks with fewer are measured without.
+        rounds: How often each way has its turn, after a first call that does not count.
+        seconds: How long a turn lasts, at least one call.
+        memory_budget: Bytes, for `batch_jacobian` and for the ways beside it.
+        only: Names of the ways to measure, for batches at which some take minutes. Defaults to
+            `None`: all.
+
+    Raises:
+        ValueError: If an argument is out of range, or a way is unknown.
+    """
+
+    def __init__(
+        self,
+        networks: Mapping[str, keras.Model],
+        batch_sizes: Sequence[int] = (1, 4, 16, 64, 256),
+        k: int = 20,
+        rounds: int = 5,
+        seconds: float = 0.1,
+        memory_budget: int = 2**30,
+        only: Sequence[str] | None = None,
+    ):
+        if not networks or not batch_sizes:
+            raise ValueError(
+                "`networks` and `batch_sizes` must each hold at least one. Received: "
+                f"{list(networks)}, {list(batch_sizes)}"
+            )
+        self.networks = dict(networks)
+        self.batch_sizes = [check_integer("batch_sizes", size, 1) for size in batch_sizes]
+        self.k = check_integer("k", k, 1)
+        self.rounds = check_integer("rounds", rounds, 1)
+        self.seconds = check_number("seconds", seconds, 0)
+        self.memory_budget = memory_budget
+        self.only = WAYS if only is None else [check_choice("only", way, WAYS) for way in only]
+
+    def measure(self) -> list[Comparison]:
+        """Returns what each way took, for each network and batch size."""
+        comparisons = []
+        for name, network in self.networks.items():
+            for batch in self.batch_sizes:
+                images = np.random.default_rng(0).uniform(size=(batch, *network.input_shape[1:]))
+                ways = self.ways(network, keras.ops.convert_to_tensor(images, "float32"))
+                times = in_turns(ways, self.rounds, self.seconds)
+                comparisons.append(Comparison(f"{name}, batch {batch}", times))
+        return comparisons
+
+    def ways(self, network: keras.Model, x: Any) -> dict[str, Callable[[], Any]]:
+        """Returns what is compared, by name: functions that compute the whole of it."""
+        inputs, outputs = math.prod(x.shape[1:]), math.prod(network.output_shape[1:])
+        largest = running_engine().largest_tensor(network, x)
+        result = 12 * x.shape[0] * inputs * outputs
+        fits = {
+            "pfor": max(result, 12 * outputs * largest) <= self.memory_budget,
+            "while": result + 24 * largest <= self.memory_budget,
+        }
+        ways: dict[str, Callable] = {}
+        if fits["while"]:
+            ways["batch_jacobian"] = lambda: (
+                batch_jacobian(network, x, memory_budget=self.memory_budget).values
+            )
+        for engine in fits:
+            if fits[engine]:
+                ways[f"tape.batch_jacobian, {engine}"] = _bound(by_tape(network, engine), x)
+        if 12 * x.shape[0] * outputs * largest <= self.memory_budget:
+            ways["tape.jacobian"] = _bound(whole_by_tape(network), x)
+        ways["frobenius_norm"] = lambda: frobenius_norm(network, x)
+        if self.k <= min(inputs, outputs):
+            ways["singular_values"] = lambda: singular_values(network, x, self.k)
+            if fits["while"]:
+                tape = by_tape(network, "while")
+                ways["tape.batch_jacobian and SVD"] = lambda: _spectrum(tape(x))[:, : self.k]
+        return {name: way for name, way in ways.items() if name in self.only}
+
+
+def by_tape(network: keras.Model, engine: str) -> Callable[[Any], Any]:
+    """Returns a `tf.function` around a tape's `batch_jacobian`, as it is commonly written."""
+    import tensorflow as tf
+
+    @tf.function(autograph=False)
+    def compute(x):
+        with tf.GradientTape(persistent=engine == "while") as tape:
+            tape.watch(x)
+            y = network(x, training=False)
+        return tape.batch_jacobian(y, x, experimental_use_pfor=engine == "pfor")
+
+    return compute
+
+
+def whole_by_tape(network: keras.Model) -> Callable[[Any], Any]:
+    """Returns a `tf.function` around a tape's `jacobian`, as it is commonly written."""
+    import tensorflow as tf
+
+    @tf.function(autograph=False)
+    def compute(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = network(x, training=False)
+        return tape.jacobian(y, x)
+
+    return compute
+
+
+def _bound(function, x):
+    return lambda: function(x)
+
+
+def _spectrum(matrices):
+    import tensorflow as tf
+
+    shape = (matrices.shape[0], matrices.shape[1], -1)
+    return tf.linalg.svd(tf.reshape(matrices, shape), compute_uv=False)

@@ -1,0 +1,114 @@
+"""One way to time rivals: they take turns, so that all suffer alike from other work."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dann.checks import check_integer, check_number
+
+
+@dataclasses.dataclass(frozen=True)
+class Times:
+    """Seconds that one way took in each round.
+
+    Args:
+        cpu: CPU time of all threads, `(rounds,)`.
+        wall: Time that passed, `(rounds,)`.
+    """
+
+    cpu: np.ndarray
+    wall: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Ways of doing the same thing, and what each took.
+
+    Args:
+        task: What all of them do.
+        times: Times by the name of the way.
+        reference: The way that the others are compared with. Defaults to the first.
+        notes: What else there is to say of a way, in a few words, by its name.
+        remark: What else there is to say of all of them, a line below.
+    """
+
+    task: str
+    times: Mapping[str, Times]
+    reference: str | None = None
+    notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    remark: str = ""
+
+    def ratios(self, name: str) -> np.ndarray:
+        """Returns the CPU time of a way over that of the reference, round by round."""
+        return self.times[name].cpu / self.times[self.reference or next(iter(self.times))].cpu
+
+
+def in_turns(
+    ways: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    seconds: float = 0.0,
+    *,
+    begin: Callable[[Any], Callable[[], Any]] = lambda way: way,
+    units: int = 1,
+    warm_up: bool = True,
+) -> dict[str, Times]:
+    """Times several ways: in each round every way has one turn, in the same order.
+
+    Args:
+        ways: What to call, by name.
+        rounds: Number of rounds, at least 1.
+        seconds: How long a turn lasts at least; a way is called once or as often as that takes.
+        begin: Called on a way before each of its turns; what it returns is timed. Defaults to the
+            way itself.
+        units: How many units one call makes, such as images. Times are told for one unit.
+        warm_up: Whether each way is called once before the first round. Defaults to `True`.
+
+    Raises:
+        ValueError: If `rounds` or `units` is below 1, or `seconds` below 0.
+    """
+    check_integer("rounds", rounds, 1)
+    check_integer("units", units, 1)
+    check_number("seconds", seconds, 0)
+    if warm_up:
+        for way in ways.values():
+            begin(way)()
+    turns: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            turns[name].append(_turn(begin(way), seconds))
+    measured = {name: np.array(of_way).T / units for name, of_way in turns.items()}
+    return {name: Times(cpu=cpu, wall=wall) for name, (cpu, wall) in measured.items()}
+
+
+def _turn(call, seconds):
+    count, wall, cpu = 0, time.perf_counter(), time.process_time()
+    while count == 0 or time.perf_counter() - wall < seconds:
+        call()
+        count += 1
+    return (time.process_time() - cpu) / count, (time.perf_counter() - wall) / count
+
+
+def table(comparisons: Sequence[Comparison]) -> str:
+    """Formats comparisons, a line a way.
+
+    CPU and wall time are the least of all rounds, which other work disturbs least. `times` is the
+    median over the rounds of the CPU time over that of the reference, with its range.
+    """
+    lines = []
+    for comparison in comparisons:
+        lines.append(f"{comparison.task:<44}{'CPU ms':>11}{'wall ms':>11}{'times (range)':>24}")
+        for name, times in comparison.times.items():
+            ratios = comparison.ratios(name)
+            spread = f"{np.median(ratios):.2f} ({ratios.min():.2f}-{ratios.max():.2f})"
+            line = f"  {name:<42}{_milliseconds(times.cpu)}{_milliseconds(times.wall)}{spread:>24}"
+            lines.append(f"{line}  {comparison.notes.get(name, '')}".rstrip())
+        if comparison.remark:
+            lines.append(comparison.remark)
+    return "\n".join(lines)
+
+
+def _milliseconds(seconds):
+    return f"{1000 * seconds.min():>11.3f}"

@@ -1,0 +1,77 @@
+"""Layers that change the images of a domain in training."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.adaptation.forward_pass import parts_of
+
+_BLEND = (
+    "Argument `augmentation` must have a layer under 'blend' that turns `[source, target]` into "
+    "images of the source's shape. Received: "
+)
+
+
+def augmented(
+    pair: dict[str, Any], layers: dict[str, keras.Layer], oracle: bool, dtype: str
+) -> dict[str, Any]:
+    """Returns a pair with each part changed by the layer of its domain, then the source blended.
+
+    Args:
+        pair: The parts by name.
+        layers: What `as_layers` returned.
+        oracle: Whether the part called `"source"` is the target.
+        dtype: Type of the images that the layers get.
+    """
+    changed = {}
+    for name, part in parts_of(pair).items():
+        layer = layers.get("source" if name == "source" and not oracle else "target")
+        images = ops.cast(part, dtype)
+        changed[name] = images if layer is None else layer(images, training=True)
+    blend = layers.get("blend")
+    if blend is not None and "target" in changed:
+        changed["source"] = blend([changed["source"], changed["target"]], training=True)
+    return {**pair, **changed}
+
+
+def check_blend(layer: keras.Layer | None, backbone: keras.Model) -> None:
+    """Raises `ValueError` unless `layer` is `None` or turns `[source, target]` into images."""
+    if layer is None:
+        return
+    images = keras.KerasTensor(backbone.input_shape, keras.config.floatx())
+    try:
+        found: Any = layer([images, images], training=True)
+    except Exception as error:
+        raise ValueError(f"{_BLEND}{layer.name}, which fails: {error}") from error
+    shapes = [tensor.shape for tensor in keras.tree.flatten(found)]
+    if shapes != [images.shape]:
+        raise ValueError(f"{_BLEND}{layer.name}, which gives {shapes}")
+
+
+def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
+    """Returns one layer for each key of `augmentation`; a list becomes a `keras.Sequential`.
+
+    Raises:
+        TypeError: If a value is neither a layer nor a list of layers.
+        ValueError: If a key is unknown.
+    """
+    unknown = set(augmentation) - {"source", "target", "blend"}
+    if unknown:
+        raise ValueError(
+            "Argument `augmentation` must have layers under 'source', 'target' and 'blend'. "
+            f"Received: {sorted(unknown)}"
+        )
+    found = {}
+    for domain, layers in augmentation.items():
+        several = layers if isinstance(layers, list | tuple) else [layers]
+        if not all(isinstance(layer, keras.Layer) for layer in several):
+            raise TypeError(
+                "Argument `augmentation` must hold Keras layers, one or a list, by domain. "
+                f"Received: {domain}={layers!r}"
+            )
+        single = several is not layers
+        found[domain] = (
+            layers if single else keras.Sequential(layers, name=f"{domain}_augmentation")
+        )
+    return found

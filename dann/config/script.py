@@ -1,0 +1,125 @@
+"""Scripts: a composed config, what prepares the work, and the work."""
+
+import inspect
+import os
+import pathlib
+import shutil
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from dann.config.instantiation import ConfigError, check_packages
+from dann.config.startup import start_backend
+from dann.training import RunDirectory
+
+T = TypeVar("T")
+
+
+def run_script(
+    config_name: str, prepare: Callable[[DictConfig], T], work: Callable[[T], Any]
+) -> None:
+    """Runs a script: composes its config from the command line, prepares, and does the work.
+
+    The user can mend an error in preparing: it is told in one line on standard error, the exit
+    status is 1, and the run directory that Hydra made is removed. An error in the work is shown in
+    full, and the directory stays; in a sweep (`-m`) the other jobs go on. With `HYDRA_FULL_ERROR=1`
+    both are shown in full.
+
+    Args:
+        config_name: Primary config in `conf/`, which lies beside the folder of the script.
+        prepare: Function of the config that checks it, loads and builds.
+        work: Function of what `prepare` returns.
+    """
+    full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    failed = []
+
+    def job(cfg: DictConfig) -> None:
+        try:
+            _check(cfg)
+            start_backend()
+            prepared = prepare(cfg)
+        except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
+            if full_errors:
+                raise
+            _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
+            failed.append(error)
+            _report(error)
+            return
+        try:
+            work(prepared)
+        except Exception as error:
+            if HydraConfig.get().mode != RunMode.MULTIRUN:
+                raise
+            traceback.print_exc()
+            failed.append(error)
+
+    conf = pathlib.Path(inspect.getfile(prepare)).resolve().parent.parent / "conf"
+    main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
+    try:
+        main(job)()
+    except (HydraException, OmegaConfBaseException) as error:
+        if full_errors:
+            raise
+        failed.append(error)
+        _report(error)
+    if failed:
+        sys.exit(1)
+
+
+def _check(cfg):
+    """Checks what needs no backend."""
+    check_packages(OmegaConf.to_container(cfg, resolve=True))
+    _check_paths(cfg)
+    _check_run_dir(cfg)
+    _check_given(cfg)
+
+
+def _check_paths(cfg):
+    data_dir = cfg.paths.data_dir
+    if data_dir is not None and not pathlib.Path(data_dir).expanduser().is_dir():
+        raise ConfigError(f"paths.data_dir must be a directory that is there. Received: {data_dir}")
+
+
+def _check_run_dir(cfg):
+    # What reads a run finds its config beside its results, where Hydra writes it.
+    given, used = pathlib.Path(cfg.paths.run_dir), HydraConfig.get().runtime.output_dir
+    if given.resolve() != pathlib.Path(used).resolve():
+        raise ConfigError(
+            "paths.run_dir only tells where the run is; choose it by hydra.run.dir=, or "
+            f"hydra.sweep.dir= with -m. Received: paths.run_dir={given}"
+        )
+
+
+def _check_given(cfg):
+    several = {"data.source"} if OmegaConf.select(cfg, "data.sources") else set()
+    missing = sorted(OmegaConf.missing_keys(cfg) - several)
+    if missing:
+        raise ConfigError(f"{', '.join(missing)} must be given. Received: nothing")
+
+
+def _report(error):
+    """Tells an error, and the first line of its cause, in one line."""
+    message = str(error)
+    cause = str(error.__cause__ or "").partition("\n")[0]
+    if cause not in message and not isinstance(error, ConfigError):
+        message = f"{message}: {cause}"
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _remove_unused(run_dir):
+    """Removes a run directory that holds nothing but what Hydra put there."""
+    here = pathlib.Path.cwd()
+    if run_dir.resolve() in (here, *here.parents) or not RunDirectory(run_dir).is_unused():
+        return
+    shutil.rmtree(run_dir)
+    if run_dir.parent.name in ("runs", "multirun") and not any(run_dir.parent.iterdir()):
+        run_dir.parent.rmdir()

@@ -1,0 +1,101 @@
+"""Callbacks of a run: its time, the oracle curve, and a look at the weights it would end with."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from dann.training.run_directory import RunDirectory
+
+
+class Clock(keras.callbacks.Callback):
+    """Adds up the time of the training steps; stands first among the callbacks.
+
+    What other callbacks do at the end of an epoch, such as evaluating or saving, does not count.
+    `seconds` is wall time, `cpu_seconds` the time of all threads of the process.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.seconds = 0.0
+        self.cpu_seconds = 0.0
+        self._started = (0.0, 0.0)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._started = time.perf_counter(), time.process_time()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seconds += time.perf_counter() - self._started[0]
+        self.cpu_seconds += time.process_time() - self._started[1]
+
+
+class OracleCurve(keras.callbacks.Callback):
+    """Measures the accuracy on the target's test set after every epoch.
+
+    It writes the run's oracle curve and adds nothing to the logs, so that no other callback can
+    stop, save or choose by target labels.
+
+    Args:
+        target: Batches of target test inputs and labels.
+        run: The run directory.
+        clock: A clock that stands before this in the list of callbacks.
+    """
+
+    def __init__(self, target: Any, run: RunDirectory, clock: Clock):
+        super().__init__()
+        self.target = target
+        self.run = run
+        self.clock = clock
+        self.rows = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs = self.model.evaluate(self.target, verbose=0, return_dict=True)
+        step = int(self.model.optimizer.iterations)
+        self.rows.append((step, round(self.clock.cpu_seconds, 2), logs["accuracy"]))
+        self.run.write_oracle_curve(self.rows)
+
+
+def on_final_weights(
+    optimizer: keras.optimizers.Optimizer, callbacks: Sequence[keras.callbacks.Callback]
+) -> list[keras.callbacks.Callback]:
+    """Returns callbacks that see the weights with which the training would end now.
+
+    With `use_ema=True` an optimizer trains one set of weights and ends with their moving average.
+    These callbacks then see the average. What stands after them in the list sees the weights that
+    train, which a checkpoint to go on from needs.
+
+    Args:
+        optimizer: The optimizer of the model.
+        callbacks: What looks at the model at the end of an epoch.
+    """
+    if not callbacks or not _averages(optimizer):
+        return list(callbacks)
+    swap = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
+    return [swap, *callbacks, _SwapBack(swap)]
+
+
+def keep_best(name: str, epochs: int) -> keras.callbacks.Callback:
+    """Returns a callback that ends the training with the weights of the epoch with the best score.
+
+    Args:
+        name: The score's name in the logs; higher is better.
+        epochs: Number of epochs, none of which is left out.
+    """
+    return keras.callbacks.EarlyStopping(
+        monitor=name, mode="max", patience=epochs, restore_best_weights=True
+    )
+
+
+class _SwapBack(keras.callbacks.Callback):
+    def __init__(self, swap):
+        super().__init__()
+        self.swap = swap
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.swap.on_epoch_begin(epoch)
+
+
+def _averages(optimizer: Any) -> bool:
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    return any(one.use_ema for one in getattr(inner, "optimizers", [inner]))

@@ -1,0 +1,94 @@
+"""The diagnosis of a finished run."""
+
+import pathlib
+
+import keras
+
+from dann.adaptation import AdversarialModel
+from dann.checks import check_integer
+from dann.data import DomainPair
+from dann.diagnostics import Diagnosis, measure, verdict
+from dann.diagnostics.catalogue import choose
+from dann.diagnostics.report.figures import draw
+from dann.diagnostics.report.page import page
+from dann.training.run_directory import RunDirectory
+
+
+def check_choices(diagnostics: list[str] | None, samples: int, few: int) -> None:
+    """Checks the arguments of `diagnose_run` before anything is loaded.
+
+    Raises:
+        ValueError: If a diagnostic is unknown, or there are too few examples.
+    """
+    if diagnostics is not None:
+        choose(diagnostics)
+    check_integer("samples", samples, low=4)
+    check_integer("few", few, low=2)
+
+
+def model_of_run(run: RunDirectory) -> AdversarialModel:
+    """Loads the whole model of a run's last epoch.
+
+    Raises:
+        FileNotFoundError: If the checkpoint is not there.
+        ValueError: If it cannot be read, or is no model of `dann.adaptation`.
+    """
+    model = run.model()
+    if not isinstance(model, AdversarialModel):
+        raise ValueError(
+            f"Expected a model of `dann.adaptation`. Received: {type(model).__name__} in "
+            f"{run.checkpoint_file}"
+        )
+    return model
+
+
+def diagnose_run(
+    model: AdversarialModel,
+    domains: DomainPair,
+    diagnostics: list[str] | None = None,
+    samples: int = 500,
+    few: int = 32,
+    seed: int = 0,
+) -> Diagnosis:
+    """Measures a model on training examples and says what it means.
+
+    Args:
+        model: Compiled model.
+        domains: The data that it was trained on.
+        diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`. Defaults to `None`: all.
+        samples: Number of examples of each domain, at most those of the source.
+        few: Number of them, at most, for what works like a training step; see
+            `dann.diagnostics.measure`.
+        seed: Seed of the choice of examples.
+    """
+    domains = domains.oracle() if model.oracle else domains
+    count = min(samples, len(domains.source_train[1]))
+    x, y = next(iter(domains.batches(count, seed)))
+    data = keras.tree.map_structure(keras.ops.convert_to_numpy, (dict(x), y))
+    measurements, left_out = measure(model, data, diagnostics, few)
+    about = {
+        "method": type(model).__name__,
+        "source": domains.source,
+        "target": domains.target,
+        "step": int(model.optimizer.iterations),
+        "examples of each domain": count,
+    }
+    return Diagnosis(verdict(measurements), measurements, left_out, about)
+
+
+def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
+    """Writes the diagnosis, its figures and the report into a run, and returns the report's path.
+
+    Raises:
+        OSError: If one of them cannot be written; then an earlier diagnosis is left whole.
+    """
+    pictures = draw(diagnosis.measurements)
+    figures = {picture.name: picture.svg for picture in pictures}
+    run.write_diagnosis(diagnosis.to_json(), page(diagnosis, pictures), figures)
+    return run.report_file
+
+
+def verdict_of(diagnosis: Diagnosis) -> str:
+    """Returns the verdict and its reasons, a line each."""
+    found = diagnosis.verdict
+    return "\n".join([f"verdict: {found.name}", *(f"  {reason}" for reason in found.reasons)])

@@ -1,0 +1,235 @@
+"""What a run leaves on disk: the one place that knows what its files are called."""
+
+import contextlib
+import csv
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+_TRAINED = "a finished run of scripts/train.py"
+
+
+class RunDirectory:
+    """The files of a run by name: writes them whole or not at all, and loads them.
+
+    Each load says in one line what is missing or broken: `FileNotFoundError` if the file is not
+    there, `ValueError` if it cannot be read. Model files are loaded in Keras's safe mode, so that
+    nothing in them is run.
+
+    Args:
+        path: The directory, which need not exist yet.
+
+    Example:
+
+    >>> from dann.training import RunDirectory
+    >>> run = RunDirectory("run")
+    >>> run.is_finished()
+    False
+    >>> run.summary()
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: Expected a finished run of scripts/train.py. Received: no run/summary.json
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = pathlib.Path(path)
+        self.config_file = self.path / ".hydra" / "config.yaml"
+        self.overrides_file = self.path / ".hydra" / "overrides.yaml"
+        self.summary_file = self.path / "summary.json"
+        self.metrics_file = self.path / "metrics.csv"
+        self.oracle_file = self.path / "oracle.csv"
+        self.classifier_file = self.path / "classifier.keras"
+        self.checkpoint_file = self.path / "checkpoints" / "last.keras"
+        self.diagnosis_file = self.path / "diagnosis.json"
+        self.report_file = self.path / "report.html"
+        self.figures = self.path / "figures"
+        self.exports = self.path / "export"
+        self.tensorboard = self.path / "tensorboard"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def is_finished(self) -> bool:
+        """Returns whether the run came to its end, whose last act is the summary."""
+        try:
+            self.summary()
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def is_unused(self) -> bool:
+        """Returns whether the directory is there and holds nothing but the config and logs."""
+        kept = self.config_file.parent.name
+        return self.path.is_dir() and all(
+            entry.name == kept or entry.suffix == ".log" for entry in self.path.iterdir()
+        )
+
+    def config(self) -> str:
+        """Returns the composed config as YAML, references unresolved."""
+        return _present(self.config_file, "a run directory of scripts/train.py").read_text()
+
+    def summary(self) -> dict[str, Any]:
+        """Returns what the run came to: accuracies, times, label-free scores."""
+        text = _present(self.summary_file, _TRAINED).read_text()
+        try:
+            summary = json.loads(text)
+        except ValueError as error:
+            raise ValueError(
+                f"Expected a summary in JSON. Received: {self.summary_file}, which is not whole"
+            ) from error
+        if not isinstance(summary, dict):
+            raise ValueError(f"Expected a summary by name. Received: {self.summary_file}")
+        return summary
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Writes the summary, which tells that the run is whole."""
+        self._write(self.summary_file, (json.dumps(summary, indent=2) + "\n").encode())
+
+    def discard_summary(self) -> None:
+        """Deletes the summary, so that the run does not look finished while it is done anew."""
+        self.summary_file.unlink(missing_ok=True)
+
+    def metrics(self) -> dict[str, list[str]]:
+        """Returns the columns of the epochs' metrics by name, as text."""
+        return _columns(_present(self.metrics_file, f"{_TRAINED} with `callbacks=default`"))
+
+    def oracle_curve(self) -> dict[str, list[str]]:
+        """Returns the columns `step`, `cpu_seconds` and `target/accuracy`, as text."""
+        wanted = "a finished run, and `trainer.oracle_curve=true` in it"
+        return _columns(_present(self.oracle_file, wanted))
+
+    def write_oracle_curve(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Writes step, CPU seconds and target accuracy of every epoch so far."""
+        with replacing(self.oracle_file) as draft, draft.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("step", "cpu_seconds", "target/accuracy"))
+            writer.writerows(rows)
+
+    def classifier(self) -> Any:
+        """Returns the trained classifier, uncompiled."""
+        return load_model(_present(self.classifier_file, _TRAINED), compile=False)
+
+    def save_classifier(self, classifier: Any) -> None:
+        """Saves the classifier."""
+        with replacing(self.classifier_file) as draft:
+            classifier.save(draft)
+
+    def model(self) -> Any:
+        """Returns the whole model of the last epoch, discriminator and optimizer included.
+
+        `selection.keep` changes only the classifier, which holds no discriminator.
+        """
+        wanted = "a run of scripts/train.py with its checkpoint, which `callbacks=default` keeps"
+        return load_model(_present(self.checkpoint_file, wanted))
+
+    def check_writable(self) -> None:
+        """Raises `OSError` if a diagnosis could not be written: see `write_diagnosis`."""
+        for path in (self.diagnosis_file, self.report_file):
+            if path.is_dir():
+                raise IsADirectoryError(f"Expected to write a file. Received: the directory {path}")
+        if self.figures.exists() and not self.figures.is_dir():
+            raise NotADirectoryError(
+                f"Expected a directory for figures. Received: the file {self.figures}"
+            )
+        for folder in (self.path, self.figures):
+            if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+                raise PermissionError(
+                    f"Expected a directory that can be written to. Received: {folder}"
+                )
+
+    def write_diagnosis(self, found: str, page: str, figures: Mapping[str, bytes]) -> None:
+        """Writes a diagnosis, its page and its figures: all of them, or on an error none.
+
+        Figures of an earlier diagnosis that have no successor are deleted.
+
+        Args:
+            found: The diagnosis as JSON.
+            page: The report as HTML.
+            figures: SVG by name.
+
+        Raises:
+            OSError: If a folder stands where a file goes or the other way round, or the directory
+                is read-only.
+        """
+        self.check_writable()
+        contents = {self.figures / f"diagnosis_{name}.svg": svg for name, svg in figures.items()}
+        contents[self.diagnosis_file] = found.encode()
+        contents[self.report_file] = page.encode()
+        self.figures.mkdir(exist_ok=True)
+        _replace_all(contents)
+        for path in self.figures.glob("diagnosis_*.svg"):
+            if path not in contents:
+                path.unlink()
+
+    def _write(self, path, content):
+        self.path.mkdir(parents=True, exist_ok=True)
+        _replace_all({path: content})
+
+
+def load_model(path: pathlib.Path, compile: bool = True) -> Any:
+    """Loads a `.keras` file in safe mode.
+
+    Args:
+        path: The file.
+        compile: Whether the optimizer and the losses are loaded too. Defaults to `True`.
+
+    Raises:
+        ValueError: If it cannot be read, or holds code.
+    """
+    import keras
+
+    import dann.adaptation  # noqa: F401  registers the classes that a file may hold
+
+    try:
+        return keras.models.load_model(path, compile=compile, safe_mode=True)
+    except Exception as error:  # a broken archive can raise anything
+        raise ValueError(
+            f"Expected a Keras model. Received: {path}, which cannot be read"
+        ) from error
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Gives a place beside a file to write to; what is there at the end becomes the file.
+
+    Args:
+        path: The file, whose folder is made if it is not there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = _draft(path)
+    try:
+        yield draft
+        if draft.exists():
+            draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _replace_all(contents: Mapping[pathlib.Path, bytes]) -> None:
+    """Writes several files: none of them moves to its place before all are written."""
+    try:
+        for path, content in contents.items():
+            _draft(path).write_bytes(content)
+        for path in contents:
+            _draft(path).replace(path)
+    finally:
+        for path in contents:
+            _draft(path).unlink(missing_ok=True)
+
+
+def _draft(path: pathlib.Path) -> pathlib.Path:
+    return path.with_name(f"{path.stem}.part{path.suffix}")
+
+
+def _present(path: pathlib.Path, wanted: str) -> pathlib.Path:
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected {wanted}. Received: no {path}")
+    return path
+
+
+def _columns(path: pathlib.Path) -> dict[str, list[str]]:
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}

@@ -1,0 +1,62 @@
+import keras
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("compares with TensorFlow's tape", allow_module_level=True)
+
+from benchmarks.suites.jacobian import JacobianSuite  # noqa: E402
+
+
+def network():
+    return keras.Sequential([keras.Input((6,)), keras.layers.Dense(4, activation="tanh")])
+
+
+def test_all_ways_compute_the_same():
+    model = network()
+    x = tf.random.normal((3, 6))
+    ways = JacobianSuite({"small": model}, [3], k=4, rounds=1).ways(model, x)
+    results = {name: np.asarray(way()) for name, way in ways.items() if name != "frobenius_norm"}
+    blocks = np.einsum("bobi->boi", results.pop("tape.jacobian"))
+    values = results.pop("singular_values"), results.pop("tape.batch_jacobian and SVD")
+    np.testing.assert_allclose(*values, rtol=1e-4)
+    np.testing.assert_allclose(values[0], np.linalg.svd(blocks, compute_uv=False), rtol=1e-4)
+    assert len(results) == 3
+    for result in results.values():
+        np.testing.assert_allclose(result, blocks, rtol=1e-5)
+
+
+def test_ways_that_exceed_the_budget_are_left_out():
+    model = network()
+    ways = JacobianSuite({"small": model}, [3], k=5, memory_budget=10).ways(
+        model, tf.random.normal((3, 6))
+    )
+    assert list(ways) == ["frobenius_norm"]
+
+
+def test_some_ways_can_be_left_out():
+    suite = JacobianSuite({"small": network()}, [3], k=4, only=["tape.jacobian", "singular_values"])
+    ways = suite.ways(suite.networks["small"], tf.random.normal((3, 6)))
+    assert list(ways) == ["tape.jacobian", "singular_values"]
+
+
+def test_every_network_is_measured_at_every_size():
+    suite = JacobianSuite({"small": network()}, [1, 2], k=2, rounds=1, seconds=0)
+    comparisons = suite.measure()
+    assert [comparison.task for comparison in comparisons] == ["small, batch 1", "small, batch 2"]
+    assert all(times.cpu > 0 for of_it in comparisons for times in of_it.times.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"networks": {}}, r"`networks`.*Received: \[\]"),
+        ({"rounds": 0}, "`rounds`.*Received: rounds=0"),
+        ({"batch_sizes": [1, 0]}, "`batch_sizes`.*Received: batch_sizes=0"),
+        ({"only": ["while"]}, "`only`.*'tape.jacobian'.*Received: only='while'"),
+    ],
+)
+def test_a_value_out_of_range_raises_an_error(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        JacobianSuite(**{"networks": {"small": network()}, "batch_sizes": [1], **arguments})

@@ -1,0 +1,137 @@
+import pathlib
+import re
+
+import pytest
+from omegaconf import OmegaConf
+from test_results import RUN, variant
+
+from dann.experiments.results import read_results
+from dann.experiments.results_page import results_page
+from dann.selection import SCORES
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_the_page_in_the_documentation_is_the_one_of_its_table():
+    cfg = OmegaConf.load(ROOT / "conf/reproduce.yaml")
+    results = read_results(ROOT / "docs/results.csv")
+    noted = re.findall(r"^## (\w+)$", (ROOT / "docs/experiments.md").read_text(), re.M)
+    page = results_page(results, cfg.bars, cfg.published, noted)
+    assert (ROOT / "docs/results.md").read_text() == page
+    assert {result.experiment for result in results} <= set(noted)
+
+
+def accuracy(value, **changes):
+    return variant({"target/accuracy": value}, **changes)
+
+
+def page_rows(results, bars=None, published=None):
+    page = results_page(results, bars or {}, published or {})
+    table = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("|")]
+    header, _, *rows = [[cell.strip() for cell in line] for line in table]
+    return page, [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def test_the_page_tells_mean_spread_and_share_of_the_gap():
+    results = [
+        *[accuracy(a, seed=s) for s, a in enumerate((0.7, 0.8, 0.9))],
+        *[accuracy(0.5, method="source_only", seed=s) for s in range(3)],
+        *[accuracy(1.0, method="target_only", seed=s) for s in range(3)],
+    ]
+    page, rows = page_rows(results, published={"a_to_b": {"dann": 0.7666}})
+    assert [row["method"] for row in rows] == ["source only", "DANN", "train on target (oracle)"]
+    assert rows[1]["target accuracy"] == "0.8000 ± 0.1000"
+    assert rows[1]["gap closed"] == "60.0%"  # (.8 - .5) / (1 - .5)
+    assert rows[1]["n"] == "3"
+    assert rows[1]["each seed"] == "0: 0.7000 1: 0.8000 2: 0.9000"
+    assert (rows[1]["steps"], rows[1]["CPU seconds"], rows[1]["published"]) == (
+        "4,000",
+        "190",
+        "0.7666",
+    )
+    assert rows[0]["gap closed"] == rows[2]["gap closed"] == rows[0]["published"] == ""
+    assert "## A → B" in page
+    assert "experiment=a_to_b" in page
+    assert "Hardware: a machine, 2 cores." in page
+
+
+def test_a_second_stage_is_after_the_row_that_taught_it():
+    first = variant(method="dann regularizer=[entropy,vat]", settings="abcdef")
+    path = "method.teacher=runs/a_to_b/dann/{}/seed_${{seed}} method.radius=1"
+    taught = [
+        variant(method=f"dirt_t {path.format(digest)}", settings=digest[::-1])
+        for digest in ("abcdef", "123456")
+    ]
+    _, rows = page_rows([first, *taught])
+    assert [row["method"] for row in rows] == [
+        "DANN, regularizer=[entropy,vat]",
+        "DIRT-T, method.teacher=runs/a_to_b/dann/123456/seed_${seed}, method.radius=1",
+        "DIRT-T, after DANN, regularizer=[entropy,vat], method.radius=1",
+    ]
+
+
+@pytest.mark.parametrize("others", [["source_only"], ["source_only", "target_only"]])
+def test_without_a_gap_no_share_is_told(others):
+    _, rows = page_rows([RUN, *(variant(method=other) for other in others)])
+    assert {row["gap closed"] for row in rows} == {""}
+
+
+def test_a_gap_within_the_spread_has_no_share():
+    ends = [("source_only", (0.5, 0.6)), ("target_only", (0.58, 0.6))]
+    results = [RUN, *(accuracy(a, method=m, seed=s) for m, of in ends for s, a in enumerate(of))]
+    assert {row["gap closed"] for row in page_rows(results)[1]} == {""}
+
+
+def test_the_page_tells_when_the_bar_was_first_passed():
+    results = [RUN, variant({"bar/steps": 1500, "bar/cpu_seconds": 60.4}, seed=1)]
+    _, [row] = page_rows(results, bars={"a_to_b": 0.7666})
+    assert row["first 0.7666"] == "0: never; 1: 1,500 steps, 60 s"
+
+
+def test_experiments_on_the_same_domains_have_their_names_in_their_titles():
+    others = variant(experiment="small_a_to_b"), variant(experiment="c", domains="C → D")
+    page = results_page([RUN, *others], {}, {})
+    titles = [line for line in page.splitlines() if line.startswith("## ")]
+    assert titles == ["## A → B (a_to_b)", "## A → B (small_a_to_b)", "## C → D"]
+
+
+def test_the_page_tells_its_table_its_arguments_and_where_the_notes_are():
+    page = results_page([RUN], {}, {}, ["a_to_b", "other"], "short.csv", ["trainer.steps=9"])
+    assert "`python scripts/reproduce.py 'overrides=[trainer.steps=9]'`" in page
+    assert "[short.csv](short.csv)" in page
+    assert "`python scripts/train.py experiment=a_to_b method=... trainer.steps=9`" in page
+    assert page.endswith("\n\n[What was tried and seen](experiments.md#a_to_b).\n")
+    assert "#other" not in page
+    assert "experiments.md#" not in results_page([RUN], {}, {}, ["other"])
+
+
+def choices(page):
+    """The table of the scores' choices: its titles, and the cells of each row."""
+    lines = page.partition("| epoch chosen by ")[2].splitlines()
+    rows = [line.split("|")[1:-1] for line in lines[2:] if line.startswith("| ")]
+    titles = [title.strip() for title in lines[0].split("|")[1:-1]]
+    return titles, [[cell.strip() for cell in row] for row in rows]
+
+
+def test_the_page_tells_what_every_registered_score_would_have_chosen():
+    chosen = {f"chosen/{name}": 0.6 for name in SCORES} | {"oracle/best": 0.75}
+    results = [
+        variant({**chosen, "chosen/snd": 0.4}, seed=0),
+        variant({**chosen, "chosen/snd": 0.5}, seed=1),
+        variant(chosen, method="cdan_e", seed=0),
+        variant(method="cdan_e", seed=1),  # not all runs of CDAN+E have them
+    ]
+    titles, rows = choices(results_page(results, {}, {}))
+    assert titles == ["last", *SCORES, "best (oracle)"]
+    means = ["0.4500" if name == "snd" else "0.6000" for name in SCORES]
+    assert rows == [["DANN", "0.7000", *means, "0.7500"]]
+
+
+def test_a_score_that_older_runs_lack_leaves_their_cells_empty():
+    older = {"chosen/entropy": 0.6, "oracle/best": 0.75}
+    newer = variant({**older, "chosen/snd": 0.5}, method="cdan_e")
+    titles, rows = choices(results_page([variant(older), newer], {}, {}))
+    assert set(titles) == {"last", "entropy", "snd", "best (oracle)"}
+    of_dann = dict(zip(titles, rows[1][1:], strict=True))
+    assert (of_dann["snd"], of_dann["entropy"]) == ("", "0.6000")
+    assert dict(zip(titles, rows[0][1:], strict=True))["snd"] == "0.5000"
