@@ -33,9 +33,7 @@ def as_graph_function(function: Callable, autograph: bool = True) -> Callable:
 
     @functools.wraps(function)
     def call(*inputs):
-        graph_function = function_of(
-            tuple(len(one.shape) if _has_rank(one) else None for one in inputs)
-        )
+        graph_function = function_of(tuple(map(_rank, inputs)))
         if tf.config.functions_run_eagerly():
             return graph_function.get_concrete_function(*inputs)(*inputs)
         return graph_function(*inputs)
@@ -43,8 +41,9 @@ def as_graph_function(function: Callable, autograph: bool = True) -> Callable:
     return call
 
 
-def _has_rank(value):
-    return hasattr(value, "shape") and getattr(value.shape, "rank", 0) is not None
+def _rank(value):
+    shape = getattr(value, "shape", None)
+    return None if shape is None or getattr(shape, "rank", 0) is None else len(shape)
 
 
 def refuse_lost_gradient(output: Any) -> Any:
