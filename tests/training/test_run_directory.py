@@ -1,4 +1,4 @@
-"""What is on disk after a run: whole files or none, and one line about what is missing or broken."""
+"""What a run leaves on disk: whole files, and one line about what is missing or broken."""
 
 import json
 import pathlib
@@ -75,9 +75,14 @@ def test_the_oracle_curve_comes_back_as_columns(run):
 def test_an_error_while_a_file_is_written_leaves_the_old_one_whole(tmp_path):
     path = tmp_path / "summary.json"
     path.write_text("old")
-    with pytest.raises(OSError, match="disk"), replacing(path) as draft:
-        draft.write_text("half")
-        raise OSError("disk is full")
+
+    def fill_the_disk():
+        with replacing(path) as draft:
+            draft.write_text("half")
+            raise OSError("disk is full")
+
+    with pytest.raises(OSError, match="disk"):
+        fill_the_disk()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
