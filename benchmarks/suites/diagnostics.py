@@ -14,9 +14,9 @@ from dann.adaptation import DANN
 from dann.checks import check_integer
 from dann.diagnostics.certificate import reversal_certificate
 from dann.diagnostics.conflict import gradient_conflict
-from dann.diagnostics.fields import players, step_field
 from dann.diagnostics.game import game
-from dann.diagnostics.modes import in_mode
+from dann.diagnostics.instruments.fields import players, step_field
+from dann.diagnostics.instruments.modes import in_mode
 from dann.diagnostics.sharpness import sharpness
 
 

@@ -1,17 +1,25 @@
-"""Two domains that are arrays in memory."""
+"""The reader of arrays in memory."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dann.data.apart import check_arrays_apart
+from dann.checks import check_integer
 from dann.data.domain_pair import DomainPair
-from dann.data.splits import hold_out
+from dann.data.readers import READERS
+from dann.data.splits import check_arrays_apart, hold_out
 
 _UNKNOWN = -1
 
 
+@READERS.register(
+    "arrays",
+    summary="Two arrays of inputs with labels.",
+    reads="arrays",
+    command=None,
+    config=None,
+)
 def arrays(
     source: Any,
     target: Any,
@@ -25,37 +33,37 @@ def arrays(
     num_classes: int | None = None,
     class_names: Sequence[str] | None = None,
 ) -> DomainPair:
-    """Pairs two domains that are arrays: images, time series, rows of a table.
+    """Pairs two domains of arrays: images, time series, rows of a table.
 
     Inputs `(n, ...)` have at least one axis beside the first, and any type of number; floats of
     more than 32 bits become float32. Labels `(n,)` are integers, or strings that name the classes.
 
-    Test sets that are not given are drawn at random: the source's with the proportions of its
-    classes, the target's without a look at its labels, but for whether there is one. Nothing that
-    is trained on depends on what the target's labels are. No memory may be both tested on and
-    trained on, so that source and target may be one array only if nothing is drawn from it; what
-    different arrays hold is not compared.
+    A test set that is not given is drawn at random: the source's in the proportions of its classes,
+    the target's among its labelled examples, whatever their labels are. The values of the target's
+    labels change nothing in training. The same memory is never trained on and tested on, so that
+    one array may be both domains only if nothing is drawn from it; the contents of different arrays
+    are not compared.
 
     Args:
         source: Arrays `(inputs, labels)`.
-        target: An array of inputs, or `(inputs, labels)`. The labels serve the test and oracles
-            alone; one is -1, or an empty string, where it is not known.
+        target: An array of inputs, or `(inputs, labels)`. The labels are for the test and oracles
+            only; an unknown one is -1, or an empty string.
         source_test: Arrays `(inputs, labels)`. Defaults to `None`: a share of the source.
         target_test: Arrays `(inputs, labels)` that `target` does not hold. Defaults to `None`: a
             share of the target's labelled examples.
-        test_share: Share of the examples that is drawn for a test, in (0, 1). Defaults to `0.2`.
+        test_share: Share of the examples to draw for a test, in (0, 1). Defaults to `0.2`.
         seed: Seed of the draws.
-        source_name: What to call the source.
-        target_name: What to call the target.
-        num_classes: Number of classes. Defaults to `None`: that of the names, or one more than the
-            source's largest label.
+        source_name: Name of the source.
+        target_name: Name of the target.
+        num_classes: Number of classes, at least 2. Defaults to `None`: that of the names, or one
+            more than the source's largest label.
         class_names: Names of the classes, by label. Defaults to `None`: the source's labels in
             order, if they are strings.
 
     Raises:
-        ValueError: If a part is empty or both tested on and trained on, there are fewer than 2
-            classes, two have one name, the target has no labels to test with, a label is missing in
-            another part, the target has a class that the source has not, inputs are not finite
+        ValueError: If a part is empty or both trained on and tested on, there are fewer than 2
+            classes, two classes have one name, the target has no labels to test with, another part
+            lacks a label, the target has a class that the source lacks, inputs are not finite
             numbers, or shapes, types or counts do not fit.
 
     Example:
@@ -106,7 +114,7 @@ def arrays(
 
 
 def _read(name, examples) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and labels, integers or strings, as arrays; all labels unknown if there are none."""
+    """Inputs and labels (integers or strings) as arrays; labels of -1 if a target has none."""
     if isinstance(examples, tuple | list) and len(examples) == 2:
         inputs, labels = _numbers(name, examples[0]), _labels(name, examples[1])
     elif name == "target" and not isinstance(examples, tuple | list):
@@ -126,7 +134,7 @@ def _read(name, examples) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_apart(given):
-    """Compares inputs as they are given: some are converted, which moves them."""
+    """Compares the inputs as they were given, because converting some has copied them."""
     inputs = {
         name: part[0] if isinstance(part, tuple | list) else part for name, part in given.items()
     }
@@ -149,7 +157,7 @@ def _numbers(name, values):
     if values.dtype.kind != "f":
         return values
     if values.dtype.itemsize > 4:
-        with np.errstate(over="ignore"):  # becomes infinite, which is told below
+        with np.errstate(over="ignore"):  # becomes infinite, which is refused below
             values = values.astype(np.float32)
     wrong = values.size - np.count_nonzero(np.isfinite(values))
     if wrong:
@@ -175,7 +183,7 @@ def _labels(name, labels):
 
 
 def _class_names(parts, class_names):
-    """The names that are given, or those in a source whose labels are strings, or `None`."""
+    """The given names, or else the source's labels in order if they are strings, or `None`."""
     strings = [name for name, (_, labels) in parts.items() if labels.dtype.kind == "U"]
     numbers = [
         name
@@ -188,7 +196,7 @@ def _class_names(parts, class_names):
             f"Received: strings in {strings}, integers in {numbers}"
         )
     if class_names is None and strings:
-        # The target's labels have no say in what the classes are.
+        # The target's labels do not decide what the classes are.
         found = [parts[name][1] for name in strings if name.startswith("source")]
         class_names = [name for name in np.unique(np.concatenate(found)).tolist() if name]
     return None if class_names is None else tuple(class_names)
@@ -207,7 +215,7 @@ def _as_integers(name, labels, class_names):
     missing = np.count_nonzero(labels == _UNKNOWN)
     if missing and name != "target":
         raise ValueError(
-            f"Every example of the {name} must have a label; -1 or '' means that it is unknown. "
+            f"Every example of the {name} must have a label; -1 or '' stands for an unknown one. "
             f"Received: {missing} without one"
         )
     return labels
@@ -220,10 +228,7 @@ def _count_classes(parts):
 
 
 def _check_classes(num_classes, class_names):
-    if num_classes < 2:
-        raise ValueError(
-            f"There must be at least 2 classes to tell apart. Received: num_classes={num_classes}"
-        )
+    check_integer("num_classes", num_classes, 2)
     if class_names is not None and len(set(class_names)) < len(class_names):
         raise ValueError(f"Every class must have a name of its own. Received: {class_names}")
 
@@ -243,12 +248,12 @@ def _divided(examples, chosen):
 
 
 def _hold_out_labelled(labels, share, seed):
-    """As `hold_out`, but a share of the examples with a label is held out."""
+    """Like `hold_out`, but holds out a share of the examples that have a label."""
     known = np.flatnonzero(labels != _UNKNOWN)
     if len(known) == 0:
         raise ValueError(
             "The target needs a few labelled examples, or a test set that has labels, because a "
-            "run reports the accuracy on it. Received: no labels of the target"
+            "run reports its accuracy. Received: no labels of the target"
         )
     test = known[hold_out(len(known), share, seed)[1]]
     return np.setdiff1d(np.arange(len(labels)), test), test

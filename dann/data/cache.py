@@ -1,4 +1,4 @@
-"""Arrays that are computed once and kept in a file."""
+"""A cache of arrays in files, and the folder for it."""
 
 import os
 import pathlib
@@ -8,25 +8,28 @@ from collections.abc import Callable
 
 import numpy as np
 
+# What `numpy.load` raises for a file that is not a whole `.npz` archive of plain arrays.
+NOT_AN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, TypeError, ValueError)
 
-def kept(
-    path: str | pathlib.Path, make: Callable[[], dict[str, np.ndarray]]
+
+def load_or_compute(
+    path: str | pathlib.Path, compute: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """Returns the arrays of a `.npz` file; makes and writes them first unless it is there.
+    """Loads arrays from a `.npz` file, or computes them and writes the file.
 
-    The file appears whole or not at all: it is written beside its place and renamed. One that
-    cannot be read, such as half of a copy, is made anew, and that is printed.
+    The file is written under another name and renamed, so that it is there whole or not at all. If
+    it cannot be read, such as half of a copy, it is computed again; a printed line says so.
 
     Args:
-        path: Where the arrays are kept.
-        make: Computes them, by name.
+        path: The file.
+        compute: Returns the arrays by name.
     """
     path = pathlib.Path(path)
-    found = _read(path) if path.is_file() else None
+    found = _load(path) if path.is_file() else None
     if found is not None:
         return found
     path.parent.mkdir(parents=True, exist_ok=True)
-    arrays = make()
+    arrays = compute()
     beside = path.with_name(f"{path.stem}.{os.getpid()}.npz")
     try:
         np.savez(beside, **arrays)  # pyright: ignore[reportArgumentType]
@@ -36,11 +39,11 @@ def kept(
     return arrays
 
 
-def made_folder(path: str | os.PathLike) -> pathlib.Path:
-    """Returns a folder to keep files in, made unless it is there; `~` is the home directory.
+def make_folder(path: str | os.PathLike) -> pathlib.Path:
+    """Returns a cache's folder and makes it if needed; `~` is the home directory.
 
     Raises:
-        NotADirectoryError: If it, or what it lies in, is a file.
+        NotADirectoryError: If a file is in its place or in that of a parent.
     """
     folder = pathlib.Path(path).expanduser()
     try:
@@ -48,17 +51,17 @@ def made_folder(path: str | os.PathLike) -> pathlib.Path:
     except (FileExistsError, NotADirectoryError):
         file = next(place for place in (folder, *folder.parents) if place.exists())
         raise NotADirectoryError(
-            "Files are kept in a folder; name another `cache_dir`, or remove what is in its place. "
+            "A cache needs a folder; name another `cache_dir`, or remove the file in its place. "
             f"Received: {folder}, where {file} is a file"
         ) from None
     return folder
 
 
-def _read(path):
-    """The arrays of a file, or `None` if it is not whole."""
+def _load(path):
+    """The arrays of a file, or `None` if the file is not whole."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return dict(arrays)
-    except (zipfile.BadZipFile, zlib.error, EOFError, TypeError, ValueError) as error:
-        print(f"{path} cannot be read and is made anew: {error}")
+    except NOT_AN_ARCHIVE as error:
+        print(f"{path} cannot be read and is made again: {error}")
         return None

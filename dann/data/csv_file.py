@@ -14,7 +14,7 @@ _MISSING = ("", "na")
 
 @dataclasses.dataclass
 class Table:
-    """A file's rows: numbers `(n, columns)`, NaN where there is none, and texts by column."""
+    """A file's rows: numbers `(n, columns)`, NaN where a cell has none, and texts by column."""
 
     path: pathlib.Path
     numbers: np.ndarray
@@ -32,25 +32,18 @@ def read_tables(
 ) -> tuple[dict[str, Table], list[str], set[str]]:
     """Reads files with the same columns, in any order, and a column of labels.
 
-    Cells are numbers, missing (empty, `NA` or `NaN`) or, in categorical columns, text.
+    A cell is a number, missing (empty, `NA` or `NaN`) or, in a categorical column, text. Arguments
+    and errors are those of `dann.data.csv_table`.
 
     Args:
         paths: Paths by part: `"source"`, `"target"` and others. The target's may lack the labels.
         label: Name of the column of labels.
-        numeric: Names of columns that must be numeric; the others are categorical. If `None`, all
-            columns are numeric that `categorical` does not name and that hold nothing else.
-        categorical: Names of categorical columns. Columns that neither names are left out, if both
-            are given.
-        delimiter: What stands between cells, one character.
+        numeric: Names of columns that must be numeric, or `None`.
+        categorical: Names of categorical columns, or `None`.
+        delimiter: The character between cells.
 
     Returns:
         The tables by part, the columns in their common order, and the set of categorical ones.
-
-    Raises:
-        OSError: If a file is not there.
-        TypeError: If `numeric` or `categorical` is one string.
-        ValueError: If a file is no table, the columns differ, a cell is not what it must be, or
-            the delimiter cannot be one.
     """
     _check_form(numeric, categorical, delimiter)
     columns = _common_columns(paths, label, delimiter)
@@ -67,7 +60,7 @@ def read_tables(
     tables = {part: read(path, texts) for part, path in paths.items()}
     texts = texts.union(*(table.texts for table in tables.values()))
     for part, table in tables.items():
-        # A column that looked like numbers at first: its first cells are lost as text.
+        # The column looked numeric at first, so its first cells were not kept as text.
         if any(len(table.texts.get(name, ())) < len(table.labels) for name in texts):
             tables[part] = read(table.path, texts)
     return tables, columns, texts
@@ -120,17 +113,17 @@ def _check_choice(columns, numeric, categorical):
 
 
 def some(names: Iterable[str], limit: int = 12) -> str:
-    """Returns the first of many names, for a message."""
+    """Returns the first names as a list, for a message."""
     names = list(names)
     return f"{names[:limit]}{' ...' if len(names) > limit else ''}"
 
 
 def _rows(path, delimiter):
-    """The lines' numbers and cells, the header's first and checked; blank lines are left out."""
+    """Gives line numbers with cells: the checked header, then the rows; skips blank lines."""
     if not path.is_file():
         state = "a folder" if path.is_dir() else "not there"
         raise FileNotFoundError(f"Expected a CSV file. Received: {path}, which is {state}")
-    # A byte order mark, as spreadsheets write it, is no part of the first name.
+    # Spreadsheets write a byte order mark, which is not part of the first name.
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True)
         header = None
@@ -163,7 +156,7 @@ def _check_header(path, header):
 
 
 def _read(path, columns, label, texts, numeric, delimiter):
-    """Reads a table; columns with other cells than numbers join `texts`, but not `numeric` ones."""
+    """Reads a table; a column with text joins `texts`, or raises an error if it is `numeric`."""
     rows = _rows(path, delimiter)
     where = {name: index for index, name in enumerate(next(rows)[1])}
     texts = {name: [] for name in columns if name in texts}
@@ -193,7 +186,7 @@ def _read(path, columns, label, texts, numeric, delimiter):
 
 
 def _parsed(row):
-    """The numbers in cells, NaN where there is none, and the indices of text and infinite ones."""
+    """The numbers in the cells, NaN for others, and the indices of text and infinite numbers."""
     if "_" not in "".join(row):  # `float` takes 1_2 for 12
         try:
             values = np.array([float(cell or "nan") for cell in row])

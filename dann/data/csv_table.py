@@ -1,4 +1,4 @@
-"""Two domains that are CSV tables."""
+"""The reader of CSV tables."""
 
 import dataclasses
 import os
@@ -12,12 +12,20 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from dann.data.apart import check_apart
 from dann.data.arrays import arrays
 from dann.data.csv_file import read_tables, some
 from dann.data.domain_pair import DomainPair
+from dann.data.readers import READERS
+from dann.data.splits import check_files_apart
 
 
+@READERS.register(
+    "csv_table",
+    summary="Two CSV tables with the same columns.",
+    reads="tables with numbers and categories",
+    command="data=csv data.source=a.csv data.target=b.csv data.label=class network=tabular",
+    config="csv",
+)
 def csv_table(
     source: str | os.PathLike,
     target: str | os.PathLike,
@@ -35,44 +43,43 @@ def csv_table(
 ) -> DomainPair:
     """Pairs two CSV files (UTF-8, with a header) that have the same columns, in any order.
 
-    Numeric columns are standardised, a missing value (empty, `NA` or `NaN`) first replaced by the
-    median. Categorical columns become one number a category, an empty cell being a category too;
-    one that no training row has becomes zeros. Medians, means, deviations and categories are those
-    of the training rows of both domains, which takes none of the target's labels, and never those
-    of test rows.
+    Numeric columns are standardised, after the median has replaced missing values (empty, `NA` or
+    `NaN`). A categorical column becomes one number a category; an empty cell is a category too, and
+    a category that no training row has becomes zeros. Medians, means, deviations and categories are
+    those of the training rows of both domains. They do not depend on labels or on test rows.
 
-    Names of columns, categories and labels are taken without the spaces around them; `NA` is a name
-    like any other there. The source's labels are the classes, in order. The target's column of
-    labels may have empty cells, or be absent if there is `target_test`. How test rows are drawn:
-    see `dann.data.arrays`. No file may be both tested on and trained on; what rows of different
-    files hold is not compared.
+    Spaces around names of columns, categories and labels are dropped; `NA` is a name like any other
+    there. The classes are the source's labels, in order. The target's column of labels may have
+    empty cells, and may be absent if `target_test` is given. How test rows are drawn: see
+    `dann.data.arrays`. No file is both trained on and tested on; rows of different files are not
+    compared.
 
     Args:
         source: Path of the source's table.
         target: Path of the target's table.
         label: Name of the column of labels.
-        numeric: Names of numeric columns; the others are categorical. Defaults to `None`: those in
-            which every value of every file is a number, but for those that `categorical` names.
-        categorical: Names of categorical columns. Defaults to `None`. With `numeric` given too,
-            columns that are in neither are left out.
+        numeric: Names of numeric columns; the others are categorical. Defaults to `None`: the
+            columns in which every value of every file is a number, without those in `categorical`.
+        categorical: Names of categorical columns. If `numeric` is given too, columns that neither
+            names are left out. Defaults to `None`.
         source_test: Path of a table to test on. Defaults to `None`: a share of the source.
         target_test: The same for the target. Defaults to `None`: a share of its labelled rows.
-        delimiter: What stands between cells, one character. Defaults to `","`.
-        test_share: Share of the rows that is drawn for a test, in (0, 1). Defaults to `0.2`.
+        delimiter: The character between cells. Defaults to `","`.
+        test_share: Share of the rows to draw for a test, in (0, 1). Defaults to `0.2`.
         seed: Seed of the draws.
-        source_name: What to call the source. Defaults to the file's name.
-        target_name: What to call the target. Defaults to the file's name.
+        source_name: Name of the source. Defaults to the file's name.
+        target_name: Name of the target. Defaults to the file's name.
 
     Returns:
         A pair with inputs float32 `(n, features)`: numeric columns, then categories by column.
 
     Raises:
-        OSError: If a file is not there.
-        TypeError: If `numeric` or `categorical` is one string.
-        ValueError: If there is no source or target, a file is no table or is both tested on and
-            trained on, columns differ or are not there, a numeric column holds something else, a
-            label is missing or strange, there are none to test with, or the delimiter cannot be
-            one.
+        OSError: If a file does not exist.
+        TypeError: If `numeric` or `categorical` is a single string.
+        ValueError: If `source` or `target` is missing, a file is not a table or is both trained on
+            and tested on, columns differ or do not exist, a numeric column holds something else, a
+            label is missing or not a class of the source, there are no labels to test with, or the
+            delimiter is not one character.
     """
     paths = {
         "source": source,
@@ -88,7 +95,8 @@ def csv_table(
                 f"Argument `{name}` must be the path of a CSV file. Received: {paths[name]!r}"
             )
     tests = [f"{name} test" if f"{name} test" in present else name for name in domains]
-    check_apart({name: present[name] for name in domains}, {name: present[name] for name in tests})
+    trained, tested = ({name: present[name] for name in names} for names in (domains, tests))
+    check_files_apart(trained, tested)
     tables, columns, texts = read_tables(present, label, numeric, categorical, delimiter)
     names = _class_names(tables)
     _check_labels(tables, names, label)
@@ -122,7 +130,7 @@ def csv_table(
 
 
 def _class_names(tables):
-    """The source's labels in order, that of numbers if all are numbers."""
+    """The source's labels in order: as numbers if all are, else as text."""
     parts = [tables[part].labels for part in ("source", "source test") if part in tables]
     names = sorted(set().union(*parts))
     try:
@@ -147,7 +155,7 @@ def _check_labels(tables, names, label):
 
 
 def _stacked(tables, columns, texts):
-    """All rows as numbers `(n, columns)`: a category becomes its place among the sorted ones."""
+    """All rows as numbers `(n, columns)`; a category becomes its place in the sorted list."""
     cells = np.concatenate([table.numbers for table in tables])
     for name in texts:
         values = [value for table in tables for value in table.texts[name]]
@@ -157,7 +165,7 @@ def _stacked(tables, columns, texts):
 
 
 def _numbered(tables):
-    """The numbers `(n, 1)` of the rows in the stack, and their labels, by part."""
+    """By part, the numbers `(n, 1)` of its rows in the stack, and its labels."""
     labels = [np.array(table.labels) for table in tables.values()]
     ends = np.cumsum([len(part) for part in labels])
     numbers = np.split(np.arange(ends[-1])[:, np.newaxis], ends[:-1])
@@ -165,7 +173,7 @@ def _numbered(tables):
 
 
 def _encode(cells, train, columns, texts):
-    """All rows as features, float32 `(n, features)`, by what the rows `train` are like."""
+    """All rows as features, float32 `(n, features)`, scaled and encoded by the rows `train`."""
     steps: list[Any] = [StandardScaler()]
     if np.isnan(cells).any():
         steps.insert(0, SimpleImputer(strategy="median", keep_empty_features=True))

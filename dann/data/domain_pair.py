@@ -6,36 +6,37 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dann.data.examples import check_labels
-from dann.data.pair import gather, pair
+from dann.checks import check_integer
+from dann.data.domain_inputs import check_labels
+from dann.data.pair import pair, row_reader
 
 
 @dataclasses.dataclass(frozen=True)
 class DomainPair:
     """A labelled source and an unlabelled target, with a test set of each.
 
-    Training sees `source_train`, `target_train`, which holds inputs alone, and `target_labelled`
-    if there is any. The labels in `target_test` and `target_train_labels` are an oracle: they serve
-    to report an accuracy and to train the oracle of `oracle()`, never to adapt or to choose.
+    Training sees `source_train`, `target_train`, which holds inputs alone, and `target_labelled` if
+    it is given. The labels in `target_test` and `target_train_labels` are an oracle's: they report
+    an accuracy and train the pair of `oracle()`, and never serve to adapt or to choose.
 
-    Inputs are arrays, or anything that `dann.data.pair` takes for one.
+    Inputs are arrays, or what `dann.data.pair` takes for an array.
 
     Args:
         source: Name of the source domain.
         target: Name of the target domain.
         source_train: Inputs `(n, *input_shape)` and integer labels `(n,)`.
-        source_test: The same, for the report.
+        source_test: The same, to test on.
         target_train: Inputs `(m, *input_shape)`.
         target_test: Inputs and labels of target examples that are not in `target_train`.
         num_classes: Number of classes that both domains share.
         class_names: Names of the classes, by label. Defaults to `None`.
-        target_train_labels: Labels of `target_train`, `(m,)`, the oracle's alone; -1 where unknown.
-            Defaults to `None`.
-        target_labelled: Inputs and labels of the few target examples that may be learnt from, for
-            semi-supervised training. Defaults to `None`.
+        target_train_labels: Labels of `target_train`, `(m,)`, for the oracle only; -1 where
+            unknown. Defaults to `None`.
+        target_labelled: Inputs and labels of the few target examples whose labels training may use
+            (semi-supervised). Defaults to `None`.
         balanced: Whether training draws the source's classes in equal parts. Defaults to `False`.
-        source_domain: Where the source is several domains, the number of each training example's,
-            `(n,)`; see `dann.data.several_sources`. Defaults to `None`.
+        source_domain: The number of each source training example's domain, `(n,)`, if the source is
+            several domains; see `dann.data.several_sources`. Defaults to `None`.
 
     Raises:
         ValueError: If a part is empty, shapes or types differ, or a label is out of range.
@@ -132,15 +133,15 @@ class DomainPair:
         """
         examples = {"source": self.source_test, "target": self.target_test}[domain]
         indices = tf.data.Dataset.range(len(examples[1])).batch(batch_size)
-        return indices.map(gather(examples), tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+        return indices.map(row_reader(examples), tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
     def oracle(self) -> "DomainPair":
         """Returns the pair that trains on the target's labels: an upper bound, not a method.
 
-        The target takes the source's place; its unknown labels are left out.
+        The target takes the source's place; examples without a known label are left out.
 
         Raises:
-            ValueError: If the labels of `target_train` are not there.
+            ValueError: If no labels of `target_train` are known.
         """
         labels = self.target_train_labels
         if labels is None or not (labels >= 0).any():
@@ -160,14 +161,14 @@ class DomainPair:
         )
 
     def with_target_labelled(self, per_class: int, seed: int = 0) -> "DomainPair":
-        """Returns the pair in which a few target examples of each class have labels.
+        """Returns the pair in which training may use the labels of a few target examples.
 
         Args:
-            per_class: How many of each class, at least 1; those drawn stay in `target_train` too.
+            per_class: Number of examples of each class, at least 1; they stay in `target_train`.
             seed: Seed of the draw.
 
         Raises:
-            ValueError: If `target_train_labels` are not there or hold too few of a class.
+            ValueError: If `target_train_labels` are not given or hold too few of a class.
         """
         labels = self.target_train_labels
         if labels is None:
@@ -176,21 +177,14 @@ class DomainPair:
                 "without labels of its training set"
             )
         counts = np.bincount(labels[labels >= 0], minlength=self.num_classes)
-        if per_class < 1 or counts[counts > 0].min(initial=len(labels)) < per_class:
-            raise ValueError(
-                "The labelled target must have at least 1 example of each class, and no more than "
-                f"there are. Received: {per_class} of each class of {counts.tolist()} examples"
-            )
+        fewest = int(counts[counts > 0].min(initial=len(labels)))
+        why = f"because the target has {counts.tolist()} examples of its classes"
+        check_integer("per_class", per_class, 1, fewest, why=why)
         rng = np.random.default_rng(seed)
-        present = np.flatnonzero(counts)
-        drawn = np.sort(
-            np.concatenate(
-                [
-                    rng.choice(np.flatnonzero(labels == label), per_class, replace=False)
-                    for label in present
-                ]
-            )
-        )
-        return dataclasses.replace(
-            self, target_labelled=(self.target_train[drawn], labels[drawn].astype(np.int64))
-        )
+        drawn = [
+            rng.choice(np.flatnonzero(labels == label), per_class, replace=False)
+            for label in np.flatnonzero(counts)
+        ]
+        rows = np.sort(np.concatenate(drawn))
+        chosen = self.target_train[rows], labels[rows].astype(np.int64)
+        return dataclasses.replace(self, target_labelled=chosen)

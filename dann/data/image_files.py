@@ -13,36 +13,38 @@ import filelock
 import numpy as np
 from PIL import Image, ImageOps
 
-from dann.data.cache import made_folder
+from dann.checks import check_choice, check_integer
+from dann.data.cache import make_folder
 
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
-_FORM = 1  # of what is decoded; another number makes every cache anew
+_FORM = 1  # version of the decoding; a new number makes every cache again
 _CHUNK = 256
 _SAMPLE = 4096  # bytes
 _MODES = {1: "L", 3: "RGB"}
-# Pillow decodes outside of Python's lock. One pool, so that two domains share the cores.
+# Pillow decodes without holding Python's lock. Two domains share the cores through one pool.
 _POOL = ThreadPoolExecutor(thread_name_prefix="decode")
 
 
 class ImageFiles:
-    """Images in files, like an array uint8 `(n, height, width, channels)` that is not in memory.
+    """Images in files, as an array-like uint8 `(n, height, width, channels)`.
 
-    What is asked for, `images[3]`, `images[:8]` or `images[indices]`, is decoded at that moment, in
-    several threads. An image is turned as its EXIF entry says, loses its transparency and comes to
-    the size directly: bilinear interpolation, antialiased where it shrinks, the aspect not kept. A
-    much larger JPEG is already shrunk by its decoder, to no less than the size. Of an animation it
-    is the first frame; of 16 bits the upper 8. More bits than those, or fractions, have no range
-    that could be known, and cannot be read.
+    Indexing, `images[3]`, `images[:8]` or `images[indices]`, decodes those images in several
+    threads. Each is turned as its EXIF entry says, loses its transparency and is resized:
+    bilinear, antialiased where it shrinks, without keeping the aspect. The decoder itself shrinks a
+    much larger JPEG first, to no less than the size. An animation gives its first frame, and 16
+    bits give their upper 8. Images with more bits or with fractions cannot be read, because their
+    range of values is unknown.
 
     Args:
         paths: The files, of any format that Pillow reads.
-        image_size: Height and width.
+        image_size: Height and width in pixels, or one side.
         channels: 3 (default), or 1 for grey.
 
     Raises:
-        ValueError: If the size is not above 0 or there are neither 1 nor 3 channels; when it is
-            read, if an image cannot be.
+        TypeError: If `image_size` is not of integers.
+        ValueError: If a side is below 1 or `channels` is neither 1 nor 3; in indexing, if an image
+            cannot be read.
 
     Example:
 
@@ -55,16 +57,12 @@ class ImageFiles:
     def __init__(
         self,
         paths: Sequence[str | os.PathLike],
-        image_size: tuple[int, int],
+        image_size: int | Sequence[int],
         channels: int = 3,
     ):
-        if len(image_size) != 2 or min(image_size) < 1 or channels not in _MODES:
-            raise ValueError(
-                "Expected `image_size` as a height and a width above 0, and `channels` 1 or 3. "
-                f"Received: image_size={image_size}, channels={channels}"
-            )
+        size, channels = check_image_size(image_size), check_choice("channels", channels, _MODES)
         self.paths = [os.fspath(path) for path in paths]
-        self.shape = (len(self.paths), *image_size, channels)
+        self.shape = (len(self.paths), *size, channels)
         self.dtype = np.dtype(np.uint8)
 
     def __len__(self) -> int:
@@ -78,33 +76,34 @@ class ImageFiles:
         return images.reshape(*rows.shape, *self.shape[1:])
 
     def unreadable(self) -> list[int]:
-        """Decodes every image once and returns the indices of those that cannot be read."""
+        """Decodes every image once and returns the indices of those that it cannot read."""
         return [row for rows in self._chunks() for row in self._decode(rows)[1]]
 
     def cached(
         self, directory: str | os.PathLike, root: str | os.PathLike = "."
     ) -> tuple[np.ndarray, list[int]]:
-        """Decodes every image once into one file, and returns it as a memory map.
+        """Decodes every image once into a cache file, and returns it as a memory map.
 
         The file's name is a digest of the form of the images and of the paths, sizes, times and
-        samples of their files (4 KiB of the head, the middle and the tail): what has changed, or is
-        another folder's of the same names, is decoded anew. It appears whole or not at all.
+        samples of their files (4 KiB each of the head, the middle and the tail). Changed images, or
+        those of another folder with the same names, are therefore decoded again. The cache file is
+        there whole or not at all.
 
         Args:
-            directory: Where the file is kept.
-            root: Folder that the paths in the digest are relative to, so that it may be moved.
+            directory: Folder of the cache file.
+            root: Folder to which the paths in the digest are relative, so that it may be moved.
 
         Returns:
             Images, uint8 `(n, height, width, channels)`, read-only, and the indices of those that
             cannot be read, which are black.
 
         Raises:
-            OSError: If there is no room for the file, or `directory` is no folder.
+            OSError: If there is no room for the file, or `directory` is a file.
         """
-        path = made_folder(directory) / f"{self._digest(root)}.npy"
+        path = make_folder(directory) / f"{self._digest(root)}.npy"
         unreadable = self._unreadable_in(path)
         if unreadable is None:
-            # Two processes would write to one place; the second finds what the first has made.
+            # Of two processes one writes; the other waits and finds the finished file.
             with filelock.FileLock(path.with_suffix(".lock")):
                 unreadable = self._unreadable_in(path)
                 if unreadable is None:
@@ -116,7 +115,7 @@ class ImageFiles:
         return (indices[start : start + _CHUNK] for start in range(0, len(self), _CHUNK))
 
     def _decode(self, rows):
-        """Images `(len(rows), height, width, channels)` and the errors by row, black where one."""
+        """Images `(len(rows), height, width, channels)`, black where unreadable, and the errors."""
         images = np.zeros((len(rows), *self.shape[1:]), self.dtype)
         decode = functools.partial(_decode_into, size=self.shape[1:3], mode=_MODES[self.shape[3]])
         errors = _POOL.map(decode, images, [self.paths[row] for row in rows])
@@ -127,14 +126,14 @@ class ImageFiles:
         return hashlib.sha256(json.dumps([_FORM, self.shape, files]).encode()).hexdigest()[:24]
 
     def _unreadable_in(self, path):
-        """The indices that a finished cache notes, or `None` if it is not there or outdated."""
+        """The unreadable indices that a finished cache notes; `None` if there is no valid cache."""
         try:
             noted = json.loads(path.with_suffix(".json").read_text())
         except FileNotFoundError:
             return None
         if not path.is_file():
             return None
-        # Whether a file can be decoded may change without a trace in it.
+        # A file may become readable without a change in it, by its permissions.
         return noted if list(self._decode(noted)[1]) == noted else None
 
     def _write(self, path):
@@ -156,7 +155,7 @@ class ImageFiles:
                     images, errors = self._decode(rows)
                     file.write(images.data)
                     unreadable += errors
-            # The notes come last: without them images are no cache, and old ones tell of others.
+            # The notes come last: they mark the cache as finished, and old ones would be wrong.
             notes = path.with_suffix(".json")
             notes.unlink(missing_ok=True)
             partial.replace(path)
@@ -167,8 +166,29 @@ class ImageFiles:
         return unreadable
 
 
+def check_image_size(image_size: Any) -> tuple[int, int]:
+    """Returns a size as height and width.
+
+    Args:
+        image_size: A side, or a height and a width, in pixels of at least 1.
+
+    Raises:
+        TypeError: If it is not of integers.
+        ValueError: If it is not one or two integers, or one is below 1.
+    """
+    pair = isinstance(image_size, Sequence) and not isinstance(image_size, str)
+    sides = image_size if pair else [image_size] * 2
+    if len(sides) != 2:
+        raise ValueError(
+            "Argument `image_size` must be a side, or a height and a width. "
+            f"Received: image_size={image_size}"
+        )
+    height, width = (check_integer("image_size", side, 1, why="in pixels") for side in sides)
+    return height, width
+
+
 def _trace(path):
-    """A file's size, time and a digest of samples; nothing if it cannot be read."""
+    """A file's size, time and a digest of samples; empty if it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
@@ -186,7 +206,7 @@ def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -
     """Decodes a file into `image`, or returns the error."""
     try:
         image[:] = _decoded(path, size, mode).reshape(image.shape)
-    # Of a broken file Pillow's decoders raise nearly everything: `SyntaxError`, `struct.error`, ...
+    # For a broken file Pillow's decoders raise nearly anything: `SyntaxError`, `struct.error`, ...
     except Exception as error:
         return error
     return None
@@ -194,7 +214,7 @@ def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -
 
 def _decoded(path, size, mode):
     with Image.open(path) as image:
-        image.draft(mode, (max(size), max(size)))  # square, for it may be turned yet
+        image.draft(mode, (max(size), max(size)))  # square, because it may be turned next
         ImageOps.exif_transpose(image, in_place=True)
         if image.mode.startswith(("I", "F")):
             values = np.asarray(image)

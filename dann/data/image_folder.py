@@ -1,26 +1,30 @@
-"""Two domains that are folders of images."""
+"""The reader of image folders and list files."""
 
-import numbers
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
-from dann.data.image_files import ImageFiles
-from dann.data.labelled_paths import (
-    LabelledPaths,
-    read_folder,
-    read_lists,
-    shared_files,
-    some,
-)
+from dann.data.image_files import ImageFiles, check_image_size
+from dann.data.labelled_paths import LabelledPaths, read_folder, read_lists, shared_files, some
 from dann.data.lazy_arrays import Rows
+from dann.data.readers import READERS
 from dann.data.splits import hold_out
 
+CLASSES = ("same", "shared", "source")
+ON_ERROR = ("raise", "skip")
 
+
+@READERS.register(
+    "image_folder",
+    summary="Two folders of images, `root/<domain>/<class>/...`, or list files.",
+    reads="folders or list files of images",
+    command="data=image_folder data.root=office31 data.source=amazon data.target=webcam",
+    config="image_folder",
+)
 def image_folder(
     root: str | os.PathLike,
     source: str,
@@ -41,46 +45,49 @@ def image_folder(
     """Pairs two domains of colour images in folders, `root/domain/class/...`.
 
     This is the layout of Office-31 (with its extra level `images/`), Office-Home, VisDA and
-    DomainNet; images are bmp, gif, jpg, png, ppm, tiff or webp, at any depth below their class.
-    Other files are counted and left aside; links to one file are one image. List files with lines
-    `path label` take the place of a domain's folder; see `dann.data.labelled_paths.read_lists`.
+    DomainNet. Images are bmp, gif, jpg, png, ppm, tiff or webp, at any depth below their class;
+    other files are counted and ignored, and links to one file are one image. List files with lines
+    `path label` can replace a domain's folder; see `dann.data.labelled_paths.read_lists`.
 
-    Every image is decoded once beforehand, so that a broken one is told at the start. How it comes
-    to its size: see `dann.data.ImageFiles`. The target's labels serve the test and oracles alone,
-    and its split is drawn without a look at them.
+    Every image is decoded once beforehand, so that a broken one stops the start and not the
+    training. How images are resized: see `dann.data.ImageFiles`. The target's labels are for the
+    test and oracles only, and its split does not depend on them.
 
     Args:
         root: Folder of the data set.
         source: Name of the source domain, a folder in `root` unless there is a list.
         target: The same for the target.
-        image_size: Side, or height and width, of the images. Defaults to `224`.
+        image_size: Side, or height and width, of the images in pixels. Defaults to `224`.
         source_list: List of the source's images. Defaults to `None`: those in its folder.
         target_list: The same for the target.
         source_test_list: List of further images to test on. Defaults to `None`: a share of the
-            source is held out, with the proportions of its classes.
+            source, in the proportions of its classes.
         target_test_list: The same for the target. Defaults to `None`: a share at random.
-        test_share: Share that is held out, in (0, 1). Defaults to `0.2`.
-        seed: Seed of what is held out.
-        classes: `"same"` (default), both domains must have the same classes, by name; `"shared"`,
-            images of other classes than those of both are left out; `"source"`, the target may lack
+        test_share: Share of the images to test on, in (0, 1). Defaults to `0.2`.
+        seed: Seed of that draw.
+        classes: `"same"` (default): both domains must have the same classes, by name. `"shared"`:
+            images of classes that only one domain has are left out. `"source"`: the target may lack
             some of the source's classes (partial adaptation).
         on_error: `"raise"` (default), or `"skip"` to leave out images that cannot be read.
-        cache: Whether the decoded images are kept in a file, so that training reads instead of
+        cache: Whether to keep the decoded images in a file, so that training reads instead of
             decoding: `height * width * 3` bytes each. Defaults to `True`.
-        cache_dir: Where that file is kept.
+        cache_dir: Folder of that file.
 
     Returns:
-        A pair with images uint8 `(n, height, width, 3)` that are read from the cache, or decoded,
-        batch by batch.
+        A pair with images uint8 `(n, height, width, 3)`, read from the cache or decoded batch by
+        batch.
 
     Raises:
-        OSError: If a folder or a list file is not there, `cache_dir` is no folder, or there is no
-            room for the cache.
-        ValueError: If there are no images, a class has none, there is only one, the domains'
-            classes differ, images are in two classes or both domains or cannot be read, a list is
-            faulty, or an argument out of range.
+        OSError: If a folder or list file does not exist, `cache_dir` is a file, or there is no room
+            for the cache.
+        TypeError: If `image_size` is not of integers.
+        ValueError: If there are no images, a class has none, there is only one class, the domains'
+            classes differ, images are in two classes or in both domains or cannot be read, a list
+            is faulty, or an argument is out of range.
     """
-    size = _checked(image_size, classes, on_error)
+    size = check_image_size(image_size)
+    check_choice("classes", classes, CLASSES)
+    check_choice("on_error", on_error, ON_ERROR)
     folder = pathlib.Path(os.path.abspath(pathlib.Path(root).expanduser()))
     if not folder.is_dir():
         raise FileNotFoundError(f"Expected a folder of domains. Received: {root}, not a folder")
@@ -91,11 +98,12 @@ def image_folder(
     _name_alike(*both)
     _check_disjoint(*both)
     class_names = _common_classes(*both, classes)
-    kept = pathlib.Path(cache_dir) / "images" if cache else None
+    cache_folder = pathlib.Path(cache_dir) / "images" if cache else None
     parts = {}
     for role, domain in zip(("source", "target"), both, strict=True):
         paths, labels, tests = _of_classes(domain, class_names)
-        images, readable = _load(ImageFiles(paths, size), domain.domain, folder, kept, on_error)
+        files = ImageFiles(paths, size)
+        images, readable = _load(files, domain.domain, folder, cache_folder, on_error)
         labels = labels[readable]
         if tests is None:
             stratify = labels if role == "source" else None
@@ -116,27 +124,6 @@ def image_folder(
     )
 
 
-def _checked(image_size: Any, classes, on_error):
-    for name, value, choices in (
-        ("classes", classes, ("same", "shared", "source")),
-        ("on_error", on_error, ("raise", "skip")),
-    ):
-        if value not in choices:
-            raise ValueError(f"Argument `{name}` must be one of {choices}. Received: {value!r}")
-    size = [image_size] * 2 if isinstance(image_size, numbers.Integral) else image_size
-    if (
-        not isinstance(size, Sequence)
-        or len(size) != 2
-        or not all(isinstance(side, numbers.Integral) and side > 0 for side in size)
-        or any(isinstance(side, bool) for side in size)
-    ):
-        raise ValueError(
-            "Argument `image_size` must be an integer above 0, or a height and a width. "
-            f"Received: image_size={image_size!r}"
-        )
-    return int(size[0]), int(size[1])
-
-
 def _find(root, domain, role, path, test_path):
     if path is not None:
         return read_lists(root, domain, path, test_path)
@@ -149,7 +136,7 @@ def _find(root, domain, role, path, test_path):
 
 
 def _name_alike(*domains):
-    """Names the classes of both by numbers if those of one list have no names."""
+    """Names the classes of both lists by numbers if the folders of one do not name them."""
     if any(domain.numbers is None for domain in domains):
         return
     if any(domain.names == list(map(str, domain.numbers)) for domain in domains):
@@ -193,18 +180,18 @@ def _common_classes(source, target, classes):
         raise ValueError(f"{fault}. Received: {len(shared)} shared; {'; '.join(received)}")
     if len(source.classes) < 2:
         raise ValueError(
-            "There must be at least 2 classes to tell apart. "
+            "There must be at least 2 classes. "
             f"Received: {len(source.classes)} in {source.domain}: {some(source.classes)}"
         )
     return shared if classes == "shared" else source.classes
 
 
 def _of_classes(domain: LabelledPaths, class_names):
-    """Paths, labels and, where lists say so, which are to test on, of the images of the classes."""
+    """Paths and labels of the images of the classes, and whether a test list holds each."""
     indices = {name: index for index, name in enumerate(class_names)}
-    kept = [i for i, name in enumerate(domain.names) if name in indices]
-    paths = [domain.paths[i] for i in kept]
-    labels = np.array([indices[domain.names[i]] for i in kept], dtype=np.int64)
+    chosen = [i for i, name in enumerate(domain.names) if name in indices]
+    paths = [domain.paths[i] for i in chosen]
+    labels = np.array([indices[domain.names[i]] for i in chosen], dtype=np.int64)
     tests = None if domain.tests is None else np.array([path in domain.tests for path in paths])
     return paths, labels, tests
 
@@ -213,25 +200,25 @@ def _check_every_class(source, labels, class_names):
     absent = [class_names[label] for label in np.setdiff1d(np.arange(len(class_names)), labels)]
     if absent:
         raise ValueError(
-            f"Every class must have images of {source} to train on, that can be read and are not "
-            f"held out. Received: none of {some(absent)}"
+            f"Every class must have readable images of {source} to train on. "
+            f"Received: none of {some(absent)}"
         )
 
 
-def _load(files, domain, root, kept, on_error):
-    """The images, decoded or not yet, and the indices of those that can be read."""
-    if kept is None:
+def _load(files, domain, root, cache_folder, on_error):
+    """The images, from the cache or to be decoded, and the indices of the readable ones."""
+    if cache_folder is None:
         print(f"Decoding {len(files)} images of {domain}, to check them", flush=True)
         images, unreadable = files, files.unreadable()
     else:
-        images, unreadable = files.cached(kept, root)
+        images, unreadable = files.cached(cache_folder, root)
     if unreadable:
         names = some(os.path.relpath(files.paths[row], root) for row in unreadable)
         if on_error == "raise":
             raise ValueError(
-                "Every image must be readable; mend or remove what is not, or leave it out with "
-                f"on_error='skip'. Received: {len(unreadable)} of {len(files)} images of {domain} "
-                f"that are not: {names}"
+                "Every image must be readable; mend or remove those that are not, or leave them "
+                f"out with on_error='skip'. Received: {len(unreadable)} of {len(files)} images of "
+                f"{domain} that are not: {names}"
             )
         print(f"Skipped {len(unreadable)} of {len(files)} images of {domain}, unreadable: {names}")
     return images, np.setdiff1d(np.arange(len(files)), unreadable)

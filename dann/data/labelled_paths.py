@@ -1,4 +1,4 @@
-"""Where a domain's images lie and what is on them, from folders or from list files."""
+"""Paths of a domain's images with their classes, from folders or from list files."""
 
 import collections
 import dataclasses
@@ -7,21 +7,21 @@ import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dann.data.apart import file_of
 from dann.data.image_files import EXTENSIONS
+from dann.data.splits import file_identity
 
 
 @dataclasses.dataclass
 class LabelledPaths:
-    """A domain's images.
+    """Paths of a domain's images with their classes.
 
     Args:
         domain: Name of the domain.
         paths: The images.
-        names: Name of the class of each.
+        names: Class name of each image.
         classes: Names of the classes, in order.
-        numbers: Number of the class of each, where list files give them. Defaults to `None`.
-        tests: Those of the paths that a list file holds out. Defaults to `None`: it is not said.
+        numbers: Class number of each image, if there is a list file. Defaults to `None`.
+        tests: The paths in the test list, if there is one. Defaults to `None`.
     """
 
     domain: str
@@ -35,12 +35,12 @@ class LabelledPaths:
 def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:
     """Finds the images `root/domain/class/...`, or `root/domain/images/class/...`.
 
-    What begins with a dot is left out. Links are followed, and a file counts once in its class,
-    whichever links, symbolic or hard, lead to it. How many files are no images, or lie beside the
-    classes, is printed.
+    Names that begin with a dot are ignored. Links are followed, and all symbolic and hard links to
+    a file in a class count as one image. A printed line counts the files that are not images or lie
+    beside the classes.
 
     Raises:
-        FileNotFoundError: If the domain is not there.
+        FileNotFoundError: If the domain does not exist.
         ValueError: If there are no images, a class has none, or a file is in two classes.
     """
     folder = root / domain
@@ -50,7 +50,7 @@ def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:
             f"Received: {domain}"
         )
     classes = _folders(folder)
-    if classes == ["images"]:  # a level that Office-31 has
+    if classes == ["images"]:  # the extra level of Office-31
         folder /= "images"
         classes = _folders(folder)
     found, others = {}, _shown(entry.name for entry in folder.iterdir() if entry.is_file())
@@ -65,11 +65,11 @@ def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:
     empty = [name for name, paths in found.items() if not paths]
     if empty:
         raise ValueError(
-            f"Every folder in {folder} must hold images ({', '.join(EXTENSIONS)}), for it is a "
-            f"class. Received: none in {some(empty)}"
+            f"Every folder in {folder} is a class and must hold images ({', '.join(EXTENSIONS)}). "
+            f"Received: none in {some(empty)}"
         )
     _check_one_class(folder, domain, found.values())
-    _tell_others(domain, others)
+    _report_others(domain, others)
     return LabelledPaths(
         domain,
         paths=[path for paths in found.values() for path in paths.values()],
@@ -86,21 +86,20 @@ def read_lists(
 ) -> LabelledPaths:
     """Reads the images of list files with lines `path label`.
 
-    Paths are relative to `root`, the folder of the list, or `root/domain`, where they are first
-    found; labels are integers from 0. Links to one file are one image. A class is named as the
-    folder that its images lie in, if no other class has images there and this one has none
-    elsewhere; else all are named as numbers.
+    A path is relative to `root`, to the folder of the list, or to `root/domain`: the first that has
+    it. Labels are integers from 0. Links to one file are one image. Classes are named after the
+    folders of their images if each class has exactly one folder of its own; else by their numbers.
 
     Args:
         root: Folder of the data set.
         domain: Name of the domain.
-        path: The list. If there is none where it says, it is looked for in `root`.
+        path: The list, relative to the working directory or else to `root`.
         test_path: A list of other images, to test on.
 
     Raises:
-        FileNotFoundError: If a list is not there.
-        ValueError: If a line cannot be read or has another label than before, an image is not
-            there, a list is empty, or an image is in both.
+        FileNotFoundError: If a list does not exist.
+        ValueError: If a line cannot be read, an image does not exist, has two labels or is in both
+            lists, or a list is empty.
     """
     train = _read_list(root, domain, path)
     tests = {} if test_path is None else _read_list(root, domain, test_path)
@@ -123,16 +122,16 @@ def read_lists(
 
 
 def some(names: Iterable[str], limit: int = 10) -> str:
-    """Returns the first of many names in one phrase, for a message."""
+    """Returns the first names in one phrase, for a message."""
     names = list(names)
     phrase = ", ".join(names[:limit]) or "(none)"
     return f"{phrase} and {len(names) - limit} more" if len(names) > limit else phrase
 
 
 def shared_files(paths: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Returns those of the paths, sorted, that lead to a file that one of the others leads to."""
-    files = set(map(file_of, others))
-    return sorted(path for path in paths if file_of(path) in files)
+    """Returns the paths, sorted, whose file is also the file of one of the others."""
+    files = set(map(file_identity, others))
+    return sorted(path for path in paths if file_identity(path) in files)
 
 
 def _folders(folder):
@@ -141,10 +140,10 @@ def _folders(folder):
 
 
 def _images(folder):
-    """The images in a folder, a path by file, and the names of what is none."""
+    """The images in a folder, one path for each file, and the names of other files."""
     found, others, walked = [], [], set()
     for place, folders, files in os.walk(folder, followlinks=True):
-        # A link may lead back to where the walk has been, and round without an end.
+        # A link may lead back to a folder of this walk, which would never end.
         real = os.path.realpath(place)
         if real in walked:
             folders.clear()
@@ -157,7 +156,7 @@ def _images(folder):
             else:
                 others.append(name)
     found.sort(reverse=True)  # so that of several paths to a file the first is kept
-    by_file = {file_of(path): path for path in found}
+    by_file = {file_identity(path): path for path in found}
     return dict(sorted(by_file.items(), key=lambda item: item[1])), others
 
 
@@ -173,19 +172,19 @@ def _check_one_class(folder, domain, classes):
     several = [" and ".join(names) for names in paths.values() if len(names) > 1]
     if several:
         raise ValueError(
-            f"A file of {domain} must be in one class, for it has one label; remove the links that "
-            f"put it in others. Received: {len(several)} in several: {some(several)}"
+            f"A file of {domain} must be in one class; remove the links to it in the others. "
+            f"Received: {len(several)} in several: {some(several)}"
         )
 
 
-def _tell_others(domain, names):
+def _report_others(domain, names):
     suffixes = (os.path.splitext(name)[1].lower() or "without a suffix" for name in names)
     counts = collections.Counter(suffixes)
     if counts:
         phrase = some(f"{count} {suffix}" for suffix, count in counts.most_common())
         print(
-            f"Left aside {counts.total()} files of {domain}, no images in the folder of a class: "
-            f"{phrase}"
+            f"Ignored {counts.total()} files of {domain} that are not images in the folder of a "
+            f"class: {phrase}"
         )
 
 
@@ -195,8 +194,8 @@ def _read_list(root, domain, path) -> dict[str, int]:
     found = next((place for place in (given, root / given) if place.is_file()), None)
     if found is None:
         raise FileNotFoundError(
-            f"Expected a file with lines `path label`. Received: {path}, which is not there and "
-            f"not in {root}"
+            f"Expected a file with lines `path label`. Received: {path}, which does not exist "
+            f"here or in {root}"
         )
     folders = [root, found.parent, root / domain]
     numbered = enumerate(_lines(found), start=1)
@@ -205,14 +204,14 @@ def _read_list(root, domain, path) -> dict[str, int]:
     missing = [name for image, (_, name, _) in zip(images, rows, strict=True) if image is None]
     if missing:
         raise ValueError(
-            f"{found}: images must be there, relative to one of {some(map(str, folders))}. "
-            f"Received: {len(missing)} that are not: {some(missing)}"
+            f"{found}: images must exist, relative to one of {some(map(str, folders))}. "
+            f"Received: {len(missing)} that do not: {some(missing)}"
         )
     if not rows:
         raise ValueError(f"{found} must have lines `path label`. Received: an empty file")
     labels, known = {}, {}
     for (number, name, label), image in zip(rows, images, strict=True):
-        first = known.setdefault(file_of(image), image)
+        first = known.setdefault(file_identity(image), image)
         if labels.setdefault(first, label) != label:
             raise ValueError(
                 f"{found}, line {number}: an image must have one label. "
@@ -239,13 +238,13 @@ def _parsed(path, number, line):
 
 
 def _first_file(folders: Sequence[pathlib.Path], name: str) -> str | None:
-    """The file of this name in the first of the folders that has it."""
+    """The file of this name in the first folder that has one, or `None`."""
     paths = (os.path.abspath(folder / os.path.expanduser(name)) for folder in folders)
     return next((path for path in paths if os.path.isfile(path)), None)
 
 
 def _folder_names(labels):
-    """The name of the folder of each label's images, by label, if every label has its own."""
+    """Folder names by label, or `None` unless every label has exactly one folder of its own."""
     pairs = {(label, os.path.basename(os.path.dirname(path))) for path, label in labels.items()}
     names = dict(sorted(pairs))
     one_to_one = len(names) == len(pairs) == len(set(names.values()))

@@ -1,4 +1,4 @@
-"""Arrays made of others, which stay where they are."""
+"""Array-likes made of other array-likes, which are read only where rows are asked for."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,14 +7,14 @@ import numpy as np
 
 
 class Rows:
-    """Rows of an array-like, read when they are asked for, and themselves like an array.
+    """Some rows of an array-like, as an array-like.
 
-    NumPy copies the rows that an array of indices chooses; this keeps the indices instead, so that
-    a memory map or `dann.data.ImageFiles` can be split without being read.
+    NumPy copies the rows that an array of indices chooses. This class keeps the indices instead, so
+    that a memory map or `dann.data.ImageFiles` can be split without being read.
 
     Args:
-        values: Anything with `shape`, `dtype` and rows that an array of indices chooses.
-        indices: Integers `(n,)`, the rows in the order that is wanted.
+        values: Anything with `shape` and `dtype` that gives rows for an array of indices.
+        indices: Integers `(n,)`, the rows in the order in which they are wanted.
     """
 
     def __init__(self, values: Any, indices: np.ndarray):
@@ -31,11 +31,11 @@ class Rows:
 
 
 class Joined:
-    """Several array-likes one after the other, read when rows are asked for.
+    """Several array-likes one after the other, as one.
 
     Args:
-        parts: Anything with `shape`, `dtype`, `len` and rows that an array of indices chooses, all
-            of one shape but for the number of rows, and of one type.
+        parts: Things with `shape`, `dtype` and `len` that give rows for an array of indices. Only
+            their numbers of rows may differ.
     """
 
     def __init__(self, parts: Sequence[Any]):

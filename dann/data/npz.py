@@ -1,20 +1,27 @@
-"""Two domains that are `.npz` files of arrays."""
+"""The reader of `.npz` files."""
 
 import os
 import pathlib
-import zipfile
-import zlib
 from collections.abc import Sequence
 
 import numpy as np
 
-from dann.data.apart import check_apart
 from dann.data.arrays import arrays
+from dann.data.cache import NOT_AN_ARCHIVE
 from dann.data.domain_pair import DomainPair
+from dann.data.readers import READERS
+from dann.data.splits import check_files_apart
 
 _KEYS = ("x", "y", "x_test", "y_test")
 
 
+@READERS.register(
+    "npz",
+    summary="Two `.npz` files of arrays `x` and `y`.",
+    reads="`.npz` files: images, time series, features",
+    command="data=npz data.source=a.npz data.target=b.npz network=time_series",
+    config="npz",
+)
 def npz(
     source: str | os.PathLike,
     target: str | os.PathLike,
@@ -28,31 +35,31 @@ def npz(
 ) -> DomainPair:
     """Pairs two `.npz` files, as `numpy.savez(path, x=inputs, y=labels)` writes them.
 
-    A file holds the inputs `x` and the labels `y`, and if its test set is not to be drawn, that
-    too: `x_test` and `y_test`. The target's `y` may be left out if it has those. For what the
-    arrays may be and how test sets are drawn see `dann.data.arrays`. Other keys are not read.
+    A file holds the inputs `x` and the labels `y`, and `x_test` and `y_test` if its test set is not
+    to be drawn. A target with a test set may lack `y`. Other keys are ignored. What the arrays may
+    be and how test sets are drawn: see `dann.data.arrays`.
 
     Args:
         source: Path of the source's file.
         target: Path of the target's file.
-        test_share: Share of the examples that is drawn for a test, in (0, 1). Defaults to `0.2`.
+        test_share: Share of the examples to draw for a test, in (0, 1). Defaults to `0.2`.
         seed: Seed of the draws.
-        source_name: What to call the source. Defaults to the file's name.
-        target_name: What to call the target. Defaults to the file's name.
-        num_classes: Number of classes. Defaults to `None`, what the source's labels say.
+        source_name: Name of the source. Defaults to the file's name.
+        target_name: Name of the target. Defaults to the file's name.
+        num_classes: Number of classes. Defaults to `None`: see `dann.data.arrays`.
         class_names: Names of the classes, by label.
 
     Raises:
-        OSError: If a file is not there.
-        ValueError: If it is not a `.npz` file or lacks a key, the arrays are empty or do not fit,
-            or a test set would be drawn from a file that both domains are.
+        OSError: If a file does not exist.
+        ValueError: If a file is not a `.npz` file or lacks a key, its arrays are empty or do not
+            fit, or both domains are one file and a test set would be drawn from it.
     """
     files = {"source": pathlib.Path(source), "target": pathlib.Path(target)}
     files = {domain: path.expanduser() for domain, path in files.items()}
     source_train, source_test = _read(files["source"], labelled=True)
     target_train, target_test = _read(files["target"], labelled=False)
     drawn = {"source": source_test is None, "target": target_test is None}
-    check_apart(files, {domain: path for domain, path in files.items() if drawn[domain]})
+    check_files_apart(files, {domain: path for domain, path in files.items() if drawn[domain]})
     return arrays(
         source_train,
         target_train,
@@ -68,7 +75,7 @@ def npz(
 
 
 def _read(path, labelled):
-    """What to train on, and the test set if there is one."""
+    """The training set, and the test set or `None`."""
     if not path.is_file():
         state = "a folder" if path.is_dir() else "not there"
         raise FileNotFoundError(f"Expected an .npz file. Received: {path}, which is {state}")
@@ -87,11 +94,11 @@ def _read(path, labelled):
 
 
 def _opened(path):
-    """Those arrays of a file that are read, by key, and all its keys."""
+    """The arrays of a file by key, without other keys' arrays, and all its keys."""
     try:
         # Without pickles, a file cannot run code.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             found = sorted(archive.files)
             return {key: archive[key] for key in _KEYS if key in found}, found
-    except (zipfile.BadZipFile, zlib.error, EOFError, TypeError, ValueError) as error:
+    except NOT_AN_ARCHIVE as error:
         raise ValueError(f"Expected an .npz file of arrays. Received: {path}") from error

@@ -1,13 +1,12 @@
 """Pairs of batches, one from each domain."""
 
-import itertools
-import numbers
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from dann.data.examples import (
+from dann.checks import check_integer
+from dann.data.domain_inputs import (
     check_alike,
     check_count,
     count_of,
@@ -15,9 +14,9 @@ from dann.data.examples import (
     with_labels,
     without_labels,
 )
+from dann.data.sampling import draw_groups_alike, group_numbers
 
 _BUFFER = 10_000
-_ROUNDS = 100  # of all groups that are drawn at once
 
 
 def pair(
@@ -35,14 +34,14 @@ def pair(
 ) -> tf.data.Dataset:
     """Pairs a labelled source with an unlabelled target, in batches of equal size.
 
-    Arrays may be anything with `shape`, a NumPy `dtype` and `len` that gives arrays for arrays of
-    indices, such as a memory map or `dann.data.ImageFiles`: then only what a batch needs is read.
+    An array may be anything with `shape`, a NumPy `dtype` and `len` that gives rows for an array of
+    indices, such as a memory map or `dann.data.ImageFiles`: then each batch reads only its rows.
 
-    An epoch is one pass over the source. The target is recycled where it is smaller, and goes on
-    with other examples in the next epoch where it is larger. The last partial batch is dropped.
+    An epoch is one pass over the source. A smaller target is recycled; a larger one goes on with
+    other examples in the next epoch. The last partial batch is dropped.
 
-    Of a `tf.data.Dataset` of unknown size the first examples, at most a batch of them, are read
-    here, to tell one that is empty or too small.
+    If the size of a `tf.data.Dataset` is unknown, this reads its first examples, at most a batch,
+    to refuse one that is empty or too small.
 
     Args:
         source: Arrays `(inputs, labels)`, or a `tf.data.Dataset` of single examples
@@ -50,16 +49,16 @@ def pair(
         target: An array of inputs, or a `tf.data.Dataset` of single inputs. Labels that come with
             it, `(inputs, labels)`, are dropped here.
         batch_size: Examples of *each* domain in a batch. Defaults to `64`.
-        target_labelled: Those target examples whose labels may be learnt from, given like the
-            source, for semi-supervised training. Each batch then holds `batch_size` of them too,
-            recycled. Defaults to `None`.
-        source_domain: Where the source is several domains, the number of each example's, integers
-            `(n,)` from 0. Batches then draw the domains in equal parts, the smaller ones recycled.
-            Needs arrays. Defaults to `None`.
+        target_labelled: Target examples whose labels training may use, given like the source, for
+            semi-supervised training. Each batch then also holds `batch_size` of them, recycled.
+            Defaults to `None`.
+        source_domain: The number of each example's domain, integers `(n,)` from 0, if the source is
+            several domains. Batches then draw the domains in equal parts and recycle the smaller
+            ones. Needs arrays. Defaults to `None`.
         num_classes: If given, labels of an array outside of `0 <= label < num_classes` are an
             error.
-        balanced: Whether the source's classes are drawn in equal parts, the smaller ones recycled.
-            Needs arrays. Defaults to `False`.
+        balanced: Whether batches draw the source's classes in equal parts and recycle the smaller
+            ones. Needs arrays. Defaults to `False`.
         shuffle: Whether to shuffle both domains anew each epoch. Defaults to `True`. Arrays are
             shuffled whole, a `tf.data.Dataset` within a buffer of 10,000 examples.
         repeat: Whether to go on without end, for `fit(steps_per_epoch=...)`. Defaults to `False`.
@@ -72,10 +71,10 @@ def pair(
         int32 `(batch_size,)`.
 
     Raises:
-        TypeError: If `batch_size` is no integer.
+        TypeError: If `batch_size` is not an integer.
         ValueError: If a domain is empty, smaller than a batch (the source), already batched, or has
-            other shapes or types than the other; if labels are missing, not one per input, or out
-            of range.
+            other shapes or types than the other; if labels are missing, not one for each input, or
+            out of range.
 
     Example:
 
@@ -87,14 +86,15 @@ def pair(
     >>> inputs["source"].shape, inputs["target"].shape, labels.shape, len(pairs)
     (TensorShape([4, 4]), TensorShape([4, 4]), TensorShape([4]), 2)
     """
-    _check_batch_size(batch_size)
+    check_integer("batch_size", batch_size, 1)
     source = with_labels(source, "source", num_classes)
     target = without_labels(target)
     check_alike(spec_of(source)[0], spec_of(target), "target")
     check_count(source, "source", batch_size)
     check_count(target, "target")
     seeds = [None] * 3 if seed is None else [seed, seed + 1, seed + 2]
-    groups = _groups(source, source_domain, balanced)
+    labels = None if isinstance(source, tf.data.Dataset) else source[1]
+    groups = group_numbers(labels, source_domain, balanced)
     if source_domain is not None:
         source = (*source, np.asarray(source_domain, "int32"))
     parts = [
@@ -120,78 +120,37 @@ def _as_pair(source, target, *labelled):
     return {**inputs, "target_labelled": extra}, labels
 
 
-def _check_batch_size(batch_size):
-    if not isinstance(batch_size, numbers.Integral) or isinstance(batch_size, bool):
-        raise TypeError(
-            f"Argument `batch_size` must be an integer. Received: batch_size={batch_size!r}"
-        )
-    if batch_size < 1:
-        raise ValueError(f"Argument `batch_size` must be at least 1. Received: {batch_size}")
-
-
-def _groups(source, source_domain, balanced):
-    """The number of the group that each source example is in, where groups are drawn alike."""
-    if source_domain is None and not balanced:
-        return None
-    if isinstance(source, tf.data.Dataset):
-        raise ValueError(
-            "`balanced=True` and `source_domain` need the source as arrays, to know its labels "
-            "beforehand. Received: a tf.data.Dataset"
-        )
-    if source_domain is None:
-        return source[1]
-    domains = np.asarray(source_domain)
-    if domains.shape != source[1].shape or not np.issubdtype(domains.dtype, np.integer):
-        raise ValueError(
-            "Argument `source_domain` must have one integer for each source example. Received: "
-            f"{domains.dtype} of shape {domains.shape} for {len(source[1])} examples"
-        )
-    if not balanced:
-        return domains
-    return np.unique(np.stack([domains, source[1]]), axis=1, return_inverse=True)[1].reshape(-1)
-
-
 def _batches(examples, batch_size, shuffle, repeat, seed, groups=None):
+    if isinstance(examples, tf.data.Dataset):
+        single = _in_order(examples, _BUFFER, shuffle, repeat, seed)
+        return single.batch(batch_size, drop_remainder=True)
     count = count_of(examples)
-    in_memory = not isinstance(examples, tf.data.Dataset)
-    # Indices are shuffled, not inputs: cheap, and over the whole domain.
-    single = tf.data.Dataset.range(count) if in_memory else examples
-    if groups is not None:
-        single = _balanced(groups, shuffle, seed)
-        single = single if repeat else single.take(count)
+    if groups is None:
+        # Indices are shuffled, not inputs: cheap, and over the whole domain.
+        single = _in_order(tf.data.Dataset.range(count), count, shuffle, repeat, seed)
     else:
-        single = single.shuffle(count if in_memory else _BUFFER, seed=seed) if shuffle else single
-        single = single.repeat() if repeat else single
+        # A call from tf.data into Python costs more than an index: many at a time.
+        draw, signature = draw_groups_alike(groups, shuffle, seed), tf.TensorSpec((None,), tf.int64)
+        single = tf.data.Dataset.from_generator(draw, output_signature=signature).unbatch()
+        single = single if repeat else single.take(count)
     batches = single.batch(batch_size, drop_remainder=True)
-    return batches.map(gather(examples), tf.data.AUTOTUNE) if in_memory else batches
+    return batches.map(row_reader(examples), tf.data.AUTOTUNE)
 
 
-def _balanced(groups, shuffle, seed):
-    """Indices without end, the groups in turn."""
-    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
-    rng = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
-    order = rng.permutation if shuffle else np.asarray
-
-    def draw():
-        streams = [itertools.chain.from_iterable(map(order, itertools.repeat(m))) for m in members]
-        while True:
-            turns = [order(np.arange(len(members))) for _ in range(_ROUNDS)]
-            yield [next(streams[turn]) for turn in np.concatenate(turns)]
-
-    # A call from tf.data into Python costs more than an index: many at a time.
-    signature = tf.TensorSpec((None,), tf.int64)
-    return tf.data.Dataset.from_generator(draw, output_signature=signature).unbatch()
+def _in_order(single, buffer, shuffle, repeat, seed):
+    single = single.shuffle(buffer, seed=seed) if shuffle else single
+    return single.repeat() if repeat else single
 
 
-def gather(examples: Any) -> Any:
-    """Returns the function from a batch of indices to those examples, for `tf.data`.
+def row_reader(examples: Any) -> Any:
+    """Returns a function from a batch of indices to those rows, for `tf.data`.
 
     Args:
-        examples: An array, something that is indexed like one, or a tuple of these.
+        examples: An array, an array-like, or a tuple of these.
     """
     if isinstance(examples, tuple):
-        functions = [gather(part) for part in examples]
-        return lambda chosen: tuple(function(chosen) for function in functions)
+        readers = [row_reader(part) for part in examples]
+        return lambda chosen: tuple(read(chosen) for read in readers)
     if isinstance(examples, np.ndarray) and not isinstance(examples, np.memmap):
         with tf.device("CPU"):
             tensor = tf.convert_to_tensor(examples)

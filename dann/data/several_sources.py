@@ -1,3 +1,5 @@
+"""Several sources as one."""
+
 import dataclasses
 from collections.abc import Sequence
 
@@ -8,19 +10,19 @@ from dann.data.lazy_arrays import Joined
 
 
 def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
-    """Joins pairs that share a target into one whose source is all of theirs.
+    """Joins pairs that share a target into one pair with all their sources.
 
-    Every method takes the sources together; `dann.MDAN` also learns which of them an example is
-    from. Batches hold equal parts of each.
+    Every method trains on the sources together; `dann.MDAN` also learns to tell them apart. Batches
+    hold equal parts of each.
 
     Args:
-        pairs: One pair a source, with the same target, inputs and classes.
+        pairs: One pair for each source, with the same target, inputs and classes.
 
     Returns:
-        A pair with `source_domain`, the place of each training example's pair in `pairs`.
+        A pair with `source_domain`: for each training example, the index of its pair in `pairs`.
 
     Raises:
-        ValueError: If there is no pair, or their targets, inputs or classes differ.
+        ValueError: If `pairs` is empty, or their targets, inputs or classes differ.
 
     Example:
 

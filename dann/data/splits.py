@@ -1,38 +1,44 @@
-"""One seeded hold-out for every loader."""
+"""Train and test sets: one seeded draw for every reader, and no example in both."""
+
+import itertools
+import os
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
+from dann.checks import check_number
+
 
 def hold_out(
-    count: int, share: float, seed: int = 0, labels: np.ndarray | None = None
+    count: int, test_share: float, seed: int = 0, labels: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Splits `count` examples in two at random: those to train on, and those held out for a test.
+    """Splits `count` examples at random into those to train on and those to test on.
 
     Args:
         count: Number of examples, at least 2.
-        share: Share of the examples that is held out, in (0, 1); each part gets at least one.
-        seed: Of the draw.
-        labels: Labels `(count,)` of a source, so that both parts hold its classes in the same
-            proportions where there are examples enough for that, and else every class is trained
-            on. Never those of a target, whose
-            labels must not reach training even so. Defaults to `None`.
+        test_share: Share of the examples to test on, in (0, 1); each part gets at least one.
+        seed: Seed of the draw.
+        labels: Labels `(count,)` of a source. Both parts then hold the classes in the same
+            proportions; where there are too few examples for that, every class is still trained on.
+            Never pass the labels of a target: they must not reach training, not even so. Defaults
+            to `None`.
 
     Returns:
-        Two sorted arrays of indices that have none in common.
+        Two sorted arrays of indices without a common element.
 
     Raises:
-        ValueError: If `share` is out of range or there are fewer than 2 examples.
+        ValueError: If `test_share` is out of range or there are fewer than 2 examples.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"The share of test examples must be in (0, 1). Received: {share}")
+    check_number("test_share", test_share, 0, 1, above=True, below=True)
     if count < 2:
         raise ValueError(f"Holding out test examples takes at least 2. Received: {count}")
-    held_out = min(max(round(count * share), 1), count - 1)
+    held_out = min(max(round(count * test_share), 1), count - 1)
     stratified = labels is not None and _can_stratify(labels, held_out)
     pinned = np.array([], dtype=np.int64)
     if labels is not None and not stratified:
-        pinned = _one_of_each(labels, seed)  # no class may vanish from what is trained on
+        pinned = _one_of_each(labels, seed)  # training must not lose a class
     pool = np.setdiff1d(np.arange(count), pinned)
     if len(pool) == 0:
         raise ValueError(
@@ -42,10 +48,7 @@ def hold_out(
     if len(pool) <= held_out and len(pinned):
         return np.sort(pinned), pool
     train, test = train_test_split(
-        pool,
-        test_size=held_out,
-        random_state=seed,
-        stratify=labels if stratified else None,
+        pool, test_size=held_out, random_state=seed, stratify=labels if stratified else None
     )
     return np.sort(np.concatenate([pinned, train])), np.sort(test)
 
@@ -56,6 +59,60 @@ def _one_of_each(labels, seed):
 
 
 def _can_stratify(labels, held_out):
-    """Every class has two examples, and both parts have room for every class."""
+    """Whether every class has two examples, and both parts have room for every class."""
     sizes = np.unique(labels, return_counts=True)[1]
     return sizes.min() >= 2 and len(sizes) <= min(held_out, len(labels) - held_out)
+
+
+def file_identity(path: str | os.PathLike) -> tuple[int, int] | str:
+    """Identifies the file behind a path, the same for all symbolic and hard links to it.
+
+    For a path to nothing it is the path at which its links end.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return os.path.realpath(path)
+    # Some network file systems do not number their files.
+    return (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
+
+
+def check_files_apart(
+    trained: Mapping[str, os.PathLike], tested: Mapping[str, os.PathLike]
+) -> None:
+    """Raises a `ValueError` if a file is tested on and trained on; links count as their file.
+
+    The contents of different files are not compared.
+
+    Args:
+        trained: Paths to train on, under `"source"` and `"target"`.
+        tested: Paths that test sets come from. A name that is also in `trained` means that a part
+            of that file is held out; it must differ from the other files only.
+    """
+    for (part, path), (other, other_path) in _must_differ(trained, tested):
+        if file_identity(path) == file_identity(other_path):
+            raise ValueError(
+                f"The {part} and the {other} must be different files: nothing may be tested "
+                f"on that is trained on. Received: {path} and {other_path}"
+            )
+
+
+def check_arrays_apart(trained: Mapping[str, Any], tested: Mapping[str, Any]) -> None:
+    """Raises a `ValueError` if inputs to train on and inputs to test on share memory.
+
+    Args:
+        trained: Inputs to train on, under `"source"` and `"target"`.
+        tested: Inputs that test sets come from; names as for `check_files_apart`.
+    """
+    for (part, values), (other, others) in _must_differ(trained, tested):
+        if values is others or np.shares_memory(values, others):
+            raise ValueError(
+                f"The {part} and the {other} must be different arrays: nothing may be tested on "
+                f"that is trained on. Received: inputs {np.shape(values)} and {np.shape(others)} "
+                "that share memory"
+            )
+
+
+def _must_differ(trained, tested):
+    pairs = itertools.product(tested.items(), trained.items())
+    return [(test, train) for test, train in pairs if test[0] != train[0]]

@@ -1,7 +1,6 @@
-"""Any two TFDS data sets of images as a pair."""
+"""The reader of TFDS data sets of images."""
 
 import itertools
-import numbers
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +9,21 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from dann.checks import check_choice
 from dann.data.builders.prepared import prepared
-from dann.data.cache import kept
+from dann.data.cache import load_or_compute
 from dann.data.domain_pair import DomainPair
-from dann.data.images import unify
+from dann.data.image_files import check_image_size
+from dann.data.readers import READERS
 
 
+@READERS.register(
+    "tfds_pair",
+    summary="Two TFDS data sets of images by name.",
+    reads="names of two TFDS data sets",
+    command="data=tfds data.source=svhn_cropped data.target=mnist",
+    config="tfds",
+)
 def tfds_pair(
     source: str,
     target: str,
@@ -31,13 +39,13 @@ def tfds_pair(
     source_name: str | None = None,
     target_name: str | None = None,
 ) -> DomainPair:
-    """Pairs two TFDS data sets of labelled images, the target's labels kept for the oracle.
+    """Pairs two TFDS data sets of labelled images; the target's labels are for the oracle.
 
-    Images of both come to one size and channel count; see `dann.data.images.unify`. They are held
-    in memory: `height * width * channels` bytes each.
+    `unify` in this file brings the images of both to one size and channel count. They are held in
+    memory: `height * width * channels` bytes each.
 
-    The target's classes are matched to the source's by name. Its label -1, as in splits without
-    labels, means that the class is not known; no other part may have it.
+    The target's classes are matched to the source's by name. A label -1 in the target's training
+    split means that the class is unknown; no other split may have it.
 
     Args:
         source: Name of the source data set, `name` or `name/config`, of TFDS or of `dann.data`:
@@ -49,19 +57,20 @@ def tfds_pair(
         source_split: Split of the source to train on, in TFDS's notation, such as `train[:80%]`.
         source_test_split: Split of the source to test on.
         target_split: Split of the target to train on, without its labels.
-        target_test_split: Split of the target to test on. No test split may overlap what is trained
-            on.
-        cache_dir: Where prepared data sets are kept.
-        data_dir: Where raw files lie that need not be downloaded; `~` is the home directory.
-        source_name: What to call the source. Defaults to its data set's name.
-        target_name: What to call the target.
+        target_test_split: Split of the target to test on. A test split must not overlap a training
+            split.
+        cache_dir: Folder for prepared data sets.
+        data_dir: Folder of raw files that need not be downloaded; `~` is the home directory.
+        source_name: Name of the source. Defaults to its data set's name.
+        target_name: Name of the target. Defaults to its data set's name.
 
     Raises:
-        OSError: If `data_dir` is not there, or `cache_dir` is no folder.
-        ValueError: If a data set, configuration or split is not there, splits overlap, the data
-            sets are not of labelled images or their classes differ, a size is missing, a label to
-            train the source on or to test with is not known, or a data set was prepared from other
-            files than those in `data_dir`.
+        OSError: If `data_dir` does not exist, or `cache_dir` is a file.
+        TypeError: If `image_size` is not of integers.
+        ValueError: If a data set, configuration or split does not exist, splits overlap, the data
+            sets do not hold labelled images or their classes differ, a size is missing, a label of
+            the source or of a test split is unknown, or a data set was prepared from other files
+            than those in `data_dir`.
     """
     builders = {name: prepared(name, cache_dir, data_dir) for name in (source, target)}
     features = {name: _labelled_images(name, builder.info) for name, builder in builders.items()}
@@ -109,14 +118,14 @@ def _read(builder, split, size, channels):
 
     form_name = "x".join(map(str, (*size, channels)))
     stem = re.sub(r"[^\w%:+-]", "_", f"{split}-{form_name}")
-    arrays = kept(builder.data_path / "decoded" / f"{stem}.npz", decode)
+    arrays = load_or_compute(builder.data_path / "decoded" / f"{stem}.npz", decode)
     return arrays["images"], arrays["labels"].astype(np.int64)
 
 
 def _labelled_images(name, info):
-    """The features that are the image and the class, whatever a data set calls them."""
+    """The features of the image and of the class, under any names."""
     keys = info.supervised_keys or ()
-    # A key may also be a structure of keys.
+    # A supervised key may also be a structure of keys.
     features = [info.features[key] for key in keys if isinstance(key, str)]
     kinds = [type(feature) for feature in features]
     if len(keys) != 2 or kinds != [tfds.features.Image, tfds.features.ClassLabel]:
@@ -128,9 +137,11 @@ def _labelled_images(name, info):
 
 
 def _check_disjoint(train, test):
-    """Refuses a test split with examples that are trained on, in whichever role.
+    """Raises a `ValueError` if a test split overlaps a training split of either domain.
 
-    Both are lists of a builder and the split of it.
+    Args:
+        train: Pairs of a builder and its split.
+        test: The same.
     """
     for (builder, split), (other, test_split) in itertools.product(train, test):
         if builder.data_path == other.data_path:
@@ -144,9 +155,9 @@ def _check_disjoint(train, test):
 
 
 def _ranges(builder, split):
-    """Name, start and end of the stretches of whole splits that `split` is made of."""
+    """The parts of whole splits that make up `split`: name, start and end of each."""
     splits = builder.info.splits
-    if not splits:  # mocked: nothing is known of them
+    if not splits:  # a mocked data set does not know them
         return [(split, 0, 1)]
     parts = tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
     sizes = {name: info.num_examples for name, info in splits.items()}
@@ -163,22 +174,36 @@ def _common_form(shapes: dict[str, Any], image_size: Any, channels):
             raise ValueError(
                 f"Images of several sizes need an `image_size`. Received: {shapes} without one"
             )
-    size = [image_size] * 2 if isinstance(image_size, numbers.Number) else list(image_size)
     channels = channels or max(shape[-1] for shape in shapes.values())
-    whole = all(
-        isinstance(side, numbers.Integral) and not isinstance(side, bool) and side > 0
-        for side in size
-    )
-    if channels not in (1, 3) or len(size) != 2 or not whole:
-        raise ValueError(
-            "Expected `image_size`, a side or a height and a width, in whole pixels above 0, and "
-            f"`channels` 1 or 3. Received: image_size={image_size}, channels={channels}"
-        )
-    return tuple(size), channels
+    return check_image_size(image_size), check_choice("channels", channels, (1, 3))
+
+
+def unify(image: Any, size: tuple[int, int], channels: int) -> Any:
+    """Brings an image to a size and a channel count; an image that has both stays bit for bit.
+
+    Resizing is bilinear, antialiased where it shrinks, and does not keep the aspect. Grey is
+    repeated; colour becomes its luma. Values are rounded to bytes.
+
+    Args:
+        image: Image, uint8 `(height, width, channels)`, with 1 or 3 channels.
+        size: Height and width of the result.
+        channels: Channels of the result, 1 or 3.
+
+    Returns:
+        Image, uint8 `(*size, channels)`.
+    """
+    if image.shape[-1] == 3 and channels == 1:
+        image = tf.image.rgb_to_grayscale(image)
+    if tuple(image.shape[:2]) != tuple(size):
+        resized = tf.image.resize(image, size, antialias=True)
+        image = tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8)
+    if image.shape[-1] == 1 and channels == 3:
+        image = tf.repeat(image, 3, axis=-1)
+    return image
 
 
 def _matched(source, names, target, target_names):
-    """The source's label for each label of the target."""
+    """The source's label of the same class, for each label of the target."""
     if set(names) != set(target_names):
         raise ValueError(
             "Both domains must have the same classes. Received: "

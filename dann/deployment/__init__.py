@@ -1,7 +1,7 @@
 """Binary networks as files of 1-bit weights, and engines that run them.
 
-Only `pack` and `summarize` need Keras: where it is not installed, or with `DANN_LAZY_IMPORT=1` in
-the environment, a packed file is loaded and run by NumPy alone.
+Only `pack` and `summarize` need Keras. Without it, or with `DANN_LAZY_IMPORT=1` in the environment,
+NumPy alone loads and runs a packed file.
 """
 
 import importlib
@@ -11,8 +11,8 @@ from dann.deployment.packed_file import PackedFileError
 from dann.deployment.packed_model import ENGINES, PackedModel, load
 
 if TYPE_CHECKING:
+    from dann.deployment.model_summary import LayerSummary, ModelSummary, summarize
     from dann.deployment.packing import PackError, pack
-    from dann.deployment.summary import LayerSummary, ModelSummary, summarize
 
 __all__ = [
     "ENGINES",
@@ -32,5 +32,5 @@ _FROM_KERAS = {"PackError": "packing", "pack": "packing"}
 def __getattr__(name):
     if name not in __all__:
         raise AttributeError(f"module 'dann.deployment' has no attribute {name!r}")
-    module = importlib.import_module(f"dann.deployment.{_FROM_KERAS.get(name, 'summary')}")
+    module = importlib.import_module(f"dann.deployment.{_FROM_KERAS.get(name, 'model_summary')}")
     return getattr(module, name)

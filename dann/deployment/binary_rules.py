@@ -4,8 +4,9 @@ import numpy as np
 from keras import ops
 
 from dann.deployment.bits import pack_bits
+from dann.deployment.convolution_rules import convolution
 from dann.deployment.graph import PackError
-from dann.deployment.layer_rules import activated, array, convolution, sign_step
+from dann.deployment.layer_rules import activated, array, sign_step
 from dann.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -17,7 +18,7 @@ from dann.layers import (
 
 
 def _kernels(node):
-    """The signs of each kernel, as booleans, and its scale for every output channel or `None`."""
+    """Each kernel's signs, as booleans, and its scale for every output channel or `None`."""
     layer = node.layer
     kernels, scales = layer.binary_kernel(), layer.kernel_scale()
     if not isinstance(kernels, tuple):
@@ -38,7 +39,7 @@ def _rows(kernel):
 
 
 def _signs(steps, node, number):
-    """The layer's inputs: their signs as bits, or as they are where it takes floats."""
+    """The signs of the layer's inputs as bits, or the inputs where it takes floats."""
     sign = node.layer.input_sign
     return number if sign is None else sign_step(steps, node, number, sign)
 
@@ -97,7 +98,7 @@ def _conv(steps, node, inputs):
 
 
 def _summed(steps, node, number, shape, kernel, attributes):
-    """A convolution, by bits where signs meet signs in one group."""
+    """Adds a convolution, on bits if inputs and kernel are signs in one group."""
     signs = steps[number].kind == "bits"
     binary = signs and attributes["groups"] == 1
     return steps.emit(

@@ -14,7 +14,7 @@ def pack_bits(positive: np.ndarray) -> np.ndarray:
     """Packs the last axis into 64-bit words.
 
     Bit `i % 64` of word `i // 64`, counted from the least significant, is set where element `i` is
-    true: it stands for +1, a bit that is not set for -1. What is left of the last word is 0.
+    true. A set bit stands for +1, another for -1. The unused bits of the last word are 0.
 
     Args:
         positive: Boolean array `(..., size)`.

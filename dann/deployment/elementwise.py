@@ -14,9 +14,9 @@ def as_floats(values: np.ndarray) -> np.ndarray:
 
 
 def scaled_and_shifted(values: Any, arrays: Mapping[str, Any]) -> Any:
-    """Returns `values * scale + offset`, without what is not among the arrays.
+    """Returns `values * scale + offset`; either may be missing from the arrays.
 
-    Rounded twice, as in the model: no fused multiplication and addition.
+    It rounds twice, as the model does: multiplication and addition are not fused.
     """
     if "scale" in arrays:
         values = values * arrays["scale"]

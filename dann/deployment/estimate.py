@@ -1,4 +1,4 @@
-"""What the layers of a model that cannot be packed weigh and compute, from their own weights."""
+"""An estimate of what a model weighs and computes that cannot be packed, from its weights."""
 
 import math
 from typing import Any
@@ -7,7 +7,6 @@ import keras
 from keras import layers
 
 from dann.deployment.graph import PackError, in_order, trace
-from dann.deployment.summary_table import LayerSummary
 from dann.layers import BinarySign, RPReLU
 from dann.layers.binary_layer import BinaryLayer
 
@@ -22,9 +21,9 @@ _OF_ONE_KERNEL = (
     *_TRANSPOSED,
 )
 _SEPARABLE = (layers.SeparableConv1D, layers.SeparableConv2D)
-# Without a kernel, whatever the shape of their weights.
+# These have no kernel, whatever the shape of their weights.
 _ELEMENTWISE = (layers.PReLU, layers.LayerNormalization, layers.Embedding, BinarySign, RPReLU)
-# What gives signs if it is given signs.
+# These give signs if they get signs.
 _OF_SIGNS = (
     layers.Dropout,
     layers.Flatten,
@@ -35,15 +34,16 @@ _OF_SIGNS = (
 )
 
 
-def estimated(model: keras.Model) -> list[LayerSummary]:
-    """Returns what each layer of a model weighs and computes.
+def estimated(model: keras.Model) -> list[tuple]:
+    """Returns what each layer of a model weighs and computes: the arguments of `LayerSummary`.
 
-    A float weight counts 32 bits, one of Keras' 8-bit types 8, and one of a binary layer the bits
-    of its estimator's codes. Multiply-accumulates are known of dense and convolution layers in a
-    model whose graph and sizes are; of other layers with a kernel they are `None`.
+    A float weight counts 32 bits, a weight of one of Keras's 8-bit types 8, and a weight of a
+    binary layer the bits of its estimator's codes. Multiply-accumulates are known for dense and
+    convolution layers if the model's graph and sizes are; for other layers with a kernel they are
+    `None`.
 
     Args:
-        model: Any model that is built.
+        model: Any built model.
     """
     precisions = _precisions(model)
     entries = _layers(model)
@@ -52,12 +52,12 @@ def estimated(model: keras.Model) -> list[LayerSummary]:
     rest = [weight for weight in model.weights if id(weight) not in counted]
     if rest:  # made by the model itself
         bits, precision = _weighed(rest, precisions)
-        rows.append(LayerSummary(model.name, (), precision, bits, -(-bits // 8), None, None))
+        rows.append((model.name, (), precision, bits, -(-bits // 8), None, None))
     return rows
 
 
 def _layers(model):
-    """The layers with their names and their calls, without the latter where no graph is known."""
+    """The layers with their names and calls; no calls where the graph is not known."""
     try:
         nodes = [node for node in in_order(trace(model)) if node.layer is not None]
     except PackError:
@@ -81,11 +81,11 @@ def _weights(layer):
 
 
 def _precisions(model):
-    """Bits a weight, and bits beside, of what does not take what its type does."""
+    """Bits a weight, and bits of its scale, for weights that do not take the bits of their type."""
     found = {}
     for layer in model._flatten_layers():
         if isinstance(layer, BinarySign) and layer.step is not None:
-            found[id(layer.step)] = found[id(layer.sharpness)] = (0, 0)  # of training alone
+            found[id(layer.step)] = found[id(layer.sharpness)] = (0, 0)  # only training needs them
         if isinstance(layer, BinaryLayer):
             for estimator, latent in zip(
                 layer.kernel_estimators, layer.latent_kernels, strict=True
@@ -97,7 +97,7 @@ def _precisions(model):
 
 
 def _weighed(weights, precisions):
-    """The bits of weights, and what they are: the fewest bits that one takes name them."""
+    """The bits of weights and their precision: that of the weight with the fewest bits."""
     total, widths = 0, set()
     for weight in weights:
         width, beside = precisions.get(id(weight), (_width(str(weight.dtype)), 0))
@@ -117,7 +117,7 @@ def _row(name, layer, calls, precisions):
     bits, precision = _weighed(_weights(layer), precisions)
     shape = calls[-1].shape if calls else ()
     macs = _macs(layer, calls)
-    return LayerSummary(name, shape, precision, bits, -(-bits // 8), *macs)
+    return name, shape, precision, bits, -(-bits // 8), *macs
 
 
 def _macs(layer, calls):
@@ -137,7 +137,7 @@ def _macs(layer, calls):
 
 
 def _kernels(layer) -> list[Any] | None:
-    """The kernels of a layer, or `None` if it is not known what it computes with its weights."""
+    """The kernels of a layer, or `None` if we do not know how it computes with its weights."""
     if isinstance(layer, BinaryLayer):
         return layer.latent_kernels
     if isinstance(layer, _SEPARABLE):

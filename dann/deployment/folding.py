@@ -1,27 +1,70 @@
-"""Makes a program smaller: what only a sign depends on is decided on integers and bits."""
+"""Makes a program smaller: before a sign it computes with integers and bits, not floats."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from dann.deployment.bits import pack_bits
 from dann.deployment.elementwise import ELEMENTWISE
 from dann.deployment.lowering import Steps
 from dann.deployment.program import Program, Step
-from dann.deployment.thresholds import find_thresholds
 
 # The sign of the largest is the largest sign; reshaping changes no value.
 _COMMUTING = ("max_pool", "reshape")
 
 
 def fold(program: Program) -> Program:
-    """Returns a program of the same outputs, to the last bit, in which
+    """Returns a smaller program with the same outputs, to the last bit.
 
-    - batch normalization and whatever else never falls or never rises, between sums of signs and
-      the next sign, is one integer threshold a channel
-    - signs are taken before maxima and reshaping, which then work on bits
-    - a sign of signs is not taken again, and steps that nothing depends on are gone
+    - Between sums of signs and the next sign, batch normalization and any other monotone function
+      becomes one integer threshold a channel.
+    - Signs come before maxima and reshaping, which then work on bits.
+    - It takes no sign of signs twice, and drops steps that nothing depends on.
     """
     return _Folding(program.steps).program()
+
+
+def find_thresholds(
+    function: Callable[[np.ndarray], np.ndarray], channels: int, largest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Finds the integers at which `function >= 0` changes, by bisection.
+
+    It calls the function instead of solving its formula, so that ties round as in the model.
+
+    Args:
+        function: Maps values `(channels,)` to others, monotonically in each channel.
+        channels: Number of channels.
+        largest: Greatest magnitude of the sums.
+
+    Returns:
+        - thresholds `t`, `(channels,)` of `int32`, from `-largest` to `largest`
+        - flips `f`, `(channels,)` of `bool`: for every integer `s` of at most that magnitude,
+          `function(s) >= 0` exactly where `(s >= t) != f`
+
+    Example:
+
+    >>> import numpy as np
+    >>> from dann.deployment.folding import find_thresholds
+    >>> gamma, beta = np.array([2.0, -2.0, 0.0]), np.array([-3.0, -3.0, -3.0])
+    >>> thresholds, flips = find_thresholds(lambda sums: gamma * sums + beta, 3, largest=9)
+    >>> thresholds.tolist(), flips.tolist()
+    ([2, -1, -9], [False, True, True])
+    """
+
+    def positive(sums):
+        return np.asarray(function(sums.astype("float32"))) >= 0
+
+    high = np.full(channels, largest)
+    at_end = positive(high)
+    # At `high` the sign is that of the end; below `low` it never is, unless it is everywhere.
+    low = np.full(channels, -largest)
+    while (low < high).any():
+        middle = (low + high) // 2
+        same = positive(middle) == at_end
+        high = np.where(same, middle, high)
+        low = np.where(same, low, np.minimum(middle + 1, high))
+    return high.astype("int32"), ~at_end
 
 
 class _Folding:
@@ -31,7 +74,7 @@ class _Folding:
         self._known: dict[tuple[str, int], int] = {}
 
     def program(self):
-        # All in their order, so that what a step takes is known: no recursion as deep as the net.
+        # In order, so that a step's inputs are known: no recursion as deep as the network.
         for number, step in enumerate(self._old):
             if step.op == "input":
                 self._known["values", number] = self._copy(step, ())
@@ -44,7 +87,7 @@ class _Folding:
         return self._new.emit(step.op, step.layer, inputs, shape, kind, attributes, **step.arrays)
 
     def _values(self, number):
-        """The number of an old step's output among the new steps."""
+        """The number of the new step that gives an old step's output."""
         if ("values", number) not in self._known:
             step = self._old[number]
             if step.op == "sign":
@@ -55,7 +98,7 @@ class _Folding:
         return self._known["values", number]
 
     def _signs(self, number, sign):
-        """The number of the signs of an old step's output among the new steps."""
+        """The number of the new step that gives the signs of an old step's output."""
         if ("signs", number) not in self._known:
             self._known["signs", number] = self._new_signs(number, sign)
         return self._known["signs", number]
@@ -72,7 +115,7 @@ class _Folding:
         return self._new.emit("sign", sign.layer, [self._values(number)], step.shape, "bits")
 
     def _chain(self, number):
-        """Monotone steps channel by channel that end with a step, and the step before them."""
+        """The monotone steps that end with this one, and the number of the step before them."""
         chain, step = [], self._old[number]
         while _is_monotone(step):
             chain.insert(0, step)
@@ -102,7 +145,7 @@ class _Folding:
         )
 
     def _largest(self, number):
-        """The greatest magnitude of sums: the number of signs that they are made of."""
+        """The greatest magnitude of a step's sums: how many signs one sum adds."""
         step = self._old[number]
         while "fan_in" not in step.attributes:
             (number,) = step.inputs
@@ -111,7 +154,7 @@ class _Folding:
 
 
 def _needed(steps, last):
-    """The steps up to the last one that it depends on, with their new numbers."""
+    """The steps that the last one depends on, renumbered."""
     needed = {0, last}
     for number in range(last, 0, -1):
         if number in needed:

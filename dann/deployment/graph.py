@@ -8,7 +8,7 @@ import keras
 
 
 class PackError(ValueError):
-    """A model that cannot be packed, or a layer of it."""
+    """A model, or a layer of it, cannot be packed."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,15 +29,15 @@ class Node:
 
 
 def trace(model: keras.Model) -> Node:
-    """Returns the last call of a functional or sequential model; what it needs hangs on it.
+    """Returns the last call of a functional or sequential model; its `inputs` lead to the others.
 
     Args:
         model: Model of one input and one output; nested models are looked into.
 
     Raises:
-        PackError: If it is not built, is neither functional nor sequential or has a `call` of its
-            own, has several inputs or outputs, or an axis besides the batch has no fixed size, or
-            if a layer is called as in training.
+        PackError: If the model is not built, is neither functional nor sequential, has a `call` of
+            its own or several inputs or outputs; if an axis other than the batch has no fixed
+            size; or if a layer is called with `training`.
     """
     if not model.built:
         raise PackError(
@@ -59,7 +59,7 @@ def trace(model: keras.Model) -> Node:
 
 
 def in_order(output: Node) -> list[Node]:
-    """Returns the calls that the last one needs, each after its inputs."""
+    """Returns the calls that lead to the last one, each after its inputs."""
     order, seen, waiting = [], set(), [output]
     while waiting:
         node = waiting[-1]
@@ -83,7 +83,7 @@ def _is_graph(layer):
 
 
 def _computes_as_keras_does(kind):
-    """Whether a class leaves Keras' own `call` alone; one that does not may add to the graph."""
+    """Whether a class has Keras's own `call`; another one may add to the graph."""
     return all(
         method.__module__.partition(".")[0] == "keras" for method in (kind.call, kind.__call__)
     )
@@ -155,7 +155,7 @@ def _taken(layer, name, call):
             f"Layer {name!r} must be called without `training` to be packed, because a packed file "
             f"computes as at inference. Received: training={training}"
         )
-    # Keras hands on an empty mask for each input.
+    # Keras passes an empty mask for each input.
     given = [value for value in (*call.arguments.args, *named.values()) if not _is_empty(value)]
     if len(given) != 1:
         raise PackError(

@@ -1,4 +1,4 @@
-"""Every kind of layer as steps of a program, but for those with a binary kernel."""
+"""Layers without windows and without a binary kernel as steps of a program."""
 
 import keras
 import numpy as np
@@ -6,53 +6,12 @@ from keras import layers, ops
 
 from dann.deployment.elementwise import FUNCTIONS
 from dann.deployment.graph import PackError
-from dann.deployment.windows import same_padding
 from dann.layers import BinarySign, RPReLU, RSign
 
 
 def array(values) -> np.ndarray:
     """Returns a tensor as `float32`, in the byte order of packed files."""
     return np.asarray(ops.convert_to_numpy(values), "<f4")
-
-
-def convolution(node, kernel_shape, groups, pad_value=0.0) -> dict:
-    """Returns the attributes of a convolution.
-
-    Args:
-        node: Call of a Keras convolution.
-        kernel_shape: Shape of its kernel: window, inputs of a group, outputs.
-        groups: Number of groups.
-        pad_value: What it pads with.
-    """
-    layer, shape = node.layer, node.inputs[0].shape
-    check_channels_last(node)
-    spatial, size = shape[:-1], kernel_shape[:-2]
-    dilation = [int(rate) for rate in layer.dilation_rate]
-    pads = [[0, 0] for _ in spatial]
-    if layer.padding == "same":
-        pads = same_padding(spatial, size, layer.strides, dilation)
-    elif layer.padding == "causal":
-        pads = [[(size[0] - 1) * dilation[0], 0]]
-    return {
-        "input_shape": list(shape),
-        "size": [int(length) for length in size],
-        "strides": [int(stride) for stride in layer.strides],
-        "dilation": dilation,
-        "pads": pads,
-        "groups": groups,
-        "pad_value": pad_value,
-        "fan_in": int(np.prod(kernel_shape[:-1])),
-        "macs": int(np.prod(node.shape) * np.prod(kernel_shape[:-1])),
-    }
-
-
-def check_channels_last(node) -> None:
-    """Refuses a layer of images whose channels come first."""
-    if getattr(node.layer, "data_format", "channels_last") != "channels_last":
-        raise PackError(
-            f"Layer {node.name!r} must have data_format='channels_last' to be packed. "
-            f"Received: {node.layer.data_format!r}"
-        )
 
 
 def activated(steps, node, number, activation) -> int:
@@ -80,21 +39,6 @@ def _dense(steps, node, inputs):
     return activated(steps, node, number, layer.activation)
 
 
-def _conv(steps, node, inputs):
-    layer = node.layer
-    kernel = array(layer.kernel)
-    groups = getattr(layer, "groups", 1)
-    if isinstance(layer, layers.DepthwiseConv1D | layers.DepthwiseConv2D):
-        groups = kernel.shape[-2]
-        kernel = kernel.reshape(*kernel.shape[:-2], 1, -1)
-    bias = array(layer.bias) if layer.use_bias else None
-    attributes = convolution(node, kernel.shape, groups)
-    number = steps.emit(
-        "conv", node.name, inputs, node.shape, attributes=attributes, kernel=kernel, bias=bias
-    )
-    return activated(steps, node, number, layer.activation)
-
-
 def _batch_norm(steps, node, inputs):
     layer = node.layer
     axis = layer.axis if isinstance(layer.axis, int) else layer.axis[0]
@@ -102,7 +46,7 @@ def _batch_norm(steps, node, inputs):
         raise PackError(
             f"Layer {node.name!r} must normalize the last axis to be packed. Received: axis={axis}"
         )
-    # The operations and their order are those of the layer, so that ties fall the same way.
+    # The layer's own operations in its order, so that ties fall the same way.
     scale = ops.rsqrt(layer.moving_variance + layer.epsilon)
     if layer.scale:
         scale = scale * layer.gamma
@@ -172,7 +116,7 @@ def _of_channels(node, weight):
 
 
 def sign_step(steps, node, number, sign) -> int:
-    """Adds the signs of a step, as bits, if that is what a `BinarySign` layer gives."""
+    """Adds the signs of a step, as bits, if the estimator of a `BinarySign` gives signs."""
     probe = np.array([-3.0, -1.0, -0.3, -1e-9, -0.0, 0.0, 1e-9, 0.3, 1.0, 3.0], "float32")
     given = np.asarray(ops.convert_to_numpy(sign.estimator(ops.convert_to_tensor(probe))))
     if sign.estimator.pooled or not np.array_equal(given, np.where(probe >= 0, 1, -1)):
@@ -194,30 +138,17 @@ def _rsign(steps, node, inputs):
     return _sign(steps, node, [_affine(steps, node, inputs, offset=-threshold)])
 
 
-def _pool(steps, node, inputs):
-    layer, spatial = node.layer, node.inputs[0].shape[:-1]
-    check_channels_last(node)
-    whole = not hasattr(layer, "pool_size")  # global pooling
-    size = list(spatial) if whole else [int(length) for length in layer.pool_size]
-    strides = size if whole else [int(stride) for stride in layer.strides]
-    flat = [1] * len(size)
-    same = not whole and layer.padding == "same"
-    attributes = {
-        "input_shape": list(node.inputs[0].shape),
-        "size": size,
-        "strides": strides,
-        "dilation": flat,
-        "pads": same_padding(spatial, size, strides, flat) if same else [[0, 0] for _ in size],
-    }
-    shape = [*flat, node.shape[-1]] if whole else node.shape
-    maximum = "Max" in type(layer).__name__
-    kind = steps[inputs[0]].kind if maximum else "float"
-    op = "max_pool" if maximum else "average_pool"
-    number = steps.emit(op, node.name, inputs, shape, kind, attributes)
-    return _reshape(steps, node, [number]) if whole else number
+def check_channels_last(node) -> None:
+    """Raises `PackError` if the layer's channels come first."""
+    if getattr(node.layer, "data_format", "channels_last") != "channels_last":
+        raise PackError(
+            f"Layer {node.name!r} must have data_format='channels_last' to be packed. "
+            f"Received: {node.layer.data_format!r}"
+        )
 
 
-def _reshape(steps, node, inputs):
+def reshape(steps, node, inputs) -> int:
+    """Adds the same values in another shape."""
     check_channels_last(node)
     before = steps[inputs[0]]
     attributes = {"input_shape": list(before.shape)}
@@ -226,7 +157,7 @@ def _reshape(steps, node, inputs):
 
 def _add(steps, node, inputs):
     shapes = [one.shape for one in node.inputs]
-    if len(shapes) < 2:  # `x + 1` keeps its number to itself
+    if len(shapes) < 2:  # the graph does not show the 1 of `x + 1`
         raise PackError(
             f"{node.name!r} must add outputs of layers to be packed; `keras.layers.Rescaling` adds "
             "a number. Received: one output"
@@ -239,39 +170,24 @@ def _add(steps, node, inputs):
 
 
 def _nothing(steps, node, inputs):
-    """What a layer does that is there for training only."""
+    """Adds no step: the layer acts in training only."""
     return inputs[0]
 
 
-_POOLS = [
-    getattr(layers, f"{kind}Pooling{rank}D")
-    for kind in ("Max", "Average", "GlobalMax", "GlobalAverage")
-    for rank in (1, 2, 3)
-]
 LAYERS = {
     layers.Activation: _activation,
     layers.Add: _add,
     layers.BatchNormalization: _batch_norm,
     layers.Dense: _dense,
-    layers.Flatten: _reshape,
+    layers.Flatten: reshape,
     layers.LeakyReLU: _leaky_relu,
     layers.ReLU: _relu,
     layers.Rescaling: _rescaling,
-    layers.Reshape: _reshape,
+    layers.Reshape: reshape,
     layers.Softmax: _softmax,
     BinarySign: _sign,
     RPReLU: _rprelu,
     RSign: _rsign,
-    **dict.fromkeys(
-        (
-            layers.Conv1D,
-            layers.Conv2D,
-            layers.Conv3D,
-            layers.DepthwiseConv1D,
-            layers.DepthwiseConv2D,
-        ),
-        _conv,
-    ),
     **dict.fromkeys(
         (
             layers.ActivityRegularization,
@@ -285,6 +201,5 @@ LAYERS = {
         ),
         _nothing,
     ),
-    **dict.fromkeys(_POOLS, _pool),
 }
-OPERATIONS = {"Add": _add}  # what `x + y` and `keras.ops.add` make
+OPERATIONS = {"Add": _add}  # from `x + y` and `keras.ops.add`

@@ -1,4 +1,4 @@
-"""Classifiers as LiteRT files, in float32 or 8-bit integers, and what runs them."""
+"""Writes classifiers as LiteRT files, in float32 or 8-bit integers, and runs them."""
 
 import contextlib
 import logging
@@ -15,7 +15,7 @@ def litert_file(model: keras.Model, images: np.ndarray | None = None) -> bytes:
 
     Args:
         model: Model of one input and one output.
-        images: Inputs `(n, ...)` by which ranges of 8-bit integers are chosen, for weights,
+        images: Inputs `(n, ...)` that decide the ranges of 8-bit integers, for weights,
             activations, inputs and outputs. With `None` (default) all stays float32.
     """
     import tensorflow as tf
@@ -86,7 +86,7 @@ def _to_integers(values, details):
 
 @contextlib.contextmanager
 def _quiet():
-    """TensorFlow announces that its converter will move, and what it saves."""
+    """Silences TensorFlow, which announces that its converter will move, and what it saves."""
     logger, before = logging.getLogger("tensorflow"), logging.getLogger("tensorflow").level
     logger.setLevel(logging.ERROR)
     try:

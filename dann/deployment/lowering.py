@@ -1,4 +1,4 @@
-"""The layers of a Keras model as the steps of a program."""
+"""Turns the layers of a Keras model into the steps of a program."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,12 +9,12 @@ import numpy as np
 from dann.deployment.graph import Node, PackError, in_order
 from dann.deployment.program import Program, Step
 
-# A layer's steps: given the steps so far, the call and the numbers of its inputs' steps.
+# Adds a layer's steps to the steps so far, from its call and the numbers of its inputs' steps.
 Lower = Callable[["Steps", Node, Sequence[int]], int]
 
 
 class Steps(list[Step]):
-    """The steps of a program while it is being made."""
+    """The steps of a program under construction."""
 
     def emit(
         self,
@@ -26,24 +26,24 @@ class Steps(list[Step]):
         attributes: Mapping[str, Any] | None = None,
         **arrays: np.ndarray | None,
     ) -> int:
-        """Adds a step and returns its number; arrays that are `None` are left out."""
+        """Adds a step and returns its number; it leaves out arrays that are `None`."""
         kept = {key: array for key, array in arrays.items() if array is not None}
         self.append(Step(op, name, list(inputs), list(shape), kind, attributes or {}, kept))
         return len(self) - 1
 
 
 def lower(output: Node, layers: Mapping[type, Lower], operations: Mapping[str, Lower]) -> Program:
-    """Returns the program of a traced model, every layer by itself.
+    """Returns the program of a traced model, layer by layer.
 
     Args:
         output: The last call.
-        layers: How each class of layers becomes steps. Subclasses do not count as their parents:
+        layers: The function for each class of layers. Subclasses do not count as their parents:
             they may compute something else.
-        operations: How each operation of `keras.ops` becomes steps, by its class.
+        operations: The function for each operation of `keras.ops`, by the name of its class.
 
     Raises:
-        PackError: If a layer is of another class, does not compute in float32, or is refused by
-            what lowers it.
+        PackError: If a layer is of another class, does not compute in float32, or its function
+            refuses it.
     """
     steps, known = Steps(), {}
     for node in in_order(output):
@@ -52,7 +52,7 @@ def lower(output: Node, layers: Mapping[type, Lower], operations: Mapping[str, L
             continue
         function = _rule(node, layers, operations)
         policy = getattr(node.layer, "dtype_policy", None)
-        # By name: one of Keras' quantized types computes in float32 too.
+        # By name: Keras's quantized types may compute in float32 too.
         if policy is not None and policy.name != "float32":
             raise PackError(
                 f"Layer {node.name!r} must compute in float32 to be packed; build the model with "

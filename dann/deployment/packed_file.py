@@ -22,13 +22,13 @@ _FIELDS = struct.Struct("<8sIIQ8x32s")  # magic, version, bytes of directory, of
 
 
 class PackedFileError(ValueError):
-    """A file that cannot be loaded: no packed file, of another version, damaged or cut short."""
+    """The file cannot be loaded: not a packed file, of another version, damaged or cut short."""
 
 
 def encode(program: Program) -> bytes:
     """Returns the packed file of a program: header, directory, arrays.
 
-    The arrays of a layer that is called twice are stored once.
+    It stores the arrays of a layer that is called twice once.
     """
     places, steps, size = {}, [], 0
     for step in program.steps:
@@ -69,7 +69,7 @@ def _digest(header, payload):
 
 
 def write(program: Program, path: str | os.PathLike) -> int:
-    """Writes a packed file in one piece, or nothing, and returns its size in bytes."""
+    """Writes a packed file, whole or not at all, and returns its size in bytes."""
     path, data = pathlib.Path(path), encode(program)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -101,7 +101,7 @@ def read(path: str | os.PathLike) -> Program:
 
     Raises:
         FileNotFoundError: If it is not there.
-        PackedFileError: If it is no packed file, of another version, damaged or cut short.
+        PackedFileError: If it is not a packed file, or of another version, damaged or cut short.
     """
     return decode(pathlib.Path(path).read_bytes(), str(path))
 
@@ -177,7 +177,7 @@ def _array(content, type, shape, offset):
 
 
 def stored_arrays(program: Program) -> list[dict[str, np.ndarray]]:
-    """Returns the arrays of each step by name, without those stored at an earlier call."""
+    """Returns the arrays of each step by name, without those that an earlier step stores."""
     known, stored = set(), []
     for step in program.steps:
         stored.append({})

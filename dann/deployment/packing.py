@@ -1,11 +1,11 @@
-"""From a Keras classifier to a packed file."""
+"""Turns a Keras classifier into a packed file."""
 
 import os
 
 import keras
 
 from dann.adaptation import AdversarialModel
-from dann.deployment import binary_rules, layer_rules
+from dann.deployment import binary_rules, convolution_rules, layer_rules
 from dann.deployment.folding import fold
 from dann.deployment.graph import PackError, trace
 from dann.deployment.lowering import lower
@@ -19,29 +19,28 @@ __all__ = ["PackError", "lowered", "network_of", "pack", "program_of"]
 def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
     """Writes a classifier as a packed file: binary kernels take one bit a weight.
 
-    What stands between the sums of a binary layer and the next sign (bias, batch normalization,
-    ReLU) becomes one integer threshold a channel, found by asking the layers themselves. What is
-    not binary (the first and the last layer, as a rule) stays float32. The file is written in one
-    piece or not at all; `docs/deployment.md` shows its layout.
+    Bias, batch normalization and ReLU between the sums of a binary layer and the next sign become
+    one integer threshold a channel, found by calling the layers themselves. Layers that are not
+    binary, usually the first and the last, stay in float32. The file is written whole or not at
+    all; `docs/deployment.md` shows its layout.
 
-    The outputs are those of the classifier: on every input the same decisions and sums in the
-    binary layers, and so the same logits to the last bit, wherever the float32 arithmetic of the
-    layers before them gives the same values; sums of floats may differ in their last digits,
-    because the order of summation is not the same everywhere. The exception is NaN, which no bit
-    can stand for: its sign counts as -1, so that a file may give finite logits where the
-    classifier gives NaN.
+    The outputs are those of the classifier. Wherever the float32 layers before give the same
+    values, the binary layers make the same decisions and sums, and the logits are the same to the
+    last bit. Sums of floats may differ in their last digits, because their order differs between
+    programs. NaN is an exception: no bit stands for it and its sign counts as -1, so that a file
+    may give finite logits where the classifier gives NaN.
 
     Args:
         classifier: Functional or sequential model of one input and one output in float32, or a
-            method of `dann.adaptation`, whose `classifier` is taken.
-        path: Where to write; what is there is replaced.
+            method of `dann.adaptation`, whose `classifier` it takes.
+        path: Where to write; it replaces a file that is there.
 
     Returns:
         The size of the file in bytes.
 
     Raises:
         PackError: If a layer cannot be packed; the error names it.
-        TypeError: If `classifier` is no Keras model.
+        TypeError: If `classifier` is not a Keras model.
 
     Example:
 
@@ -63,15 +62,15 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
 
 
 def program_of(classifier: keras.Model) -> Program:
-    """Returns what `pack` writes."""
+    """Returns the program that `pack` writes."""
     return fold(lowered(network_of(classifier)))
 
 
 def network_of(classifier: keras.Model) -> keras.Model:
-    """Returns the network of a classifier: of a method, what it predicts with.
+    """Returns the network of a classifier; for a method, its `classifier`.
 
     Raises:
-        TypeError: If it is no Keras model.
+        TypeError: If it is not a Keras model.
     """
     if not isinstance(classifier, keras.Model):
         raise TypeError(f"A classifier must be a Keras model. Received: {classifier!r}")
@@ -79,6 +78,6 @@ def network_of(classifier: keras.Model) -> keras.Model:
 
 
 def lowered(network: keras.Model) -> Program:
-    """Returns the program of a network before anything is folded."""
-    rules = {**layer_rules.LAYERS, **binary_rules.LAYERS}
+    """Returns the program of a network before folding."""
+    rules = {**layer_rules.LAYERS, **convolution_rules.LAYERS, **binary_rules.LAYERS}
     return lower(trace(network), rules, layer_rules.OPERATIONS)

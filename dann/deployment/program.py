@@ -1,4 +1,4 @@
-"""What a packed file says is to be computed: steps one after the other, and their arrays."""
+"""The program of a packed file: steps one after the other, and their arrays."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-# What each operation may hold beside its inputs: the types of its arrays, by name.
+# The types of the arrays that each operation may hold, by name.
 OPERATIONS: Mapping[str, Mapping[str, str]] = {
     "input": {},
     "affine": {"scale": "<f4", "offset": "<f4"},
@@ -38,7 +38,7 @@ class Step:
         shape: Shape of its output, without the batch.
         kind: Type of its output: `"float"` (float32), `"int"` (int32 sums of signs) or `"bits"`
             (signs, packed along the last axis).
-        attributes: What else there is to know: numbers, strings and lists of them.
+        attributes: Its settings: numbers, strings and lists of them.
         arrays: Its arrays by name.
     """
 
@@ -73,7 +73,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """Steps in an order in which each finds its inputs; the last gives the logits.
+    """Steps, each after its inputs; the last gives the logits.
 
     Args:
         steps: The steps; the first is the input.

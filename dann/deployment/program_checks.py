@@ -1,4 +1,4 @@
-"""What every operation takes and gives, so that no engine runs a program that lies about it."""
+"""Checks what every operation takes and gives, so that engines run only consistent programs."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,14 +14,14 @@ _LARGEST = 2**31 - 1  # of any size
 
 
 def check_program(program: Program) -> None:
-    """Refuses a program whose steps do not fit together.
+    """Raises `ValueError` if the steps of a program do not fit together.
 
     Args:
         program: The program.
 
     Raises:
         ValueError: If a step lacks an attribute or an array, or has one of another size than its
-            inputs and its output want; if its output is of another shape or kind than it says; or
+            inputs and its output need; if its output has another shape or kind than it says; or
             if the last step gives bits.
     """
     steps = program.steps
@@ -44,7 +44,7 @@ def _is_shape(shape):
 
 
 def _are_whole(values, least):
-    """No truth values, and no floats that happen to be whole: they would count nothing."""
+    """Whether all are integers in range; a `bool` or a whole float is not."""
     return all(type(value) is int and least <= value <= _LARGEST for value in values)
 
 
@@ -73,7 +73,7 @@ def _attribute(step, name, expected):
 
 
 def _lengths(step, name, rank, least):
-    """An attribute of one whole number an axis."""
+    """Checks an attribute that holds one whole number an axis, and returns it."""
     values = step.attributes.get(name)
     good = isinstance(values, list) and len(values) == rank
     good = good and _are_whole(values, least)
@@ -82,13 +82,13 @@ def _lengths(step, name, rank, least):
 
 
 def _array(step, name, *shapes):
-    """Checks one array, if it is there."""
+    """Checks the shape of one array, if the step has it."""
     if name in step.arrays:
         _require(step, step.arrays[name].shape in shapes, f"{name} of shape {shapes[0]}")
 
 
 def _bits(step, name, shape, size):
-    """Checks an array of bits, `size` of them a row, after which zeros fill the last word."""
+    """Checks an array of `size` bits a row, whose last word is filled with zeros."""
     _array(step, name, shape)
     if name in step.arrays and size % WORD:
         rest = step.arrays[name][..., -1:] >> np.uint64(size % WORD)
@@ -122,7 +122,7 @@ def _activation(step, given):
 
 
 def _units(step, window, inputs):
-    """How many outputs a kernel has, whose sizes are checked, and those of the bias."""
+    """Checks the sizes of kernel and bias, and returns the number of outputs."""
     fan_in = math.prod(window) * inputs
     _attribute(step, "fan_in", fan_in)
     binary = "kernel_bits" in step.arrays
@@ -142,7 +142,7 @@ def _dense(step, given):
 
 
 def _windows(step, given):
-    """The shape of the places of windows, whose attributes are checked."""
+    """Checks the attributes of windows, and returns the shape of their places."""
     _attribute(step, "input_shape", list(given.shape))
     *spatial, _ = given.shape
     rank = len(spatial)
@@ -178,7 +178,7 @@ def _conv(step, given):
         _require(step, groups == 1, "one group")
         return (*places, units), "int"
     _kinds(step, given, "float", "int")
-    # Of signs, as floats where there are groups.
+    # Sums of signs, which are floats if there are groups.
     whole = step.kind == "int" and given.op == "signs" and set(step.arrays) == {"kernel_bits"}
     return (*places, units), "int" if whole else "float"
 
@@ -224,7 +224,7 @@ def _add(step, *given):
     return tuple(given[0].shape), "float"
 
 
-# Shape and kind of what a step gives, from itself and the steps whose outputs it takes.
+# The shape and kind of a step's output, from the step and its inputs' steps.
 _OUTPUTS: Mapping[str, Callable[..., Any]] = {
     "input": _input,
     "affine": _affine,

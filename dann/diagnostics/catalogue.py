@@ -1,37 +1,75 @@
-"""The diagnostics by name."""
+"""The diagnostics by name.
 
+A file of this folder that measures something registers its function:
+
+    @DIAGNOSTICS.register("sharpness", summary="...", models=ADVERSARIAL, like_a_step=True)
+    def sharpness(model, data): ...
+
+Its facts, of which all but `models` may be missing:
+
+- `models`: the models that it measures, a `ModelKind`
+- `quick`: whether it takes a second or so, and `dann.diagnostics.check` runs it
+- `like_a_step`: whether it works like a training step, so that `measure` gives it few examples
+- `healthy`: the healthy ranges of its measurements, a tuple of `HealthyRange`
+- `may_be_infinite`: names of measurements for which infinity is no fault
+- `order`: a number; results and tables have the lowest first
+"""
+
+import dataclasses
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.certificate import reversal_certificate
-from dann.diagnostics.conflict import gradient_conflict
-from dann.diagnostics.feature_distance import feature_distance
-from dann.diagnostics.game import game
-from dann.diagnostics.jacobians import jacobians
-from dann.diagnostics.label_bounds import label_bounds
-from dann.diagnostics.parity import way_parity
-from dann.diagnostics.propagation import signal_propagation
-from dann.diagnostics.sharpness import sharpness
-from dann.diagnostics.straight_through import straight_through_health
-from dann.diagnostics.winning import who_is_winning
+from dann.adaptation import AdversarialModel
+from dann.diagnostics.instruments.passes import Passes
+from dann.registry import Registry
 
-DIAGNOSTICS: dict[str, Callable[..., dict[str, Any]]] = {
-    "certificate": reversal_certificate,
-    "parity": way_parity,
-    "winning": who_is_winning,
-    "distance": feature_distance,
-    "bounds": label_bounds,
-    "conflict": gradient_conflict,
-    "jacobians": jacobians,
-    "signal": signal_propagation,
-    "game": game,
-    "straight_through": straight_through_health,
-    "sharpness": sharpness,
-}
+DIAGNOSTICS: Registry[Callable[..., dict[str, Any]]] = Registry("diagnostic")
 
-_LIKE_A_STEP = ("certificate", "parity", "conflict", "game", "straight_through", "sharpness")
+
+@dataclasses.dataclass(frozen=True)
+class ModelKind:
+    """The models that a diagnostic is made for.
+
+    Args:
+        text: Which they are, in words.
+        holds: Whether a model is one of them.
+    """
+
+    text: str
+    holds: Callable[[Any], bool]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+ANY_MODEL = ModelKind("any Keras model", lambda model: True)
+ADVERSARIAL = ModelKind(
+    "models of `dann.adaptation`", lambda model: isinstance(model, AdversarialModel)
+)
+CLASSIFIERS = ModelKind(
+    "models of `dann.adaptation` with 2 classes or more",
+    lambda model: ADVERSARIAL.holds(model) and model.num_classes > 1,
+)
+REVERSING = ModelKind(
+    "models of `dann.adaptation` with a reversal and a trainable backbone",
+    lambda model: (
+        ADVERSARIAL.holds(model)
+        and model.reversal is not None
+        and bool(model.backbone.trainable_variables)
+    ),
+)
+
+
+class DataError(ValueError):
+    """A diagnostic fits the model but not the data, such as labels that are not classes."""
+
+
+def in_order() -> list[str]:
+    """Returns the names of all diagnostics in the order of results and tables."""
+    return sorted(DIAGNOSTICS, key=lambda name: DIAGNOSTICS.entry(name).facts.get("order", 100))
 
 
 def choose(
@@ -55,36 +93,52 @@ def choose(
     unknown = [name for name in diagnostics if name not in DIAGNOSTICS]
     if unknown or not diagnostics:
         raise ValueError(
-            f"Argument `diagnostics` must hold some of {sorted(DIAGNOSTICS)}. "
+            f"Argument `diagnostics` must hold some of {list(DIAGNOSTICS)}. "
             f"Received: {unknown or list(diagnostics)}"
         )
     return {name: DIAGNOSTICS[name] for name in diagnostics}
 
 
+def run(diagnostic: Callable[..., dict[str, Any]], passes: Passes, **options: Any) -> dict:
+    """Runs a diagnostic on the model and data of `passes`.
+
+    Args:
+        diagnostic: A function `(model, data, ...)`.
+        passes: Model, data, and the forward passes that earlier diagnostics ran.
+        **options: Further arguments, of which it gets those that it takes.
+    """
+    taken = inspect.signature(diagnostic).parameters
+    options = {
+        name: value for name, value in {"passes": passes, **options}.items() if name in taken
+    }
+    return diagnostic(passes.model, passes.data, **options)
+
+
 def measure(
     model: Any,
     data: Any,
-    diagnostics: Sequence[str] | Mapping[str, Callable] = tuple(DIAGNOSTICS),
+    diagnostics: Sequence[str] | Mapping[str, Callable] | None = None,
     few: int = 32,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Runs diagnostics on examples, and passes over those that the model is not made for.
+    """Runs diagnostics on examples, and leaves out those that do not fit the model.
 
     Args:
         model: The model.
         data: Examples, `({"source": inputs, "target": inputs}, labels)`.
-        diagnostics: Names in `DIAGNOSTICS`, or functions by any name. Defaults to all.
-        few: So many examples of each domain at most for what works like a training step:
-            `"certificate"`, `"parity"`, `"conflict"`, `"game"`, `"straight_through"` and
-            `"sharpness"`. Defaults to `32`.
+        diagnostics: Names in `DIAGNOSTICS`, or functions by any name. Defaults to `None`: all.
+        few: The most examples of each domain for a diagnostic that works like a training step.
+            Defaults to `32`.
 
     Returns:
-        Values by name, and for each diagnostic that raised a `TypeError` or `ValueError` what it
-        said.
+        Values by name, and for each diagnostic that raised a `TypeError` or `ValueError` its
+        message.
     """
     found, left_out = {}, {}
-    for name, function in choose(diagnostics).items():
+    passes, of_few = Passes(model, data), Passes(model, first(data, few))
+    for name, function in choose(in_order() if diagnostics is None else diagnostics).items():
+        like_a_step = name in DIAGNOSTICS and DIAGNOSTICS.entry(name).facts.get("like_a_step")
         try:
-            found.update(function(model, first(data, few) if name in _LIKE_A_STEP else data))
+            found.update(run(function, of_few if like_a_step else passes))
         except (TypeError, ValueError) as error:
             left_out[name] = str(error)
     return found, left_out
@@ -95,7 +149,7 @@ def first(data: Any, count: int) -> tuple[dict[str, Any], np.ndarray]:
 
     Args:
         data: `({"source": inputs, "target": inputs}, labels)`; a labelled target stays whole.
-        count: Number of examples, at most.
+        count: The most examples of a domain.
     """
     x, y = data
     labels = np.asarray(y)

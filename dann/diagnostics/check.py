@@ -1,21 +1,46 @@
 """The quick diagnostics of one's own model, and what they mean."""
 
-from collections.abc import Sequence
+import dataclasses
+import json
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dann.adaptation import AdversarialModel
-from dann.diagnostics.certificate import reversal_certificate
-from dann.diagnostics.conflict import gradient_conflict
-from dann.diagnostics.diagnosis import Diagnosis
-from dann.diagnostics.feature_distance import feature_distance
-from dann.diagnostics.label_bounds import label_bounds
-from dann.diagnostics.modes import mode_of
-from dann.diagnostics.parity import way_parity
-from dann.diagnostics.straight_through import straight_through_health
-from dann.diagnostics.verdict import verdict
-from dann.diagnostics.winning import who_is_winning
+from dann.diagnostics.catalogue import DIAGNOSTICS, DataError, in_order, run
+from dann.diagnostics.instruments.modes import mode_of
+from dann.diagnostics.instruments.passes import Passes
+from dann.diagnostics.verdict import Verdict, verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """What was measured of a model, and the verdict on it; as a string, a line each.
+
+    Args:
+        verdict: What the measurements mean.
+        measurements: Values by name: numbers, words or arrays.
+        left_out: Diagnostics that do not fit the model or the data, and why.
+        about: What was measured, by name: method, source, target, step, ...
+    """
+
+    verdict: Verdict
+    measurements: Mapping[str, Any]
+    left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __str__(self) -> str:
+        width = max((len(name) for name in self.measurements), default=0)
+        lines = [f"{name:<{width}}  {_shown(value)}" for name, value in self.measurements.items()]
+        return "\n".join([str(self.verdict), "", *lines])
+
+    def to_json(self) -> str:
+        """Returns it as JSON; numbers that are not finite become `null`."""
+        verdict = {"verdict": self.verdict.name, "reasons": self.verdict.reasons}
+        content = _plain({**vars(self), **verdict})
+        return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 def check(
@@ -31,14 +56,15 @@ def check(
 ) -> Diagnosis:
     """Runs the quick diagnostics on a model and says what they mean.
 
-    Of any Keras model or layer: `reversal_certificate`, `way_parity`, `straight_through_health`.
-    Of one of `dann.adaptation` also: `gradient_conflict`, `who_is_winning`, `feature_distance` and,
-    if it classifies and the labels are classes, `label_bounds`. They take some seconds, most of it
-    to trace the backward passes, and change nothing of the model.
+    It runs those that are made for the model: `reversal_certificate`, `way_parity` and
+    `straight_through_health` for any Keras model or layer; for one of `dann.adaptation` also
+    `gradient_conflict`, `who_is_winning`, `feature_distance` and, if the labels are classes,
+    `label_bounds`. They share one forward pass in training and one in inference. They take some
+    seconds, most of it to trace the backward passes, and change nothing of the model.
 
     Args:
         model: Model of `dann.adaptation`, compiled, or any Keras model or layer.
-        data: `({"source": xs, "target": xt}, ys)`, one batch or some hundred examples; of another
+        data: `({"source": xs, "target": xt}, ys)`, one batch or some hundred examples; for another
             model its inputs, alone or with labels.
         mode: `"eager"`, `"graph"` or `"xla"`. Defaults to the one in which `fit` runs the model.
         before: Earlier weights, to count flips; see `straight_through_health`.
@@ -64,19 +90,45 @@ def check(
     >>> found.measurements["reversal/state"]
     'alive'
     """
-    mode, left_out = mode or mode_of(model), {}
+    options = {
+        "mode": mode or mode_of(model),
+        "before": before,
+        "steps": steps,
+        "probe": probe,
+        "seed": seed,
+        "batch_size": batch_size,
+    }
+    passes = Passes(model, data)
+    measured: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
     with np.errstate(invalid="ignore", over="ignore"):  # a model that diverged has a verdict too
-        measured: dict[str, Any] = reversal_certificate(model, data, mode=mode)
-        measured |= way_parity(model, data, mode=mode)
-        measured |= straight_through_health(model, data, before=before, steps=steps)
-        if isinstance(model, AdversarialModel):
-            if model.reversal is not None and model.backbone.trainable_variables:
-                measured |= gradient_conflict(model, data, mode=mode)
-            measured |= who_is_winning(model, data, probe=probe, seed=seed, batch_size=batch_size)
-            measured |= feature_distance(model, data, seed=seed, batch_size=batch_size)
-            if model.num_classes > 1:
+        for name in in_order():
+            entry = DIAGNOSTICS.entry(name)
+            if entry.facts.get("quick") and entry.facts["models"].holds(model):
                 try:
-                    measured |= label_bounds(model, data, batch_size=batch_size)
-                except ValueError as error:
-                    left_out["bounds"] = str(error)
+                    measured |= run(entry.thing, passes, **options)
+                except DataError as error:
+                    left_out[name] = str(error)
     return Diagnosis(verdict(measured), measured, left_out)
+
+
+def _shown(value):
+    if isinstance(value, str):
+        return value
+    if np.ndim(value):
+        return np.array2string(np.asarray(value), precision=3, threshold=8)
+    return f"{value:.4g}"
+
+
+def _plain(value):
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, pathlib.Path):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -6,29 +6,63 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.autodiff import gradients
-from dann.diagnostics.modes import as_tensors, in_mode, mode_of, unchanged
-from dann.diagnostics.objective import check_adversarial, loss_terms
-from dann.diagnostics.taps import cosine, leaves, norm, to_numpy
+from dann.diagnostics.catalogue import DIAGNOSTICS, REVERSING
+from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.layer_calls import leaves
+from dann.diagnostics.instruments.losses import (
+    check_adversarial,
+    features_of,
+    loss_terms,
+    trains_backbone,
+)
+from dann.diagnostics.instruments.modes import as_tensors, in_mode, mode_of, unchanged
+from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm, to_numpy
 
 
+@DIAGNOSTICS.register(
+    "conflict",
+    summary="Compares the pull of the label loss and of the reversed domain loss on the backbone.",
+    models=REVERSING,
+    quick=True,
+    like_a_step=True,
+    order=60,
+    healthy=(
+        HealthyRange(
+            "conflict/ratio",
+            "Say of the adversary",
+            "Length of the reversed domain gradient on the backbone in multiples of the label "
+            "loss's. Far below 1 the adversary has no say, far above the labels have none.",
+            low=0.1,
+            high=100,
+        ),
+        HealthyRange(
+            "conflict/cosine",
+            "Conflict of the two gradients",
+            "Cosine of both gradients on the backbone. Somewhat negative is usual; near -1 they "
+            "undo each other.",
+            low=-0.9,
+            high=1.0,
+        ),
+    ),
+)
 def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict[str, float]:
     """Compares the gradients of the label loss and of the reversed domain loss on the backbone.
 
-    With `g` the gradient of the label loss with respect to the backbone's weights, and `r_s`, `r_t`
-    those of the adversarial loss through the features of the source and of the target, as they
-    arrive: reversed and scaled by the strength; `r = r_s + r_t`,
+    With `g` the gradient of the label loss with respect to the backbone's weights, `r_s` and `r_t`
+    the gradients of the adversarial loss through the features of the source and of the target, as
+    they arrive (reversed and scaled by the strength), and `r = r_s + r_t`,
 
     - `conflict/label_norm = ||g||`, `conflict/domain_norm = ||r||`
     - `conflict/ratio = ||r|| / ||g||`; healthy: about .1 to 100. Far below, the adversary has
       no say; far above, the labels have none
     - `conflict/cosine = <g, r> / (||g|| ||r||)`; healthy: somewhat negative, since what tells the
       domains apart also tells classes; near -1 the two undo each other
-    - `conflict/source/norm`, `conflict/source/cosine`, and of the target: the same of `r_s`, `r_t`
+    - `conflict/source/norm`, `conflict/source/cosine`, `conflict/target/...`: of `r_s` and `r_t`
     - `conflict/<layer>/label_norm`, `/domain_norm`, `/ratio`, `/cosine`, `/source_cosine`,
       `/target_cosine`: of one layer's weights
 
-    A cosine or ratio with a gradient of zeros is 0. 3 backward passes, in training. Nothing of the
-    model changes.
+    A cosine or ratio with a gradient of zeros is 0. It takes 3 backward passes in training. Nothing
+    of the model changes.
 
     Args:
         model: Model of `dann.adaptation`, compiled, with a reversal.
@@ -67,18 +101,18 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
 
 
 def _backbone_gradients(model: AdversarialModel, data, weights, mode):
-    """Gradients of the label loss, and of the adversarial loss through source and target."""
+    """Returns gradients of the label loss, and of the adversarial loss through each domain."""
+    training = trains_backbone(model)
 
     def terms(values, blocked):
-        def on_features(features):
-            return {k: ops.stop_gradient(f) if k in blocked else f for k, f in features.items()}
-
         with unchanged(model, list(zip(weights, values, strict=True))):
-            return loss_terms(model, data, on_features)
+            features = features_of(model, data[0], training)
+            features = {k: ops.stop_gradient(f) if k in blocked else f for k, f in features.items()}
+            return loss_terms(model, data, features, training)
 
     def all_three(*values):
         label = gradients(lambda *v: terms(v, ())[0], list(values))
-        # What is labelled of the target belongs to its domain.
+        # A labelled target belongs to the target's domain.
         source = gradients(lambda *v: terms(v, ("target", "target_labelled"))[1], list(values))
         target = gradients(lambda *v: terms(v, ("source",))[1], list(values))
         return [*label, *source, *target]
@@ -92,11 +126,10 @@ def _backbone_gradients(model: AdversarialModel, data, weights, mode):
 def _compared(parts, name, of_domain):
     label, source, target = parts
     domain = [a + b for a, b in zip(source, target, strict=True)]
-    size = norm(label)
     return {
-        name.format("label_norm"): size,
+        name.format("label_norm"): norm(label),
         name.format("domain_norm"): norm(domain),
-        name.format("ratio"): norm(domain) / size if size != 0 else 0.0,
+        name.format("ratio"): length_ratio(domain, label),
         name.format("cosine"): cosine(label, domain),
         of_domain.format("source", "cosine"): cosine(label, source),
         of_domain.format("target", "cosine"): cosine(label, target),

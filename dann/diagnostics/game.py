@@ -1,44 +1,82 @@
 """The min-max game of backbone and discriminator, by the spectrum of its vector field."""
 
+import math
 from typing import Any
 
 import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.diagnostics.fields import explicit_field, has_explicit_field, players, step_field
+from dann.diagnostics.catalogue import DIAGNOSTICS, REVERSING
+from dann.diagnostics.healthy_ranges import HealthyRange
 from dann.diagnostics.instruments.descent import descent_of
+from dann.diagnostics.instruments.fields import (
+    explicit_field,
+    has_explicit_field,
+    players,
+    step_field,
+)
 from dann.diagnostics.instruments.spectrum import spectrum
 
-_NEUTRAL = (
-    1e-4  # of the largest: below it an eigenvalue is one of a direction in which nothing moves
+GROWTH = 1.1  # factor of a step by which a direction may grow
+RUNAWAY = 1.5  # and by which none may, not even the way down from a saddle
+_NEUTRAL = 1e-4  # of the largest eigenvalue: directions of smaller ones stand still
+
+
+def _above_step(found):
+    return (found["game/step"], math.inf) if "game/step" in found else None
+
+
+@DIAGNOSTICS.register(
+    "game",
+    summary="Finds whether simultaneous gradient descent turns around its goal or runs away from "
+    "it.",
+    models=REVERSING,
+    like_a_step=True,
+    order=90,
+    may_be_infinite=("game/largest_stable_step",),
+    healthy=(
+        HealthyRange(
+            "game/largest_stable_step",
+            "Largest stable step",
+            "Learning rate from which on plain simultaneous descent overshoots in a direction that "
+            "pulls in. It should exceed the learning rate.",
+            given=_above_step,
+            words="at least game/step",
+        ),
+        HealthyRange(
+            "game/growth",
+            "Growth in a step",
+            "Factor by which the fastest direction grows in a step, momentum included. A little "
+            "above 1 is usual away from a minimum.",
+            high=GROWTH,
+        ),
+    ),
 )
-
-
 def game(
     model: AdversarialModel, data: Any, k: int = 3, training: bool = True, seed: int = 0
 ) -> dict[str, Any]:
-    """Tells whether simultaneous gradient descent turns around its goal or runs away from it.
+    """Finds whether simultaneous gradient descent turns around its goal or runs away from it.
 
     With label loss `L`, domain loss `D`, strength `s` and the weights `f`, `c`, `d` of backbone,
     label head and discriminator, a step moves the weights `w = (f, c, d)` along the field
 
     - `v(w) = (dL/df - s dD/df, dL/dc, dD/dd)`, `w <- w - step * v(w)`
 
-    and near a point it does what the eigenvalues `mu` of `J = dv/dw` say. Each direction is
-    multiplied by `1 - step * mu` in a step: a real part above 0 pulls in, one below 0 pushes away,
-    an imaginary part turns.
+    and near a point the eigenvalues `mu` of `J = dv/dw` say where that leads. A step multiplies
+    each direction by `1 - step * mu`: a real part above 0 pulls in, one below 0 pushes away, an
+    imaginary part turns.
 
     Through a reversal a second derivative is that of another field, and symmetric. So for `DANN`,
     with or without label smoothing, the losses are differentiated without the reversal and the
-    signs put in by hand. Of any other method with a reversal the field is the gradient that a step
-    takes, and `J v` comes from central differences of it, right to some thousandths; what a method
-    keeps from its gradients, such as the predictions of `CDAN`, moves in them as it does in
-    training.
+    signs put in by hand. For any other method with a reversal the field is the gradient that a step
+    takes, and `J v` comes from central differences of it, right to some thousandths. What a method
+    holds constant in its gradients, such as the predictions of `CDAN`, moves in the differences as
+    it does in training.
 
     - `game/radius`: `max |mu|`.
-    - `game/rotation`: `max |Im mu|`. 0 without an adversary; healthy is anything that the step
-      bears.
+    - `game/rotation`: `max |Im mu|`. 0 without an adversary; anything that the step bears is
+      healthy.
     - `game/least_real`: `min Re mu`. A little below 0 away from a minimum, as in any training.
     - `game/largest_stable_step`: `min 2 Re mu / |mu|^2` over the directions that pull in, the step
       from which on one of them grows (`|1 - step * mu| < 1` solved for the step). Healthy: above
@@ -46,22 +84,20 @@ def game(
     - `game/never_stable`: `max |Im mu|` over the directions with `Re mu <= 0`, which turn and grow
       whatever the step. Healthy: small beside `game/rotation`.
     - `game/step`: the optimizer's learning rate, and `game/growth`: the factor by which the fastest
-      direction grows in a step of it, momentum included. Healthy: at most about 1.1. Both are
-      there for SGD alone, as others change the field.
+      direction grows in a step of it, momentum included. Healthy: at most about 1.1. Both exist
+      for SGD alone, as other optimizers change the field.
     - `game/eigenvalues/real`, `game/eigenvalues/imag`: the eigenvalues found, those at the three
-      ends of the spectrum, and `game/products`, how many products `J v` they took.
-    - `game/converged`: the share of the eigenvalues sought that were found. Healthy: 1. Below it
-      `game/least_real` may in truth be lower and `game/growth` higher; above 64 weights it often
-      is, as small real parts lie close together.
+      ends of the spectrum, and `game/products`, the number of products `J v` that they took.
+    - `game/converged`: the share of the wanted eigenvalues that were found. Healthy: 1. Below 1 the
+      true `game/least_real` may be lower and `game/growth` higher. Above 64 weights this is common,
+      as small real parts lie close together.
 
-    Where heads learn faster (`dann.optimizers.faster_heads`) their part of the field is multiplied
-    by the factor. The strength is that of the next step where there is a schedule. Regularizers of
-    the weights take part; those of layers' outputs, augmentation, weight decay and gradient
-    clipping are left out.
+    If heads learn faster (`dann.optimizers.faster_heads`), their part of the field is multiplied by
+    the factor. With a schedule the strength is that of the next step. Regularizers of the weights
+    take part; those of layers' outputs, augmentation, weight decay and gradient clipping do not.
 
     Args:
-        model: Model of `dann.adaptation` with a reversal; one that is no plain `DANN` must be
-            compiled.
+        model: Model of `dann.adaptation` with a reversal; compiled, unless it is a plain `DANN`.
         data: One batch `({"source": inputs, "target": inputs}, labels)`.
         k: Number of eigenvalues at each end. Defaults to `3`.
         training: Whether layers work as in a training step, such as batch normalization by the

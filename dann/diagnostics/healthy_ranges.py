@@ -1,36 +1,59 @@
-"""What the telling measurements mean, and where they are healthy."""
+"""Where a measurement is healthy, and what it says if it is not.
 
+A diagnostic registers its ranges with itself, under `healthy`; see `dann.diagnostics.catalogue`.
+"""
+
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from dann.diagnostics.reversal_state import OFF
-from dann.diagnostics.verdict import (
-    APART,
-    BEHIND,
-    CONSTANT,
-    GROWTH,
-    ONE_CLASS,
-    PASSED,
-    UNLEARNT,
-)
-
-Range = Callable[[Mapping[str, Any]], tuple[float, float] | None]
+from dann.diagnostics.catalogue import DIAGNOSTICS, in_order
 
 
-class Meaning(NamedTuple):
-    """A measurement in words.
+@dataclasses.dataclass(frozen=True)
+class HealthyRange:
+    """The values at which a measurement is healthy.
 
-    Attributes:
-        title: What is measured.
+    Args:
+        name: Name of the measurement. `*` stands for the name of a layer.
+        title: What is measured. `{}` stands for the name of the layer.
         text: What a value says.
-        healthy: From all measurements to the smallest and largest healthy value of this, or to
-            `None` where those that tell them are missing.
+        low: Smallest healthy value. Defaults to none.
+        high: Largest healthy value. Defaults to none.
+        given: In place of the two, if the range depends on other measurements: from all of them by
+            name to the smallest and the largest healthy value, or to `None` if one is missing.
+        words: The range in words, for tables. Needed with `given`; defaults to its two ends.
     """
 
+    name: str
     title: str
     text: str
-    healthy: Range
+    low: float = -math.inf
+    high: float = math.inf
+    given: Callable[[Mapping[str, Any]], tuple[float, float] | None] | None = None
+    words: str = ""
+
+    def __str__(self) -> str:
+        if self.words:
+            return f"{self.name} {self.words}"
+        if math.isinf(self.low):
+            return f"{self.name} at most {self.high:g}"
+        if math.isinf(self.high):
+            return f"{self.name} at least {self.low:g}"
+        return f"{self.name} {self.low:g} to {self.high:g}"
+
+    def bounds(self, measurements: Mapping[str, Any]) -> tuple[float, float] | None:
+        """Returns the smallest and the largest healthy value, or `None` if they are not known."""
+        return (self.low, self.high) if self.given is None else self.given(measurements)
+
+    def layer_of(self, name: str) -> str | None:
+        """Returns the layer in the name of a measurement, or `None` if the range is of another."""
+        before, star, after = self.name.partition("*")
+        if not star:
+            return "" if name == self.name else None
+        fits = name.startswith(before) and name.endswith(after)
+        return name.removeprefix(before).removesuffix(after) if fits else None
 
 
 class Evidence(NamedTuple):
@@ -39,7 +62,7 @@ class Evidence(NamedTuple):
     Attributes:
         name: The measurement's name.
         title: What was measured.
-        value: What was found.
+        value: The value.
         low: Smallest healthy value, or minus infinity.
         high: Largest healthy value, or infinity.
         text: What the value says.
@@ -58,6 +81,12 @@ class Evidence(NamedTuple):
         return self.low <= self.value <= self.high
 
 
+def healthy_ranges() -> list[HealthyRange]:
+    """Returns the ranges that the diagnostics registered, in the diagnostics' order."""
+    entries = (DIAGNOSTICS.entry(name) for name in in_order())
+    return [one for entry in entries for one in entry.facts.get("healthy", ())]
+
+
 def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
     """Returns the measurements that have a healthy range, those out of it first.
 
@@ -65,157 +94,11 @@ def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
         measurements: Values by name, as the diagnostics give them.
     """
     found = []
-    for name, value in measurements.items():
-        meaning = MEANINGS.get(_general(name))
-        healthy = meaning.healthy(measurements) if meaning else None
-        if meaning and healthy:
-            low, high = healthy
-            title = meaning.title.format(name.removeprefix("binary/").removesuffix("/passed"))
-            found.append(Evidence(name, title, float(value), low, high, meaning.text))
-    order = list(MEANINGS)
-    return sorted(found, key=lambda one: (one.is_healthy, order.index(_general(one.name))))
-
-
-def _general(name):
-    """The name under which all binary layers are known."""
-    parts = name.split("/")
-    return "binary/*/passed" if parts[0] == "binary" and parts[-1] == "passed" else name
-
-
-def _between(low=-math.inf, high=math.inf) -> Range:
-    return lambda found: (low, high)
-
-
-def _near_strength(found):
-    strength = found.get("reversal/strength", math.nan)
-    if math.isnan(strength):
-        return None
-    if strength == 0:  # then it is right, and of no use
-        return 1e-6, math.inf
-    return 0.98 * strength, 1.02 * strength
-
-
-def _below_collapse(found):
-    return -math.inf, max(ONE_CLASS, (1 + found.get("label/largest_share", 0.0)) / 2)
-
-
-def _learnt(found):
-    if "label/prior_entropy" not in found:
-        return None
-    return -math.inf, UNLEARNT * found["label/prior_entropy"]
-
-
-def _near_probe(found):
-    return APART, max(found.get("probe/loss", math.inf), APART) + BEHIND
-
-
-def _stable(found):
-    return (found["game/step"], math.inf) if "game/step" in found else None
-
-
-def _no_edge(found):
-    return (-math.inf, 2 / found["game/step"]) if "game/step" in found else None
-
-
-MEANINGS = {
-    "reversal/cosine": Meaning(
-        "Direction of the reversed gradient",
-        "Cosine of the features' gradient with and without the reversal. -1: it is reversed. +1: "
-        "the reversal does nothing, or is there twice.",
-        _between(-1.001, -0.99),
-    ),
-    "reversal/ratio": Meaning(
-        "Strength that arrives",
-        "Length of the reversed gradient in multiples of the plain one. It should be the strength "
-        "that the reversal tells, and above 0 once the schedule has begun.",
-        _near_strength,
-    ),
-    "reversal/head_error": Meaning(
-        "Change of the discriminator's gradient",
-        "By the reversal, as a share of it. It should be 0: the discriminator learns at full rate. "
-        "2: it is reversed too.",
-        _between(high=OFF),
-    ),
-    "domain/spread": Meaning(
-        "Spread of the discriminator's output",
-        "Deviation over all examples. 0: it says the same of every example, and teaches nothing.",
-        _between(low=CONSTANT),
-    ),
-    "domain/loss": Meaning(
-        "Loss of the live discriminator",
-        "In nats; .693 is that of knowing nothing. Low: the domains are apart. Far above that of a "
-        "fresh discriminator on the same features: this one is weak or overrun.",
-        _near_probe,
-    ),
-    "probe/loss": Meaning(
-        "Loss of a fresh discriminator",
-        "In nats, trained on the frozen features, tested on examples it has not seen. .693: the "
-        "domains are alike. Towards 0: they are apart.",
-        _between(low=APART),
-    ),
-    "target/largest_share": Meaning(
-        "Largest predicted class of the target",
-        "Share of target examples predicted as one class. Near 1 the target has collapsed.",
-        _below_collapse,
-    ),
-    "label/loss": Meaning(
-        "Label loss",
-        "In nats, on the source. Knowing nothing but the classes' shares gives little more than "
-        "the upper end.",
-        _learnt,
-    ),
-    "conflict/ratio": Meaning(
-        "Say of the adversary",
-        "Length of the reversed domain gradient on the backbone in multiples of the label loss's. "
-        "Far below 1 the adversary has no say, far above the labels have none.",
-        _between(0.1, 100),
-    ),
-    "conflict/cosine": Meaning(
-        "Conflict of the two gradients",
-        "Cosine of both gradients on the backbone. Somewhat negative is usual; near -1 they undo "
-        "each other.",
-        _between(-0.9, 1.0),
-    ),
-    "binary/*/passed": Meaning(
-        "Gradient through binary layer {}",
-        "Share of the units whose gradient is passed on. Near 0 the layer is saturated and what "
-        "lies before it stands still.",
-        _between(low=PASSED),
-    ),
-    "game/largest_stable_step": Meaning(
-        "Largest stable step",
-        "Learning rate from which on plain simultaneous descent overshoots in a direction that "
-        "pulls in. It should exceed the learning rate.",
-        _stable,
-    ),
-    "game/growth": Meaning(
-        "Growth in a step",
-        "Factor by which the fastest direction grows in a step, momentum included. A little above "
-        "1 is usual away from a minimum.",
-        _between(high=GROWTH),
-    ),
-    "sharpness/top_eigenvalue": Meaning(
-        "Sharpness of the label loss",
-        "Largest curvature. Above 2 divided by the learning rate plain descent overshoots; between "
-        "models that fit alike the flatter one transfers better.",
-        _no_edge,
-    ),
-    "jacobian/target_to_source": Meaning(
-        "Sensitivity on the target",
-        "How strongly the logits follow the inputs on the target, in multiples of the source. Far "
-        "above 1 the target lies where the network was not trained.",
-        _between(0.25, 4),
-    ),
-    "rank/target/rank_share": Meaning(
-        "Directions in use by the target's features",
-        "Effective rank of the features, as a share of the greatest possible. Near 0 they have "
-        "collapsed into a few directions.",
-        _between(low=0.05),
-    ),
-    "signal/target/gain_range": Meaning(
-        "Range of the layers' gains",
-        "Largest divided by smallest gain from a layer to the features. Many orders of magnitude "
-        "are derivatives that explode or vanish.",
-        _between(high=1000),
-    ),
-}
+    for one in healthy_ranges():
+        bounds = one.bounds(measurements)
+        for name, value in measurements.items():
+            layer = one.layer_of(name)
+            if layer is not None and bounds is not None:
+                title = one.title.format(layer)
+                found.append(Evidence(name, title, float(value), *bounds, one.text))
+    return sorted(found, key=lambda each: each.is_healthy)

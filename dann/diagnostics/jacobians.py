@@ -8,15 +8,41 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
+from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
+from dann.diagnostics.healthy_ranges import HealthyRange
 from dann.diagnostics.instruments.ranks import condition, effective_rank, rank_of_features
-from dann.diagnostics.taps import to_numpy
+from dann.diagnostics.instruments.vectors import to_numpy
 
 DOMAINS = ("source", "target")
 
-_WHOLE = 128  # so many outputs or inputs at most, and the whole Jacobian is computed
+_WHOLE = 128  # up to so many outputs or inputs the whole Jacobian is computed
 _BUDGET = 2**28  # bytes of the Jacobians of one domain
 
 
+@DIAGNOSTICS.register(
+    "jacobians",
+    summary="Measures how outputs follow the inputs, and how many directions the features use.",
+    models=ADVERSARIAL,
+    order=70,
+    may_be_infinite=("jacobian/target_to_source",),
+    healthy=(
+        HealthyRange(
+            "jacobian/target_to_source",
+            "Sensitivity on the target",
+            "How strongly the logits follow the inputs on the target, in multiples of the source. "
+            "Far above 1 the target lies where the network was not trained.",
+            low=0.25,
+            high=4,
+        ),
+        HealthyRange(
+            "rank/target/rank_share",
+            "Directions in use by the target's features",
+            "Effective rank of the features, as a share of the greatest possible. Near 0 they have "
+            "collapsed into a few directions.",
+            low=0.05,
+        ),
+    ),
+)
 def jacobians(
     model: AdversarialModel,
     data: Any,
@@ -24,7 +50,7 @@ def jacobians(
     k: int = 10,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Measures for each domain how outputs follow the inputs, and how many directions features use.
+    """Measures how outputs follow the inputs, and how many directions the features use.
 
     Under `jacobian/<domain>/<outputs>/`, outputs `logits` or `features`, from the singular values
     `s` of the Jacobian `J` of the outputs with respect to one input, averaged over examples:
@@ -32,31 +58,31 @@ def jacobians(
     - `norm`: `||J||_F = sqrt(sum s^2)`, how much a small random change of the input shows.
     - `top`: `max s`, what the worst change of length 1 does.
     - `condition`: `max s / min s` over those that are not 0, and `effective_rank`, `exp` of the
-      entropy of `s / sum s`; of the whole Jacobian alone.
+      entropy of `s / sum s`; only if the whole Jacobian is computed.
     - `singular_values`: the mean of each, the largest first.
-    - `norm_error`: the standard error of `norm`, where it was estimated.
+    - `norm_error`: the standard error of `norm`, if it is estimated.
 
     `jacobian/target_to_source` is the norm of the logits' Jacobian on the target divided by that
-    on the source. Healthy: about .25 to 4; a target that is far more sensitive lies where the
-    network was not trained. The numbers depend on the inputs' unit, so compare domains and runs,
-    not networks.
+    on the source, and infinite if the latter is 0. Healthy: about .25 to 4; a target that is far
+    more sensitive lies where the network was not trained. The numbers depend on the inputs' unit,
+    so compare domains and runs, not networks.
 
     Under `rank/<domain>/`, of the features of the whole batch: `effective_rank`, `rank_share` of
-    the greatest possible, `top_share` of the variance in the first direction, and the share of
-    features that stand `still`. Healthy: `rank_share` far from 0 (it cannot be below
+    the greatest possible, `top_share` of the variance in the first direction, and `still`, the
+    share of features that never change. Healthy: `rank_share` far from 0 (it cannot be below
     `1 / min(batch - 1, num_features)`, where all features are multiples of one), `top_share` below
     about .9.
 
-    Layers work as in inference: batch statistics would couple the examples. Through binary layers
-    the derivative is that of their estimator. The whole Jacobian is computed where it has at most
-    128 rows or columns and fits into 256 MiB; else its `k` largest singular values by
+    Layers work as in inference, as batch statistics would couple the examples. Through binary
+    layers the derivative is that of their estimator. The whole Jacobian is computed if it has at
+    most 128 rows or columns and fits into 256 MiB; else its `k` largest singular values by
     Golub-Kahan-Lanczos and its norm by random projections.
 
     Args:
         model: The model.
         data: One batch `({"source": inputs, "target": inputs}, labels)`.
         samples: Number of examples of each domain whose Jacobians are computed. Defaults to `16`.
-        k: Number of singular values, where not all are computed. Defaults to `10`.
+        k: Number of singular values, if not all are computed. Defaults to `10`.
         seed: Seed of the random projections.
 
     Example:
@@ -92,12 +118,12 @@ def jacobians(
 
 
 def as_floats(inputs: Any) -> np.ndarray:
-    """Returns inputs, such as images in bytes, as what can be differentiated for."""
+    """Returns inputs, such as images in bytes, as floats, for which one can differentiate."""
     return np.asarray(ops.convert_to_numpy(inputs), "float32")
 
 
 def is_whole(num_outputs: int, num_inputs: int, samples: int) -> bool:
-    """Whether so large a Jacobian is computed as a whole, with all its singular values."""
+    """Whether to compute a Jacobian of this size as a whole, with all its singular values."""
     fits = 4 * samples * num_outputs * num_inputs <= _BUDGET
     return fits and min(num_outputs, num_inputs) <= _WHOLE
 

@@ -1,15 +1,58 @@
 """The label loss against its bounds, and whether the target's classes collapse."""
 
+import math
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from dann.diagnostics.outputs import pair_outputs
+from dann.diagnostics.catalogue import CLASSIFIERS, DIAGNOSTICS, DataError
+from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.passes import Passes
+
+ONE_CLASS = 0.9  # share of the target in one class, if the labels' share is far below
+UNLEARNT = 0.9  # label loss as a share of that of knowing the classes' shares alone
 
 
-def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, Any]:
-    """Measures the label loss against what is known without inputs, and the target's predictions.
+def _below_collapse(found):
+    return -math.inf, max(ONE_CLASS, (1 + found.get("label/largest_share", 0.0)) / 2)
+
+
+def _learnt(found):
+    if "label/prior_entropy" not in found:
+        return None
+    return -math.inf, UNLEARNT * found["label/prior_entropy"]
+
+
+@DIAGNOSTICS.register(
+    "bounds",
+    summary="Measures the label loss against its bounds, and whether the target's classes "
+    "collapse.",
+    models=CLASSIFIERS,
+    quick=True,
+    order=50,
+    healthy=(
+        HealthyRange(
+            "target/largest_share",
+            "Largest predicted class of the target",
+            "Share of target examples predicted as one class. Near 1 the target has collapsed.",
+            given=_below_collapse,
+            words=f"at most {ONE_CLASS:g}, or half way from label/largest_share to 1",
+        ),
+        HealthyRange(
+            "label/loss",
+            "Label loss",
+            "In nats, on the source. Knowing nothing but the classes' shares gives little more "
+            "than the upper end.",
+            given=_learnt,
+            words=f"at most {UNLEARNT:g} label/prior_entropy",
+        ),
+    ),
+)
+def label_bounds(
+    model: Any, data: Any, *, batch_size: int = 256, passes: Passes | None = None
+) -> dict[str, Any]:
+    """Measures the label loss against those of knowing no inputs, and the target's predictions.
 
     With `p(x)` the predicted probabilities, `q` the shares of the source's labels, `H` the entropy
     in nats and `C` the number of classes,
@@ -19,12 +62,12 @@ def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, A
       below
     - `label/log_classes = log C`: the loss of knowing nothing
     - `label/largest_share = max q`
-    - `source/largest_share`, `target/largest_share`: the largest share of examples predicted to be
-      of one class. Healthy: near that of the labels. The target's at 1 means that all of it is
-      predicted as one class
+    - `source/largest_share`, `target/largest_share`: the largest share of examples that are
+      predicted as one class. Healthy: near that of the labels. At 1 the whole domain is predicted
+      as one class
     - `target/mean_prediction = mean_t p(x)`, an array `(C,)`
     - `target/prediction_entropy = H(mean_t p(x))`. Healthy: near `H(q)`, if the target has the
-      classes of the source; towards 0 where the classes collapse
+      classes of the source; it falls towards 0 if the classes collapse
     - `target/conditional_entropy = mean_t H(p(x))`. Healthy: falls, while `prediction_entropy` does
       not
 
@@ -33,30 +76,31 @@ def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, A
         data: `({"source": xs, "target": xt}, ys)`, with integer labels `(n,)` or `(n, 1)`, or
             one-hot `(n, C)`.
         batch_size: Inputs at a time. Defaults to `256`.
+        passes: Forward passes that `check` or `measure` has run on these data; they give it.
 
     Returns:
         Measurements by name.
 
     Raises:
         TypeError: If it is another model.
-        ValueError: If the model has one output, as in regression, or the labels are no integers, or
-            none of its classes.
+        ValueError: If the model has one output, as in regression, or the labels are not numbers of
+            its classes.
 
     Reference:
         - [Bridle et al., 1992](https://papers.nips.cc/paper/1991/hash/a8abb4bb284b5b27aa7cb790dc20f80b-Abstract.html),
           for the two entropies.
     """
-    outputs = pair_outputs(model, data, batch_size)
+    outputs = (passes or Passes(model, data)).outputs(batch_size)
     if model.num_classes < 2:
         raise ValueError(
-            "Label bounds are those of classes; the label head must have at least 2 outputs. "
+            "Label bounds need classes: the label head must have at least 2 outputs. "
             f"Received: {model.num_classes}"
         )
     labels = outputs.labels
     if _is_one_hot(labels, model.num_classes):
         labels = labels.argmax(axis=1)
     if labels.ndim > 1:
-        raise ValueError(
+        raise DataError(
             "Label bounds need one label an example, an integer or one-hot, such as "
             f"`labels.argmax(axis=1)`. Received: labels of shape {labels.shape}"
         )
@@ -64,8 +108,8 @@ def label_bounds(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, A
     of_source, of_target = outputs.logits["source"], outputs.logits["target"]
     classes = model.num_classes
     if labels.min() < 0 or labels.max() >= classes:
-        raise ValueError(
-            f"Labels must be whole numbers from 0 to {classes - 1}, the number of the class. "
+        raise DataError(
+            f"Labels must be whole numbers from 0 to {classes - 1}, the numbers of the classes. "
             f"Received: labels from {labels.min()} to {labels.max()}"
         )
     shares = np.bincount(labels, minlength=classes) / len(labels)

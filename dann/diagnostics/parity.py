@@ -7,22 +7,26 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff import gradients
-from dann.diagnostics.modes import as_tensors, build, in_mode, inputs_of, mode_of, unchanged
-from dann.diagnostics.taps import (
-    Call,
-    is_floating,
-    leaves,
-    record_calls,
-    replaced,
-    run_in_training,
-    to_numpy,
+from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
+from dann.diagnostics.instruments.modes import in_mode, mode_of, unchanged
+from dann.diagnostics.instruments.passes import Passes, has_a_way
+from dann.diagnostics.instruments.vectors import to_numpy
+
+
+@DIAGNOSTICS.register(
+    "parity",
+    summary="Compares the ways in which each layer can build its gradient: all must agree.",
+    models=ANY_MODEL,
+    quick=True,
+    like_a_step=True,
+    order=20,
 )
-
-
-def way_parity(model: keras.Layer, data: Any, *, mode: str | None = None) -> dict[str, float]:
+def way_parity(
+    model: keras.Layer, data: Any, *, mode: str | None = None, passes: Passes | None = None
+) -> dict[str, float]:
     """Compares the ways in which a model's layers can build their gradients.
 
-    Every layer with a `way` runs again, on what it gets in the model, by each way: `"override"`,
+    Every layer with a `way` runs again, on its inputs in the model, by each way: `"override"`,
     `"stop_gradient"` and, on TensorFlow, `"op_override"`. With values `y_w` and, for a random
     upstream gradient, gradients `g_w` with respect to the inputs and the layer's own weights,
 
@@ -30,26 +34,28 @@ def way_parity(model: keras.Layer, data: Any, *, mode: str | None = None) -> dic
     - `way_parity/<layer>/gradient = max |g_w - g_override|`
     - `way_parity/value`, `way_parity/gradient`: the largest of all layers
 
-    Healthy: 0, or rounding. Anything else means that one of the ways is not in force where the
-    model trains, and that its gradient is the derivative, or nothing.
+    Healthy: 0, or rounding. Anything else means that one of the ways has no effect where the model
+    trains, so that its gradient is the derivative, or nothing.
 
-    No pass of the model backward; one a way and layer. Nothing of the model changes.
+    It takes one backward pass of each layer and way, none of the whole model. Nothing of the model
+    changes.
 
     Args:
         model: Keras model or layer.
-        data: One batch `({"source": xs, "target": xt}, ys)` of a `dann` model; of another, its
-            inputs, alone or with labels, which are not looked at.
+        data: One batch `({"source": xs, "target": xt}, ys)` for a `dann` model; for another, its
+            inputs, alone or with labels, which it ignores.
         mode: `"eager"`, `"graph"` or `"xla"`. Defaults to the one in which `fit` runs the model.
+        passes: Forward passes that `check` or `measure` has run on these data; they give it.
 
     Returns:
-        Differences by name; those over all layers are 0 where none has a `way`.
+        Differences by name; those over all layers are 0 if no layer has a `way`.
 
     Reference:
         - [Bengio et al., 2013](https://arxiv.org/abs/1308.3432), section 4, on gradients that are
           not derivatives.
     """
     mode = mode or mode_of(model)
-    calls = calls_with_a_way(model, as_tensors(data))
+    calls = [call for call in (passes or Passes(model, data)).walk().calls if has_a_way(call)]
     measured = {}
     for name in dict.fromkeys(call.name for call in calls):
         own = [_differences(call, mode) for call in calls if call.name == name]
@@ -60,23 +66,6 @@ def way_parity(model: keras.Layer, data: Any, *, mode: str | None = None) -> dic
         of_layers = [v for name, v in measured.items() if name.endswith(f"/{kind}")]
         measured[f"way_parity/{kind}"] = max(of_layers, default=0.0)
     return measured
-
-
-def calls_with_a_way(model: keras.Layer, data: Any) -> list[Call]:
-    """Returns the calls, in one pass over a batch of tensors, of layers that have a `way`."""
-    inputs = inputs_of(data)
-    build(model, inputs)
-    layers = {
-        name: layer
-        for name, layer in leaves(model).items()
-        if isinstance(getattr(layer, "way", None), str)
-    }
-    with unchanged(model):
-        return record_calls(
-            layers,
-            lambda: run_in_training(model, inputs),
-            lambda call: is_floating(call.inputs),
-        )
 
 
 def _differences(call, mode):
@@ -94,21 +83,27 @@ def _differences(call, mode):
 
 
 def _run(call, way, mode):
-    """Value of a layer, and its gradients, when built in a way."""
-    layer = call.layer
+    """Returns the value of a layer and its gradients when it is built in a way."""
+    layer = copy_with(call.layer, way=way)
     weights = list(layer.trainable_variables)
     rng = np.random.default_rng(0)
     upstream = ops.convert_to_tensor(rng.normal(size=tuple(call.outputs.shape)), "float32")
 
     def outputs(inputs, *values):
         with unchanged(layer, list(zip(weights, values, strict=True))):
-            return ops.cast(call.again(inputs), "float32")
+            return ops.cast(layer(inputs, *call.args, **call.kwargs), "float32")
 
     def both(*xs):
         slopes = gradients(lambda *xs: ops.sum(outputs(*xs) * upstream), list(xs))
         return outputs(*xs), *slopes
 
     xs = [call.inputs, *(ops.convert_to_tensor(weight.value) for weight in weights)]
-    with replaced([(layer, "way", way)]):
-        value, *slopes = in_mode(both, mode)(*xs)
+    value, *slopes = in_mode(both, mode)(*xs)
     return to_numpy(value), [to_numpy(slope) for slope in slopes]
+
+
+def copy_with(layer: keras.Layer, **attributes: Any) -> keras.Layer:
+    """Returns a built layer with other attributes that shares its variables with the given one."""
+    copied = object.__new__(type(layer))
+    vars(copied).update(vars(layer) | attributes)
+    return copied

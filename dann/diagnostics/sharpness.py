@@ -1,16 +1,41 @@
 """How sharply the label loss bends."""
 
+import math
 from typing import Any
 
 import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
+from dann.checks import check_integer
+from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
+from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.losses import at_weights, task_loss, weights_of_task
+from dann.diagnostics.instruments.modes import as_tensors
 from dann.diagnostics.instruments.spectrum import hessian_product, largest_eigenvalue
-from dann.diagnostics.losses import at_weights, task_loss, weights_of_task
-from dann.diagnostics.modes import as_tensors
 
 
+def _below_overshoot(found):
+    return (-math.inf, 2 / found["game/step"]) if "game/step" in found else None
+
+
+@DIAGNOSTICS.register(
+    "sharpness",
+    summary="Measures how sharply the label loss bends, by its Hessian.",
+    models=ADVERSARIAL,
+    like_a_step=True,
+    order=110,
+    healthy=(
+        HealthyRange(
+            "sharpness/top_eigenvalue",
+            "Sharpness of the label loss",
+            "Largest curvature. Above 2 divided by the learning rate plain descent overshoots; "
+            "between models that fit alike the flatter one transfers better.",
+            given=_below_overshoot,
+            words="at most 2 / game/step",
+        ),
+    ),
+)
 def sharpness(
     model: AdversarialModel,
     data: Any,
@@ -26,9 +51,9 @@ def sharpness(
       by Lanczos' method. Plain gradient descent is stable at a minimum up to a step of 2 divided by
       it.
 
-    Both have no healthy range of their own: of two models that fit the source alike, the flatter
-    one transfers better. The losses of regularizers belong to it; the domain loss does not, as a
-    flat one weakens the adversary.
+    Neither has a healthy range of its own: of two models that fit the source alike, the flatter one
+    transfers better. The label loss includes the losses of regularizers. It leaves out the domain
+    loss, as a flat one weakens the adversary.
 
     Args:
         model: The model.
@@ -54,11 +79,7 @@ def sharpness(
         - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), section 3: the task's loss
           should be smooth, the adversary's should not.
     """
-    if samples < 2:
-        raise ValueError(
-            "Argument `samples` must be at least 2, as one tells no error. "
-            f"Received: samples={samples}"
-        )
+    check_integer("samples", samples, 2, why="because their spread gives the error")
     x, y = as_tensors(data)
     variables = weights_of_task(model)
 

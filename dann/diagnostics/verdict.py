@@ -7,6 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from dann.diagnostics.catalogue import DIAGNOSTICS
+from dann.diagnostics.feature_distance import DIFFERENT
+from dann.diagnostics.game import GROWTH, RUNAWAY
+from dann.diagnostics.instruments.reversal_state import FAULTS
+from dann.diagnostics.label_bounds import ONE_CLASS, UNLEARNT
+from dann.diagnostics.straight_through_health import PASSED
+from dann.diagnostics.winning import APART, BEHIND, CONSTANT
+
 NAMES = (
     "reversal dead",
     "discriminator dead",
@@ -18,37 +26,6 @@ NAMES = (
     "undetermined",
 )
 
-CONSTANT = 1e-4  # deviation of the discriminator's logits below which they are all alike
-APART = 0.35  # domain loss in nats below which the domains are apart; knowing nothing is .693
-ONE_CLASS = 0.9  # share of the target in one class, where the labels' is far below
-ENDLESS = ("game/largest_stable_step", "jacobian/target_to_source")  # where infinity says something
-PASSED = 0.1  # share of the gradient that a binary layer must pass
-UNLEARNT = 0.9  # label loss as a share of that of knowing the classes' shares alone
-BEHIND = 0.5  # nats by which a live discriminator may lose more than a fresh one
-DIFFERENT = 4, 0.05  # discrepancy in multiples of its null quantile, and alone
-GROWTH = 1.1  # factor of a step by which a direction may grow
-RUNAWAY = 1.5  # and by which none may, not even the way down from a saddle
-
-FAULTS = {
-    "forgotten": "Nothing reverses the gradient between the discriminator and the features: they "
-    "learn to tell the domains apart. Put a `GradientReversal` there.",
-    "applied twice": "The gradient is reversed and reversed back: {calls:.0f} calls of reversals "
-    "lie on one way. Take one out.",
-    "wrong sign": "A reversal is there and passes the gradient on without turning it around "
-    "(cosine {cosine:+.2f}).",
-    "discriminator reversed": "The discriminator's own gradient is not what it is without the "
-    "reversal ({head_error:.2g} of it is off): it does not learn at its full rate to tell the "
-    "domains apart. Put the reversal before the discriminator.",
-    "graph override": "The gradient is reversed only for a tape outside of the function that holds "
-    "the operation, not in `fit`: a bare `gradient_override_map` is silently ignored there. Use "
-    "`GradientReversal`, or `override_op_gradients`.",
-    "strength 0": "The strength of the reversal is 0, and no schedule is known by which it rises: "
-    "the features learn nothing of the domains.",
-    "cut": "No gradient of the discriminator arrives at the backbone: something on the way stops "
-    "it, or a reversal that is no layer has strength 0.",
-    "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
@@ -56,7 +33,7 @@ class Verdict:
 
     Args:
         name: One of `NAMES`.
-        reasons: The evidence, a sentence each; the first decided.
+        reasons: The evidence, a sentence each. The first decided.
     """
 
     name: str
@@ -71,28 +48,28 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
 
     The first rule that holds decides; a rule whose measurements are missing does not hold.
 
-    1. "unstable": a measurement is not finite, any of an array included; `game/largest_stable_step`
-       and `jacobian/target_to_source` may be infinite, where nothing pulls in and where the logits
-       stand still on the source
+    1. "unstable": a measurement, or a number of an array, is not finite;
+       `game/largest_stable_step` may be infinite (nothing pulls in), and so may
+       `jacobian/target_to_source` (the logits stand still on the source)
     2. "reversal dead": `reversal/state` is `"forgotten"`, `"applied twice"`, `"wrong sign"`,
        `"discriminator reversed"`, `"graph override"`, `"strength 0"`, `"cut"` or
        `"partly reversed"`
     3. "discriminator dead": `reversal/state` is `"no gradient"`, `domain/spread` is below .0001, or
-       `reversal/head_norm` is 0: it gives nothing, tells nothing, or learns nothing. Not where the
-       state is `"no gradient"` and `domain/loss` below .35: it is right and so sure of it that
-       nothing is left to learn
-    4. "unstable": `game/growth`, momentum included, exceeds 1.1, and 1.5 or
-       `1 + p + sqrt(p + p^2)`, whichever is less, with `p = game/step * max(-game/least_real, 0)`:
-       the most that a direction without rotation grows where it pushes away, whatever the momentum.
-       That is the way down from a saddle, and usual. Of optimizers other than SGD there is no
-       growth, and nothing decides
+       `reversal/head_norm` is 0: it gives nothing, tells nothing, or learns nothing. The rule does
+       not hold if the state is `"no gradient"` and `domain/loss` is below .35: then it is right,
+       and so sure of it that nothing is left to learn
+    4. "unstable": `game/growth`, momentum included, exceeds 1.1 and also the smaller of 1.5 and
+       `1 + p + sqrt(p + p^2)`, with `p = game/step * max(-game/least_real, 0)`. The latter is the
+       most that a direction without rotation grows if it pushes away, whatever the momentum: the
+       way down from a saddle, which is usual. With optimizers other than SGD there is no growth,
+       and this rule does not hold
     5. "saturated binary layer": a `binary/<layer>/passed` is below .1
     6. "collapsed": `target/largest_share` is at least .9, and above `label/largest_share` by half
        of what that leaves to 1, while `probe/matched_loss` is at least .35: nearly all of the
        target lies among the source's examples of one class
-    7. "under-adapted": `probe/loss` or `domain/loss` is below .35, a classifier of bounded slope
-       telling the domains apart; or both `mmd/squared` and `mmd/matched` are above .05 and 4 times
-       their null, the features differing otherwise, and not by the classes' shares alone; or
+    7. "under-adapted": `probe/loss` or `domain/loss` is below .35, so that a classifier of bounded
+       slope tells the domains apart; or both `mmd/squared` and `mmd/matched` are above .05 and 4
+       times their null, so that the features differ by more than the classes' shares; or
        `label/loss` is at least .9 times `label/prior_entropy`
     8. "aligned": there is a `probe/loss`, and no rule above holds
     9. "undetermined": nothing of the kind was measured
@@ -100,14 +77,13 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     A domain loss `l` proves a Jensen-Shannon divergence of the features of at least `log 2 - l`
     nats, so that .35 stands for .34.
 
-    Among the reasons it also says whether the strength is not the one that shows (`"wrong
-    strength"`) or has not begun to rise, whether the live discriminator loses .5 nats more than a
-    fresh one, so that it is weak or overrun, or is too sure to give a gradient, whether the target
-    is predicted with little certainty, and whether `mmd/squared` alone is above .05 and 4 times
-    `mmd/null`.
+    The reasons also mention what is odd without deciding: a strength that differs from the one that
+    arrives (`"wrong strength"`) or has not begun to rise; a live discriminator that loses .5 nats
+    more than a fresh one, so that it is weak or overrun, or that is too sure to give a gradient; a
+    target that is predicted with little certainty; an `mmd/squared` that alone is above .05 and 4
+    times `mmd/null`.
 
-    The thresholds were set on runs of `DANN` on a toy problem in two dimensions, trained with seeds
-    from 100 on, which no test uses; `docs/diagnostics.md` has what was seen. "Aligned" speaks of
+    `docs/diagnostics-calibration.md` says from which runs the thresholds come. "Aligned" speaks of
     the marginal distributions: without labels of the target nothing can show that each class lies
     where it should.
 
@@ -164,18 +140,19 @@ def _discriminator(m):
 
 
 def _is_sure(m):
-    """Whether the discriminator gives no gradient because it is right and sure of it."""
+    """Returns whether the discriminator gives no gradient because it is right and sure of it."""
     return m.get("reversal/state") == "no gradient" and m.get("domain/loss", 1.0) < APART
 
 
 def _not_finite(m):
+    facts = [entry.facts for entry in DIAGNOSTICS.entries()]
+    endless = {name for each in facts for name in each.get("may_be_infinite", ())}
     broken = [
         name
         for name, value in m.items()
         if not isinstance(value, str)
-        and not (
-            np.all(np.isfinite(np.asarray(value, float))) or (name in ENDLESS and value == math.inf)
-        )
+        and not (name in endless and value == math.inf)
+        and not np.all(np.isfinite(np.asarray(value, float)))
     ]
     if m.get("reversal/state") == "not finite" and not broken:
         broken = ["a gradient"]
@@ -211,8 +188,8 @@ def _collapsed(m):
     if share < max(ONE_CLASS, (1 + labels) / 2) or not near:
         return "collapsed", []
     return "collapsed", [
-        f"{share:.0%} of the target is predicted as one class, of the source's labels "
-        f"{labels:.0%}, and lies among the source's examples of that class."
+        f"{share:.0%} of the target is predicted as one class, which {labels:.0%} of the source's "
+        "labels are at most, and lies among the source's examples of that class."
     ]
 
 
@@ -227,8 +204,8 @@ def _under_adapted(m):
     if _differ(m, "squared", "null") and _differ(m, "matched", "matched_null"):
         reasons.append(
             f"The features' discrepancy of {m['mmd/squared']:.3f}, where chance gives "
-            f"{m['mmd/null']:.3f}, says that the domains differ, perhaps not linearly; a probe "
-            "that is `'mlp'` may tell."
+            f"{m['mmd/null']:.3f}, says that the domains differ, perhaps not linearly; "
+            "`probe='mlp'` may see it."
         )
     loss, prior = m.get("label/loss"), m.get("label/prior_entropy")
     if loss is not None and prior is not None and loss >= UNLEARNT * prior > 0:

@@ -1,21 +1,70 @@
 """Who is winning: the live discriminator beside a fresh one."""
 
+import math
 from typing import Any
 
 import numpy as np
 
+from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
+from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.pair_outputs import PairOutputs, matched_source
+from dann.diagnostics.instruments.passes import Passes
 from dann.diagnostics.instruments.probe import LEAST, distance_of, fresh_probe
-from dann.diagnostics.outputs import PairOutputs, matched_source, pair_outputs
+
+CONSTANT = 1e-4  # deviation of the discriminator's logits below which they are all alike
+APART = 0.35  # domain loss in nats below which the domains are apart; knowing nothing is .693
+BEHIND = 0.5  # nats by which a live discriminator may lose more than a fresh one
 
 
+def _near_probe(found):
+    return APART, max(found.get("probe/loss", math.inf), APART) + BEHIND
+
+
+@DIAGNOSTICS.register(
+    "winning",
+    summary="Measures the live discriminator beside a fresh one that is trained on the features.",
+    models=ADVERSARIAL,
+    quick=True,
+    order=30,
+    healthy=(
+        HealthyRange(
+            "domain/spread",
+            "Spread of the discriminator's output",
+            "Deviation over all examples. 0: it says the same of every example, and teaches "
+            "nothing.",
+            low=CONSTANT,
+        ),
+        HealthyRange(
+            "domain/loss",
+            "Loss of the live discriminator",
+            "In nats; .693 is that of knowing nothing. Low: the domains are apart. Far above that "
+            "of a fresh discriminator on the same features: this one is weak or overrun.",
+            given=_near_probe,
+            words=f"{APART:g} to probe/loss + {BEHIND:g}",
+        ),
+        HealthyRange(
+            "probe/loss",
+            "Loss of a fresh discriminator",
+            "In nats, trained on the frozen features, tested on examples it has not seen. .693: "
+            "the domains are alike. Towards 0: they are apart.",
+            low=APART,
+        ),
+    ),
+)
 def who_is_winning(
-    model: Any, data: Any, *, probe: str = "logistic", seed: int = 0, batch_size: int = 256
+    model: Any,
+    data: Any,
+    *,
+    probe: str = "logistic",
+    seed: int = 0,
+    batch_size: int = 256,
+    passes: Passes | None = None,
 ) -> dict[str, float]:
-    """Measures the live discriminator, and beside it a fresh one that is trained on the features.
+    """Measures the live discriminator beside a fresh one that is trained on the features.
 
-    A discriminator at chance means aligned features, or a discriminator that is dead. A fresh
-    classifier, trained on half of the frozen features and tested on the other half, tells the two
-    apart: it fails in the first case alone.
+    A discriminator at chance means aligned features, or a dead discriminator. A fresh classifier,
+    trained on half of the frozen features and tested on the other half, tells the two cases apart:
+    it is at chance in the first alone.
 
     With `z` the discriminator's logit, above 0 for the target,
 
@@ -26,23 +75,24 @@ def who_is_winning(
     - `domain/spread`: the deviation of `z` over all examples. Healthy: above 0; a discriminator of
       constant output, such as one that ends in a softmax over one unit, has 0
     - `probe/accuracy`, `probe/loss`, `probe/standard_error`: of the fresh classifier; see
-      `fresh_probe` of its instruments. Healthy: towards .5 as training goes on
+      `dann.diagnostics.instruments.probe`. Healthy: towards .5 as training goes on
     - `probe/a_distance = 2 (1 - 2 e)`, with `e = 1 - probe/accuracy` and at least 0; healthy:
       towards 0
     - `probe/matched_accuracy`, `probe/matched_loss`: the same, with the source's examples drawn so
-      that their classes have the shares that the target is predicted to have; 1 and 0 where there
-      are too few. Where the domains match so and do not without, the target looks like the source,
-      but for its classes
+      that their classes have the shares that the target is predicted to have; 1 and 0 if there are
+      too few. If the domains match only then, the target looks like the source but for the shares
+      of its classes
 
     The `domain/` measurements are missing for methods without a discriminator of domains.
 
     Args:
         model: Model of `dann.adaptation`.
-        data: `({"source": xs, "target": xt}, ys)`; some hundred examples of each domain make the
-            probe worth its name.
-        probe: `"logistic"` (default) or `"mlp"`; see `fresh_probe` of its instruments.
+        data: `({"source": xs, "target": xt}, ys)`; the probe needs some hundred examples of each
+            domain to be worth its name.
+        probe: `"logistic"` (default), or `"mlp"` for differences that are not linear.
         seed: Seed of the probe's halves.
         batch_size: Inputs at a time. Defaults to `256`.
+        passes: Forward passes that `check` or `measure` has run on these data; they give it.
 
     Returns:
         Measurements by name.
@@ -55,7 +105,7 @@ def who_is_winning(
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equation 3 and section
           5.1.4.
     """
-    outputs = pair_outputs(model, data, batch_size)
+    outputs = (passes or Passes(model, data)).outputs(batch_size)
     measured = {} if outputs.domain is None else _of_discriminator(outputs.domain)
     return measured | _of_probe(outputs, probe, seed)
 

@@ -1,10 +1,12 @@
-"""What the layers with a binary kernel share."""
+"""The base of layers with a binary kernel, and the constraint of their latent weights."""
 
+import inspect
 from typing import Any
 
 import keras
 from keras import ops
 
+from dann.checks import check_flag, check_number
 from dann.gradients.estimators import (
     Estimator,
     MagnitudeAware,
@@ -13,18 +15,87 @@ from dann.gradients.estimators import (
     serialize_estimator,
 )
 from dann.layers.binary_sign import BinarySign
-from dann.layers.weight_clip import WeightClip
+
+
+@keras.saving.register_keras_serializable("dann")
+class WeightClip(keras.constraints.Constraint):
+    """Keeps latent weights in [-1, 1], where the straight-through gradient can still move them.
+
+    `w = min(max(w, -limit), limit)` after each step of the optimizer.
+
+    Args:
+        limit: Greatest magnitude, above 0. Defaults to `1.0`.
+
+    Raises:
+        TypeError: If `limit` is not a number.
+        ValueError: If `limit` is not above 0.
+
+    Reference:
+        - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 1.4 and algorithm 1.
+    """
+
+    def __init__(self, limit: float = 1.0):
+        self.limit = check_number("limit", limit, low=0, above=True)
+
+    def __call__(self, w):
+        return ops.clip(w, -self.limit, self.limit)
+
+    def get_config(self):
+        return {"limit": self.limit}
 
 
 class BinaryLayer(keras.layers.Layer):
-    """A Keras layer whose kernels are quantized inside its `call`; it goes before that layer.
+    """A Keras layer with a binary kernel and binary inputs; goes before the Keras class.
+
+    - forward: `y = activation(f(q(x), q(W)) + b)`, where `f` is the layer's linear part and `q` the
+      sign, or what the estimator gives
+    - backward: the estimators' gradients, through `q` to `x` and to the latent kernel `W`
+
+    Each call quantizes the kernel anew. `kernel` is the latent kernel, which trains;
+    `binary_kernel()` returns the quantized one.
 
     A subclass names its latent kernels in `latents`, each with the attribute that holds its
-    constraint and the axes of its output channels, and computes in `apply`. The scale of the last
-    kernel multiplies the outputs, so that what is summed are products of signs, which are whole.
+    constraint and the axes of its output channels, and computes `f` in `apply`. The scale of the
+    last kernel multiplies the outputs, so that the layer sums products of signs, whole numbers.
+
+    Args:
+        *args, **kwargs: The arguments of the Keras layer, with its defaults: a bias, which a batch
+            norm after the layer makes superfluous, and `"glorot_uniform"`.
+        input_estimator: How to quantize the inputs: a name or an object of
+            `dann.gradients.estimators`, or `None` to take them as they are, as the first layer of a
+            network does. Defaults to `"htanh"`.
+        kernel_estimator: How to quantize the kernel, or the kernels of a separable convolution; a
+            name or an object, never `None`. Defaults to `"htanh"`.
+        way: How to build the gradients: `"override"` (default), `"stop_gradient"` or
+            `"op_override"`; see `dann.gradients.binary_sign`.
+        clip: Whether `WeightClip` keeps latent weights in [-1, 1]. A constraint of yours takes its
+            place. Defaults to `True`.
+
+    Raises:
+        TypeError: If `clip` is not `True` or `False`.
+        ValueError: If an estimator or `way` is unknown; if the kernel has no estimator; if the
+            inputs' estimator depends on the whole batch; or if `dtype` or `lora_rank` would replace
+            the binary kernel by another.
+
+    Reference:
+        - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), algorithm 1.
     """
 
     latents: dict[str, tuple[str, tuple[int, ...]]] = {"kernel": ("kernel_constraint", (-1,))}
+
+    def __init_subclass__(cls, **kwargs):
+        """Shows the arguments of the Keras layer and of this one together, for `help`."""
+        super().__init_subclass__(**kwargs)
+        of_keras, own = {}, {}
+        for base in cls.__mro__:
+            if "__init__" in vars(base):
+                parameters = inspect.signature(base.__init__).parameters
+                if "args" not in parameters:
+                    of_keras = {k: p for k, p in parameters.items() if k not in ("self", "kwargs")}
+                    break
+                own |= {k: p for k, p in parameters.items() if p.kind == p.KEYWORD_ONLY}
+        rest = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
+        cls.__signature__ = inspect.Signature([*of_keras.values(), *own.values(), rest])
 
     def __init__(
         self,
@@ -46,7 +117,7 @@ class BinaryLayer(keras.layers.Layer):
         self.input_estimator = input_estimator
         self.kernel_estimator = kernel_estimator
         self.way = way
-        self.clip = clip
+        self.clip = check_flag("clip", clip)
         self.input_sign = None
         if input_estimator is not None:
             self.input_sign = self._sign(_activation_estimator(input_estimator), "input_sign")
@@ -68,21 +139,21 @@ class BinaryLayer(keras.layers.Layer):
         if rank or self.quantization_mode:
             raise ValueError(
                 f"{type(self).__name__} quantizes its kernel itself, and neither a low-rank update "
-                "nor one of Keras' quantized types would keep it binary. Received: "
+                "nor one of Keras's quantized types would keep it binary. Received: "
                 f"lora_rank={rank}, dtype={self.dtype_policy.name}"
             )
 
     def build(self, input_shape):
-        self._refuse_float()  # again: the policy may be another than at the start
+        self._refuse_float()  # again, because the policy may have changed
         super().build(input_shape)
         for estimator, name in zip(self.kernel_estimators, self.latents, strict=True):
             latent = getattr(self, name)
             _check_axes(estimator, self.latents[name][1], len(latent.shape))
-            # What `dann.optimizers` goes by: a kernel whose codes have two values.
+            # `dann.optimizers` looks for this mark of kernels with two values.
             latent.binary = estimator.bits == 1
 
     def apply(self, inputs: Any, *kernels: Any) -> Any:
-        """The linear part of the layer, of quantized inputs and kernels."""
+        """Returns the linear part of the layer, from quantized inputs and kernels."""
         raise NotImplementedError
 
     def quantized_kernels(self, training: bool | None = None) -> tuple[list, list]:
@@ -98,7 +169,7 @@ class BinaryLayer(keras.layers.Layer):
 
     def call(self, inputs, training=None):
         if "float" not in keras.backend.standardize_dtype(inputs.dtype):
-            inputs = ops.cast(inputs, self.compute_dtype)  # as Keras' own layers take whole numbers
+            inputs = ops.cast(inputs, self.compute_dtype)  # Keras's own layers take integers too
         if self.input_sign is not None:
             inputs = self.input_sign(inputs, training=training)
         kernels, scales = self.quantized_kernels(training)
@@ -133,16 +204,16 @@ class BinaryLayer(keras.layers.Layer):
     def kernel_scale(self) -> Any:
         """Returns the scale of the kernel, which is `kernel_scale() * binary_kernel()`.
 
-        It multiplies the sums of products of signs, which are whole, and not their summands.
+        The layer multiplies its outputs by it, not the kernel.
 
         Returns:
-            `None` for all estimators but `"magnitude_aware"`, for which it is a tensor with the
-            rank of `kernel` that has its length at the axes of the output channels, else 1.
+            For `"magnitude_aware"` a tensor with the rank of `kernel`, of length 1 at all axes but
+            those of the output channels; for other estimators `None`.
         """
         return self._single("scale")
 
     def _single(self, name):
-        """What the method of that name gives for the one kernel, or a tuple of it for several."""
+        """What an estimator's method gives for the kernel; a tuple if there are several kernels."""
         values = [
             getattr(estimator, name)(ops.cast(latent, self.compute_dtype))
             for estimator, latent in zip(self.kernel_estimators, self.latent_kernels, strict=True)
@@ -150,7 +221,7 @@ class BinaryLayer(keras.layers.Layer):
         return tuple(values) if len(values) > 1 else values[0]
 
     def quantized_call(self, *args, **kwargs):
-        # Where Keras sends a call in place of `call` once the policy is a quantized one.
+        # Keras calls this instead of `call` once the policy is a quantized one.
         self._refuse_float()
 
     def quantize(self, mode=None, type_check=True, config=None):
@@ -187,7 +258,7 @@ def _activation_estimator(identifier):
 
 
 def _check_axes(estimator, axes, rank):
-    """Refuses a scale that does not belong to output channels."""
+    """Raises `ValueError` if the scale does not belong to the output channels."""
     if isinstance(estimator, MagnitudeAware):
         wanted, given = ({axis % rank for axis in some} for some in (axes, estimator.axes))
         if wanted != given:

@@ -2,9 +2,17 @@ from typing import Any
 
 import numpy as np
 
-from dann.selection.outputs import check_target, probabilities
+from dann.selection.predictions import check_target, probabilities
+from dann.selection.scores import SCORES
 
 
+@SCORES.register(
+    "bnm",
+    summary="How confident and diverse the predictions are: nuclear norm of the prediction matrix.",
+    needs_source=False,
+    cost="cheap",
+    paper="[Cui et al., 2020](https://arxiv.org/abs/2003.12237)",
+)
 def bnm(model: Any, *, target: Any, source: Any = None, batch_size: int = 256) -> float:
     """Scores a checkpoint by the nuclear norm of its predictions on the target.
 
@@ -12,22 +20,11 @@ def bnm(model: Any, *, target: Any, source: Any = None, batch_size: int = 256) -
 
     - `|P|_* / sqrt(n * min(n, C))`, in (0, 1]
 
-    The divisor is the greatest value that the norm can have: 1 is reached by predictions that are
-    certain and give the classes in equal parts. For `n >= C` equal certain predictions give
-    `1 / sqrt(C)`, uniform ones `1 / C`.
+    The divisor is the norm's greatest value: predictions that are certain and give the classes in
+    equal parts score 1. For `n >= C`, certain predictions of one class score `1 / sqrt(C)`, uniform
+    ones `1 / C`.
 
-    Args:
-        model: `dann.adaptation.AdversarialModel`, or any Keras model from inputs to logits.
-        target: Inputs of the target.
-        source: Not used.
-        batch_size: Inputs at a time. Defaults to `256`.
-
-    Returns:
-        The score; higher is better.
-
-    Raises:
-        TypeError: If `target` is not one array of inputs.
-        ValueError: If it is empty, or a logit is not finite.
+    Shared arguments and errors: see `dann.selection.compute_scores`.
 
     Reference:
         - [Cui et al., 2020](https://arxiv.org/abs/2003.12237), section 3.

@@ -4,38 +4,43 @@ import numpy as np
 from scipy import special
 
 from dann.selection.logistic import fit_logistic
-from dann.selection.outputs import check_labels_fit, check_source, check_target, features, logits
+from dann.selection.predictions import (
+    check_labels_fit,
+    check_source,
+    check_target,
+    features,
+    logits,
+)
+from dann.selection.scores import SCORES
 
 
+@SCORES.register(
+    "dev",
+    summary="Minus the source risk, weighted by a domain classifier to look like the target's.",
+    needs_source=True,
+    cost="fits a logistic regression to the features",
+    paper="[You et al., 2019](https://proceedings.mlr.press/v97/you19a.html)",
+)
 def dev(model: Any, *, source: Any, target: Any, batch_size: int = 256, seed: int = 0) -> float:
     """Scores a checkpoint by deep embedded validation: minus its weighted risk on the source.
 
-    One half of the source, of `n` examples, and the `m` of the target teach a fresh classifier of
-    domains, a logistic regression on the features; `D(x)` is the probability that it gives to the
-    target. The other half is weighed by it to look like the target. There, with the cross-entropy
-    `l` of the labels:
+    A fresh domain classifier, a logistic regression on the features, is trained on one half of the
+    source (`n` examples) and on the target (`m` examples); `D(x)` is its probability of the target.
+    It weights the other half of the source to look like the target. On that half, with the
+    cross-entropy `l` of the labels:
 
     - `w = n / m * D(x) / (1 - D(x))`, `W` its values and `L` those of `w l`
     - `c = -cov(L, W) / var(W)`, the control variate's factor; 0 where `W` is constant
-    - `-(mean(L) + c mean(W) - c)`, not above 0 but for the noise of the estimate
+    - `-(mean(L) + c mean(W) - c)`, at most 0 but for the noise of the estimate, in nats
 
-    The control variate uses that weights have a mean of 1, and lowers the variance.
+    The control variate lowers the variance; it uses that the weights have a mean of 1.
+
+    Shared arguments and errors: see `dann.selection.compute_scores`.
 
     Args:
         model: `dann.adaptation.AdversarialModel`, for its features.
-        source: Inputs and labels of source examples that the training does not see, at least 4.
-        target: Inputs of the target.
-        batch_size: Inputs at a time. Defaults to `256`.
+        source: Inputs and labels of at least 4 source examples that training does not see.
         seed: Seed of the halves. Defaults to `0`; use one seed for all checkpoints.
-
-    Returns:
-        The score in nats; higher is better.
-
-    Raises:
-        TypeError: If `target` is not one array of inputs, `source` no pair of arrays, or the model
-            no `AdversarialModel`.
-        ValueError: If there are too few examples, a label is not among the model's classes, or an
-            output is not finite.
 
     Reference:
         - [You et al., 2019](https://proceedings.mlr.press/v97/you19a.html), section 4.
@@ -50,9 +55,9 @@ def dev(model: Any, *, source: Any, target: Any, batch_size: int = 256, seed: in
     train, held_out = np.split(order, [len(order) // 2])
 
     domain = np.repeat([0, 1], [len(train), len(of_target)])
-    tell = fit_logistic(np.concatenate([of_source[train], of_target]), domain, num_classes=2)
-    chances = tell(of_source[held_out])
-    # A source example that surely looks like the target would weigh infinitely much.
+    classify = fit_logistic(np.concatenate([of_source[train], of_target]), domain, num_classes=2)
+    chances = classify(of_source[held_out])
+    # A source example that surely looks like the target would get an infinite weight.
     least = np.finfo("float64").eps
     weights = len(train) / len(of_target) * chances[:, 1] / np.maximum(chances[:, 0], least)
 

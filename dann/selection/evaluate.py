@@ -1,9 +1,10 @@
+"""What choosing a checkpoint by each score costs, beside the oracle."""
+
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from dann.selection.regret import regret
 from dann.selection.scores import SCORES
 
 NOT_COMPUTED = "not computed: the scores of the training do not name it"
@@ -11,11 +12,11 @@ NO_NUMBER = "no number at any checkpoint: the outputs of the model were not fini
 
 
 class Evaluation(NamedTuple):
-    """What choosing by each score costs, and of which scores that cannot be told.
+    """What choosing by each score costs.
 
     Args:
-        scores: Of each score what `dann.selection.regret` tells.
-        left_out: Of each other score why it is not among them.
+        scores: The result of `dann.selection.regret` by score.
+        left_out: The reason for each score that has no result.
     """
 
     scores: dict[str, dict[str, float]]
@@ -23,23 +24,22 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(scores: Mapping[str, Sequence[float]], oracle: Sequence[float]) -> Evaluation:
-    """Tells of every score what it costs to choose a checkpoint by it, or why that is not known.
+    """Reports what it costs to choose a checkpoint by each score, or why that is unknown.
 
-    Left out are the scores of `dann.selection.SCORES` that are not given, and those that are NaN
-    or infinite at every checkpoint. `dann.selection.score_checkpoints` gives all of checkpoints at
-    hand, and `SelectionScores(tuple(dann.selection.SCORES), ...)` in `fit` all of every epoch.
+    It leaves out the scores of `dann.selection.SCORES` that are not given, and those that are NaN
+    or infinite at every checkpoint. `dann.selection.score_checkpoints` computes all scores of given
+    checkpoints, and `SelectionScores(("all",), ...)` in `fit` those of every epoch.
 
     Args:
-        scores: Of each score, its values by checkpoint; higher is better.
+        scores: Values of each score by checkpoint; higher is better.
         oracle: Accuracy on the target by checkpoint.
 
     Returns:
-        `scores`: `choice`, `accuracy` and `regret` of each score, see `dann.selection.regret`;
-        `left_out`: the reason of each that has none of them.
+        `scores`: `choice`, `accuracy` and `regret` by score, see `dann.selection.regret`;
+        `left_out`: the reason for each score without them.
 
     Raises:
-        ValueError: If there are no checkpoints, their numbers differ, or the oracle holds what is
-            no number.
+        ValueError: If there are no checkpoints, their numbers differ, or an accuracy is not finite.
 
     Example:
 
@@ -56,3 +56,55 @@ def evaluate(scores: Mapping[str, Sequence[float]], oracle: Sequence[float]) -> 
     left_out |= {name: NOT_COMPUTED for name in SCORES if name not in scores}
     known = {name: values for name, values in scores.items() if name not in left_out}
     return Evaluation(regret(known, oracle), left_out)
+
+
+def regret(
+    scores: Mapping[str, Sequence[float]], oracle: Sequence[float]
+) -> dict[str, dict[str, float]]:
+    """Returns what it costs to choose a checkpoint by each score.
+
+    - `choice = argmax of the score`, the earliest of equals
+    - `accuracy = oracle[choice]`
+    - `regret = max(oracle) - accuracy`, at least 0
+
+    Each choice is made before the oracle is used. A score of NaN is never chosen.
+
+    Args:
+        scores: Values of each score by checkpoint; higher is better.
+        oracle: Accuracy on the target by checkpoint.
+
+    Returns:
+        By score, `choice` (the index of the checkpoint), `accuracy` and `regret`.
+
+    Raises:
+        ValueError: If there are no checkpoints, their numbers differ, a score is NaN for all of
+            them, or an accuracy is not finite.
+
+    Example:
+
+    >>> from dann.selection import regret
+    >>> regret({"entropy": [-0.9, -0.1, -0.3]}, oracle=[0.5, 0.25, 0.75])
+    {'entropy': {'choice': 1, 'accuracy': 0.25, 'regret': 0.5}}
+    """
+    choices = {name: _choice(name, values) for name, values in scores.items()}
+    accuracies = np.asarray(oracle, "float64")
+    if accuracies.ndim != 1 or not len(accuracies) or not np.isfinite(accuracies).all():
+        raise ValueError(f"Expected an accuracy of each checkpoint. Received: oracle={oracle}")
+    result = {}
+    for name, choice in choices.items():
+        if len(scores[name]) != len(accuracies):
+            raise ValueError(
+                f"Score {name!r} and the oracle must be of the same checkpoints. "
+                f"Received: {len(scores[name])} and {len(accuracies)}"
+            )
+        accuracy = float(accuracies[choice])
+        lost = float(accuracies.max()) - accuracy
+        result[name] = {"choice": choice, "accuracy": accuracy, "regret": lost}
+    return result
+
+
+def _choice(name, values):
+    values = np.asarray(values, "float64")
+    if np.isnan(values).all():
+        raise ValueError(f"Score {name!r} must have a number to choose by. Received: {values}")
+    return int(np.nanargmax(values))

@@ -1,32 +1,29 @@
 from typing import Any
 
 from dann.selection.entropy import mean_entropy
-from dann.selection.outputs import check_target, probabilities
+from dann.selection.predictions import check_target, probabilities
+from dann.selection.scores import SCORES
 
 
+@SCORES.register(
+    "info_max",
+    summary="Mutual information of inputs and predictions: certain, and classes in equal parts.",
+    needs_source=False,
+    cost="cheap",
+    paper="[Musgrave et al., 2022](https://arxiv.org/abs/2208.07360)",
+)
 def info_max(model: Any, *, target: Any, source: Any = None, batch_size: int = 256) -> float:
-    """Scores a checkpoint by what its predictions tell about the target's inputs.
+    """Scores a checkpoint by the mutual information of the target's inputs and its predictions.
 
-    The mutual information of input and prediction. With the softmax `p(x)` and its mean `q` over
+    With the softmax `p(x)` and its mean `q` over
     the target:
 
-    - `H(q) - mean over the target of H(p(x))`, in [0, log C]
+    - `H(q) - mean over the target of H(p(x))`, in [0, log C] nats
 
-    The best score has a model that is certain and gives the classes in equal parts; one that
+    A model that is certain and predicts the classes in equal parts has the best score; one that
     gives everything to one class has 0.
 
-    Args:
-        model: `dann.adaptation.AdversarialModel`, or any Keras model from inputs to logits.
-        target: Inputs of the target.
-        source: Not used.
-        batch_size: Inputs at a time. Defaults to `256`.
-
-    Returns:
-        The score in nats; higher is better.
-
-    Raises:
-        TypeError: If `target` is not one array of inputs.
-        ValueError: If it is empty, or a logit is not finite.
+    Shared arguments and errors: see `dann.selection.compute_scores`.
 
     Reference:
         - [Shi and Sha, 2012](https://arxiv.org/abs/1206.6438), section 2.

@@ -1,4 +1,4 @@
-"""Logistic regression on features, the classifier that scores train anew."""
+"""Logistic regression on features, the classifier that some scores train."""
 
 from collections.abc import Callable
 
@@ -16,8 +16,8 @@ def fit_logistic(
 
     Args:
         inputs: Inputs `(n, d)`.
-        labels: Integer labels `(n,)`. If all are alike, so is every prediction.
-        num_classes: Number of classes, those included that `labels` do not hold.
+        labels: Integer labels `(n,)`. If all are equal, so is every prediction.
+        num_classes: Number of classes, including those that `labels` does not hold.
 
     Returns:
         A function from inputs `(m, d)` to the probabilities of the classes `(m, num_classes)`.
@@ -26,7 +26,7 @@ def fit_logistic(
     if len(present) == 1:
         return lambda others: np.tile(np.eye(num_classes)[present[0]], (len(others), 1))
     regression = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-6, max_iter=10_000))
-    # Its threads wait for each other in a busy loop where cores are shared.
+    # On shared cores its threads would wait for each other in a busy loop.
     with threadpool_limits(1):
         regression.fit(inputs, labels)
 

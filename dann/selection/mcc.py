@@ -3,9 +3,18 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dann.selection.outputs import check_target, logits
+from dann.checks import check_number
+from dann.selection.predictions import check_target, logits
+from dann.selection.scores import SCORES
 
 
+@SCORES.register(
+    "mcc",
+    summary="Minus the confusion between classes on the target.",
+    needs_source=False,
+    cost="cheap",
+    paper="[Jin et al., 2020](https://arxiv.org/abs/1912.03699)",
+)
 def mcc(
     model: Any,
     *,
@@ -14,7 +23,7 @@ def mcc(
     batch_size: int = 256,
     temperature: float = 2.5,
 ) -> float:
-    """Scores a checkpoint by how little it confuses classes on the target: minus the confusion.
+    """Scores a checkpoint by its confusion between classes on the target, negated.
 
     With the softmax `p_i` of the logits over the temperature, for the `n` examples of the target:
 
@@ -22,32 +31,22 @@ def mcc(
     - `M_ab = sum over i of w_i p_ia p_ib`, each row divided by its sum
     - `-(1 / C) sum of M_ab over a != b`, in [(1 - C) / C, 0]
 
+    Shared arguments and errors: see `dann.selection.compute_scores`.
+
     Args:
-        model: `dann.adaptation.AdversarialModel`, or any Keras model from inputs to logits.
-        target: Inputs of the target.
-        source: Not used.
-        batch_size: Inputs at a time. Defaults to `256`.
         temperature: Divisor of the logits, above 0. Defaults to the paper's `2.5`.
-
-    Returns:
-        The score; higher is better.
-
-    Raises:
-        TypeError: If `target` is not one array of inputs.
-        ValueError: If it is empty, a logit is not finite, or `temperature` is not above 0.
 
     Reference:
         - [Jin et al., 2020](https://arxiv.org/abs/1912.03699), equations 2 to 7.
     """
-    if not temperature > 0:
-        raise ValueError(f"Argument `temperature` must be above 0. Received: {temperature}")
+    check_number("temperature", temperature, 0, above=True)
     values = logits(model, check_target(target), batch_size) / temperature
     logs = special.log_softmax(values, axis=1)
     chances = np.exp(logs)
     certainty = 1 + np.exp(-special.entr(chances).sum(axis=1))
     weighted = certainty[:, None] * chances / certainty.mean()
-    # Dividing a row by its sum undoes any factor of it, so each class is scaled to a maximum of 1:
-    # one that is never predicted then does not underflow to 0 / 0.
+    # Dividing a row by its sum cancels any factor of the row, so each class is scaled to a maximum
+    # of 1: a class that is never predicted then does not underflow to 0 / 0.
     confusion = np.exp(logs - logs.max(axis=0)).T @ weighted  # (classes, classes)
     confusion /= confusion.sum(axis=1, keepdims=True)
     return float(np.trace(confusion) / len(confusion) - 1)

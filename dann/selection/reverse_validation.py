@@ -4,9 +4,23 @@ from typing import Any
 import numpy as np
 
 from dann.selection.logistic import fit_logistic
-from dann.selection.outputs import check_labels_fit, check_source, check_target, features, logits
+from dann.selection.predictions import (
+    check_labels_fit,
+    check_source,
+    check_target,
+    features,
+    logits,
+)
+from dann.selection.scores import SCORES
 
 
+@SCORES.register(
+    "reverse_validation",
+    summary="Source accuracy of a classifier trained on the target's predicted classes.",
+    needs_source=True,
+    cost="fits a logistic regression to the features",
+    paper="[Zhong et al., 2010](https://doi.org/10.1007/978-3-642-15939-8_35)",
+)
 def reverse_validation(
     model: Any,
     *,
@@ -15,33 +29,23 @@ def reverse_validation(
     batch_size: int = 256,
     fit: Callable[[Any, np.ndarray], Callable[[Any], Any]] | None = None,
 ) -> float:
-    """Scores a checkpoint by the way back: what its predictions on the target teach of the source.
+    """Scores a checkpoint by a classifier trained on its predictions, tested on the source.
 
     A reverse classifier `r` is trained on the target's inputs with the classes that the model
-    predicts for them, and scored on held-out source examples:
+    predicts for them, and tested on held-out source examples:
 
     - `mean over the source of [r(x) = y]`, in [0, 1]
 
-    The paper trains `r` by the method itself, with the domains exchanged, which takes another whole
-    training; give it as `fit`. The default is cheap: a logistic regression on the model's features.
+    The paper trains `r` with the method itself, domains exchanged, which takes another whole
+    training; pass it as `fit`. The default is cheap: a logistic regression on the model's features.
+
+    Shared arguments and errors: see `dann.selection.compute_scores`.
 
     Args:
         model: `dann.adaptation.AdversarialModel`, or with `fit` any Keras model from inputs to
             logits.
-        source: Inputs and labels of source examples that the training does not see.
-        target: Inputs of the target.
-        batch_size: Inputs at a time. Defaults to `256`.
         fit: Function of target inputs and predicted labels `(n,)` that trains a fresh classifier
             and returns a function from inputs to labels `(m,)`. Defaults to `None`.
-
-    Returns:
-        The score; higher is better.
-
-    Raises:
-        TypeError: If `target` is not one array of inputs, `source` no pair of arrays, or the model
-            no `AdversarialModel` and `fit` not given.
-        ValueError: If a domain is empty, a label is not among the model's classes, an output is not
-            finite, or what `fit` made does not give one label for each input.
 
     Example:
 
@@ -71,7 +75,7 @@ def reverse_validation(
         predicted = np.asarray(fit(target, pseudo_labels)(inputs))
     if predicted.shape != labels.shape:
         raise ValueError(
-            "What `fit` returns must give one label for each input. "
+            "The function that `fit` returns must give one label for each input. "
             f"Received: {predicted.shape} for {len(labels)} inputs"
         )
     return float(np.mean(predicted == labels))

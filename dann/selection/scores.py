@@ -1,44 +1,32 @@
-"""Every score by its name."""
+"""Label-free scores by name, of one checkpoint and of a series.
 
-from collections.abc import Callable, Mapping, Sequence
+A score is a function `(model, *, source, target, batch_size=256) -> float`; higher is better. Each
+has a file of its own, which registers it in `SCORES` with these facts: `needs_source`, whether it
+needs labelled source examples; `cost`, the work beside one pass over the data; `paper`, a link.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
 
-from dann.selection.bnm import bnm
-from dann.selection.dev import dev
-from dann.selection.entropy import entropy
-from dann.selection.info_max import info_max
-from dann.selection.mcc import mcc
-from dann.selection.mix_val import mix_val
-from dann.selection.outputs import Remembering
-from dann.selection.reverse_validation import reverse_validation
-from dann.selection.snd import snd
-from dann.selection.source_accuracy import source_accuracy
+from dann.checks import check_choice
+from dann.registry import Registry
+from dann.selection.predictions import NotFiniteError, RememberingModel
 
 Score = Callable[..., float]
-
-SCORES: dict[str, Score] = {
-    "source_accuracy": source_accuracy,
-    "entropy": entropy,
-    "info_max": info_max,
-    "snd": snd,
-    "bnm": bnm,
-    "dev": dev,
-    "mcc": mcc,
-    "mix_val": mix_val,
-    "reverse_validation": reverse_validation,
-}
+SCORES: Registry[Score] = Registry("score")
 
 
 def choose(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
     """Returns scores by name.
 
     Args:
-        scores: Names in `SCORES`, or functions of the same arguments by any name.
+        scores: Names in `SCORES`, or `"all"` among them; or functions of the same arguments by any
+            name.
 
     Raises:
-        TypeError: If it is a single name.
+        TypeError: If it is a single string.
         ValueError: If a name is unknown, or there is none.
     """
     if isinstance(scores, str):
@@ -47,12 +35,11 @@ def choose(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
         )
     if isinstance(scores, Mapping):
         return dict(scores)
-    unknown = [name for name in scores if name not in SCORES]
-    if unknown or not scores:
-        raise ValueError(
-            f"Argument `scores` must name some of {list(SCORES)}. Received: {list(scores)}"
-        )
-    return {name: SCORES[name] for name in scores}
+    if not scores:
+        raise ValueError(f"Argument `scores` must name some of {list(SCORES)}. Received: {scores}")
+    for name in scores:
+        check_choice("scores", name, ["all", *SCORES])
+    return {name: SCORES[name] for name in (SCORES if "all" in scores else scores)}
 
 
 def compute_scores(
@@ -60,16 +47,17 @@ def compute_scores(
     *,
     source: Any,
     target: Any,
-    scores: Sequence[str] | Mapping[str, Score] = tuple(SCORES),
+    scores: Sequence[str] | Mapping[str, Score] = ("all",),
     batch_size: int = 256,
 ) -> dict[str, float]:
     """Computes several scores of one checkpoint; the model runs once on each domain.
 
     Args:
-        model: `dann.adaptation.AdversarialModel`, or any Keras model from inputs to logits.
-        source: Inputs and labels of source examples that the training does not see; `None` where
-            no score needs them.
-        target: Inputs of the target.
+        model: `dann.adaptation.AdversarialModel`, or any Keras model from inputs to logits if no
+            score needs features.
+        source: Inputs and labels of source examples that training does not see; `None` if no score
+            needs them.
+        target: Inputs of the target, an array or a tensor.
         scores: Names in `SCORES`, or functions of the same arguments by any name. Defaults to all.
         batch_size: Inputs at a time. Defaults to `256`.
 
@@ -77,8 +65,10 @@ def compute_scores(
         Scores by name; higher is better.
 
     Raises:
-        TypeError: If `target` is not one array of inputs, or the model not fit for a score.
-        ValueError: If a score is unknown, or cannot be computed; each says why.
+        TypeError: If `target` is not one array of inputs, `source` is not a pair of arrays, or a
+            score needs features that the model does not have.
+        ValueError: If a score is unknown, a domain has too few examples, a label is not among the
+            model's classes, or an output of the model is not finite.
 
     Example:
 
@@ -88,8 +78,60 @@ def compute_scores(
     >>> list(dann.selection.compute_scores(model, source=source, target=target, scores=["snd"]))
     ['snd']
     """
-    now = Remembering(model)
+    now = RememberingModel(model)
     return {
         name: score(now, source=source, target=target, batch_size=batch_size)
         for name, score in choose(scores).items()
     }
+
+
+def score_checkpoints(
+    models: Iterable[keras.Model],
+    *,
+    source: Any,
+    target: Any,
+    scores: Sequence[str] | Mapping[str, Score] = ("all",),
+    batch_size: int = 256,
+) -> dict[str, list[float]]:
+    """Computes scores of one checkpoint after the other, for `dann.selection.evaluate`.
+
+    It asks for a checkpoint when it is done with the one before, so that a generator which loads
+    them holds one at a time. A checkpoint whose outputs are not finite scores `-inf`.
+
+    Args:
+        models: The checkpoints, each as `compute_scores` takes it.
+        source: As for `compute_scores`.
+        target: As for `compute_scores`.
+        scores: As for `compute_scores`. Defaults to all.
+        batch_size: Inputs at a time. Defaults to `256`.
+
+    Returns:
+        The values of each score by checkpoint; higher is better.
+
+    Example:
+
+    >>> import dann, numpy as np
+    >>> models = [dann.DANN(dann.networks.mlp_backbone((2,)), num_classes=2) for _ in range(3)]
+    >>> x, y = np.eye(8, 2, dtype="float32"), np.arange(8) % 2
+    >>> scores = dann.selection.score_checkpoints(models, source=(x, y), target=x + 1)
+    >>> found = dann.selection.evaluate(scores, oracle=[0.5, 0.75, 1.0])
+    >>> list(found.scores) == list(dann.selection.SCORES), found.left_out
+    (True, {})
+    """
+    chosen = choose(scores)
+    found: dict[str, list[float]] = {name: [] for name in chosen}
+    for model in models:
+        now = RememberingModel(model)
+        for name, score in chosen.items():
+            found[name].append(score_or_worst(score, now, source, target, batch_size))
+    return found
+
+
+def score_or_worst(
+    score: Score, model: keras.Model | RememberingModel, source: Any, target: Any, batch_size: int
+) -> float:
+    """Returns the score of a model, or `-inf` if its outputs are not finite."""
+    try:
+        return score(model, source=source, target=target, batch_size=batch_size)
+    except NotFiniteError:
+        return float("-inf")

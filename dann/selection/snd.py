@@ -3,11 +3,20 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dann.selection.outputs import check_target, probabilities
+from dann.checks import check_number
+from dann.selection.predictions import check_target, probabilities
+from dann.selection.scores import SCORES
 
-_CELLS = 2**22  # of the similarity matrix that are in memory at once
+_CELLS = 2**22  # of the similarity matrix, in memory at once
 
 
+@SCORES.register(
+    "snd",
+    summary="Soft neighbourhood density of the predictions on the target.",
+    needs_source=False,
+    cost="similarities of all pairs of target examples",
+    paper="[Saito et al., 2021](https://arxiv.org/abs/2108.10860)",
+)
 def snd(
     model: Any,
     *,
@@ -22,33 +31,23 @@ def snd(
     `p_i` of example `i`, `u_i = p_i / |p_i|` and the temperature `t`:
 
     - `P_ij = exp(u_i . u_j / t) / sum over k != i of exp(u_i . u_k / t)` for `j != i`
-    - `mean over i of H(P_i)`, in [0, log(n - 1)]
+    - `mean over i of H(P_i)`, in [0, log(n - 1)], in nats
 
-    The scale depends on the number of examples, so compare over the same target alone. A model that
-    gives the same prediction for everything has the best score.
+    The scale depends on the number of examples, so compare only scores on the same target. A model
+    that predicts the same for everything has the best score.
 
-    The matrix of `n * n` similarities is made a few rows at a time.
+    The matrix of `n * n` similarities is computed a few rows at a time.
+
+    Shared arguments and errors: see `dann.selection.compute_scores`.
 
     Args:
-        model: `dann.adaptation.AdversarialModel`, or any Keras model from inputs to logits.
         target: Inputs of the target, at least 2.
-        source: Not used.
-        batch_size: Inputs at a time. Defaults to `256`.
         temperature: Temperature of the similarities, above 0. Defaults to the paper's `0.05`.
-
-    Returns:
-        The score in nats; higher is better.
-
-    Raises:
-        TypeError: If `target` is not one array of inputs.
-        ValueError: If it has fewer than 2 examples, a logit is not finite, or `temperature` is not
-            above 0.
 
     Reference:
         - [Saito et al., 2021](https://arxiv.org/abs/2108.10860), section 3.
     """
-    if not temperature > 0:
-        raise ValueError(f"Argument `temperature` must be above 0. Received: {temperature}")
+    check_number("temperature", temperature, 0, above=True)
     chances = probabilities(model, check_target(target, least=2), batch_size)
     units = chances / np.linalg.norm(chances, axis=1, keepdims=True)
     count = len(units)

@@ -2,28 +2,25 @@ from typing import Any
 
 import numpy as np
 
-from dann.selection.outputs import check_labels_fit, check_source, check_target, logits
+from dann.selection.predictions import check_labels_fit, check_source, check_target, logits
+from dann.selection.scores import SCORES
 
 
+@SCORES.register(
+    "source_accuracy",
+    summary="Accuracy on held-out source examples: the baseline.",
+    needs_source=True,
+    cost="cheap",
+    paper=None,
+)
 def source_accuracy(model: Any, *, source: Any, target: Any = None, batch_size: int = 256) -> float:
     """Scores a checkpoint by its accuracy on held-out source examples.
 
-    The baseline that every other score has to beat: it knows nothing of the target.
+    The baseline that every other score has to beat: it ignores the target.
 
     - `mean over the source of [argmax logits(x) = y]`, in [0, 1]
 
-    Args:
-        model: `dann.adaptation.AdversarialModel`, or any Keras model from inputs to logits.
-        source: Inputs and labels of source examples that the training does not see.
-        target: Not used.
-        batch_size: Inputs at a time. Defaults to `256`.
-
-    Returns:
-        The score; higher is better.
-
-    Raises:
-        TypeError: If `source` is no pair of arrays.
-        ValueError: If a label is not among the model's classes, or a logit is not finite.
+    Shared arguments and errors: see `dann.selection.compute_scores`.
     """
     if target is not None:
         check_target(target)

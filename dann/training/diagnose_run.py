@@ -7,11 +7,10 @@ import keras
 from dann.adaptation import AdversarialModel
 from dann.checks import check_integer
 from dann.data import DomainPair
-from dann.diagnostics.catalogue import DIAGNOSTICS, choose, measure
-from dann.diagnostics.diagnosis import Diagnosis
+from dann.diagnostics import Diagnosis, measure, verdict
+from dann.diagnostics.catalogue import choose
 from dann.diagnostics.report.figures import draw
 from dann.diagnostics.report.page import page
-from dann.diagnostics.verdict import verdict
 from dann.training.run_directory import RunDirectory
 
 
@@ -66,7 +65,7 @@ def diagnose_run(
     count = min(samples, len(domains.source_train[1]))
     x, y = next(iter(domains.batches(count, seed)))
     data = keras.tree.map_structure(keras.ops.convert_to_numpy, (dict(x), y))
-    measurements, left_out = measure(model, data, diagnostics or tuple(DIAGNOSTICS), few)
+    measurements, left_out = measure(model, data, diagnostics, few)
     about = {
         "method": type(model).__name__,
         "source": domains.source,

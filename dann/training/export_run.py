@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_integer, check_number
-from dann.deployment.export import check_format, export
+from dann.deployment.formats import check_format, export
 from dann.training.run_directory import RunDirectory
 
 
@@ -35,9 +35,9 @@ def export_run(
         run: The run directory.
         classifier: The run's classifier.
         inputs: Inputs to compare on; those used are spread evenly over them.
-        format: One of `dann.deployment.export.FORMATS`.
+        format: One of `dann.deployment.formats.FORMATS`.
         examples: How many inputs to compare on, at least 1.
-        tolerance: See `dann.deployment.export.export`.
+        tolerance: See `dann.deployment.formats.export`.
     """
     count = min(examples, len(inputs))
     chosen = inputs[np.linspace(0, len(inputs) - 1, count).astype(int)]

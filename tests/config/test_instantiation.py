@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from dann import config
-from dann.config.allowed import GROUPS, allowed
+from dann.config.allowed_targets import GROUPS, allowed
 from dann.schedules import Constant
 
 FUNCTIONS = [
@@ -28,14 +28,13 @@ FUNCTIONS = [
     "keras.src.utils.file_utils.os.remove",
     "dann.experiments.processes.Processes",
     "dann.experiments.processes.Processes.run",
-    "dann.deployment.export._remove",
-    "dann.deployment.export.export",
+    "dann.deployment.formats._remove",
+    "dann.deployment.formats.export",
     "dann.deployment.load",
     "dann.config.run_script",
     "dann.config.script.shutil.rmtree",
     "dann.CDAN.from_config",
     "dann.networks",
-    "dann.data.arrays",
 ]
 
 

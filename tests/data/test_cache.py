@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from dann.data.cache import kept, made_folder
+from dann.data.cache import load_or_compute, make_folder
 
 
 def test_arrays_are_made_once(tmp_path):
@@ -13,7 +13,7 @@ def test_arrays_are_made_once(tmp_path):
         calls.append(1)
         return {"a": np.arange(3), "b": np.zeros((2, 2), "uint8")}
 
-    first, again = (kept(tmp_path / "deep" / "x.npz", make) for _ in range(2))
+    first, again = (load_or_compute(tmp_path / "deep" / "x.npz", make) for _ in range(2))
     assert len(calls) == 1
     for name in ("a", "b"):
         np.testing.assert_array_equal(first[name], again[name])
@@ -27,7 +27,7 @@ def test_an_interrupted_writing_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(np, "savez", broken)
     with pytest.raises(KeyboardInterrupt):
-        kept(tmp_path / "x.npz", lambda: {"a": np.arange(3)})
+        load_or_compute(tmp_path / "x.npz", lambda: {"a": np.arange(3)})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -44,19 +44,21 @@ def test_an_interrupted_writing_leaves_nothing(tmp_path, monkeypatch):
 )
 def test_a_file_that_is_not_whole_is_made_anew(tmp_path, capsys, spoil):
     path = tmp_path / "x.npz"
-    expected = kept(path, lambda: {"a": np.arange(200)})["a"]
+    expected = load_or_compute(path, lambda: {"a": np.arange(200)})["a"]
     path.write_bytes(spoil(path.read_bytes()))
-    np.testing.assert_array_equal(kept(path, lambda: {"a": np.arange(200)})["a"], expected)
-    assert f"{path} cannot be read and is made anew" in capsys.readouterr().out
-    np.testing.assert_array_equal(kept(path, pytest.fail)["a"], expected)
+    np.testing.assert_array_equal(
+        load_or_compute(path, lambda: {"a": np.arange(200)})["a"], expected
+    )
+    assert f"{path} cannot be read and is made again" in capsys.readouterr().out
+    np.testing.assert_array_equal(load_or_compute(path, pytest.fail)["a"], expected)
     assert capsys.readouterr().out == ""
 
 
 def test_a_folder_is_made_and_a_file_in_its_place_told(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert made_folder("~/a/b") == made_folder(tmp_path / "a/b") == tmp_path / "a/b"
+    assert make_folder("~/a/b") == make_folder(tmp_path / "a/b") == tmp_path / "a/b"
     (tmp_path / "a/file").touch()
     for path in (tmp_path / "a/file", tmp_path / "a/file/b/c"):
         message = f"another `cache_dir`, .*Received: {re.escape(str(path))}, where .*a/file is a f"
         with pytest.raises(NotADirectoryError, match=message):
-            made_folder(path)
+            make_folder(path)

@@ -9,7 +9,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from dann.data import image_files
-from dann.data.image_files import EXTENSIONS, ImageFiles
+from dann.data.image_files import EXTENSIONS, ImageFiles, check_image_size
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (5, 6, 8, 3)).astype("uint8")
@@ -155,10 +155,33 @@ def test_a_large_jpeg_is_close_to_what_its_full_decoding_gives(tmp_path, orienta
     assert np.abs(found - full).mean() < 2
 
 
-@pytest.mark.parametrize(("size", "channels"), [((0, 8), 3), ((8,), 3), ((8, 8), 2)])
-def test_a_form_that_cannot_be_is_refused(size, channels):
-    with pytest.raises(ValueError, match=r"above 0.*1 or 3. Received: image_size=.*channels="):
-        ImageFiles([], size, channels)
+@pytest.mark.parametrize("size", [8, np.int64(8), [8, 8], (8, 8)])
+def test_a_size_is_a_side_or_a_height_and_a_width(size):
+    assert check_image_size(size) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("size", "error", "received"),
+    [
+        (0, ValueError, "image_size=0"),
+        ([4, -1], ValueError, "image_size=-1"),
+        ([4], ValueError, r"image_size=\[4\]"),
+        ((1, 2, 3), ValueError, r"image_size=\(1, 2, 3\)"),
+        ("large", TypeError, "image_size='large'"),
+        (2.5, TypeError, "image_size=2.5"),
+        ([8, 2.5], TypeError, "image_size=2.5"),
+        (True, TypeError, "image_size=True"),
+        ([4, True], TypeError, "image_size=True"),
+    ],
+)
+def test_a_size_that_is_not_pixels_is_refused(size, error, received):
+    with pytest.raises(error, match=f"`image_size` must be .*Received: {received}"):
+        check_image_size(size)
+
+
+def test_images_have_1_or_3_channels():
+    with pytest.raises(ValueError, match="`channels` must be one of 1, 3. Received: channels=2"):
+        ImageFiles([], SIZE, channels=2)
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ def test_files_that_are_no_images_are_counted_by_their_suffix(root, capsys):
     (root / "photo/cup/again").symlink_to(".")
     assert len(read_folder(root, "photo").paths) == 5
     assert capsys.readouterr().out == (
-        "Left aside 4 files of photo, no images in the folder of a class: "
+        "Ignored 4 files of photo that are not images in the folder of a class: "
         "2 .txt, 1 .png, 1 without a suffix\n"
     )
 
@@ -134,7 +134,7 @@ def test_a_folder_without_images_is_told(root):
     with pytest.raises(ValueError, match="empty must hold a folder .* in the folders cup$"):
         read_folder(root, "empty")
     (root / "photo/hat").mkdir()
-    with pytest.raises(ValueError, match="it is a class. Received: none in hat"):
+    with pytest.raises(ValueError, match="is a class and must hold images .*Received: none in hat"):
         read_folder(root, "photo")
 
 
@@ -197,7 +197,7 @@ def test_a_tilde_is_the_home_in_lists_and_for_lists(root, monkeypatch):
     (root / "~nobody.png").touch()
     found = read_lists(root / "photo", "none", "~/list.txt")
     assert relative(root, found.paths) == ["photo/cup/0.png", "~nobody.png"]
-    with pytest.raises(FileNotFoundError, match="Received: ~nobody/a.txt, which is not there"):
+    with pytest.raises(FileNotFoundError, match="Received: ~nobody/a.txt, which does not exist"):
         read_lists(root, "photo", "~nobody/a.txt")
 
 
@@ -225,7 +225,7 @@ def test_classes_are_numbers_where_folders_do_not_tell_them(root, labels):
         ("", "list.txt must have lines .* Received: an empty file"),
         (
             "photo/cup/0.png 1\nphoto/cup/40.png 1\ncup/41.png 1",
-            "images must be there.* Received: 2 that are not: photo/cup/40.png, cup/41.png",
+            "images must exist.* Received: 2 that do not: photo/cup/40.png, cup/41.png",
         ),
         (
             "photo/cup/0.png 1\ncup/0.png 2",
@@ -240,7 +240,7 @@ def test_a_fault_in_a_list_is_told(root, text, message):
 
 
 def test_a_list_that_is_no_text_or_not_there_is_told(root):
-    with pytest.raises(FileNotFoundError, match="lines `path label`. Received: no.txt, .*not in"):
+    with pytest.raises(FileNotFoundError, match="Received: no.txt, which does not exist"):
         read_lists(root, "photo", "no.txt")
     (root / "list.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="Expected a text file in UTF-8. Received: .*list.txt"):

@@ -113,7 +113,12 @@ def test_continuous_labels_stay_as_they_are(of_datasets, shape):
         ((SOURCE[0], -SOURCE[1]), TARGET, {"num_classes": 3}, r"Received: \[-2, -1\]"),
         ((SOURCE[0], SOURCE[0][:, 0]), TARGET, {"num_classes": 3}, "must be integers"),
         (SOURCE, TARGET, {"batch_size": 11}, "fill a batch of 11.*Received: 10 examples"),
-        (SOURCE, TARGET, {"batch_size": 0}, "`batch_size` must be at least 1. Received: 0"),
+        (
+            SOURCE,
+            TARGET,
+            {"batch_size": 0},
+            "at least 1. Received: batch_size=0",
+        ),
     ],
 )
 def test_bad_input_is_refused(source, target, arguments, message):
@@ -123,8 +128,7 @@ def test_bad_input_is_refused(source, target, arguments, message):
 
 @pytest.mark.parametrize("batch_size", [4.0, "4", True, None])
 def test_a_batch_size_that_is_no_integer_is_refused(batch_size):
-    message = f"`batch_size` must be an integer. Received: batch_size={batch_size!r}"
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=f"an integer .*Received: batch_size={batch_size!r}"):
         pair(SOURCE, TARGET, batch_size)
 
 

@@ -8,7 +8,7 @@ import tensorflow_datasets as tfds
 
 from dann.data import tfds_pair
 from dann.data.builders.prepared import prepared
-from dann.data.images import unify
+from dann.data.tfds_pair import unify
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +93,8 @@ def test_the_papers_data_sets_run_on_mocked_data(own_cache):
             "must not overlap.*Received: 'test' and 'test.:50%.'",
         ),
         ({"source_split": "train+test"}, "must not overlap.*Received: 'train.test' and 'test'"),
-        ({"channels": 2}, "`channels` 1 or 3. Received: .*channels=2"),
-        ({"image_size": 0}, "in whole pixels above 0.*Received: image_size=0"),
-        ({"image_size": [1, 2, 3]}, r"Received: image_size=\[1, 2, 3\]"),
-        ({"image_size": True}, "in whole pixels above 0.*Received: image_size=True"),
-        ({"image_size": 2.5}, "in whole pixels above 0.*Received: image_size=2.5"),
-        ({"image_size": [8, 2.5]}, r"in whole pixels above 0.*Received: image_size=\[8, 2.5\]"),
+        ({"channels": 2}, "`channels` must be one of 1, 3. Received: channels=2"),
+        ({"image_size": 0}, "`image_size` must be .*Received: image_size=0"),
     ],
 )
 def test_what_cannot_be_paired_is_refused(cache, arguments, message):

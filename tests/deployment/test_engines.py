@@ -7,13 +7,11 @@ from hypothesis import strategies as st
 
 from dann.deployment import ENGINES
 from dann.deployment.bits import count_bits, pack_bits, unpack_bits, unpack_signs
+from dann.deployment.folding import find_thresholds
 from dann.deployment.packed_model import PackedModel
 from dann.deployment.program import Program, Step
-from dann.deployment.thresholds import find_thresholds
 
 few = settings(deadline=None, max_examples=25)
-# TensorFlow compiles each shape anew.
-fewest = settings(deadline=None, max_examples=3)
 
 
 def signs_into(op, input_shape, shape, attributes, kernel):
@@ -87,30 +85,18 @@ convolution_cases = {
 }
 
 
-@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize("engine", ENGINES)
 @few
 @given(**dense_cases)
 def test_dense_products_of_any_size(engine, rows, inputs, units, seed):
     check_dense(engine, rows, inputs, units, seed)
 
 
-@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize("engine", ENGINES)
 @few
 @given(**convolution_cases)
 def test_convolutions_of_any_size(engine, **case):
     check_convolution(engine, **case)
-
-
-@fewest
-@given(**dense_cases)
-def test_dense_products_of_any_size_under_xla(rows, inputs, units, seed):
-    check_dense("tensorflow", rows, inputs, units, seed)
-
-
-@fewest
-@given(**convolution_cases)
-def test_convolutions_of_any_size_under_xla(**case):
-    check_convolution("tensorflow", **case)
 
 
 def test_threads_share_the_rows():

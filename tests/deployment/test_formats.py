@@ -1,5 +1,6 @@
 """What is exported does what the classifier does, or is not there."""
 
+import dataclasses
 import importlib.util
 
 import keras
@@ -7,8 +8,7 @@ import numpy as np
 import pytest
 from support.packable_networks import normalized, spread_statistics, whole_inputs
 
-from dann.deployment import export as exporting
-from dann.deployment.export import FORMATS, ExportError, check_format, export
+from dann.deployment.formats import FORMATS, ExportError, check_format, export
 from dann.layers import BinaryConv2D, BinaryDense
 
 
@@ -24,13 +24,19 @@ def classifier():
     return model, whole_inputs(model, 16)
 
 
+def write_packed_by(patch, writer):
+    entry = dataclasses.replace(FORMATS.entry("packed"), thing=writer)
+    patch.setitem(FORMATS._entries, "packed", entry)
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_is_loaded_and_compared(format, classifier, tmp_path):
     model, inputs = classifier
     found = export(model, format, tmp_path / "made", inputs)
     assert (found["examples"], found["agreement"]) == (16, 1.0)
     assert found["difference"] < 1e-4
-    assert [path.name for path in (tmp_path / "made").iterdir()] == [FORMATS[format][0]]
+    (made,) = (tmp_path / "made").iterdir()
+    assert made.name == FORMATS.entry(format).facts["file"]
     assert found["bytes"] > 100
 
 
@@ -52,7 +58,7 @@ def test_what_differs_is_not_left_behind(classifier, tmp_path, monkeypatch):
 
     (tmp_path / "classifier.dann").write_bytes(b"old")
     with monkeypatch.context() as patch:
-        patch.setitem(exporting._EXPORTS, "packed", worse)
+        write_packed_by(patch, worse)
         with pytest.raises(ExportError, match="packed does not give .*differ by up to 0.5"):
             export(model, "packed", tmp_path, inputs)
     assert [path.name for path in tmp_path.iterdir()] == ["classifier.dann"]
@@ -63,7 +69,7 @@ def test_another_class_is_a_difference_however_near_the_logits(classifier, tmp_p
     model, inputs = classifier
     expected = model.predict(inputs, verbose=0)
     turned = np.where(np.arange(len(expected))[:, None] == 7, -expected, expected)
-    monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path: lambda inputs: turned)
+    write_packed_by(monkeypatch, lambda model, path: lambda inputs: turned)
     with pytest.raises(ExportError, match="93.75% of 16 examples get the same class"):
         export(model, "packed", tmp_path, inputs, tolerance=100.0)
 
@@ -95,7 +101,7 @@ def exported_wrong(patch, model, turned, seen=lambda inputs: inputs):
         signs[turned, 0] *= -1
         return (signs @ last).astype("float32")
 
-    patch.setitem(exporting._EXPORTS, "packed", make)
+    write_packed_by(patch, make)
 
 
 @pytest.mark.parametrize(("third", "agreement"), [(1.0, 0.8), (-1.0, 1.0)])
@@ -131,7 +137,7 @@ def test_sums_that_are_equal_fall_together(tmp_path, monkeypatch):
         path.touch()
         return lambda inputs: logits
 
-    monkeypatch.setitem(exporting._EXPORTS, "packed", make)
+    write_packed_by(monkeypatch, make)
     assert export(model, "packed", tmp_path, plain)["rounded"] == 1
 
 
@@ -139,7 +145,7 @@ def test_sums_that_are_equal_fall_together(tmp_path, monkeypatch):
 def test_a_sum_away_from_zero_may_not(example, tmp_path, monkeypatch):
     model = three_signs()
     exported_wrong(monkeypatch, model, [example])
-    with pytest.raises(ExportError, match="5 examples .* here 1 differ; and Keras must give"):
+    with pytest.raises(ExportError, match="here 1 differ; and Keras must give"):
         export(model, "packed", tmp_path, INPUTS)
     assert list(tmp_path.iterdir()) == []
 
@@ -174,7 +180,7 @@ def test_what_is_not_finite_is_not_taken_for_rounding(tmp_path, monkeypatch):
     for value in (np.nan, np.inf):
         wrong = np.full((5, 2), value, "float32")
         run = lambda inputs, wrong=wrong: wrong  # noqa: E731
-        monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path, run=run: run)
+        write_packed_by(monkeypatch, lambda model, path, run=run: run)
         with pytest.raises(ExportError, match="here 5 differ"):
             export(model, "packed", tmp_path, INPUTS)
         with pytest.raises(ValueError, match="must be finite. Received: NaN or inf"):
@@ -184,7 +190,7 @@ def test_what_is_not_finite_is_not_taken_for_rounding(tmp_path, monkeypatch):
 @pytest.mark.parametrize("shape", [(5, 3), (4, 2), (2, 5), (5,)])
 def test_logits_of_another_shape_are_told(shape, tmp_path, monkeypatch):
     run = lambda inputs: np.zeros(shape, "float32")  # noqa: E731
-    monkeypatch.setitem(exporting._EXPORTS, "packed", lambda model, path: run)
+    write_packed_by(monkeypatch, lambda model, path: run)
     with pytest.raises(ExportError, match=r"must give logits \(5, 2\).*Received: \("):
         export(three_signs(), "packed", tmp_path, INPUTS)
 
@@ -195,7 +201,7 @@ def test_logits_of_another_shape_are_told(shape, tmp_path, monkeypatch):
 )
 def test_a_folder_is_not_replaced_by_a_file(format, message, classifier, tmp_path):
     model, inputs = classifier
-    place = tmp_path / FORMATS[format][0]
+    place = tmp_path / FORMATS.entry(format).facts["file"]
     if format == "packed":
         place.mkdir()
         (place / "notes").write_text("mine")
@@ -209,7 +215,7 @@ def test_a_folder_is_not_replaced_by_a_file(format, message, classifier, tmp_pat
 
 def test_unknown_formats_and_missing_packages_are_told(classifier, tmp_path, monkeypatch):
     model, inputs = classifier
-    with pytest.raises(ValueError, match="format must be one of packed, .*Received: gguf"):
+    with pytest.raises(ValueError, match="`format` must be one of .*'packed'.*Received: .*gguf"):
         export(model, "gguf", tmp_path, inputs)
     with pytest.raises(ValueError, match="inputs to compare on"):
         export(model, "packed", tmp_path, inputs[:0])

@@ -1,19 +1,21 @@
-"""Choosing diagnostics, and what a diagnosis and its figures are made of."""
+"""The registry of diagnostics, and what a diagnosis and its figures are made of."""
 
 import json
 
+import keras
 import numpy as np
 import pytest
 from support.linear_models import DATA, network
 
+import dann
 from dann.adaptation import DANN
-from dann.diagnostics import DIAGNOSTICS, Diagnosis, Verdict, measure
-from dann.diagnostics.catalogue import first, scalars
-from dann.diagnostics.healthy_ranges import MEANINGS, evidence
+from dann.diagnostics import DIAGNOSTICS, Diagnosis, Verdict, check, measure
+from dann.diagnostics.catalogue import ANY_MODEL, ModelKind, first, in_order, scalars
+from dann.diagnostics.healthy_ranges import HealthyRange, evidence, healthy_ranges
 from dann.diagnostics.report.figures import draw
 
 
-def test_diagnostics_that_do_not_fit_are_left_out_with_their_reason():
+def test_diagnostics_that_do_not_fit_are_left_out_and_say_why():
     def counts(model, data):
         return {"count": len(data[1])}
 
@@ -25,17 +27,67 @@ def test_diagnostics_that_do_not_fit_are_left_out_with_their_reason():
     assert left_out == {"other": "only for others"}
 
 
-def test_what_works_like_a_step_sees_few_examples(monkeypatch):
-    seen = {}
-    for name in DIAGNOSTICS:
-        monkeypatch.setitem(
-            DIAGNOSTICS,
-            name,
-            lambda model, data, name=name: seen.update({name: len(data[1])}) or {},
-        )
-    measure(None, DATA, few=2)
-    assert {seen[name] for name in ("game", "sharpness", "conflict", "certificate")} == {2}
-    assert {seen[name] for name in ("winning", "bounds", "jacobians")} == {6}
+@pytest.fixture
+def registered(monkeypatch):
+    """Registers a diagnostic that counts its examples, until the test ends."""
+    monkeypatch.setattr(DIAGNOSTICS, "_entries", dict(DIAGNOSTICS._entries))
+
+    def register(name, **facts):
+        @DIAGNOSTICS.register(name, summary="Counts.", models=ANY_MODEL, **facts)
+        def count(model, data):
+            return {name: len(data[1])}
+
+    return register
+
+
+def test_what_works_like_a_step_gets_few_examples(registered):
+    registered("steps", like_a_step=True)
+    registered("looks")
+    assert measure(None, DATA, ["steps", "looks"], few=2) == ({"steps": 2, "looks": 6}, {})
+    like_a_step = {e.name for e in DIAGNOSTICS.entries() if e.facts.get("like_a_step")}
+    differentiating = {"certificate", "parity", "conflict", "game", "straight_through", "sharpness"}
+    assert like_a_step == differentiating | {"steps"}
+
+
+def test_a_registered_diagnostic_is_measured_and_if_it_is_quick_checked(registered):
+    registered("slow")
+    registered("quick", quick=True)
+    assert in_order()[-2:] == ["quick", "slow"]
+    assert measure(None, DATA, ["slow", "quick"])[0] == {"slow": 6, "quick": 6}
+    found = check(keras.Sequential([keras.layers.Dense(1)]), (DATA[0]["source"], DATA[1]))
+    assert found.measurements["quick"] == 6
+    assert "slow" not in found.measurements
+
+
+def test_every_diagnostic_has_its_facts():
+    for entry in DIAGNOSTICS.entries():
+        assert entry.summary.endswith("."), entry.name
+        assert isinstance(entry.facts["models"], ModelKind), entry.name
+        assert getattr(dann.diagnostics, entry.thing.__name__) is entry.thing
+
+
+def test_results_begin_with_the_certificate():
+    assert in_order()[:3] == ["certificate", "parity", "winning"]
+
+
+def test_a_check_runs_each_forward_pass_once(monkeypatch):
+    """One in training, one in inference; what is compiled or differentiated is traced besides."""
+    modes = []
+
+    class Counted(DANN):
+        def call(self, inputs, training=False):
+            modes.append(training)
+            return super().call(inputs, training=training)
+
+        def from_features(self, features, training):
+            modes.append(("heads", training))
+            return super().from_features(features, training)
+
+    model = Counted(network((3, 3, 2), "backbone"), num_classes=2)
+    model.compile("sgd")
+    check(model, DATA)
+    assert [mode for mode in modes if not isinstance(mode, tuple)] == [True]
+    assert modes.count(("heads", False)) == 1
 
 
 def test_first_examples_keep_the_labels_of_a_labelled_target():
@@ -49,11 +101,11 @@ def test_first_examples_keep_the_labels_of_a_labelled_target():
     assert labels.tolist() == [0, 1, 8, 9]
 
 
-def test_scalars_are_numbers_alone():
+def test_scalars_are_the_single_numbers():
     assert scalars({"a": 1, "b": np.ones(2), "c": "alive", "d": np.float32(2)}) == {"a": 1, "d": 2}
 
 
-def test_evidence_holds_values_against_their_healthy_range_the_unhealthy_first():
+def test_evidence_lists_values_beside_their_healthy_ranges_the_unhealthy_first():
     found = evidence(
         {
             "reversal/cosine": 1.0,
@@ -81,13 +133,23 @@ def test_evidence_holds_values_against_their_healthy_range_the_unhealthy_first()
     assert not evidence({"probe/loss": float("nan")})[0].is_healthy
 
 
-def test_every_meaning_is_of_something_that_is_measured():
+def test_every_healthy_range_is_of_something_that_is_measured():
     model = DANN(network((3, 3, 2), "backbone"), num_classes=2)
     model.compile("sgd")
     found, left_out = measure(model, DATA)
     assert left_out == {}
-    assert set(MEANINGS) - set(found) == {"binary/*/passed"}  # it has no binary layer
+    named = {one.name for one in healthy_ranges()}
+    assert len(named) == len(healthy_ranges())
+    assert named - set(found) == {"binary/*/passed"}  # it has no binary layer
     assert len(draw(found)) == 5
+
+
+def test_a_healthy_range_reads_as_words():
+    between = {"low": 0.25, "high": 4}
+    assert str(HealthyRange("a/b", "", "", **between)) == "a/b 0.25 to 4"
+    assert str(HealthyRange("a/b", "", "", high=4)) == "a/b at most 4"
+    assert str(HealthyRange("a/b", "", "", low=0.25)) == "a/b at least 0.25"
+    assert all(str(one).partition(" ")[2] for one in healthy_ranges())
 
 
 def test_a_diagnosis_is_json_also_where_numbers_are_not_finite():
@@ -99,7 +161,7 @@ def test_a_diagnosis_is_json_also_where_numbers_are_not_finite():
     assert (parsed["left_out"], parsed["about"]) == ({}, {"step": 3})
 
 
-def test_figures_are_of_what_was_measured_and_the_same_each_time():
+def test_figures_show_what_was_measured_and_are_the_same_each_time():
     game = {"game/eigenvalues/real": np.array([1.0, 0.2]), "game/eigenvalues/imag": np.zeros(2)}
     (picture,) = draw(game)
     assert picture.name == "game"
@@ -109,7 +171,7 @@ def test_figures_are_of_what_was_measured_and_the_same_each_time():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_figures_bear_numbers_that_are_not_finite(value):
+def test_figures_accept_numbers_that_are_not_finite(value):
     found = {
         "domain/loss": value,
         "jacobian/source/features/singular_values": np.array([value, 1.0]),

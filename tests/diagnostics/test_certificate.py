@@ -19,7 +19,8 @@ from support.one_step import (
 )
 
 import dann
-from dann.diagnostics import reversal_certificate, reversal_pass
+from dann.diagnostics import reversal_certificate
+from dann.diagnostics.instruments import backward_pass
 from dann.gradients import reverse_gradient
 from dann.layers import BinarySign, GradientReversal
 from dann.schedules import Constant, GaninSchedule, StrengthSchedule, WarmStart
@@ -374,8 +375,8 @@ def test_three_backward_passes_are_enough(fault, most, monkeypatch):
         calls.append(len(xs))
         return gradients(function, xs)
 
-    gradients = reversal_pass.gradients
-    monkeypatch.setattr(reversal_pass, "gradients", counted)
+    gradients = backward_pass.gradients
+    monkeypatch.setattr(backward_pass, "gradients", counted)
     reversal_certificate(linear_dann(fault), DATA)
     assert 0 < len(calls) <= most
 

@@ -113,8 +113,8 @@ def test_dropout_draws_alike_in_all_passes():
     """With both losses the same but for the sign, the gradients must be opposite."""
 
     class OneLoss(dann.DANN):
-        def label_loss(self, x, y, outputs, sample_weight=None, training=True):
-            return self._domain_loss(outputs["domain"], outputs["domain/logits"])
+        def label_loss(self, x, y, forward, sample_weight=None, training=True):
+            return self.adversarial_losses(x, y, forward)["domain/loss"]
 
     inputs = keras.Input((3,))
     dropped = keras.layers.Dropout(0.5)(keras.layers.Dense(4)(inputs))

@@ -17,9 +17,9 @@ import dann
 from dann.adaptation import CDAN, DANN, faster_heads
 from dann.autodiff import gradients
 from dann.diagnostics import game
-from dann.diagnostics.fields import explicit_field, players, step_field
 from dann.diagnostics.game import growth, stability
 from dann.diagnostics.instruments.descent import descent_of
+from dann.diagnostics.instruments.fields import explicit_field, players, step_field
 from dann.diagnostics.instruments.spectrum import spectrum
 from dann.gradients import reverse_gradient
 from dann.schedules import GaninSchedule
@@ -244,8 +244,8 @@ def test_other_fields_and_other_optimizers_are_not_mistaken_for_this_one():
         game(dann.WDGRL(backbone, num_classes=2), DATA)
 
     class OtherLoss(DANN):
-        def total_loss(self, x, y, outputs, sample_weight=None, training=True):
-            return 2 * super().total_loss(x, y, outputs, sample_weight, training)
+        def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+            return 2 * super().compute_loss(x, y, y_pred, sample_weight, training)
 
     model, _ = linear_dann()
     twice, _ = linear_dann(cls=OtherLoss)

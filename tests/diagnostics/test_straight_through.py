@@ -106,10 +106,10 @@ def test_few_pairs_give_a_low_ceiling():
     assert found["binary/sign/bias_ceiling"] < many["binary/sign/bias_ceiling"]
 
 
-@pytest.mark.parametrize("arguments", [{"pairs": -1}, {"steps": 0}])
-def test_arguments_out_of_range_are_refused(arguments):
-    with pytest.raises(ValueError, match="must be at least 0 and `steps` at least 1"):
-        straight_through_health(BinarySign(), X, **arguments)
+@pytest.mark.parametrize(("name", "value"), [("pairs", -1), ("steps", 0)])
+def test_numbers_out_of_range_raise_an_error(name, value):
+    with pytest.raises(ValueError, match=f"`{name}`.*{name}={value}"):
+        straight_through_health(BinarySign(), X, **{name: value})
 
 
 def test_weights_of_another_model_are_refused():

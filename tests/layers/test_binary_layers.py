@@ -442,7 +442,7 @@ def test_masks_pass_as_in_keras():
 def test_lengths_may_be_unknown_where_strides_are_one():
     layer = BinaryConv2D(3, 3, padding="same", pad_values=1)
     assert layer(keras.Input((None, None, 2))).shape == (None, None, None, 3)
-    with pytest.raises(ValueError, match="needs fixed lengths.*strides=.2, 2. with a length of"):
+    with pytest.raises(ValueError, match="`pad_values` .*fixed lengths.*strides=.2, 2. with"):
         BinaryConv2D(3, 3, padding="same", pad_values=1, strides=2)(keras.Input((None, None, 2)))
 
 
@@ -518,16 +518,16 @@ def policy_set_when_built():
         (
             lambda: BinaryConv2D(2, 3, padding="same", pad_values=2),
             ValueError,
-            r"-1, 0 or \+1. Received: pad_values=2",
+            "`pad_values` must be one of .*Received: pad_values=2",
         ),
         (
             lambda: BinaryConv2D(2, 3, pad_values=1),
             ValueError,
-            "give `padding='same'` too. Received: pad_values=1 with padding='valid'",
+            "give `padding='same'` too. Received: pad_values=1.0 with padding='valid'",
         ),
-        (lambda: WeightClip(0), ValueError, "`limit` must be above 0. Received: limit=0"),
-        (lambda: WeightClip(True), TypeError, "`limit` must be a number. Received: limit=True"),
-        (lambda: WeightClip("x"), TypeError, "`limit` must be a number. Received: limit='x'"),
+        (lambda: WeightClip(0), ValueError, "`limit` must be .*above 0. Received: limit=0"),
+        (lambda: WeightClip(True), TypeError, "`limit` must be .*number.* limit=True"),
+        (lambda: WeightClip("x"), TypeError, "`limit` must be .*number.* limit='x'"),
     ],
 )
 def test_errors_say_what_is_wrong(make, error, message):

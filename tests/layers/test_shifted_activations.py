@@ -106,5 +106,5 @@ def test_an_axis_without_a_fixed_number_of_channels_is_refused(cls, axis, shape)
 @pytest.mark.parametrize("cls", [RSign, RPReLU])
 @pytest.mark.parametrize("axis", [(1, 2), "channels", 1.0])
 def test_an_axis_is_one_integer(cls, axis):
-    with pytest.raises(TypeError, match="must be an integer, one axis. Received: axis="):
+    with pytest.raises(TypeError, match="`axis` must be an integer. Received: axis="):
         cls(axis=axis).build((2, 3, 4))

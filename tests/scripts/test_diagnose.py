@@ -2,12 +2,8 @@
 
 import csv
 import json
-import pathlib
-import re
 
 import pytest
-
-from dann.diagnostics import DIAGNOSTICS
 
 SHORT = [
     "debug=fast",
@@ -90,9 +86,3 @@ def test_a_bad_directory_is_told_in_one_line_and_left_as_it_is(folder, run_here,
     ]:
         check_refused(run_here("diagnose.py", arguments, folder), message)
     assert sorted(folder.rglob("*")) == before
-
-
-def test_the_list_of_diagnostics_in_the_config_is_whole():
-    conf = pathlib.Path(__file__).parents[2] / "conf/diagnose.yaml"
-    listed = re.search(r"list of (.*?)\nsamples", conf.read_text(), re.DOTALL)[1]
-    assert set(re.findall(r"\w+", listed)) == set(DIAGNOSTICS)

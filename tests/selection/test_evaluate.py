@@ -1,19 +1,53 @@
+"""What choosing by each score costs, of given numbers and of a series of checkpoints."""
+
 import numpy as np
 import pytest
+from support.checkpoints import SOURCE, TARGET, TURNS, checkpoint, target_accuracy
 
-from dann.selection import SCORES, evaluate, regret
+from dann.selection import SCORES, compute_scores, evaluate, regret, score_checkpoints
 
-ORACLE = [0.5, 0.25, 0.75]
+ORACLE = [0.5, 0.25, 0.75, 0.75]
 
 
-def test_every_score_is_told_of_or_left_out_with_the_reason():
+def test_regret_is_the_accuracy_that_the_choice_loses():
+    scores = {"good": [0.0, 1.0, 3.0, 2.0], "bad": np.array([-3.0, -1.0, -2.0, -2.5])}
+    assert regret(scores, ORACLE) == {
+        "good": {"choice": 2, "accuracy": 0.75, "regret": 0.0},
+        "bad": {"choice": 1, "accuracy": 0.25, "regret": 0.5},
+    }
+
+
+def test_the_earliest_of_equal_scores_is_chosen_whatever_the_oracle():
+    assert regret({"equal": [1.0, 1.0, 1.0, 1.0]}, ORACLE)["equal"]["choice"] == 0
+    assert regret({"equal": [0.0, 1.0, 1.0, 1.0]}, ORACLE)["equal"]["choice"] == 1
+
+
+def test_nan_is_never_chosen():
+    diverged = [float("-inf"), np.nan, -2.0, np.nan]
+    assert regret({"diverged": diverged}, ORACLE)["diverged"]["choice"] == 2
+    with pytest.raises(ValueError, match="'lost' must have a number to choose by"):
+        regret({"lost": [np.nan] * 4}, ORACLE)
+
+
+def test_scores_and_oracle_must_have_a_number_for_each_checkpoint():
+    with pytest.raises(ValueError, match="'short' and the oracle .*Received: 3 and 4"):
+        regret({"short": [1.0, 2.0, 3.0]}, ORACLE)
+    with pytest.raises(ValueError, match=r"an accuracy of each checkpoint. Received: oracle=\[\]"):
+        regret({"any": [1.0]}, [])
+    with pytest.raises(ValueError, match="an accuracy of each checkpoint"):
+        regret({"any": [1.0]}, [np.nan])
+    with pytest.raises(ValueError, match="'none' must have a number to choose by"):
+        regret({"none": []}, ORACLE)
+
+
+def test_every_score_is_reported_or_left_out_with_the_reason():
     scores = {
         "snd": [1.0, 3.0, 2.0],
         "own": [0.0, float("nan"), 1.0],
         "bnm": [float("-inf")] * 3,
         "dev": [float("nan"), float("-inf"), float("nan")],
     }
-    found = evaluate(scores, ORACLE)
+    found = evaluate(scores, ORACLE[:3])
     assert found.scores == {
         "snd": {"choice": 1, "accuracy": 0.25, "regret": 0.5},
         "own": {"choice": 2, "accuracy": 0.75, "regret": 0.0},
@@ -24,15 +58,50 @@ def test_every_score_is_told_of_or_left_out_with_the_reason():
         assert wanted in reason, name
 
 
-def test_with_every_score_at_hand_none_is_left_out():
+def test_no_score_is_left_out_if_all_are_given():
     rng = np.random.default_rng(0)
     scores = {name: list(rng.normal(size=3)) for name in SCORES}
-    found = evaluate(scores, ORACLE)
+    found = evaluate(scores, ORACLE[:3])
     assert found.left_out == {}
-    assert found.scores == regret(scores, ORACLE)
+    assert found.scores == regret(scores, ORACLE[:3])
 
 
 @pytest.mark.parametrize("values", [[1.0], []])
-def test_series_that_do_not_fit_the_oracle_are_refused_not_left_out(values):
+def test_a_score_of_other_checkpoints_is_refused_and_not_left_out(values):
     with pytest.raises(ValueError, match="'snd'"):
-        evaluate({"snd": values}, ORACLE)
+        evaluate({"snd": values}, ORACLE[:3])
+
+
+def test_a_series_of_checkpoints_is_scored_beside_the_oracle():
+    scores = score_checkpoints(map(checkpoint, TURNS), source=SOURCE, target=TARGET)
+    for index, turn in enumerate(TURNS):
+        wanted = compute_scores(checkpoint(turn), source=SOURCE, target=TARGET)
+        assert {name: values[index] for name, values in scores.items()} == wanted
+    found = evaluate(scores, [target_accuracy(turn) for turn in TURNS])
+    assert set(found.scores) == set(SCORES)
+    assert found.left_out == {}
+    assert found.scores["mcc"] == {"choice": 4, "accuracy": 1.0, "regret": 0.0}
+
+
+def test_one_model_may_be_given_with_other_weights_each_time():
+    """A generator that loads one checkpoint after the other into the same model."""
+    model = checkpoint(TURNS[0])
+
+    def loaded():
+        for turn in TURNS:
+            model.set_weights(checkpoint(turn).get_weights())
+            yield model
+
+    scores = score_checkpoints(loaded(), source=None, target=TARGET, scores=["info_max"])
+    assert np.argmax(scores["info_max"]) == 4
+    assert len(set(scores["info_max"])) > 1
+
+
+def test_a_diverged_checkpoint_is_never_chosen():
+    broken = checkpoint(0)
+    broken.backbone.trainable_weights[0].assign(np.full((2, 2), np.nan))
+    models = [broken, checkpoint(0), checkpoint(40)]
+    scores = score_checkpoints(models, source=SOURCE, target=TARGET)
+    assert {values[0] for values in scores.values()} == {float("-inf")}
+    found = evaluate(scores, [1.0, target_accuracy(0), target_accuracy(40)])
+    assert all(of["choice"] > 0 for of in found.scores.values())

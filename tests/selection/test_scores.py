@@ -39,7 +39,7 @@ def test_the_planted_accuracies_are_what_the_angles_say():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_values_and_ranking_of_a_series_of_checkpoints_are_those_of_the_formula(name):
+def test_values_and_ranks_of_checkpoints_follow_the_formula(name):
     tolerance = {"dev": 1e-4}.get(name, 1e-5)  # as exactly as the domain classifier is fitted
     expected = [getattr(references, name)(turn) for turn in TURNS]
     scores = [values(name, checkpoint(turn), TARGET) for turn in TURNS]
@@ -50,7 +50,7 @@ def test_values_and_ranking_of_a_series_of_checkpoints_are_those_of_the_formula(
     )
 
 
-def test_where_the_target_is_clustered_its_scores_find_what_source_accuracy_misses():
+def test_on_a_clustered_target_its_scores_find_what_source_accuracy_misses():
     by_checkpoint = [
         compute_scores(checkpoint(turn), source=SOURCE, target=TARGET) for turn in TURNS
     ]
@@ -63,14 +63,28 @@ def test_where_the_target_is_clustered_its_scores_find_what_source_accuracy_miss
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_parameter_of_a_score_can_hold_labels_of_the_target(name):
+def test_a_score_is_registered_and_exported_with_what_it_needs(name):
+    entry = SCORES.entry(name)
+    assert getattr(selection, name) is entry.thing
+    source = inspect.signature(entry.thing).parameters["source"]
+    assert entry.facts["needs_source"] == (source.default is source.empty)
+    assert entry.facts["cost"]
+
+
+def test_all_stands_for_every_score():
+    assert selection.choose(["all"]) == selection.choose(list(SCORES)) == dict(SCORES)
+    assert list(selection.choose(["snd", "bnm"])) == ["snd", "bnm"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_score_cannot_be_given_labels_of_the_target(name):
     parameters = inspect.signature(SCORES[name]).parameters
     own = {"temperature", "share", "seed", "fit"}
     assert set(parameters) <= {"model", "source", "target", "batch_size"} | own
     assert not any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters.values())
     labelled = (TARGET, np.zeros(len(TARGET), int))
     for refused in (labelled, list(labelled), {"inputs": TARGET}):
-        with pytest.raises(TypeError, match="sees no labels of the target. Received: "):
+        with pytest.raises(TypeError, match="sees no labels of the target.*Received: "):
             values(name, checkpoint(0), refused)
 
 
@@ -78,12 +92,12 @@ def test_no_parameter_of_a_score_can_hold_labels_of_the_target(name):
 def test_the_batch_size_does_not_matter(name):
     whole = values(name, checkpoint(20), TARGET)
     assert values(name, checkpoint(20), TARGET, batch_size=7) == pytest.approx(whole, rel=1e-5)
-    with pytest.raises(ValueError, match="`batch_size` must be at least 1. Received: 0"):
+    with pytest.raises(ValueError, match="at least 1. Received: batch_size=0"):
         values(name, checkpoint(20), TARGET, batch_size=0)
 
 
 @pytest.mark.parametrize("name", [*OF_TARGET, "dev", "reverse_validation"])
-def test_the_order_of_the_target_does_not_matter_but_for_a_random_draw(name):
+def test_the_order_of_the_target_matters_only_to_a_random_draw(name):
     order = np.random.default_rng(1).permutation(len(TARGET))
     moved = values(name, checkpoint(20), TARGET[order])
     tolerance = {"mix_val": 0.15, "dev": 1e-3}.get(name, 1e-6)
@@ -99,7 +113,7 @@ def test_the_order_of_the_source_does_not_matter():
 
 
 @pytest.mark.parametrize("name", ["dev", "mix_val"])
-def test_what_is_drawn_depends_on_the_seed_alone(name):
+def test_random_draws_depend_only_on_the_seed(name):
     model = checkpoint(60)
     assert values(name, model, TARGET, seed=3) == values(name, model, TARGET, seed=3)
     draws = {values(name, model, TARGET, seed=seed) for seed in range(4)}
@@ -120,7 +134,7 @@ def test_a_collapsed_model_has_a_finite_score(name):
     assert score == pytest.approx(third.get(name, score))
 
 
-def test_dev_of_domains_that_cannot_be_told_apart_is_the_source_risk():
+def test_dev_is_the_source_risk_if_the_domains_look_alike():
     model = checkpoint(0)
     model.backbone.trainable_weights[0].assign(np.zeros((2, 2)))
     assert values("dev", model, TARGET) == pytest.approx(-math.log(3), rel=1e-6)
@@ -149,7 +163,7 @@ def test_few_examples_are_enough_and_too_few_are_refused(name):
 def test_a_source_that_does_not_fit_is_refused(name):
     inputs, labels = SOURCE
     for source, error, message in [
-        (inputs, TypeError, "must be the arrays .*Received: ndarray"),
+        (inputs, TypeError, "must be arrays .*Received: ndarray"),
         ((inputs[:0], labels[:0]), ValueError, "source must hold at least .*Received: 0"),
         ((inputs, labels[:5]), ValueError, "63 inputs, labels of shape"),
         ((inputs, labels.astype("float32")), ValueError, "type float32"),
@@ -165,7 +179,7 @@ def test_a_model_must_give_a_logit_for_each_of_two_classes():
         selection.entropy(as_logits(classes=1), target=one)
 
 
-def test_a_plain_model_is_scored_by_its_logits_and_refused_where_features_are_needed():
+def test_a_plain_model_has_scores_of_logits_but_not_of_features():
     model = checkpoint(20)
     for name in [*OF_TARGET, "source_accuracy"]:
         assert values(name, model.classifier, TARGET) == values(name, model, TARGET)
@@ -176,7 +190,7 @@ def test_a_plain_model_is_scored_by_its_logits_and_refused_where_features_are_ne
             values(name, model.classifier, TARGET)
 
 
-def test_reverse_validation_trains_what_it_is_given():
+def test_reverse_validation_trains_the_given_classifier():
     seen = []
 
     def fit(inputs, labels):
@@ -196,11 +210,11 @@ def test_reverse_validation_trains_what_it_is_given():
     [("snd", "temperature", 0.0), ("mcc", "temperature", -1.0), ("mix_val", "share", 0.5)],
 )
 def test_options_out_of_range_are_refused(name, option, wrong):
-    with pytest.raises(ValueError, match=f"`{option}` must be above .*Received: {wrong}"):
+    with pytest.raises(ValueError, match=f"above .*Received: {option}={wrong}"):
         values(name, checkpoint(0), TARGET, **{option: wrong})
 
 
-def test_options_are_those_of_the_formula():
+def test_options_follow_the_formula():
     model = checkpoint(20)
     for name, option in [("snd", {"temperature": 0.3}), ("mcc", {"temperature": 1.0})]:
         expected = getattr(references, name)(20, **option)
@@ -235,7 +249,7 @@ class Counted:
         return self.rows[chosen]
 
 
-def test_several_scores_together_are_the_single_ones_and_read_the_data_once():
+def test_scores_computed_together_equal_single_ones_and_read_the_data_once():
     target, model = Counted(TARGET), checkpoint(20)
     some = compute_scores(model, source=None, target=target, scores=OF_TARGET[:4])
     assert target.read == len(TARGET)
@@ -248,9 +262,9 @@ def test_several_scores_together_are_the_single_ones_and_read_the_data_once():
         assert value == values(name, model, TARGET, batch_size=10)
 
 
-def test_scores_that_are_not_there_are_refused():
+def test_unknown_scores_are_refused():
     for wrong, error, message in [
-        (["accuracy"], ValueError, r"must name some of .*'snd'.*Received: \['accuracy'\]"),
+        (["accuracy"], ValueError, "one of 'all', .*'snd'.*Received: scores='accuracy'"),
         ([], ValueError, r"must name some of .*Received: \[\]"),
         ("snd", TypeError, r"such as \('snd',\). Received: 'snd'"),
     ]:

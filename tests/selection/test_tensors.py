@@ -16,7 +16,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("library", MAKERS)
-def test_every_score_of_tensors_is_that_of_arrays(library):
+def test_scores_of_tensors_equal_those_of_arrays(library):
     of_tensors = MAKERS[library]
     source, target = tuple(of_tensors(part) for part in SOURCE), of_tensors(TARGET)
     wanted = compute_scores(checkpoint(20), source=SOURCE, target=TARGET)
@@ -26,7 +26,7 @@ def test_every_score_of_tensors_is_that_of_arrays(library):
         assert found == pytest.approx(wanted, rel=1e-5)
 
 
-def test_a_tensor_is_run_through_the_model_once_for_several_scores():
+def test_the_model_runs_once_on_a_tensor_for_several_scores():
     seen = []
 
     class Counted(keras.layers.Layer):
@@ -53,8 +53,8 @@ def test_the_callback_takes_tensors():
 
 
 @pytest.mark.parametrize("wrong", [TARGET.tolist(), list(TARGET), np.float32(1.0)])
-def test_what_is_no_array_is_refused_with_the_way_to_make_one(wrong):
-    with pytest.raises(TypeError, match=r"for a list of rows `numpy.asarray\(rows\)`.*Received: "):
+def test_lists_and_numbers_are_refused_with_the_way_to_make_an_array(wrong):
+    with pytest.raises(TypeError, match=r"`target` must .*`numpy.asarray\(rows\)`.*Received: "):
         SCORES["snd"](checkpoint(0), target=wrong)
-    with pytest.raises(TypeError, match=r"`numpy.asarray\(rows\)` for a list of rows. Received: "):
+    with pytest.raises(TypeError, match=r"`source` must .*`numpy.asarray\(rows\)`.*Received: "):
         SCORES["source_accuracy"](checkpoint(0), source=(wrong, SOURCE[1]), target=TARGET)

@@ -6,6 +6,7 @@ from keras import ops
 from support.shifted_classes import linear_backbone, shifted_classes
 
 from dann.adaptation import DANN
+from dann.adaptation.forward_pass import DomainScores
 from dann.layers import BinarySign
 from dann.networks import domain_head, label_head
 
@@ -59,10 +60,10 @@ class OtherWay(DANN):
         raise NotImplementedError
 
     def adversary(self, features, logits, training):
-        source, target = features["source"], features["target"]
-        both = self.turn(ops.concatenate([source, target]), training)
-        domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
-        return {"domain": domain, "domain/logits": self.domain_head(both, training=training)}
+        both = ops.concatenate([features["source"], features["target"]])
+        scores = self.domain_head(self.turn(both, training), training=training)
+        size = ops.shape(features["source"])[0]
+        return DomainScores(scores[:size], scores[size:])
 
 
 class Forgotten(OtherWay):
@@ -91,10 +92,10 @@ class BehindHead(DANN):
     """The reversal turns the discriminator's gradient around too."""
 
     def adversary(self, features, logits, training):
-        source, target = features["source"], features["target"]
-        told = self.domain_head(ops.concatenate([source, target]), training=training)
-        domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
-        return {"domain": domain, "domain/logits": self.reversal(told, training=training)}
+        both = ops.concatenate([features["source"], features["target"]])
+        scores = self.reversal(self.domain_head(both, training=training), training=training)
+        size = ops.shape(features["source"])[0]
+        return DomainScores(scores[:size], scores[size:])
 
 
 class OneUnitSoftmax(keras.layers.Layer):

@@ -1,4 +1,4 @@
-"""Handwritten digits on black, and the same hand over photos: all from what scikit-learn ships."""
+"""Handwritten digits on black and over photos, from the data that scikit-learn ships."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,8 +8,7 @@ import tensorflow_datasets as tfds
 from scipy import ndimage
 from sklearn.datasets import load_digits, load_sample_images
 
-from dann.data.builders.citations import ALPAYDIN_1998
-from dann.data.builders.digit_images import digit_images
+from dann.data.builders.digit_images import ALPAYDIN_1998, digit_images
 from dann.data.builders.digits import thirds
 
 _SIZE = 16
@@ -21,9 +20,9 @@ _PARTS = {"black": 0, "photo": 1, "test": 2}
 class ChalkDigits(tfds.core.GeneratorBasedBuilder):
     """TFDS builder of 16x16 colour images of handwritten digits, with no download.
 
-    The configuration `black` has the digits on black; in `photo` they are written as with chalk
-    over crops of two photos, `ink * 255 + (1 - ink) * brightness * crop`, where `ink` in [0, 1] is
-    the digit and `brightness` 0.6.
+    The configuration `black` has the digits on black. In `photo` they look like chalk over crops of
+    two photos, `ink * 255 + (1 - ink) * brightness * crop`, where `ink` in [0, 1] is the digit and
+    `brightness` 0.6.
 
     The 1,797 digits of scikit-learn are split in three at random: those of `black`, those of
     `photo` and those of both test splits. A train split holds 8,000 draws, each slightly rotated,

@@ -1,4 +1,4 @@
-"""The handwritten digits that scikit-learn ships, as they are."""
+"""The handwritten digits that scikit-learn ships, unchanged."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ import numpy as np
 import tensorflow_datasets as tfds
 from sklearn.datasets import load_digits
 
-from dann.data.builders.citations import ALPAYDIN_1998
-from dann.data.builders.digit_images import digit_images
+from dann.data.builders.digit_images import ALPAYDIN_1998, digit_images
 
 
 def thirds() -> list[np.ndarray]:
     """Returns the indices of three disjoint parts of scikit-learn's 1,797 digits, 599 each.
 
-    The last is what every data set of them tests on, so that none trains on another's test digits.
+    Every data set of these digits tests on the last part, so that none trains on another's test
+    digits.
     """
     data: Any = load_digits()
     order = np.random.default_rng(0).permutation(len(data.images))
@@ -43,7 +43,7 @@ class Digits(tfds.core.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         data: Any = load_digits()
-        # Of the 17 shades only the middle one, 8, falls halfway between two bytes: up.
+        # Of the 17 shades only the middle one, 8, falls halfway between two bytes; it goes up.
         images = ((255 * data.images.astype(np.int64) + 8) // 16).astype(np.uint8)
         *train, test = thirds()
         return {

@@ -13,9 +13,8 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from dann.data.builders.citations import GANIN_2016
-from dann.data.builders.digit_images import digit_images
-from dann.data.builders.idx_files import FILES, find_mnist, mnist_digest, read_mnist
+from dann.data.builders.digit_images import GANIN_2016, digit_images
+from dann.data.builders.mnist_files import FILES, find_mnist, mnist_digest, read_mnist
 
 _MNIST_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 _BSDS500_URL = (
@@ -45,7 +44,7 @@ _ARBELAEZ_2011 = """
 """
 
 _MANUAL = """
-Optional. What lies here is taken, what does not is downloaded:
+Optional. Files that are here are used, the others are downloaded:
 `mnist/` with the four IDX files of MNIST, `bsds500/` with the 200 training photos as `*.jpg`.
 """
 
@@ -53,10 +52,10 @@ Optional. What lies here is taken, what does not is downloaded:
 class MnistM(tfds.core.GeneratorBasedBuilder):
     """TFDS builder of MNIST-M.
 
-    For each MNIST digit a 28x28 crop, at a random place, of a random BSDS500 training photo is
-    drawn, and every channel becomes `|crop - digit|`. The train split holds the MNIST train digits,
-    the test split the MNIST test digits. The draws are seeded by split: the genuine digits and
-    photos give the same images everywhere, or a `ValueError`.
+    Each MNIST digit is blended over a 28x28 crop, at a random place, of a random BSDS500 training
+    photo: every channel becomes `|crop - digit|`. The train split holds the MNIST train digits, the
+    test split the MNIST test digits. The draws are seeded by split, so that the genuine digits and
+    photos give the same images everywhere; other images from them raise a `ValueError`.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.4.
@@ -76,7 +75,7 @@ class MnistM(tfds.core.GeneratorBasedBuilder):
         )
 
     def digests_of(self, folder: pathlib.Path) -> dict[str, str]:
-        """Returns the digests of what lies in a manual folder, by part; see `prepared`."""
+        """Returns the digests of the data in a manual folder, by part; see `prepared`."""
         return _digests_of(*_at_hand(folder))
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
@@ -100,8 +99,8 @@ class MnistM(tfds.core.GeneratorBasedBuilder):
         if expected and digest.hexdigest() != expected:
             raise ValueError(
                 f"Expected MNIST-M images with the SHA-256 {expected}, as these digits and photos "
-                "give them elsewhere; the JPEG decoder or NumPy's random numbers are other ones "
-                f"here. Received: {digest.hexdigest()}"
+                "give them elsewhere; the JPEG decoder or NumPy's random numbers differ here. "
+                f"Received: {digest.hexdigest()}"
             )
 
 
@@ -136,10 +135,10 @@ def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterat
 
 
 def _files(dl_manager) -> tuple[Any, list]:
-    """Where the MNIST files and the photos are, after downloading what the manual folder lacks."""
+    """Paths of the MNIST files and the photos; downloads what the manual folder lacks."""
     try:
         mnist, photos = _at_hand(pathlib.Path(dl_manager.manual_dir))
-    except AssertionError:  # there is none, or it is empty
+    except AssertionError:  # it does not exist or is empty
         mnist, photos = None, []
     if mnist is None:
         mnist = dl_manager.download({key: _MNIST_URL + name for key, name in FILES.items()})
@@ -156,7 +155,7 @@ def _files(dl_manager) -> tuple[Any, list]:
 
 
 def _at_hand(folder):
-    """Where the MNIST files, if they are there, and the photos are in a manual folder."""
+    """Paths in a manual folder of the MNIST files, or `None`, and of the photos."""
     try:
         mnist = find_mnist(folder)
     except FileNotFoundError:
@@ -175,8 +174,8 @@ def _decode(path):
 
 
 def _png(image):
-    # Photos hardly repeat themselves: zlib's search for it takes long and finds nothing, and
-    # TensorFlow's encoder cannot be told so.
+    # Photos hardly repeat themselves, so zlib's long search for repetitions finds nothing.
+    # TensorFlow's encoder has no option against it.
     file = io.BytesIO()
     Image.fromarray(image).save(file, "PNG", compress_level=1, compress_type=zlib.Z_RLE)
     return file.getvalue()

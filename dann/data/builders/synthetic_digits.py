@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from dann.data.builders.citations import GANIN_2016
-from dann.data.builders.digit_images import digit_images
+from dann.data.builders.digit_images import GANIN_2016, digit_images
 
 _SIZE = 32
 _SCALE = 2  # ink is drawn larger, so that turning and scaling leave no jagged edges
@@ -37,7 +36,7 @@ class SyntheticDigits(tfds.core.GeneratorBasedBuilder):
     label is the digit in the middle; others stand beside it. They resemble SVHN's, as a source.
 
     The configuration `full` has the published sizes, 479,400 and 9,553 images; `small`, the
-    default, is the first 20,000 and 4,000 of them. An image depends on its split and number alone.
+    default, is the first 20,000 and 4,000 of them. An image depends only on its split and number.
     Other versions of Pillow or of the fonts may draw it a little differently.
 
     Reference:
@@ -80,14 +79,14 @@ def draw_number(rng: np.random.Generator) -> tuple[np.ndarray, int]:
     20 degrees either way; the blur's radius is 0.2 to 1.1 pixels.
 
     Args:
-        rng: What all draws come from.
+        rng: Source of all draws.
 
     Returns:
         The image, uint8 `(32, 32, 3)`, and the digit in its middle.
     """
     font = _FONTS[rng.integers(len(_FONTS))]
     digits = rng.integers(10, size=rng.integers(1, 4))
-    # Of two digits either may be the one in the middle.
+    # With two digits, either may be in the middle.
     middle = int(rng.integers(2)) if len(digits) == 2 else len(digits) // 2
     ink = _print(
         digits,

@@ -27,15 +27,15 @@ _CITATION = """
 """
 
 _MANUAL = """
-Optional. What lies here is taken, else it is downloaded: `usps/usps.h5` (groups `train` and `test`,
-each with `data` from 0 to 1 and `target`), or `usps/usps.bz2` and `usps/usps.t.bz2` (LIBSVM).
+Optional; downloaded if missing: `usps/usps.h5` (groups `train` and `test`, each with `data` from 0
+to 1 and `target`), or `usps/usps.bz2` and `usps/usps.t.bz2` (LIBSVM).
 """
 
 
 class Usps(tfds.core.GeneratorBasedBuilder):
     """TFDS builder of USPS, 16x16 grey, white on black: 7,291 digits to train on, 2,007 to test.
 
-    The images are those of the HDF5 file or of the LIBSVM files, the same to the last bit.
+    The HDF5 file and the LIBSVM files give the same images to the last bit.
 
     Reference:
         - Hull, 1994, A database for handwritten text recognition research.
@@ -55,7 +55,7 @@ class Usps(tfds.core.GeneratorBasedBuilder):
         )
 
     def digests_of(self, folder: pathlib.Path) -> dict[str, str]:
-        """Returns the digest of what lies in a manual folder, by part; see `prepared`."""
+        """Returns the digest of the data in a manual folder, by part; see `prepared`."""
         paths = _at_hand(folder)
         return {"usps": _digest(paths)} if paths else {}
 
@@ -73,9 +73,9 @@ class Usps(tfds.core.GeneratorBasedBuilder):
 def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Reads one split.
 
-    Grey values are given in thousandths from -1 to 1, or half as large from 0 to 1: 2,000 steps.
-    Step `k` becomes the byte `(255 * k + 1000) // 2000`, in integers: some steps fall halfway
-    between two bytes, where a format's rounding error would decide.
+    Files hold grey values in thousandths from -1 to 1, or half of that from 0 to 1: 2,000 steps.
+    Step `k` becomes the byte `(255 * k + 1000) // 2000` in integers, because some steps fall
+    halfway between two bytes, where the format's rounding error would decide.
 
     Args:
         path: HDF5 file with both splits, or bzip2 file in LIBSVM format with this one.
@@ -121,10 +121,10 @@ def _read_libsvm(path, split):
 
 
 def _files(dl_manager):
-    """Paths by split; what the manual folder lacks is downloaded."""
+    """Paths by split, in the manual folder or else downloaded."""
     try:
         paths = _at_hand(pathlib.Path(dl_manager.manual_dir))
-    except AssertionError:  # there is none, or it is empty
+    except AssertionError:  # it does not exist or is empty
         paths = None
     if paths:
         return paths
@@ -149,7 +149,7 @@ def _at_hand(folder):
 
 
 def _digest(paths):
-    """SHA-256 of all images and labels: both formats give the same."""
+    """SHA-256 of all images and labels, the same for both formats."""
     digest = hashlib.sha256()
     for split, path in paths.items():
         for array in read_usps(path, split):

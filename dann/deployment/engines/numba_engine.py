@@ -1,43 +1,45 @@
-"""Runs programs with NumPy and, what is binary, with kernels that numba compiles."""
+"""Runs programs with NumPy, and their binary steps with kernels that numba compiles."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from dann.deployment.engines.numpy_engine import NumpyEngine, Run
-
-try:
-    from dann.deployment.engines.numba_kernels import LANES, products
-except (ImportError, OSError) as error:  # OSError: a library that cannot be loaded
-    raise ImportError(
-        "Engine 'numba' needs numba, which `pip install dann[deploy]` installs; engine 'numpy' "
-        f"needs nothing more. Received: {error}"
-    ) from error
+from dann.deployment.engines.numpy_engine import ENGINES, NumpyEngine, Run
+from dann.deployment.program import Program
 
 _WORTH_A_THREAD = 2**20  # words; about half a millisecond
 
 
+@ENGINES.register("numba", summary="The fast one, with kernels that numba compiles at first use.")
 class NumbaEngine(NumpyEngine):
     """Computes the products of signs with 64-bit exclusive or and counts of bits.
 
-    The kernels are compiled at the first use and kept on disk, where numba finds a folder that it
-    may write. Rows are shared among threads where
-    each of them has some half millisecond to do, so never for a dense layer and one example.
+    Numba compiles the kernels at their first use and keeps them on disk where it finds a folder
+    that it may write. The engine shares rows among threads if each thread gets about half a
+    millisecond of work, so never for a dense layer and one example.
 
     Args:
-        program: What to compute.
+        program: The program to run.
         threads: Greatest number of threads. Defaults to `1`.
+
+    Raises:
+        ImportError: If numba cannot be imported.
     """
+
+    def __init__(self, program: Program, threads: int = 1):
+        self._kernels = import_kernels()
+        super().__init__(program, threads)
 
     def products(self, kernel: np.ndarray, size: int) -> Run:
         units, words = kernel.shape
-        tiles = np.zeros((-(-units // LANES), LANES, words), "uint64")
+        lanes, products = self._kernels.LANES, self._kernels.products
+        tiles = np.zeros((-(-units // lanes), lanes, words), "uint64")
         tiles.reshape(-1, words)[:units] = kernel
         tiles = np.ascontiguousarray(tiles.transpose(0, 2, 1))
 
         def run(rows):
             rows = np.ascontiguousarray(rows)
-            sums = np.empty((len(rows), len(tiles) * LANES), "int32")
+            sums = np.empty((len(rows), len(tiles) * lanes), "int32")
             self._share(
                 lambda first, last: products(rows, tiles, size, sums, first, last), rows, units
             )
@@ -55,3 +57,19 @@ class NumbaEngine(NumpyEngine):
         bounds = [count * number // threads for number in range(threads + 1)]
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, bounds[:-1], bounds[1:]))
+
+
+def import_kernels():
+    """Returns the module of compiled kernels.
+
+    Raises:
+        ImportError: If numba cannot be imported.
+    """
+    try:
+        from dann.deployment.engines import numba_kernels
+    except (ImportError, OSError) as error:  # OSError: a library that cannot be loaded
+        raise ImportError(
+            "Engine 'numba' needs numba, which `pip install dann[deploy]` installs; engine 'numpy' "
+            f"needs nothing more. Received: {error}"
+        ) from error
+    return numba_kernels

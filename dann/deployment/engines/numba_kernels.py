@@ -16,7 +16,7 @@ _INDICES = ir.VectorType(ir.IntType(32), LANES)
 
 
 def _jitted(function):
-    """Compiles at the first use and keeps the result on disk, where there is a place for it."""
+    """Compiles at the first use and keeps the result on disk, if numba finds a folder for it."""
     try:
         return numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:  # no folder that can be written

@@ -1,27 +1,30 @@
-"""Runs programs with NumPy: what the other engines are compared with."""
+"""Runs programs with NumPy: the reference that other engines are compared with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from dann.deployment.bits import count_bits, pack_bits, unpack_bits, unpack_signs, words_for
 from dann.deployment.elementwise import ELEMENTWISE, as_floats
 from dann.deployment.program import Program, Step
-from dann.deployment.windows import padded, windows
+from dann.registry import Registry
 
+ENGINES: Registry = Registry("engine")
 Run = Callable[..., np.ndarray]
 
 
+@ENGINES.register("numpy", summary="The reference: exclusive or and counts of bits, NumPy alone.")
 class NumpyEngine:
-    """Computes the steps of a program one after the other.
+    """Runs the steps of a program one after the other.
 
-    Bits are words `(batch, ..., words)`. The sum of `n` products of signs is `n - 2 d`, with `d`
-    the number of places in which their bits differ. Convolutions gather the words of their
-    windows first.
+    Bits are words `(batch, ..., words)`. The sum of `n` products of signs is `n - 2 d`, where `d`
+    counts the places in which their bits differ. A convolution first gathers the words of its
+    windows.
 
     Args:
-        program: What to compute.
-        threads: Not used here.
+        program: The program to run.
+        threads: Ignored: NumPy runs in one thread here. Defaults to `1`.
     """
 
     def __init__(self, program: Program, threads: int = 1):
@@ -72,10 +75,10 @@ class NumpyEngine:
         kernel = kernel.reshape(-1, taps, channels)
         run = self.products(pack_bits(kernel).reshape(len(kernel), -1), taps * channels)
         border = pack_bits(np.full(channels, attributes["pad_value"] > 0))
-        zeros = zeros_in_padding(kernel, attributes)
+        zeros = _zeros_in_padding(kernel, attributes)
 
         def convolve(bits):
-            view = windows(padded(bits, attributes["pads"], border), attributes)
+            view = _windows(_padded(bits, attributes["pads"], border), attributes)
             sums = run(view.reshape(-1, taps * words_for(channels)))
             sums = sums.reshape(-1, *step.shape)
             if zeros is not None:
@@ -85,19 +88,19 @@ class NumpyEngine:
         return convolve
 
     def _dense(self, step):
-        kernel = float_kernel(step, step.attributes["fan_in"])
+        kernel = _float_kernel(step, step.attributes["fan_in"])
         return _with_bias(step, lambda values: as_floats(values) @ kernel)
 
     def _conv(self, step):
         attributes = step.attributes
         groups, taps = attributes["groups"], int(np.prod(attributes["size"]))
         channels = attributes["input_shape"][-1] // groups
-        kernel = float_kernel(step, taps * channels)
+        kernel = _float_kernel(step, taps * channels)
         grouped = kernel.reshape(taps, channels, groups, -1)
 
         def convolve(values):
-            images = padded(as_floats(values), attributes["pads"], attributes["pad_value"])
-            view = windows(images, attributes)
+            images = _padded(as_floats(values), attributes["pads"], attributes["pad_value"])
+            view = _windows(images, attributes)
             if groups == 1:
                 outputs = view.reshape(-1, taps * channels) @ kernel
             else:
@@ -121,7 +124,7 @@ class NumpyEngine:
 
     def _max_pool(self, step):
         combine = np.bitwise_or if step.kind == "bits" else np.maximum
-        # Words are unsigned, and no sum is as low.
+        # Below every value: words are unsigned, and no sum reaches the lowest int32.
         lowest = {"float": -np.inf, "int": np.iinfo("int32").min, "bits": 0}[step.kind]
         return lambda images: _pooled(step, images, combine, lowest)
 
@@ -148,8 +151,8 @@ class NumpyEngine:
         return run
 
 
-def float_kernel(step, inputs):
-    """A kernel `(inputs, units)` of `float32`, whatever it is stored as."""
+def _float_kernel(step, inputs):
+    """A kernel `(inputs, units)` of `float32`, from bits or from floats."""
     if "kernel" in step.arrays:
         return step.arrays["kernel"].reshape(inputs, -1).astype("float32")
     return np.ascontiguousarray(unpack_signs(step.arrays["kernel_bits"], inputs).T)
@@ -162,23 +165,54 @@ def _with_bias(step, run):
     return lambda values: run(values) + bias
 
 
-def zeros_in_padding(kernel, attributes):
-    """What sums want added where the padding counts as 0 but its bits stand for -1."""
+def _zeros_in_padding(kernel, attributes):
+    """What to add to the sums where padding counts as 0, because its bits stand for -1."""
     if attributes["pad_value"] or not np.any(attributes["pads"]):
         return None
     inside = np.ones((1, *attributes["input_shape"][:-1], 1), bool)
-    outside = ~windows(padded(inside, attributes["pads"], False), attributes)
+    outside = ~_windows(_padded(inside, attributes["pads"], False), attributes)
     outside = outside.reshape(*outside.shape[1 : inside.ndim - 1], -1)  # (*outputs, taps)
     of_taps = np.where(kernel, 1, -1).sum(axis=-1).T  # (taps, units)
     return (outside.astype("int32") @ of_taps).astype("int32")
 
 
 def _pooled(step, images, combine, border):
-    view = windows(padded(images, step.attributes["pads"], border), step.attributes)
+    view = _windows(_padded(images, step.attributes["pads"], border), step.attributes)
     rank = images.ndim - 2
-    # Tap by tap, which is several times faster than a reduction of short axes.
+    # Tap by tap: several times faster than a reduction over short axes.
     taps = [view[(slice(None),) * (1 + rank) + tap] for tap in np.ndindex(*step.attributes["size"])]
     total = taps[0].copy()
     for tap in taps[1:]:
         combine(total, tap, out=total)
     return total
+
+
+def _padded(images: np.ndarray, pads: Sequence[Sequence[int]], values: Any) -> np.ndarray:
+    """Images `(batch, *spatial, channels)` with a border of one value, or of one a channel."""
+    if not any(map(any, pads)):
+        return images
+    axes = list(zip(images.shape[1:], pads, strict=False))
+    lengths = [before + length + after for length, (before, after) in axes]
+    whole = np.empty((images.shape[0], *lengths, images.shape[-1]), images.dtype)
+    whole[...] = values
+    inner = [slice(before, before + length) for length, (before, _) in axes]
+    whole[(slice(None), *inner)] = images
+    return whole
+
+
+def _windows(images: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:
+    """A view `(batch, *outputs, *size, channels)` of the windows of padded images."""
+    size, strides, dilation = (attributes[name] for name in ("size", "strides", "dilation"))
+    spatial, steps = images.shape[1:-1], images.strides[1:-1]
+    outputs = [
+        (length - (taps - 1) * rate - 1) // stride + 1
+        for length, taps, stride, rate in zip(spatial, size, strides, dilation, strict=True)
+    ]
+    between = [step * stride for step, stride in zip(steps, strides, strict=True)]
+    inside = [step * rate for step, rate in zip(steps, dilation, strict=True)]
+    return np.lib.stride_tricks.as_strided(
+        images,
+        (images.shape[0], *outputs, *size, images.shape[-1]),
+        (images.strides[0], *between, *inside, images.strides[-1]),
+        writeable=False,
+    )

@@ -1,1 +1,1 @@
-"""What several diagnostics measure with."""
+"""Tools with which the diagnostics measure: passes, probes, spectra, ranks, ..."""

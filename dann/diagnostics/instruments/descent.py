@@ -13,8 +13,8 @@ class Descent(NamedTuple):
     """Gradient descent with momentum.
 
     Attributes:
-        step: Learning rate of the first variable, at this moment.
-        factors: That of each variable, in multiples of it.
+        step: The first variable's present learning rate.
+        factors: Each variable's learning rate in multiples of it.
         momentum: In [0, 1).
         nesterov: Whether the momentum is Nesterov's.
     """
@@ -26,7 +26,7 @@ class Descent(NamedTuple):
 
 
 def descent_of(model: AdversarialModel, variables: Sequence[keras.Variable]) -> Descent | None:
-    """Returns how the model's optimizer moves variables, or `None` where it is not `SGD`.
+    """Returns how the model's optimizer moves variables, or `None` if it is not `SGD`.
 
     Args:
         model: The model; it may have no optimizer.

@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from dann.checks import check_number
+
 
 def squared_mmd(source: np.ndarray, target: np.ndarray, bandwidth: float | None = None) -> float:
     """Returns the unbiased estimate of the squared maximum mean discrepancy.
@@ -12,8 +14,7 @@ def squared_mmd(source: np.ndarray, target: np.ndarray, bandwidth: float | None 
     - `sum_{i != j} k(s_i, s_j) / (n (n - 1)) + sum_{i != j} k(t_i, t_j) / (m (m - 1))
       - 2 sum_{i, j} k(s_i, t_j) / (n m)`
 
-    Healthy: falls in training towards 0, around which it scatters to both sides where the
-    distributions are one.
+    Healthy: falls in training towards 0. If the distributions are the same, it scatters around 0.
 
     Args:
         source: Features `(n, d)` of the source, at least 2.
@@ -42,15 +43,15 @@ def kernel_matrix(
 ) -> tuple[np.ndarray, tuple[int, int], float]:
     """Returns the kernel of all pairs with a diagonal of 0, the sizes and the bandwidth.
 
-    Of features that are not finite all of it is not a number.
+    If a feature is not finite, all of the kernel is NaN.
     """
     sizes = len(source), len(target)
     if min(sizes) < 2:
         raise ValueError(
             f"The discrepancy needs at least 2 examples of each domain. Received: {sizes}"
         )
-    if bandwidth is not None and not bandwidth > 0:
-        raise ValueError(f"Argument `bandwidth` must be above 0. Received: bandwidth={bandwidth}")
+    if bandwidth is not None:
+        check_number("bandwidth", bandwidth, 0, above=True)
     points = np.concatenate([source, target]).astype("float64")
     if not np.isfinite(points).all():
         return np.full((len(points),) * 2, np.nan), sizes, bandwidth or np.nan
@@ -69,7 +70,7 @@ def estimate(gram: np.ndarray, sizes: tuple[int, int]) -> float:
 
 
 def null_quantile(gram: np.ndarray, sizes: tuple[int, int], seed: int, draws: int = 200) -> float:
-    """Returns the 95% quantile of the estimate where domains are dealt out at random."""
+    """Returns the 95% quantile of the estimate when the domains are dealt out at random."""
     rng = np.random.default_rng(seed)
     member = np.repeat([1.0, 0.0], sizes)
     dealt = np.stack([rng.permutation(member) for _ in range(draws)], axis=1)
@@ -77,7 +78,7 @@ def null_quantile(gram: np.ndarray, sizes: tuple[int, int], seed: int, draws: in
 
 
 def _statistic(gram, member, sizes):
-    """The estimate for each column of `member`, which is 1 for the source and 0 for the target."""
+    """Returns the estimate for each column of `member`: 1 for the source and 0 for the target."""
     n, m = sizes
     others = 1 - member
     within_source = np.sum(member * (gram @ member), axis=0) / (n * (n - 1))

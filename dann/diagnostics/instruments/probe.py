@@ -1,4 +1,4 @@
-"""A fresh classifier that tells the domains apart by frozen features."""
+"""A fresh classifier that learns to tell the domains apart by frozen features."""
 
 import warnings
 
@@ -7,6 +7,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
+
+from dann.checks import check_choice
 
 PROBES = ("logistic", "mlp")
 LEAST = 4  # examples of a domain
@@ -18,18 +20,18 @@ def fresh_probe(
 ) -> dict[str, float]:
     """Trains a classifier of domains on half of the features and tests it on the other half.
 
-    - `accuracy`: on the held-out half, the mean of both domains' accuracies; .5 where the features
-      do not tell the domains apart
-    - `loss`: the mean of both domains' cross-entropies, in nats; `log 2 = .693` there
-    - `standard_error = sqrt((v_s + v_t) / 4)`, of the accuracy at chance, where `v = 1 / (4 n)` for
+    - `accuracy`: on the held-out half, the mean of both domains' accuracies; .5 if the features do
+      not tell the domains apart
+    - `loss`: the mean of both domains' cross-entropies, in nats; then `log 2 = .693`
+    - `standard_error = sqrt((v_s + v_t) / 4)` of the accuracy at chance, with `v = 1 / (4 n)` for
       `n` held-out examples of a domain
 
     The features are divided by one number, the root of their mean variance, and the classifier
     learns `mean cross-entropy + .01 ||w||^2 / 2`, so that its slope is bounded. A difference that
-    is tiny beside the features' spread, as stays in directions that training has all but emptied,
-    then tells little: the accuracy may see it, the loss does not.
+    is tiny beside the features' spread, such as remains along a direction that training has all but
+    emptied, hardly changes the loss, though the accuracy may see it.
 
-    Of features that are not finite accuracy and loss are not a number.
+    If features are not finite, accuracy and loss are NaN.
 
     Args:
         source: Features `(n, d)` of the source, at least 4.
@@ -41,8 +43,7 @@ def fresh_probe(
     Raises:
         ValueError: If the probe is unknown, or a domain has too few examples.
     """
-    if probe not in PROBES:
-        raise ValueError(f"Argument `probe` must be one of {PROBES}. Received: probe={probe!r}")
+    check_choice("probe", probe, PROBES)
     if min(len(source), len(target)) < LEAST:
         raise ValueError(
             f"A probe needs at least {LEAST} examples of each domain. Received: "
@@ -57,7 +58,7 @@ def fresh_probe(
     center, scale = _center_and_scale(train)
     taught, labels = _balanced([(part - center) / scale for part in train], rng)
     classifier = _classifier(probe, len(labels), seed)
-    # Its threads wait for each other in a busy loop where cores are shared.
+    # On shared cores its threads would wait for each other in a busy loop.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a probe need not be exact
         classifier.fit(taught, labels)
@@ -76,7 +77,7 @@ def proxy_a_distance(
 ) -> float:
     """Returns the proxy A-distance of two sets of features.
 
-    - `2 (1 - 2 e)`, with `e` the held-out error of a fresh classifier of domains, and 0 where `e`
+    - `2 (1 - 2 e)`, with `e` the held-out error of a fresh classifier of domains, and 0 if `e`
       exceeds .5
 
     Healthy: falls in training; 0 means that the classifier cannot tell the domains apart, 2 that it
@@ -104,7 +105,7 @@ def proxy_a_distance(
 
 def distance_of(accuracy: float) -> float:
     """Returns the proxy A-distance that belongs to a held-out accuracy."""
-    return float(np.maximum(2 * (1 - 2 * (1 - accuracy)), 0.0))  # not a number stays so
+    return float(np.maximum(2 * (1 - 2 * (1 - accuracy)), 0.0))  # NaN stays NaN
 
 
 def _center_and_scale(parts):
@@ -114,7 +115,7 @@ def _center_and_scale(parts):
 
 
 def _balanced(parts, rng):
-    """Both domains at the size of the larger, so that chance is .5, and labels 0 and 1."""
+    """Returns both domains, the smaller drawn up to the larger's size, and labels 0 and 1."""
     size = max(len(part) for part in parts)
     drawn = [
         part if len(part) == size else part[rng.integers(len(part), size=size)] for part in parts
@@ -123,7 +124,7 @@ def _balanced(parts, rng):
 
 
 def _classifier(probe, size, seed):
-    # scikit-learn adds the losses of all examples, where the decay is of their mean.
+    # scikit-learn sums the losses of all examples; the decay is meant for their mean.
     if probe == "logistic":
         return LogisticRegression(C=1 / (DECAY * size), max_iter=1000)
     return MLPClassifier((64,), solver="lbfgs", alpha=DECAY * size, max_iter=300, random_state=seed)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-_ZERO = 1e-6  # of the largest: below it a singular value is rounding
+_ZERO = 1e-6  # of the largest singular value; smaller ones are rounding
 
 
 def effective_rank(singular_values: np.ndarray) -> np.ndarray:
-    """Returns how many directions a matrix uses, from 1 to their number, not an integer.
+    """Returns how many directions a matrix uses: a real number from 1 to their number.
 
     - `exp(H(p))` with `p = s / sum s` and the entropy `H`
 
@@ -33,7 +33,7 @@ def effective_rank(singular_values: np.ndarray) -> np.ndarray:
 
 
 def condition(singular_values: np.ndarray) -> np.ndarray:
-    """Returns the ratio of the largest to the smallest singular value that is not 0.
+    """Returns the ratio of the largest singular value to the smallest that is not 0.
 
     Those below a millionth of the largest count as 0. A matrix of zeros has 1.
 
@@ -48,12 +48,12 @@ def condition(singular_values: np.ndarray) -> np.ndarray:
 
 
 def rank_of_features(features: np.ndarray) -> dict[str, float]:
-    """Returns how far features have collapsed into few directions.
+    """Returns how many directions features use.
 
     With the singular values of the centred features `(batch, num_features)`
 
     - `effective_rank`: see `effective_rank`.
-    - `rank_share`: it, divided by the greatest there can be, `min(batch - 1, num_features)`.
+    - `rank_share`: the same divided by the greatest possible, `min(batch - 1, num_features)`.
     - `top_share`: share of the variance along the first direction.
     - `still`: share of features that are the same for every example.
 

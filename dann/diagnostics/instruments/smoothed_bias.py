@@ -1,4 +1,4 @@
-"""A gradient that is not the derivative against the derivative of a smoothed loss."""
+"""How a gradient that is not the derivative compares with the derivative of a smoothed loss."""
 
 import math
 from collections.abc import Callable
@@ -10,18 +10,11 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.autodiff import gradients
-from dann.diagnostics.backward_pass import random_sum
-from dann.diagnostics.modes import in_mode, inputs_of, unchanged
-from dann.diagnostics.objective import loss_terms
-from dann.diagnostics.taps import (
-    Call,
-    cosine,
-    inputs_first,
-    norm,
-    replaced,
-    run_in_training,
-    to_numpy,
-)
+from dann.diagnostics.instruments.backward_pass import random_sum
+from dann.diagnostics.instruments.layer_calls import Call, around_layers, inputs_first
+from dann.diagnostics.instruments.losses import features_of, loss_terms, trains_backbone
+from dann.diagnostics.instruments.modes import in_mode, inputs_of, run_in_training, unchanged
+from dann.diagnostics.instruments.vectors import cosine, norm, to_numpy
 
 WIDTH = 0.3  # of the smoothing, as a share of the inputs' deviation
 
@@ -36,12 +29,12 @@ def smoothed_bias(
         data: A batch of tensors.
         calls: The layer's calls in a pass over it.
         pairs: How many shifts, each with its opposite.
-        mode: Where it runs; see `dann.diagnostics.modes.in_mode`.
+        mode: Where it runs; see `dann.diagnostics.instruments.modes.in_mode`.
         seed: Seed of the shifts.
 
     Returns:
-        `bias_cosine`, `bias_length` and `bias_ceiling`, as `straight_through_health` has them; none
-        where the layer's inputs are all alike.
+        `bias_cosine`, `bias_length` and `bias_ceiling`, as `straight_through_health` defines them;
+        none if the layer's inputs are all alike.
     """
     units = int(calls[0].inputs.shape[-1])
     width = WIDTH * float(np.concatenate([to_numpy(c.inputs).ravel() for c in calls]).std())
@@ -73,18 +66,20 @@ def _change(loss, shift):
 
 
 def _loss_of_shift(model, data, layer) -> Callable[[Any], Any]:
-    """The loss as a function of what is added to all that goes into a layer."""
+    """Returns the loss as a function of a shift of all inputs of a layer."""
 
     def loss(shift):
-        original = layer.call
+        def around(called, call, args, kwargs):
+            if called is not layer:
+                return call(*args, **kwargs)
+            inputs, args, kwargs = inputs_first(layer, args, kwargs)
+            return call(inputs + ops.cast(shift, inputs.dtype), *args, **kwargs)
 
-        def shifted(*args, **kwargs):
-            inputs, args, kwargs = inputs_first(original, args, kwargs)
-            return original(inputs + ops.cast(shift, inputs.dtype), *args, **kwargs)
-
-        with unchanged(model), replaced([(layer, "call", shifted)]):
-            if isinstance(model, AdversarialModel):
-                return loss_terms(model, data)[0]
-            return random_sum(run_in_training(model, inputs_of(data)))
+        with unchanged(model), around_layers(around):
+            if not isinstance(model, AdversarialModel):
+                return random_sum(run_in_training(model, inputs_of(data)))
+            training = trains_backbone(model)
+            features = features_of(model, data[0], training)
+            return loss_terms(model, data, features, training)[0]
 
     return loss

@@ -8,8 +8,9 @@ from keras import ops
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, eigsh
 
 from dann.autodiff import hvp, jvp
-from dann.diagnostics.modes import in_mode
-from dann.diagnostics.taps import to_numpy
+from dann.checks import check_integer
+from dann.diagnostics.instruments.modes import in_mode
+from dann.diagnostics.instruments.vectors import to_numpy
 
 _DENSE = 64  # up to so many unknowns all eigenvalues are computed
 _RESTARTS = 10
@@ -21,11 +22,11 @@ class Spectrum(NamedTuple):
     """Eigenvalues of a Jacobian.
 
     Attributes:
-        eigenvalues: Complex numbers, the largest absolute value first. Of a large Jacobian those
-            at its ends: largest absolute value, largest imaginary part, smallest real part.
+        eigenvalues: Complex numbers, the largest absolute value first. For a large Jacobian only
+            those at the ends: largest absolute value, largest imaginary part, smallest real part.
         products: How often the Jacobian was multiplied with a vector.
-        converged: Share of the eigenvalues sought that the solver found in its restarts. The end of
-            the smallest real parts is the first to lack some.
+        converged: Share of the wanted eigenvalues that the solver found in its restarts. Those of
+            the smallest real parts are the first to be missing.
     """
 
     eigenvalues: np.ndarray
@@ -40,23 +41,23 @@ def spectrum(
     seed: int = 0,
     differences: bool = False,
 ) -> Spectrum:
-    """Returns eigenvalues of `J = d field / d values` where the field stands at `values`.
+    """Returns eigenvalues of `J = d field / d values` at `values`.
 
     `J v` is formed by differentiating twice backward (`dann.autodiff.jvp`), or as
 
     - `(field(w + h v) - field(w - h v)) / (2 h)`, with `h = .001 max(||w||, 1) / ||v||`
 
-    `J` itself never is, unless there are at most 64 unknowns. Arnoldi's method with implicit
-    restarts (ARPACK) then finds the eigenvalues.
+    Up to 64 unknowns `J` is formed as a whole. Above, Arnoldi's method with implicit restarts
+    (ARPACK) finds the eigenvalues without it.
 
     Args:
         field: Takes as many tensors as `values` holds and returns as many, in the same shapes.
-            Without `differences` it must be differentiable as it is: through a gradient reversal
-            `J` would come out symmetric, without the rotation that makes a game.
+            Without `differences` it must not contain a gradient reversal: `J` would come out
+            symmetric, without the rotation that makes a game.
         values: Floating-point tensors.
         k: Number of eigenvalues at each of the three ends. Defaults to `3`.
         seed: Seed of the first vector.
-        differences: Whether `J v` comes from values of the field alone. Defaults to `False`.
+        differences: Whether `J v` comes from differences of the field. Defaults to `False`.
 
     Raises:
         ValueError: If `k` is below 1.
@@ -74,8 +75,7 @@ def spectrum(
         - [Mescheder et al., 2017](https://arxiv.org/abs/1705.10461), section 3.
         - [Lehoucq et al., 1998](https://doi.org/10.1137/1.9780898719628), ARPACK.
     """
-    if k < 1:
-        raise ValueError(f"Argument `k` must be at least 1. Received: k={k}")
+    check_integer("k", k, 1)
     values = [ops.convert_to_tensor(value) for value in values]
     along = _by_differences if differences else _by_derivative
     product = Product(lambda xs, vs: along(field, xs, vs), values)
@@ -90,14 +90,14 @@ def largest_eigenvalue(product: "Product", seed: int = 0) -> float:
     """Returns the largest eigenvalue of a symmetric matrix, by Lanczos' method.
 
     Args:
-        product: The matrix' product with vectors, such as `hessian_product` makes.
+        product: The matrix' product with vectors, as `hessian_product` makes it.
         seed: Seed of the first vector.
     """
     if product.size <= _DENSE:
         dense = product.dense()
         return float(np.linalg.eigvalsh((dense + dense.T) / 2)[-1])
     start = np.random.default_rng(seed).normal(size=product.size)
-    if not product(start).any():  # no method starts from 0
+    if not product(start).any():  # Lanczos' method cannot start from 0
         return 0.0
     found = eigsh(
         product.operator(),
@@ -117,12 +117,12 @@ def hessian_product(function: Callable[..., Any], values: Sequence[Any]) -> "Pro
 
 
 class Product:
-    """The product of a square matrix with vectors, where both lie spread over several tensors.
+    """The product of a square matrix with vectors that are spread over several tensors.
 
     Args:
         product: Function of two lists of tensors, `values` and a direction, that returns the
             product as such a list.
-        values: Where the matrix is taken.
+        values: The point at which the matrix is taken.
     """
 
     def __init__(self, product: Callable, values: Sequence[Any]):
@@ -147,8 +147,8 @@ class Product:
         result = [to_numpy(part).reshape(-1) for part in self._product(*self.values, *direction)]
         if not np.isfinite(np.concatenate(result)).all():
             raise ValueError(
-                "Second derivatives must be finite; has the training diverged? "
-                "Received: others at these weights"
+                "Second derivatives must be finite; the training may have diverged. "
+                "Received: NaN or infinity"
             )
         return np.concatenate(result)
 
@@ -157,7 +157,7 @@ class Product:
         return np.stack([self(unit) for unit in np.eye(self.size)], axis=1)
 
     def operator(self) -> LinearOperator:
-        """Returns it as SciPy's solvers take it."""
+        """Returns the product as SciPy's solvers take it."""
         return LinearOperator((self.size, self.size), matvec=self, dtype="float64")  # pyright: ignore
 
 
@@ -189,7 +189,7 @@ def _ends(product, which, k, seed):
             tol=_TOLERANCE,  # pyright: ignore[reportArgumentType]
             return_eigenvectors=False,
         )
-    except ArpackError as error:  # what has converged is right
+    except ArpackError as error:  # those that have converged are right
         return getattr(error, "eigenvalues", np.empty(0, complex))
 
 
@@ -199,7 +199,7 @@ def _ordered(values):
 
 
 def _once(values):
-    """Leaves out what another end has found already."""
+    """Returns eigenvalues that several ends have found once each."""
     kept = []
     for value in values:
         if all(abs(value - other) > _TOLERANCE * abs(value) for other in kept):

@@ -1,4 +1,4 @@
-"""The figures of a diagnosis, as SVG. Every one can be read in grey."""
+"""The figures of a diagnosis, as SVG. All can be read in black and white."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from dann.diagnostics.verdict import APART
+from dann.diagnostics.winning import APART
 
 _SOURCE = {"color": "#1b4f8f", "marker": "o", "markerfacecolor": "white"}
 _TARGET = {"color": "#e0701b", "marker": "x", "linestyle": "--"}
@@ -26,7 +26,7 @@ class Picture(NamedTuple):
 
     Attributes:
         name: Short name, for a file.
-        caption: What is seen, in words that also stand for it where it cannot be.
+        caption: What it shows; also its text for readers who cannot see it.
         svg: The figure.
     """
 
@@ -36,7 +36,7 @@ class Picture(NamedTuple):
 
 
 def draw(measurements: Mapping[str, Any]) -> list[Picture]:
-    """Draws what was measured; what was not has no figure.
+    """Draws the figures for which there are measurements.
 
     Args:
         measurements: Values by name, as the diagnostics give them.
@@ -163,14 +163,14 @@ def _singular_values(axes, found):
 
 def _name_ticks(axes, names):
     short = [name if len(name) <= 16 else f"{name[:7]}…{name[-8:]}" for name in names]
-    # A dollar in a layer's name opens no formula.
+    # A dollar in a layer's name must not start a formula.
     axes.set_xticks(range(len(short)), short, rotation=60, ha="right", fontsize=8, parse_math=False)
 
 
 _PAINTERS: dict[str, tuple[str, Callable[[Any, Mapping], bool]]] = {
     "discriminators": (
-        "Loss of the live discriminator, and of one that is trained anew on the same features; "
-        "matched: on examples of the source whose classes are in the target's proportions.",
+        "Loss of the live discriminator, and of a fresh one trained on the same features; matched: "
+        "on examples of the source whose classes have the target's proportions.",
         _discriminators,
     ),
     "conflicts": (
@@ -180,8 +180,8 @@ _PAINTERS: dict[str, tuple[str, Callable[[Any, Mapping], bool]]] = {
     ),
     "game": (
         "Eigenvalues of the game's vector field. A step of plain gradient descent at the current "
-        "learning rate shrinks what lies within the dotted circle, which looks like a line where "
-        "it is large, and makes grow what lies outside.",
+        "learning rate shrinks directions within the dotted circle, which looks like a line if it "
+        "is large, and grows those outside.",
         _eigenvalues,
     ),
     "gains": (

@@ -1,4 +1,4 @@
-"""A diagnosis as one page that needs nothing else: no network, no other file."""
+"""A diagnosis as one page that needs no network and no other file."""
 
 import base64
 import html
@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.diagnosis import Diagnosis
+from dann.diagnostics.check import Diagnosis
 from dann.diagnostics.healthy_ranges import Evidence, evidence
 from dann.diagnostics.report.figures import Picture
-from dann.diagnostics.report.html import STYLE
+from dann.diagnostics.report.style import STYLE
 
 VERDICTS = {
     "aligned": "The domains are aligned: a fresh discriminator cannot tell them apart well.",
-    "under-adapted": "Something is still to be learnt: the domains are apart, or the labels are "
-    "not learnt.",
+    "under-adapted": "The domains are still apart, or the labels are not learnt.",
     "collapsed": "The target has collapsed into one class.",
     "reversal dead": "The gradient reversal is dead: the backbone does not learn to confuse the "
     "discriminator.",
@@ -34,12 +33,12 @@ _OPEN = ("under-adapted", "undetermined")
 def page(diagnosis: Diagnosis, pictures: Sequence[Picture]) -> str:
     """Returns the report as HTML.
 
-    It opens with the verdict in words and its reasons; after them the measurements that have a
-    healthy range, those out of it first; then the figures, and all numbers.
+    It opens with the verdict and its reasons. Then come the measurements that have a healthy range,
+    those out of it first, then the figures, and then all numbers.
 
     Args:
-        diagnosis: What was found.
-        pictures: The figures, as `dann.diagnostics.report.figures.draw` makes them.
+        diagnosis: The diagnosis.
+        pictures: The figures that `dann.diagnostics.report.figures.draw` made of it.
     """
     title = f"Diagnosis: {_subject(diagnosis.about)}"
     body = "\n".join(
@@ -163,5 +162,5 @@ def _text(value):
 
 
 def _broken(name):
-    """A name that may be broken after each slash."""
+    """Returns a name that a browser may break after each slash."""
     return _text(name).replace("/", "/<wbr>")

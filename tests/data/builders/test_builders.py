@@ -1,12 +1,12 @@
-import importlib
 import pkgutil
+import sys
 from typing import Any
 
 import pytest
 import tensorflow_datasets as tfds
 
-import dann.data
-from dann.data import ChalkDigits, Digits, MnistFiles, MnistM, SyntheticDigits, Usps
+from dann.data import ChalkDigits, Digits, MnistFiles, MnistM, SyntheticDigits, Usps, builders
+from dann.data.builders.mnist_files import FILES
 
 BUILDERS = {
     "chalk_digits": ChalkDigits,
@@ -63,10 +63,9 @@ class TestUsps(Tiny, tfds.testing.DatasetBuilderTestCase):
 
 
 def test_every_builder_of_the_package_is_enrolled():
-    found = set()
-    for module in pkgutil.iter_modules(dann.data.__path__, "dann.data."):
-        members = vars(importlib.import_module(module.name)).values()
-        found |= {member for member in members if isinstance(member, type)}
+    files = [f"{builders.__name__}.{file.name}" for file in pkgutil.iter_modules(builders.__path__)]
+    kinds = [kind for name in files for kind in vars(sys.modules[name]).values()]
+    found = {kind for kind in kinds if isinstance(kind, type)}
     found = {kind for kind in found if issubclass(kind, tfds.core.DatasetBuilder)}
     battery = {kind.DATASET_CLASS for kind in Tiny.__subclasses__()}
     assert found == battery == set(BUILDERS.values())
@@ -80,3 +79,8 @@ def test_a_builder_is_known_by_its_name(name, tmp_path):
     assert builder.info.features["label"].names == [str(digit) for digit in range(10)]
     assert builder.info.citation
     assert builder.info.homepage.startswith("http")
+
+
+def test_the_checksums_of_downloads_are_found_beside_the_builders():
+    names = {url.rsplit("/", 1)[1] for url in MnistM.url_infos}
+    assert names == set(FILES.values())

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from dann.data import mnist_m, mnist_to_mnist_m
-from dann.data.builders.idx_files import find_mnist, read_mnist
+from dann.data import mnist_to_mnist_m
+from dann.data.builders import mnist_m
+from dann.data.builders.mnist_files import find_mnist, read_mnist
 from dann.data.builders.mnist_m import blend
 from dann.data.builders.prepared import prepared
 
@@ -89,7 +90,7 @@ def test_the_builder_reads_the_manual_folder_and_stores_what_was_blended(raw_fil
 def test_a_prepared_set_that_is_not_genuine_is_told_each_time(raw_files, tmp_path, capsys):
     for _ in range(2):
         prepared("mnist_m", str(tmp_path / "cache"), str(raw_files))
-        message = "mnist_m/1.0.0 was not made of the genuine files; delete it to make it anew"
+        message = "mnist_m/1.0.0 was not made of the genuine files; delete it to make it again"
         assert message in capsys.readouterr().out
 
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from dann.data.builders.idx_files import find_mnist, read_mnist
+from dann.data.builders.mnist_files import find_mnist, read_mnist
 from dann.data.builders.prepared import prepared
 
 PARTS = {"mnist": "mnist", "usps": "usps", "mnist_m": "mnist"}
@@ -50,7 +50,7 @@ def test_other_raw_files_than_those_it_was_made_of_are_told(name, raw_files, oth
         prepared(name, str(cache), str(other_files))
     shutil.rmtree(made.data_path)
     prepared(name, str(cache), str(other_files))
-    with pytest.raises(ValueError, match="delete that folder to make it anew, or name another"):
+    with pytest.raises(ValueError, match="delete that folder to make it again, or name another"):
         prepared(name, str(cache), str(raw_files))
 
 

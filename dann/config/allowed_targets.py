@@ -1,0 +1,104 @@
+"""What a config may build: a fixed list of classes and functions for each of its groups.
+
+A config runs what it names, so a trusted package is not enough: `dann` and `keras` also hold
+functions that start processes, delete files, load code and switch safety off.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+GROUPS = (
+    "data",
+    "network",
+    "method",
+    "schedule",
+    "optimizer",
+    "callbacks",
+    "augmentation",
+    "regularizers",
+)
+# Without those that run code or a saved graph, call a function, or send logs to a server.
+_LEFT_OUT = {
+    "FlaxLayer",
+    "JaxLayer",
+    "Lambda",
+    "TFSMLayer",
+    "TorchModuleWrapper",
+    "LambdaCallback",
+    "RemoteMonitor",
+}
+
+
+def allowed(group: str) -> list[Callable]:
+    """Returns the classes and functions that one group of the config may name.
+
+    They are what the rooms of this package register or export, and Keras's public classes, of the
+    kinds that the group needs.
+
+    Args:
+        group: One of `GROUPS`.
+    """
+    from dann import networks
+    from dann.adaptation import METHODS, REGULARIZERS
+    from dann.data import READERS
+
+    if group == "data":
+        return list(READERS.values())
+    found = _public_classes(_kinds()[group])
+    found += {"method": METHODS, "regularizers": REGULARIZERS}.get(group, {}).values()
+    if group == "network":
+        found += [thing for thing in vars(networks).values() if inspect.isfunction(thing)]
+    return found
+
+
+def _kinds() -> dict[str, tuple[type, ...]]:
+    """What a group is built of; methods, regularizers and readers are registered instead."""
+    import keras
+
+    from dann.schedules import StrengthSchedule
+
+    schedules = StrengthSchedule, keras.optimizers.schedules.LearningRateSchedule
+    parts = (
+        keras.layers.Layer,
+        keras.initializers.Initializer,
+        keras.regularizers.Regularizer,
+        keras.constraints.Constraint,
+    )
+    return {
+        "network": parts,
+        "method": (keras.losses.Loss, *schedules, *parts),
+        "schedule": schedules,
+        "optimizer": (keras.optimizers.Optimizer, *schedules),
+        "callbacks": (keras.callbacks.Callback, *schedules),
+        "augmentation": parts,
+        "regularizers": schedules,
+    }
+
+
+def _public_classes(kinds: tuple[type, ...]) -> list[Any]:
+    import keras
+
+    from dann import diagnostics, layers, optimizers, schedules
+
+    modules = (
+        keras,
+        keras.layers,
+        keras.initializers,
+        keras.regularizers,
+        keras.constraints,
+        keras.losses,
+        keras.optimizers,
+        keras.optimizers.schedules,
+        keras.callbacks,
+        diagnostics,
+        layers,
+        optimizers,
+        schedules,
+    )
+    return [
+        thing
+        for module in modules
+        for name, thing in vars(module).items()
+        if inspect.isclass(thing) and issubclass(thing, kinds) and name not in _LEFT_OUT
+    ]

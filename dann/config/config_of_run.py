@@ -1,0 +1,91 @@
+"""The config of a finished run, as far as its data need it."""
+
+import os
+import re
+from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from dann.config.instantiation import ConfigError
+from dann.config.schema import TrainConfig
+from dann.training import RunDirectory
+
+_KEYS = ("seed", "balanced", "target_labelled", "data")
+_REFERENCE = re.compile(r"\$\{\.*[A-Za-z_][\w.]*\}")
+
+
+def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
+    """Returns the part of a run's config that its domains are built from, with today's paths.
+
+    The run may be somebody else's. So nothing else of its config is read; references to these keys
+    and to `paths` are followed, but no resolver such as `oc.env` is called; data are prepared in
+    the command's `cache_dir` alone; and TFDS's own data sets, some of which unpickle raw files, do
+    not read from the run's `data_dir`.
+
+    Args:
+        directory: A run directory of `scripts/train.py`.
+        paths: `data_dir` and `cache_dir` of the command. The run's `data_dir` is used where that of
+            the command is null. Defaults to `None`: those of the run.
+
+    Raises:
+        ConfigError: If the config cannot be read, or refers to something else.
+        FileNotFoundError: If the config is not there.
+    """
+    run = RunDirectory(directory)
+    text = run.config()
+    try:
+        config = OmegaConf.to_container(OmegaConf.create(text))
+    except (OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"Cannot read {run.config_file}: {error}") from error
+    if not isinstance(config, dict) or not isinstance(config.get("data"), dict):
+        raise ConfigError(
+            f"{run.config_file} must be a config of scripts/train.py. Received: no `data`"
+        )
+    given = paths or {}
+    theirs = config.get("paths") or {}
+    used = {key: config[key] for key in _KEYS if key in config}
+    used["paths"] = {
+        key: theirs.get(key) if given.get(key) is None else given[key]
+        for key in ("data_dir", "cache_dir")
+    }
+    _check_references(used, run.config_file)
+    used["paths"]["run_dir"] = str(directory)
+    cfg: Any = OmegaConf.merge(OmegaConf.structured(TrainConfig), used)
+    data: Any = OmegaConf.to_container(cfg.data, resolve=True)
+    cfg.data = _confined(data, cfg.paths, given)
+    return cfg
+
+
+def _check_references(node: Any, path: Any) -> None:
+    if isinstance(node, str) and "${" in _REFERENCE.sub("", node):
+        raise ConfigError(
+            f"{path} may refer to its own keys, but not be resolved further; for a path, give "
+            f"paths.data_dir=... Received: {node}"
+        )
+    node = list(node.values()) if isinstance(node, dict) else node
+    for value in node if isinstance(node, list) else ():
+        _check_references(value, path)
+
+
+def _confined(data: dict[str, Any], paths: Any, given: Any) -> dict[str, Any]:
+    """The `data` of a run that writes to the command's cache and reads no raw files for TFDS."""
+    if "cache_dir" in data:
+        data["cache_dir"] = paths.cache_dir
+    if str(data.get("_target_")).endswith("tfds_pair") and "data_dir" in data:
+        names = [data.get("source"), data.get("target"), *(data.get("sources") or ())]
+        if not all(_reads_files_itself(name) for name in names if name is not None):
+            data["data_dir"] = given.get("data_dir")
+    return data
+
+
+def _reads_files_itself(name: Any) -> bool:
+    """Whether a TFDS data set is read by this package; MNIST is, where its files are there."""
+    import tensorflow_datasets as tfds
+
+    import dann.data  # noqa: F401  registers its builders
+
+    stem = str(name).partition("/")[0]
+    known = stem in tfds.list_builders(with_community_datasets=False)
+    return stem == "mnist" or (known and tfds.builder_cls(stem).__module__.startswith("dann."))

@@ -1,0 +1,70 @@
+"""Whether two runs have the same settings."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from hydra import compose
+from omegaconf import OmegaConf
+
+from dann.training import RunDirectory
+
+_NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "compare"}
+_LOOKING_ON = {  # callbacks
+    "dann.diagnostics.Diagnostics",
+    "dann.optimizers.FlipRatio",
+    "keras.callbacks.CSVLogger",
+    "keras.callbacks.ModelCheckpoint",
+    "keras.callbacks.TensorBoard",
+}
+
+
+def settings_digest(cfg: Any) -> str:
+    """Returns a digest of the settings that a run's result depends on, but its seed.
+
+    What is off does not count, so that an option added later leaves the digests of earlier runs as
+    they are: what is null or empty and, but for the arguments of other packages, whose defaults may
+    be others, what is false or 0. Nor do callbacks that only look on.
+    """
+    settings: Any = OmegaConf.to_container(cfg, resolve=False)
+    left_out = set(_NOT_OF_THE_RESULT)
+    if not settings.get("selection", {}).get("keep"):
+        left_out.add("selection")  # scores that only look on
+    kept = {key: value for key, value in settings.items() if key not in left_out}
+    callbacks = settings.get("callbacks", {}).items()
+    kept["callbacks"] = {k: v for k, v in callbacks if v and v.get("_target_") not in _LOOKING_ON}
+    return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _switched_on(node):
+    if isinstance(node, list):
+        return [_switched_on(value) for value in node]
+    if not isinstance(node, dict):
+        return node
+    parts = {key: _switched_on(value) for key, value in node.items()}
+    of_others = not node.get("_target_", "dann.").startswith("dann.")
+    return {key: value for key, value in parts.items() if _counts(value, of_others)}
+
+
+def _counts(value, of_others):
+    number = isinstance(value, bool | int | float)
+    return bool(value) or (of_others and number)
+
+
+def digest_of_command(overrides: Sequence[str]) -> str:
+    """Returns the digest of the run that `scripts/train.py` makes of these arguments.
+
+    Only within a script, whose `conf/` it reads.
+    """
+    return settings_digest(compose("train", list(overrides)))
+
+
+def digest_of_run(directory: str | os.PathLike) -> str | None:
+    """Returns the digest of the settings of a finished run, or `None` if there is none."""
+    run = RunDirectory(directory)
+    try:
+        return settings_digest(OmegaConf.create(run.config())) if run.is_finished() else None
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,143 @@
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from dann.checks import check_integer
+from dann.diagnostics.catalogue import choose, run, scalars
+from dann.diagnostics.instruments.passes import Passes
+
+
+class Diagnostics(keras.callbacks.Callback):
+    """Measures a model on one batch while it trains.
+
+    Every number enters the logs of the epoch's end as `diagnostics/<name>`, for the callbacks that
+    stand *after* this one in the list, such as a `CSVLogger` or `TensorBoard`. Arrays and words do
+    not. With `log_dir` each number also goes to TensorBoard, under the same name, at the step at
+    which it was measured. The training is the same as without the callback.
+
+    It also measures before the first step, so that a diagnostic that does not fit the model raises
+    its error then. What cannot be measured later, as when the training diverges, is logged as NaN
+    with a warning.
+
+    Args:
+        diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`, or functions `(model, data) -> {name:
+            value}` by any name. Defaults to `("certificate", "conflict")`, which cost a few
+            backward passes.
+        data: The batch to measure on, `({"source": inputs, "target": inputs}, labels)`.
+            If it is `None`, `scripts/train.py` gives one.
+        every: Number of training steps from one measurement to the next, or `None` (default) for
+            the end of each epoch. The logs hold the latest.
+        log_dir: Folder of the event file for TensorBoard. Defaults to `None`: no such file.
+
+    Raises:
+        ValueError: If a diagnostic is unknown, `every` is below 1, or training begins without
+            `data`.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from dann.diagnostics import Diagnostics
+    >>> x = np.zeros((4, 2), "float32")
+    >>> batch = ({"source": x, "target": x}, np.zeros(4, "int64"))
+    >>> callbacks = [
+    ...     Diagnostics(("conflict", "game"), batch, every=100),
+    ...     keras.callbacks.CSVLogger("metrics.csv"),
+    ... ]
+    """
+
+    def __init__(
+        self,
+        diagnostics: Sequence[str] | Mapping[str, Callable] = ("certificate", "conflict"),
+        data: Any = None,
+        every: int | None = None,
+        log_dir: str | None = None,
+    ):
+        super().__init__()
+        if every is not None:
+            check_integer("every", every, 1, why="in steps, or None for the end of each epoch")
+        self.diagnostics = choose(diagnostics)
+        self.data = data
+        self.every = every
+        self.log_dir = log_dir
+        self.latest: dict[str, float] = {}
+        self._names: dict[str, list[str]] = {}
+        self._measured_at = 0
+        self._writer = None
+
+    def on_train_begin(self, logs=None):
+        if self.data is None:
+            raise ValueError(
+                "Argument `data` must be a batch ({'source': inputs, 'target': inputs}, labels) to "
+                "measure on. Received: None"
+            )
+        self._measured_at = self._step()
+        if self.log_dir is not None:
+            self._writer = _open_writer(self.log_dir)
+        self._names = {}
+        self._measure()  # what does not fit the model raises its error now
+
+    def on_train_batch_end(self, batch, logs=None):
+        # Several steps may have been taken since the last call.
+        if self.every is not None and self._step() - self._measured_at >= self.every:
+            self._measure()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.every is None:
+            self._measure()
+        if logs is not None:
+            logs.update(self.latest)
+
+    def on_train_end(self, logs=None):
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _measure(self):
+        step = self._step()
+        self._measured_at = step - step % self.every if self.every else step
+        passes = Passes(self.model, self.data)
+        for diagnostic in self.diagnostics:
+            found = self._found(diagnostic, passes)
+            self._names[diagnostic] = list(found)
+            # The training's own logs have names such as `label/loss` too.
+            self.latest.update({f"diagnostics/{name}": value for name, value in found.items()})
+        if self._writer is not None:
+            _write(self._writer, self.latest, step)
+
+    def _found(self, diagnostic, passes):
+        try:
+            return scalars(run(self.diagnostics[diagnostic], passes))
+        except (ArithmeticError, ValueError) as error:
+            if diagnostic not in self._names:
+                raise
+            warnings.warn(f"Diagnostic {diagnostic!r} is NaN. {error}", stacklevel=2)
+            return dict.fromkeys(self._names[diagnostic], float("nan"))
+
+    def _step(self):
+        return int(self.model.optimizer.iterations)
+
+
+def _open_writer(log_dir):
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    return EventFileWriter(str(log_dir))
+
+
+def _write(writer, values, step):
+    from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
+    from tensorboard.compat.proto.summary_pb2 import (
+        Summary,  # pyright: ignore[reportAttributeAccessIssue]
+    )
+
+    summary = Summary(
+        value=[
+            Summary.Value(tag=name, simple_value=float(np.float32(value)))
+            for name, value in values.items()
+        ]
+    )
+    writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
+    writer.flush()

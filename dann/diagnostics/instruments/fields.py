@@ -1,0 +1,156 @@
+"""The vector field along which a training step moves the weights."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from dann.adaptation import DANN, AdversarialModel
+from dann.autodiff import gradients
+from dann.diagnostics.instruments.losses import (
+    at_weights,
+    check_adversarial,
+    domain_loss,
+    task_loss,
+    weights_of_task,
+)
+from dann.diagnostics.instruments.modes import as_tensors
+
+_OF_THE_FIELD = (
+    "from_features",
+    "adversary",
+    "discriminate",
+    "domain_weights",
+    "adversarial_losses",
+    "pair_losses",
+    "step_losses",
+    "compute_loss",
+)
+
+
+def has_explicit_field(model: AdversarialModel) -> bool:
+    """Returns whether the field of the model is that of a `DANN`, with the losses of `DANN`."""
+    return isinstance(model, DANN) and all(
+        getattr(type(model), name) is getattr(DANN, name) for name in _OF_THE_FIELD
+    )
+
+
+def players(model: AdversarialModel) -> list[keras.Variable]:
+    """Returns the weights that play: of the backbone, the label head and then the adversary.
+
+    Raises:
+        TypeError: If it is not a model of `dann.adaptation`, or has no reversal.
+        ValueError: If a step does not move all of them along one field at the weights themselves:
+            with `task_radius` above 0 or several critic steps.
+    """
+    check_adversarial(model, compiled=False)
+    if model.reversal is None:
+        raise TypeError(
+            "A game has two players, and one of them is trained through the reversal. Received: "
+            f"{type(model).__name__}, which has none"
+        )
+    if model.task_radius:
+        raise ValueError(
+            "The vector field is that of the gradient at the weights themselves; smooth training "
+            "(SDAT) takes it at others. "
+            f"Received: a model with task_radius={model.task_radius}"
+        )
+    if model.critic_steps > 1:
+        raise ValueError(
+            "The vector field is that of players who all move at every step; here the critic moves "
+            f"more often. Received: a {type(model).__name__} with critic_steps="
+            f"{model.critic_steps}"
+        )
+    if has_explicit_field(model):
+        return [*weights_of_task(model), *model.domain_head.trainable_variables]
+    return list(model.trainable_variables)
+
+
+def explicit_field(
+    model: AdversarialModel,
+    data: Any,
+    training: bool = True,
+    factors: Sequence[float] | None = None,
+) -> Callable[..., list]:
+    """Returns the field that a `DANN` descends, as a function of the weights of `players`.
+
+    It differentiates the losses without the reversal and puts the signs in by hand, so that the
+    field can be differentiated again.
+
+    Args:
+        model: A model that `has_explicit_field`.
+        data: One batch `({"source": inputs, "target": inputs}, labels)`.
+        training: Whether layers work as in a training step.
+        factors: What the field of each weight is multiplied by. Defaults to `None`: 1.
+
+    Returns:
+        A function of as many tensors as there are weights that returns the field in their shapes.
+
+    Raises:
+        TypeError, ValueError: See `players`.
+    """
+    variables = players(model)
+    (x, y), factors = as_tensors(data), factors or [1.0] * len(variables)
+    reversal: Any = model.reversal
+    # The layer holds the strength of the last step; a step begins with the next one.
+    next_strength = reversal.schedule(reversal.step.value) if reversal.schedule else None
+    strength = float(reversal.strength if next_strength is None else next_strength)
+    of_task = len(weights_of_task(model))
+
+    def both():
+        features = model.extract(x, training)
+        return task_loss(model, features, x, y, training), domain_loss(model, features, training)
+
+    losses = at_weights(model, variables, both)
+
+    def field(*values):
+        mine, theirs = values[:of_task], values[of_task:]
+
+        def task_less_domain(*mine):
+            task, domain = losses(*mine, *theirs)
+            return task - strength * domain
+
+        slopes = gradients(task_less_domain, mine)
+        slopes += gradients(lambda *theirs: losses(*mine, *theirs)[1], theirs)
+        return [factor * slope for factor, slope in zip(factors, slopes, strict=True)]
+
+    return field
+
+
+def step_field(
+    model: AdversarialModel,
+    data: Any,
+    training: bool = True,
+    factors: Sequence[float] | None = None,
+) -> Callable[..., list]:
+    """Returns the field that any model of `dann.adaptation` descends: the gradient in `fit`.
+
+    It goes through the reversal, and nothing flows through what a method holds constant, such as
+    the predictions of `CDAN`. So its values are those of the training, but its derivative is not:
+    do not differentiate it again.
+
+    Args:
+        model: Model of `dann.adaptation` with a reversal, compiled.
+        data: One batch `({"source": inputs, "target": inputs}, labels)`.
+        training: Whether layers work as in a training step.
+        factors: What the field of each weight is multiplied by. Defaults to `None`: 1.
+
+    Returns:
+        A function of as many tensors as there are weights that returns the field in their shapes.
+
+    Raises:
+        TypeError, ValueError: See `players`; a `ValueError` also where the model is not compiled.
+    """
+    variables = players(check_adversarial(model))
+    (x, y), factors = as_tensors(data), factors or [1.0] * len(variables)
+
+    def loss():
+        return model.compute_loss(x, y, model(x, training=training), training=training)
+
+    total = at_weights(model, variables, loss)
+
+    def field(*values):
+        slopes = gradients(total, values)
+        return [factor * slope for factor, slope in zip(factors, slopes, strict=True)]
+
+    return field

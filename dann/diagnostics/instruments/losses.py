@@ -1,0 +1,121 @@
+"""The losses of a step, each alone: as training computes them, or as functions of the weights."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.adaptation import AdversarialModel
+from dann.adaptation.forward_pass import ForwardPass
+from dann.diagnostics.instruments.modes import unchanged
+
+
+def check_adversarial(model: Any, compiled: bool = True) -> AdversarialModel:
+    """Returns the model if it is one of `dann.adaptation`, and compiled.
+
+    Raises:
+        TypeError: If it is another model.
+        ValueError: If it was not compiled, so that it has no loss.
+    """
+    if not isinstance(model, AdversarialModel):
+        raise TypeError(
+            "This diagnostic needs the parts of a `dann.adaptation.AdversarialModel`: a backbone, "
+            f"a label head, an adversary. Received: {type(model).__name__}"
+        )
+    if compiled and not model.compiled:
+        raise ValueError("Compile the model first: its loss is measured. Received: no loss")
+    return model
+
+
+def trains_backbone(model: AdversarialModel) -> bool:
+    """Returns whether to run a model as in training, so that its backbone gets gradients.
+
+    A model that trains its critic more often than its backbone (`WDGRL`) gives the backbone none on
+    most training steps, and always some outside of training.
+    """
+    return model.critic_steps == 1
+
+
+def features_of(model: AdversarialModel, x: dict, training: bool) -> dict[str, Any]:
+    """Returns the features of each part of a pair, augmented in training."""
+    return model.extract(model.augment(x, training), training)
+
+
+def loss_terms(
+    model: AdversarialModel, data: tuple, features: dict, training: bool
+) -> tuple[Any, Any]:
+    """Returns the label loss and the adversarial loss of a pair, scalars.
+
+    Args:
+        model: The model, compiled.
+        data: A pair of inputs, and labels.
+        features: Features by part of the pair; see `features_of`.
+        training: Whether the layers work as in a training step.
+    """
+    x, y = data
+    forward = model.from_features(features, training)
+    losses = model.pair_losses(x, y, forward, training=training)
+    return losses.label, sum(losses.adversarial.values(), ops.zeros(()))
+
+
+def weights_of_task(model: AdversarialModel) -> list[keras.Variable]:
+    """Returns the trainable weights of the backbone and then of the label head."""
+    return [*model.backbone.trainable_variables, *model.label_head.trainable_variables]
+
+
+def at_weights(
+    model: AdversarialModel, variables: Sequence[keras.Variable], loss: Callable[[], Any]
+) -> Callable[..., Any]:
+    """Returns `loss` as a function of the values of `variables`, in order.
+
+    The model's state stays as it is. Random layers draw the same numbers at every call, so that it
+    is one function that is differentiated.
+    """
+
+    def of_values(*values):
+        with unchanged(model, list(zip(variables, values, strict=True))):
+            return loss()
+
+    return of_values
+
+
+def task_loss(model: AdversarialModel, features: dict, x: dict, y: Any, training: bool) -> Any:
+    """Returns the label loss plus those of the regularizers, a scalar.
+
+    It includes losses of the layers' weights, such as a `kernel_regularizer`, and leaves out those
+    of their outputs.
+
+    Args:
+        model: The model; if it is not compiled, its loss is cross-entropy.
+        features: Features by part of the pair.
+        x: The pair of inputs.
+        y: Labels.
+        training: Whether the layers work as in a training step.
+    """
+    forward = ForwardPass(features, model.classify(features, training))
+    if model.compiled:
+        label = model.label_loss(x, y, forward, training=training)
+    else:
+        label = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, forward.label)
+        label += sum(model.losses)
+    added = (r.weight * r.loss(model, x, forward) for r in model.regularizers)
+    return label + sum(added, 0.0)
+
+
+def domain_loss(model: Any, features: dict, training: bool) -> Any:
+    """Returns the domain loss of a `dann.DANN` without the reversal, a scalar.
+
+    It includes the losses of regularizers of the discriminator's weights.
+
+    Args:
+        model: The model.
+        features: Features by part of the pair.
+        training: Whether the layers work as in a training step.
+    """
+    source, target = features["source"], features["target"]
+    domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
+    logits = model.domain_head(ops.concatenate([source, target]), training=training)
+    labels = model.smoothed(domain)
+    loss = ops.mean(ops.binary_crossentropy(labels, ops.cast(logits, "float32"), from_logits=True))
+    return loss + sum(model.domain_head.losses)

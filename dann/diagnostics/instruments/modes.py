@@ -1,0 +1,79 @@
+"""Where a measurement runs: eagerly or compiled as the model trains, and without a trace."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from dann.checks import check_choice
+
+MODES = ("eager", "graph", "xla")
+
+
+def mode_of(model: Any) -> str:
+    """Returns how `fit` runs the model as it is compiled: `"eager"`, `"graph"` or `"xla"`."""
+    if not getattr(model, "compiled", False):
+        return "graph"
+    if model.run_eagerly:
+        return "eager"
+    return "xla" if model.jit_compile else "graph"
+
+
+def in_mode(function: Callable, mode: str) -> Callable:
+    """Returns a function of tensors as it runs in a mode.
+
+    Args:
+        function: Function of tensors.
+        mode: `"eager"`, `"graph"` or `"xla"`; on JAX the last two are the same.
+
+    Raises:
+        NotImplementedError: If it must be compiled on a backend other than TensorFlow and JAX.
+        ValueError: If the mode is unknown.
+    """
+    check_choice("mode", mode, MODES)
+    if mode == "eager":
+        return function
+    backend = keras.backend.backend()
+    if backend == "jax":
+        import jax  # pyright: ignore[reportMissingImports]
+
+        return jax.jit(function)
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        compiled = tf.function(function, jit_compile=mode == "xla", autograph=False)
+        # Called directly, TensorFlow would warn of functions that are traced once each.
+        return lambda *inputs: compiled.get_concrete_function(*inputs)(*inputs)
+    raise NotImplementedError(
+        "Compiled measurements need TensorFlow or JAX; use `mode='eager'`. "
+        f"Received: Keras backend {backend!r}"
+    )
+
+
+def unchanged(model: Any, values: Sequence[tuple] = ()) -> keras.StatelessScope:
+    """Returns a scope in which nothing that the model assigns to its variables survives.
+
+    Every scope begins with the same seeds, so that two passes draw the same noise.
+
+    Args:
+        model: Keras model or layer.
+        values: Pairs of a variable and the tensor that it reads as instead.
+    """
+    variables = [*model.variables, *getattr(model, "metrics_variables", [])]
+    return keras.StatelessScope([*((v, v.value) for v in variables), *values])
+
+
+def run_in_training(model: Any, inputs: Any) -> Any:
+    """Runs a Keras model or layer as a training step does, or a plain function."""
+    # Keras drops the argument if `call` takes none, and passes it to the layers within.
+    return model(inputs, training=True) if isinstance(model, keras.Layer) else model(inputs)
+
+
+def as_tensors(data: Any) -> Any:
+    """Returns the arrays of a batch as tensors, in the structure that they came in."""
+    return keras.tree.map_structure(keras.ops.convert_to_tensor, data)
+
+
+def inputs_of(data: Any) -> Any:
+    """Returns the inputs of a batch: the first of a tuple of two, or else all of it."""
+    return data[0] if isinstance(data, tuple) and len(data) == 2 else data

@@ -1,0 +1,104 @@
+"""What an adversarial model gives for a pair of domains, as arrays."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from dann.adaptation import AdversarialModel
+from dann.adaptation.forward_pass import parts_of
+from dann.checks import check_integer
+from dann.diagnostics.instruments.losses import check_adversarial
+from dann.diagnostics.instruments.modes import unchanged
+from dann.diagnostics.instruments.vectors import to_numpy
+
+
+@dataclasses.dataclass(frozen=True)
+class PairOutputs:
+    """Arrays by domain, `"source"` and `"target"`.
+
+    Attributes:
+        features: Features `(n, num_features)`.
+        logits: Logits of the classes `(n, num_classes)`.
+        domain: Logits of the discriminator `(n, k)`, above 0 for the target; `None` if the method
+            has no such discriminator.
+        labels: Labels of the source `(n,)`, also if they came as a single column `(n, 1)`.
+    """
+
+    features: dict[str, np.ndarray]
+    logits: dict[str, np.ndarray]
+    domain: dict[str, np.ndarray] | None
+    labels: np.ndarray
+
+
+def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
+    """Runs the model on a pair in inference, some examples at a time; nothing of it changes.
+
+    Args:
+        model: Model of `dann.adaptation`.
+        data: A pair of inputs, and labels.
+        batch_size: Inputs of the larger domain at a time, at least 1.
+
+    Raises:
+        TypeError: If it is another model.
+        ValueError: If `batch_size` is below 1.
+    """
+    check_adversarial(model, compiled=False)
+    check_integer("batch_size", batch_size, 1)
+    x, y = data
+    arrays = {name: np.asarray(part) for name, part in parts_of(x).items()}
+    count = -(-max(len(array) for array in arrays.values()) // batch_size)
+    pieces = {name: np.array_split(array, count) for name, array in arrays.items()}
+    runs = []
+    for i in range(count):
+        with unchanged(model):  # methods may draw noise
+            runs.append(_run(model, {name: parts[i] for name, parts in pieces.items()}))
+    joined = {
+        kind: {
+            name: np.concatenate([run[kind][name] for run in runs]) for name in ("source", "target")
+        }
+        for kind in ("features", "logits", "domain")
+        if all(run[kind] for run in runs)
+    }
+    labels = np.asarray(y)[: len(arrays["source"])]
+    if labels.ndim > 1 and labels.size == len(labels):
+        labels = labels.reshape(-1)
+    return PairOutputs(joined["features"], joined["logits"], joined.get("domain"), labels)
+
+
+def _run(model: AdversarialModel, x) -> dict[str, dict]:
+    extracted = model.extract(x, training=False)
+    scores = model.domain_scores(model.from_features(extracted, training=False))
+    features = {name: to_numpy(part) for name, part in extracted.items()}
+    # A method without an adversary leaves the target out.
+    if "target" not in features:
+        features["target"] = to_numpy(model.backbone(x["target"], training=False))
+    logits = {
+        name: to_numpy(model.label_head(part, training=False)) for name, part in features.items()
+    }
+    domain = {}
+    if scores is not None:
+        domain = {"source": to_numpy(scores.source), "target": to_numpy(scores.target)}
+    return {"features": features, "logits": logits, "domain": domain}
+
+
+def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
+    """Returns indices of examples of the source, in the class shares predicted for the target.
+
+    Args:
+        outputs: What `pair_outputs` gave.
+        seed: Seed of the choice.
+    """
+    rng = np.random.default_rng(seed)
+    kinds = [outputs.logits[domain].argmax(axis=1) for domain in ("source", "target")]
+    shares = np.bincount(kinds[1], minlength=outputs.logits["source"].shape[1])
+    there = np.bincount(kinds[0], minlength=len(shares))
+    # A class of a few would leave almost no examples of the others.
+    shares[shares < shares.max() / 20] = 0
+    # Without replacement, or an example could be in both halves of a probe.
+    scale = min((there[k] / n for k, n in enumerate(shares) if n), default=0.0)
+    drawn = [
+        rng.permutation(np.flatnonzero(kinds[0] == k))[: int(scale * n)]
+        for k, n in enumerate(shares)
+    ]
+    return np.concatenate(drawn)

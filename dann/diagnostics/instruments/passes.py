@@ -1,0 +1,136 @@
+"""The forward passes that diagnostics read: each runs once, for all who ask."""
+
+import functools
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from dann.adaptation import AdversarialModel
+from dann.diagnostics.instruments.layer_calls import Call, is_floating, leaves, record_calls
+from dann.diagnostics.instruments.modes import as_tensors, inputs_of, run_in_training, unchanged
+from dann.diagnostics.instruments.pair_outputs import PairOutputs, pair_outputs
+from dann.diagnostics.instruments.vectors import to_numpy
+from dann.layers import BinarySign, GradientReversal
+
+ROUNDING = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
+
+
+class Walk(NamedTuple):
+    """What was seen on one way of a batch through a model.
+
+    Attributes:
+        calls: Those whose backward pass may be another than the derivative: of layers that pass
+            their input on, that make it binary, or that have a `way`.
+        order: All layers without inner layers, in the order of their first call.
+        outputs: What the model gave.
+        strengths: Strength of each `GradientReversal` in this pass, by the layer's identity.
+    """
+
+    calls: list[Call]
+    order: list[keras.Layer]
+    outputs: Any
+    strengths: dict[int, float]
+
+
+class Passes:
+    """A model and a batch, and the forward passes over it that were run so far.
+
+    Nothing of the model changes.
+
+    Args:
+        model: Keras model or layer, or a function.
+        data: The batch, as the diagnostics take it.
+    """
+
+    def __init__(self, model: Any, data: Any):
+        self.model = model
+        self.data = data
+        self._walks: dict[bool, Walk] = {}
+        self._outputs: dict[int, PairOutputs] = {}
+
+    @functools.cached_property
+    def tensors(self) -> Any:
+        """The batch as tensors."""
+        return as_tensors(self.data)
+
+    def outputs(self, batch_size: int = 256) -> PairOutputs:
+        """Returns what the model gives for both domains, not in training; see `pair_outputs`."""
+        if batch_size not in self._outputs:
+            self._outputs[batch_size] = pair_outputs(self.model, self.data, batch_size)
+        return self._outputs[batch_size]
+
+    def walk(self, training: bool = True) -> Walk:
+        """Returns the calls of layers in one pass.
+
+        Args:
+            training: Whether the layers work as in a training step, as those of a model that is not
+                one of `dann.adaptation` always do.
+        """
+        if training not in self._walks:
+            self._walks[training] = walk(self.model, self.tensors, training)
+        return self._walks[training]
+
+
+def walk(model: keras.Layer, data: Any, training: bool = True, values: Any = ()) -> Walk:
+    """Runs a batch of tensors through a model and returns the calls of its layers.
+
+    Args:
+        model: Keras model or layer.
+        data: The batch.
+        training: See `Passes.walk`.
+        values: Pairs of a variable and the tensor that it reads as instead.
+    """
+    inputs, order, outputs = inputs_of(data), {}, []
+
+    def keep(call):
+        order.setdefault(id(call.layer), call.layer)
+        return has_a_way(call) or is_binary(call) or passes_on(call)
+
+    def run():
+        pair = isinstance(model, AdversarialModel)
+        outputs.append(model(inputs, training=training) if pair else run_in_training(model, inputs))
+
+    if not model.built:
+        model(inputs)  # layers that are built later would not be known
+    with unchanged(model, values):
+        calls = record_calls(leaves(model), run, keep)
+        reversals = [layer for layer in order.values() if isinstance(layer, GradientReversal)]
+        strengths = {id(layer): float(to_numpy(layer.strength.value)) for layer in reversals}
+    return Walk(calls, list(order.values()), *outputs, strengths)
+
+
+def has_a_way(call: Call) -> bool:
+    """Whether the layer can build its gradient in several ways."""
+    return isinstance(getattr(call.layer, "way", None), str) and is_floating(call.inputs)
+
+
+def passes_on(call: Call) -> bool:
+    """Whether what came out of a call is what went in, but for rounding."""
+    if not _keeps_shape(call):
+        return False
+    before, after = to_numpy(call.inputs), to_numpy(call.outputs)
+    # A reversal by stop_gradient may round twice.
+    close = 4 * ROUNDING[keras.backend.standardize_dtype(call.inputs.dtype)]
+    size = np.max(np.abs(before), initial=0.0, where=np.isfinite(before))
+    return np.allclose(before, after, rtol=close, atol=close * size, equal_nan=True)
+
+
+def is_binary(call: Call) -> bool:
+    """Whether the layer is a `BinarySign`, or gives nothing but -1 and +1 for other numbers."""
+    if isinstance(call.layer, BinarySign):
+        return is_floating(call.inputs) and is_floating(call.outputs)
+    return (
+        _keeps_shape(call)
+        and _all_signs(to_numpy(call.outputs))
+        and not _all_signs(to_numpy(call.inputs))
+    )
+
+
+def _keeps_shape(call):
+    floating = is_floating(call.inputs) and is_floating(call.outputs)
+    return floating and tuple(call.inputs.shape) == tuple(call.outputs.shape)
+
+
+def _all_signs(values):
+    return values.size > 0 and bool(np.all(np.abs(values) == 1))

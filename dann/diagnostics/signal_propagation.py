@@ -1,0 +1,140 @@
+"""How values and derivatives travel through the layers of a backbone."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.adaptation import AdversarialModel
+from dann.autodiff import frobenius_norm, singular_values
+from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
+from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.vectors import to_numpy
+from dann.diagnostics.jacobians import DOMAINS, all_singular_values, as_floats, is_whole
+
+
+@DIAGNOSTICS.register(
+    "signal",
+    summary="Measures layer by layer how values and derivatives travel through the backbone.",
+    models=ADVERSARIAL,
+    order=80,
+    healthy=(
+        HealthyRange(
+            "signal/target/gain_range",
+            "Range of the layers' gains",
+            "Largest divided by smallest gain from a layer to the features. Many orders of "
+            "magnitude are derivatives that explode or vanish.",
+            high=1000,
+        ),
+    ),
+)
+def signal_propagation(
+    model: AdversarialModel, data: Any, samples: int = 8, seed: int = 0
+) -> dict[str, float]:
+    """Measures layer by layer its outputs and how the features follow them.
+
+    Under `signal/<domain>/<layer>/`, layers in the order in which they run:
+
+    - `mean`, `std`: of the values that the layer puts out.
+    - `zero`: share of them that are 0. After a ReLU about a half; near 1 little gets through.
+    - `rms_ratio`: root mean square of the outputs divided by that of the layer before. A product of
+      many far from 1 explodes or vanishes.
+    - `gain`: `||J||_F / sqrt(num_features)` with the Jacobian `J` of the features with respect to
+      the layer's output: the root mean square of the lengths of the features' gradients.
+    - `top`: the largest singular value of `J`. Far above `gain` means that few directions carry
+      the signal.
+
+    `signal/<domain>/gain_range` is the largest gain divided by the smallest. Healthy: at most
+    1000; `gain` changes little from layer to layer, and is about the same on both domains.
+
+    Layers inside of a residual or parallel branch have no `gain` and `top`, as something flows past
+    them. Layers work as in inference. For large Jacobians `gain` is estimated with random
+    projections, to a few percent.
+
+    Args:
+        model: The model.
+        data: One batch `({"source": inputs, "target": inputs}, labels)`.
+        samples: Number of examples of each domain. Defaults to `8`.
+        seed: Seed of the random projections.
+
+    Example:
+
+    >>> import dann, numpy as np
+    >>> from dann.diagnostics import signal_propagation
+    >>> model = dann.SourceOnly(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
+    >>> x = np.random.default_rng(0).normal(size=(8, 2)).astype("float32")
+    >>> found = signal_propagation(model, ({"source": x, "target": x}, np.arange(8) % 2))
+    >>> len({name.split("/")[2] for name in found}) == len(model.backbone.layers) - 1
+    True
+
+    Reference:
+        - [Saxe et al., 2014](https://arxiv.org/abs/1312.6120), section 3.
+        - [Pennington et al., 2017](https://arxiv.org/abs/1711.04735): singular values of the
+          input-output Jacobian near 1, dynamical isometry.
+    """
+    layers = [layer for layer in model.backbone.layers if _is_measured(layer)]
+    watched = keras.Model(model.backbone.input, [layer.output for layer in layers])
+    rests = {layer.name: _from(layer, model.backbone) for layer in layers}
+    found = {}
+    for domain in DOMAINS:
+        inputs = as_floats(data[0][domain])[:samples]
+        before, gains = inputs, []
+        for layer, outputs in zip(layers, _listed(watched(inputs, training=False)), strict=True):
+            values = np.asarray(ops.convert_to_numpy(outputs), "float32")
+            of_layer = _statistics(values, before)
+            rest = rests[layer.name]
+            if rest is not None:
+                of_layer.update(_sensitivity(rest, values, model.num_features, seed))
+                gains.append(of_layer["gain"])
+            found.update(
+                {f"signal/{domain}/{layer.name}/{key}": value for key, value in of_layer.items()}
+            )
+            before = values
+        if gains:
+            found[f"signal/{domain}/gain_range"] = max(gains) / max(min(gains), 1e-30)
+    return found
+
+
+def _is_measured(layer):
+    try:
+        single = keras.tree.flatten(layer.output) == [layer.output]
+    except (AttributeError, ValueError):  # it is called in several places
+        return False
+    return single and not isinstance(layer, keras.layers.InputLayer)
+
+
+def _listed(outputs):
+    return outputs if isinstance(outputs, list | tuple) else [outputs]
+
+
+def _from(layer, network):
+    """The part of a network after a layer, or `None` if something flows past it."""
+    if layer.output is network.output:
+        return None
+    try:
+        # A model would add nodes to the user's layers, at every call.
+        return keras.Function(layer.output, network.output)
+    except ValueError:
+        return None
+
+
+def _statistics(values, before):
+    size = float(np.sqrt(np.mean(np.square(values, dtype="float64"))))
+    previous = float(np.sqrt(np.mean(np.square(before, dtype="float64"))))
+    return {
+        "mean": float(values.mean(dtype="float64")),
+        "std": float(values.std(dtype="float64")),
+        "zero": float(np.mean(values == 0)),
+        "rms_ratio": size / previous if previous else 0.0,
+    }
+
+
+def _sensitivity(rest, values, num_features, seed):
+    if is_whole(num_features, int(np.prod(values.shape[1:])), len(values)):
+        all_values = all_singular_values(rest, values)
+        squares, top = (all_values**2).sum(axis=1), all_values[:, 0]
+    else:
+        squares = to_numpy(frobenius_norm(rest, values, seed=seed)[0]) ** 2
+        top = to_numpy(singular_values(rest, values, 1, seed=seed))[:, 0]
+    return {"gain": float(np.sqrt(squares.mean() / num_features)), "top": float(top.mean())}

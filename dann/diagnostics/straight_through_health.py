@@ -1,0 +1,186 @@
+"""Whether gradients still get through the binary layers of a model, and whether they mean much."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.adaptation.forward_pass import parts_of
+from dann.autodiff import gradients
+from dann.checks import check_integer
+from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
+from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.layer_calls import Call
+from dann.diagnostics.instruments.modes import mode_of, unchanged
+from dann.diagnostics.instruments.passes import Passes, is_binary, walk
+from dann.diagnostics.instruments.smoothed_bias import smoothed_bias
+from dann.diagnostics.instruments.vectors import to_numpy
+
+PASSED = 0.1  # share of the gradient that a binary layer must pass
+
+
+@DIAGNOSTICS.register(
+    "straight_through",
+    summary="Measures what becomes of gradients at every layer that makes numbers binary.",
+    models=ANY_MODEL,
+    quick=True,
+    like_a_step=True,
+    order=100,
+    healthy=(
+        HealthyRange(
+            "binary/*/passed",
+            "Gradient through binary layer {}",
+            "Share of the units whose gradient is passed on. Near 0 the layer is saturated and "
+            "what lies before it stands still.",
+            low=PASSED,
+        ),
+    ),
+)
+def straight_through_health(
+    model: keras.Layer,
+    data: Any,
+    *,
+    pairs: int = 0,
+    before: Sequence[Any] | None = None,
+    steps: int = 1,
+    mode: str | None = None,
+    seed: int = 0,
+    passes: Passes | None = None,
+) -> dict[str, float]:
+    """Measures what becomes of gradients at every layer that makes numbers binary.
+
+    For each layer, with `x` all numbers that go into it in training,
+
+    - `binary/<layer>/passed`: the share of `x` whose gradient is not 0; with the gradient of Htanh
+      that is the share with `|x| <= 1`. Healthy: at least .1; it is 1.00, .68 and .26 for normal
+      `x` of deviation .1, 1 and 3. At 0 nothing before the layer learns
+    - `binary/<layer>/saturated = 1 - passed`
+    - `binary/<layer>/deviation`: the standard deviation of `x`
+    - `binary/<layer>/passed_source`, `passed_target`: by domain, if the inputs can be told apart
+
+    With `pairs` above 0, for layers of activations also the bias of the gradient. With `b` a shift
+    of `x`, one number a unit, and `L(b)` the label loss (for models that are not of `dann`, a
+    random sum of the outputs), it compares the gradient `g = dL/db` at 0 with the derivative of the
+    smoothed loss, `h = mean_i (L(s e_i) - L(-s e_i)) e_i / (2 s)`, `e_i` normal, `s` .3 deviations,
+
+    - `binary/<layer>/bias_cosine = <g, h> / (||g|| ||h||)`; healthy: near `bias_ceiling`
+    - `binary/<layer>/bias_length = ||g|| / ||h||`; healthy: about 1, once `bias_ceiling` is near 1
+    - `binary/<layer>/bias_ceiling = sqrt(2 r / (1 + r))`, with `r` the cosine of the two halves of
+      the mean: the largest cosine that the noise of `h` allows
+
+    With `before`, earlier weights of the model:
+
+    - `binary/<layer>/flips`: the share of `x` whose sign differs from that with those weights,
+      divided by `steps`. Healthy: falls in training towards 0, and is not 0 from the start
+
+    It measures every `dann.layers.BinarySign`, also within other layers, and every layer that gives
+    nothing but -1 and +1 for other numbers. Nothing of the model changes.
+
+    Args:
+        model: Keras model or layer.
+        data: One batch `({"source": xs, "target": xt}, ys)` for a `dann` model; for another, its
+            inputs, alone or with labels, which it ignores.
+        pairs: Pairs of forward passes for the bias of each layer; several times the number of units
+            come near the truth. Defaults to `0`: no bias.
+        before: What `model.get_weights()` gave `steps` steps ago. Defaults to `None`: no flips.
+        steps: Training steps since then, at least 1.
+        mode: `"eager"`, `"graph"` or `"xla"`, for the bias. Defaults to how `fit` runs the model.
+        seed: Seed of the shifts.
+        passes: Forward passes that `check` or `measure` has run on these data; they give it.
+
+    Returns:
+        Measurements by name; none if no layer is binary.
+
+    Raises:
+        ValueError: If `pairs` is negative or `steps` below 1, or `before` does not fit the model.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.diagnostics import straight_through_health
+    >>> from dann.layers import BinarySign
+    >>> found = straight_through_health(BinarySign(name="sign"), keras.ops.array([[0.5, -3.0]]))
+    >>> found["binary/sign/passed"]
+    0.5
+
+    Reference:
+        - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 1.3, for saturation;
+          [Kim et al., 2020](https://arxiv.org/abs/2002.06517), section 3, for the bias against a
+          smoothed derivative.
+    """
+    check_integer("pairs", pairs, 0)
+    check_integer("steps", steps, 1)
+    passes = passes or Passes(model, data)
+    data = passes.tensors
+    calls = [call for call in passes.walk().calls if is_binary(call)]
+    earlier = [] if before is None else _calls_at(model, data, before)
+    kernels = _kernel_signs(model)
+    measured: dict[str, float] = {}
+    for name in dict.fromkeys(call.name for call in calls):
+        own = [call for call in calls if call.name == name]
+        found = _passed(own, data)
+        if before is not None:
+            was = [call for call in earlier if call.name == name]
+            found["flips"] = _flips(was, own) / steps
+        if pairs and id(own[0].layer) not in kernels:
+            found |= smoothed_bias(model, data, own, pairs, mode or mode_of(model), seed)
+        measured |= {f"binary/{name}/{kind}": value for kind, value in found.items()}
+    return measured
+
+
+def _calls_at(model, data, weights):
+    shapes = [tuple(v.shape) for v in model.weights]
+    if [np.shape(w) for w in weights] != shapes:
+        raise ValueError(
+            "Argument `before` must be what `model.get_weights()` gave earlier. Received: "
+            f"{len(weights)} arrays for {len(shapes)} weights, or arrays of other shapes"
+        )
+    values = [
+        (v, ops.convert_to_tensor(w, v.dtype)) for v, w in zip(model.weights, weights, strict=True)
+    ]
+    return [call for call in walk(model, data, values=values).calls if is_binary(call)]
+
+
+def _kernel_signs(model):
+    """Returns the identities of the layers whose inputs are weights."""
+    owners = model._flatten_layers(include_self=True, recursive=True)
+    return {id(sign) for owner in owners for sign in getattr(owner, "kernel_signs", ())}
+
+
+def _passed(calls: list[Call], data: Any) -> dict[str, float]:
+    inputs = np.concatenate([to_numpy(call.inputs) for call in calls])
+    passes = np.concatenate([_passes(call) for call in calls])
+    found = {
+        "passed": float(passes.mean()),
+        "saturated": float(1 - passes.mean()),
+        "deviation": float(inputs.std()),
+    }
+    return found | _by_domain(passes, data)
+
+
+def _passes(call: Call) -> np.ndarray:
+    """Returns where a gradient of ones gets through."""
+    with unchanged(call.layer):
+        (slope,) = gradients(lambda x: ops.sum(call.again(x)), [call.inputs])
+    return to_numpy(slope) != 0
+
+
+def _by_domain(passes, data):
+    x = data[0] if isinstance(data, tuple) else None
+    if not isinstance(x, dict) or not {"source", "target"} <= set(x):
+        return {}
+    sizes = {name: len(part) for name, part in parts_of(x).items()}
+    if len(passes) != sum(sizes.values()):
+        return {}  # weights, or one domain alone
+    ends = np.cumsum(list(sizes.values()))
+    parts = dict(zip(sizes, np.split(passes, ends[:-1]), strict=True))
+    return {f"passed_{name}": float(parts[name].mean()) for name in ("source", "target")}
+
+
+def _flips(before: list[Call], after: list[Call]) -> float:
+    old, new = (
+        np.concatenate([to_numpy(call.outputs) for call in calls]) for calls in (before, after)
+    )
+    return float(np.mean(np.sign(old) != np.sign(new)))

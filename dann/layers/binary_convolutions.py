@@ -1,0 +1,255 @@
+"""Binary convolutions: the Keras layers of those names over one base."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.checks import check_choice, check_number
+from dann.layers.binary_layer import BinaryLayer
+
+
+class BinaryConvolution(BinaryLayer):
+    """A Keras convolution with a binary kernel and binary inputs; goes before the Keras class.
+
+    - forward: `y = activation(conv(pad(q(x)), q(W)) + b)`, where `q` is the sign, or what the
+      estimator gives
+    - backward: the estimators' gradients, through `q` to `x` and to the latent kernel `W`
+
+    Args:
+        *args, **kwargs: The arguments of the Keras layer and of `BinaryLayer`.
+        pad_values: Value that `padding="same"` or `"causal"` pads the quantized inputs with: -1, 0
+            or +1. Defaults to `0.0`, as in Keras, which is not one of the two values of a binary
+            input.
+
+    Input shape:
+        That of the Keras layer.
+
+    Output shape:
+        That of the Keras layer.
+
+    Raises:
+        ValueError: As `BinaryLayer`; or if `pad_values` is not -1, 0 or +1, or is not 0 with
+            `padding="valid"`.
+    """
+
+    kernel_size: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilation_rate: tuple[int, ...]
+    padding: str
+    data_format: str
+
+    def __init__(self, *args, pad_values: float = 0.0, **kwargs):
+        super().__init__(*args, **kwargs)
+        pad_values = check_number("pad_values", pad_values)
+        self.pad_values = check_choice("pad_values", pad_values, (-1.0, 0.0, 1.0))
+        if pad_values and self.padding == "valid":
+            raise ValueError(
+                "Argument `pad_values` needs padding: give `padding='same'` too. "
+                f"Received: pad_values={pad_values} with padding='valid'"
+            )
+
+    def build(self, input_shape):
+        self._widths(input_shape)  # here too, because a symbolic call only asks for a shape
+        super().build(input_shape)
+
+    def padded(self, inputs: Any) -> tuple[Any, dict[str, Any]]:
+        """Returns the inputs, padded where Keras cannot do it, and the arguments of `keras.ops`."""
+        geometry = {
+            "strides": self.strides,
+            "padding": self.padding,
+            "dilation_rate": self.dilation_rate,
+            "data_format": self.data_format,
+        }
+        widths = self._widths(inputs.shape)
+        if widths is None:
+            return inputs, geometry
+        padded = ops.pad(inputs, widths, constant_values=self.pad_values)
+        return padded, {**geometry, "padding": "valid"}
+
+    def _widths(self, shape):
+        """How wide to pad each axis, or `None` if Keras pads."""
+        if self.padding == "valid" or (self.padding == "same" and not self.pad_values):
+            return None
+        first = 1 if self.data_format == "channels_last" else 2
+        widths = [(0, 0)] * len(shape)
+        for place, length in enumerate(shape[first : first + len(self.kernel_size)]):
+            total = self._total_padding(place, length)
+            left = total if self.padding == "causal" else total // 2
+            widths[first + place] = (left, total - left)
+        return widths
+
+    def _total_padding(self, place, length):
+        reach = (self.kernel_size[place] - 1) * self.dilation_rate[place]
+        stride = self.strides[place]
+        if stride == 1 or self.padding == "causal":
+            return reach
+        if length is None:
+            raise ValueError(
+                "Padding with `pad_values` and strides above 1 needs inputs of fixed lengths. "
+                f"Received: strides={self.strides} with a length of None"
+            )
+        # ceil(length / stride) outputs, as TensorFlow's SAME gives
+        return max((-(-length // stride) - 1) * stride + reach + 1 - length, 0)
+
+    def get_config(self):
+        return {**super().get_config(), "pad_values": self.pad_values}
+
+
+@keras.saving.register_keras_serializable("dann")
+class BinaryConv1D(BinaryConvolution, keras.layers.Conv1D):
+    """A `keras.layers.Conv1D` with a binary kernel and binary inputs.
+
+    - forward: `y = activation(conv(pad(q(x)), q(W)) + b)`
+
+    `BinaryConvolution` documents the arguments and the backward pass.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import BinaryConv1D
+    >>> layer = BinaryConv1D(3, 3, padding="same", pad_values=1.0)
+    >>> layer(keras.ops.ones((1, 4, 2))).shape == (1, 4, 3)
+    True
+    """
+
+    def apply(self, inputs, *kernels):
+        inputs, geometry = self.padded(inputs)
+        return ops.conv(inputs, *kernels, **geometry)
+
+
+@keras.saving.register_keras_serializable("dann")
+class BinaryConv2D(BinaryConvolution, keras.layers.Conv2D):
+    """A `keras.layers.Conv2D` with a binary kernel and binary inputs.
+
+    - forward: `y = activation(conv(pad(q(x)), q(W)) + b)`
+
+    `BinaryConvolution` documents the arguments and the backward pass.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import BinaryConv2D
+    >>> layer = BinaryConv2D(3, 3, padding="same", pad_values=1.0)
+    >>> layer(keras.ops.ones((1, 4, 4, 2))).shape == (1, 4, 4, 3)
+    True
+    """
+
+    def apply(self, inputs, *kernels):
+        inputs, geometry = self.padded(inputs)
+        return ops.conv(inputs, *kernels, **geometry)
+
+
+@keras.saving.register_keras_serializable("dann")
+class BinaryConv3D(BinaryConvolution, keras.layers.Conv3D):
+    """A `keras.layers.Conv3D` with a binary kernel and binary inputs.
+
+    - forward: `y = activation(conv(pad(q(x)), q(W)) + b)`
+
+    `BinaryConvolution` documents the arguments and the backward pass.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import BinaryConv3D
+    >>> layer = BinaryConv3D(3, 3, padding="same", pad_values=1.0)
+    >>> layer(keras.ops.ones((1, 4, 4, 4, 2))).shape == (1, 4, 4, 4, 3)
+    True
+    """
+
+    def apply(self, inputs, *kernels):
+        inputs, geometry = self.padded(inputs)
+        return ops.conv(inputs, *kernels, **geometry)
+
+
+@keras.saving.register_keras_serializable("dann")
+class BinaryDepthwiseConv2D(BinaryConvolution, keras.layers.DepthwiseConv2D):
+    """A `keras.layers.DepthwiseConv2D` with a binary kernel and binary inputs.
+
+    - forward: `y = activation(depthwise_conv(pad(q(x)), q(W)) + b)`
+
+    `BinaryConvolution` documents the arguments and the backward pass.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import BinaryDepthwiseConv2D
+    >>> layer = BinaryDepthwiseConv2D(3, padding="same", pad_values=-1.0)
+    >>> layer(keras.ops.ones((1, 4, 4, 2))).shape == (1, 4, 4, 2)
+    True
+    """
+
+    latents = {"kernel": ("depthwise_constraint", (-2, -1))}
+
+    def apply(self, inputs, *kernels):
+        inputs, geometry = self.padded(inputs)
+        return ops.depthwise_conv(inputs, *kernels, **geometry)
+
+
+@keras.saving.register_keras_serializable("dann")
+class BinarySeparableConv2D(BinaryConvolution, keras.layers.SeparableConv2D):
+    """A `keras.layers.SeparableConv2D` with binary kernels and binary inputs.
+
+    - forward: `y = activation(conv(depthwise_conv(pad(q(x)), q(V)), q(W)) + b)`
+
+    `BinaryConvolution` documents the arguments and the backward pass. `V` is the
+    depthwise and `W` the pointwise kernel; the first convolution hands whole numbers to the second,
+    not signs. `binary_kernel()` and `kernel_scale()` return pairs, for `depthwise_kernel` and
+    `pointwise_kernel`.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import BinarySeparableConv2D
+    >>> layer = BinarySeparableConv2D(3, 3, padding="same")
+    >>> layer(keras.ops.ones((1, 4, 4, 2))).shape == (1, 4, 4, 3)
+    True
+    >>> depthwise_kernel, pointwise_kernel = layer.binary_kernel()
+    """
+
+    latents = {
+        "depthwise_kernel": ("depthwise_constraint", (-2, -1)),
+        "pointwise_kernel": ("pointwise_constraint", (-1,)),
+    }
+
+    def quantized_kernels(self, training=None):
+        (depthwise, pointwise), scales = super().quantized_kernels(training)
+        if scales[0] is not None:  # of the pointwise kernel's inputs
+            pointwise = ops.multiply(pointwise, ops.reshape(scales[0], (-1, 1)))
+        return [depthwise, pointwise], scales
+
+    def apply(self, inputs, *kernels):
+        inputs, geometry = self.padded(inputs)
+        return ops.separable_conv(inputs, *kernels, **geometry)
+
+
+@keras.saving.register_keras_serializable("dann")
+class BinaryConv2DTranspose(BinaryLayer, keras.layers.Conv2DTranspose):
+    """A `keras.layers.Conv2DTranspose` with a binary kernel and binary inputs.
+
+    - forward: `y = activation(conv_transpose(q(x), q(W)) + b)`
+
+    `BinaryLayer` documents the arguments and the backward pass. `W` has the
+    shape `(height, width, filters, channels)`. Padding crops the outputs here, so there is no
+    `pad_values`.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import BinaryConv2DTranspose
+    >>> layer = BinaryConv2DTranspose(3, 2, strides=2)
+    >>> layer(keras.ops.ones((1, 4, 4, 2))).shape == (1, 8, 8, 3)
+    True
+    """
+
+    latents = {"kernel": ("kernel_constraint", (-2,))}
+
+    def apply(self, inputs, *kernels):
+        geometry: dict[str, Any] = {
+            "strides": self.strides,
+            "padding": self.padding,
+            "output_padding": self.output_padding,
+            "dilation_rate": self.dilation_rate,
+            "data_format": self.data_format,
+        }
+        return ops.conv_transpose(inputs, *kernels, **geometry)

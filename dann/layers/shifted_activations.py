@@ -1,0 +1,144 @@
+"""ReActNet's sign and PReLU, which learn a shift a channel."""
+
+import keras
+from keras import ops
+
+from dann.checks import check_integer
+from dann.gradients.estimators import Estimator
+from dann.layers.binary_sign import BinarySign
+
+
+@keras.saving.register_keras_serializable("dann")
+class RSign(BinarySign):
+    """Replaces each input by its sign above or below a threshold that every channel learns.
+
+    - forward: `y = +1` where `x >= a`, else `-1`, with `a` one trainable number a channel
+    - backward: `dL/dx` of the estimator at `x - a`, and `dL/da = -dL/dx` summed over the channel
+
+    Args:
+        axis: Axis of the channels. Defaults to `-1`.
+        threshold_initializer: Initializer of `a`. Defaults to `"zeros"`, the paper's.
+        way: As in `BinarySign`.
+        estimator: As in `BinarySign`. Defaults to `"htanh"`; the paper's is `"approx_sign"`.
+
+    Input shape:
+        `(batch, ...)`, with the axis of the channels of fixed length.
+
+    Output shape:
+        The same as the input.
+
+    Raises:
+        TypeError: If `axis` is not an integer.
+        ValueError: If `way` or `estimator` is unknown, or the number of channels is.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import RSign
+    >>> layer = RSign(threshold_initializer=keras.initializers.Constant(0.5))
+    >>> [float(value) for value in layer(keras.ops.array([[0.2, 0.5, 0.9]]))[0]]
+    [-1.0, 1.0, 1.0]
+
+    Reference:
+        - [Liu et al., 2020](https://arxiv.org/abs/2003.03488), section 4.3, equation 1.
+    """
+
+    def __init__(
+        self,
+        axis: int = -1,
+        threshold_initializer="zeros",
+        way: str = "override",
+        estimator: str | Estimator = "htanh",
+        **kwargs,
+    ):
+        super().__init__(way, estimator, **kwargs)
+        self.axis = check_integer("axis", axis)
+        self.threshold_initializer = keras.initializers.get(threshold_initializer)
+        self.built = False
+
+    def build(self, input_shape):
+        self.threshold = self.add_weight(
+            name="threshold",
+            shape=_channel_shape(self.axis, input_shape),
+            initializer=self.threshold_initializer,
+        )
+
+    def call(self, inputs, training=False):
+        return super().call(inputs - ops.convert_to_tensor(self.threshold), training)
+
+    def get_config(self):
+        initializer = keras.initializers.serialize(self.threshold_initializer)
+        return {**super().get_config(), "axis": self.axis, "threshold_initializer": initializer}
+
+
+@keras.saving.register_keras_serializable("dann")
+class RPReLU(keras.layers.Layer):
+    """A PReLU that every channel learns to shift, at its input and at its output.
+
+    `y = x - g + z` where `x > g`, else `y = b (x - g) + z`, with one trainable `b`, `g` and `z` a
+    channel.
+
+    Args:
+        axis: Axis of the channels. Defaults to `-1`.
+        slope_initializer: Initializer of `b`, of the weight `slope`. Defaults to the constant
+            0.25. The shifts `g` and `z`, in the weights `input_shift` and `output_shift`, start
+            at 0.
+
+    Input shape:
+        `(batch, ...)`, with the axis of the channels of fixed length.
+
+    Output shape:
+        The same as the input.
+
+    Raises:
+        TypeError: If `axis` is not an integer.
+        ValueError: If the number of channels is unknown.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import RPReLU
+    >>> [float(value) for value in RPReLU()(keras.ops.array([[-2.0, 0.0, 3.0]]))[0]]
+    [-0.5, 0.0, 3.0]
+
+    Reference:
+        - [Liu et al., 2020](https://arxiv.org/abs/2003.03488), section 4.3, equation 2.
+    """
+
+    def __init__(self, axis: int = -1, slope_initializer=None, **kwargs):
+        super().__init__(**kwargs)
+        self.axis = check_integer("axis", axis)
+        if slope_initializer is None:
+            slope_initializer = keras.initializers.Constant(0.25)
+        self.slope_initializer = keras.initializers.get(slope_initializer)
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        shape = _channel_shape(self.axis, input_shape)
+        self.slope = self.add_weight(name="slope", shape=shape, initializer=self.slope_initializer)
+        self.input_shift = self.add_weight(name="input_shift", shape=shape, initializer="zeros")
+        self.output_shift = self.add_weight(name="output_shift", shape=shape, initializer="zeros")
+
+    def call(self, inputs):
+        shifted = inputs - ops.convert_to_tensor(self.input_shift)
+        bent = ops.where(shifted > 0, shifted, shifted * ops.convert_to_tensor(self.slope))
+        return bent + ops.convert_to_tensor(self.output_shift)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        initializer = keras.initializers.serialize(self.slope_initializer)
+        return {**super().get_config(), "axis": self.axis, "slope_initializer": initializer}
+
+
+def _channel_shape(axis, input_shape):
+    """The shape of a weight with one number a channel, which broadcasts along all other axes."""
+    rank = len(input_shape)
+    place = axis % rank if -rank <= axis < rank else 0
+    if place == 0 or input_shape[place] is None:
+        raise ValueError(
+            "Argument `axis` must be an axis of channels of fixed length, not that of the batch. "
+            f"Received: axis={axis} with inputs of shape {tuple(input_shape)}"
+        )
+    return tuple(input_shape[place] if other == place else 1 for other in range(1, rank))

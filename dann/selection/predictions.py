@@ -1,0 +1,186 @@
+"""Logits and features of a model, in double precision, and the checks of a score's arguments."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from scipy import special
+
+from dann.adaptation import AdversarialModel
+from dann.checks import check_integer
+
+
+class NotFiniteError(ValueError):
+    """The outputs of a model are NaN or infinite."""
+
+
+class RememberingModel:
+    """A model that computes its logits and its features of an array once.
+
+    Every score takes it as the model. Make a new one after the weights have changed.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: Any):
+        self.model = model
+        self._known = {}
+
+    def recall(
+        self, compute: Callable[..., np.ndarray], inputs: Any, batch_size: int
+    ) -> np.ndarray:
+        """Returns `compute(model, inputs, batch_size)`, from memory after the first time."""
+        key = compute, id(inputs)
+        if key not in self._known:
+            # The inputs are kept too, so that no other array gets their identity.
+            self._known[key] = inputs, compute(self.model, inputs, batch_size)
+        return self._known[key][1]
+
+
+def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
+    """Returns the logits of inputs, float64 `(n, num_classes)`.
+
+    Args:
+        model: Model from inputs to logits.
+        inputs: Inputs `(n, ...)`, an array, a tensor or an array-like.
+        batch_size: Inputs at a time, at least 1.
+
+    Raises:
+        NotFiniteError: If a logit is not finite.
+        ValueError: If the model does not give one logit for each of at least 2 classes.
+    """
+    if isinstance(model, RememberingModel):
+        return model.recall(logits, inputs, batch_size)
+    network = model.classifier if isinstance(model, AdversarialModel) else model
+    values = _in_batches(network, inputs, batch_size, "logits")
+    if values.ndim != 2 or values.shape[1] < 2:
+        raise ValueError(
+            "The model must give logits `(batch, num_classes)` of at least 2 classes. "
+            f"Received: outputs of shape {('batch', *values.shape[1:])}"
+        )
+    return values
+
+
+def probabilities(
+    model: keras.Model | RememberingModel, inputs: Any, batch_size: int
+) -> np.ndarray:
+    """Returns the softmax of the logits of inputs, float64 `(n, num_classes)`; see `logits`."""
+    return special.softmax(logits(model, inputs, batch_size), axis=1)
+
+
+def features(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
+    """Returns the features of inputs, float64 `(n, num_features)`; see `logits`.
+
+    Raises:
+        NotFiniteError: If a feature is not finite.
+        TypeError: Unless the model is a `dann.adaptation.AdversarialModel`.
+    """
+    if isinstance(model, RememberingModel):
+        return model.recall(features, inputs, batch_size)
+    if not isinstance(model, AdversarialModel):
+        raise TypeError(
+            "This score needs the features of a `dann.adaptation.AdversarialModel`, which has a "
+            f"`backbone`. Received: {type(model).__name__}"
+        )
+    return _in_batches(model.backbone, inputs, batch_size, "features")
+
+
+def check_target(target: Any, least: int = 1) -> Any:
+    """Returns the target if it holds inputs only, and enough of them.
+
+    Args:
+        target: Inputs `(n, ...)`, an array, a tensor or an array-like.
+        least: Fewest examples.
+
+    Raises:
+        TypeError: If it is something else, which may hold labels.
+        ValueError: If there are too few examples.
+    """
+    if not _is_array(target):
+        raise TypeError(
+            "Argument `target` must be one array or tensor of inputs, because a score sees no "
+            "labels of the target; for a list of rows, `numpy.asarray(rows)`. "
+            f"Received: {type(target).__name__}"
+        )
+    _check_size("target", target, least)
+    return target
+
+
+def check_source(source: Any, least: int = 1) -> tuple[Any, np.ndarray]:
+    """Returns the held-out source's inputs and labels.
+
+    Args:
+        source: Inputs `(n, ...)` and integer labels `(n,)`.
+        least: Fewest examples.
+
+    Raises:
+        TypeError: If it is not a pair.
+        ValueError: If there is not one integer label for each input, or there are too few.
+    """
+    if not isinstance(source, tuple | list) or len(source) != 2 or not _is_array(source[0]):
+        raise TypeError(
+            "Argument `source` must be arrays `(inputs, labels)` of held-out source examples; "
+            "for a list of rows, `numpy.asarray(rows)`. "
+            f"Received: {type(source).__name__}"
+        )
+    inputs, labels = source[0], np.asarray(source[1])
+    if labels.shape != (len(inputs),) or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            "Argument `source` must have one integer label for each input. Received: "
+            f"{len(inputs)} inputs, labels of shape {labels.shape} and type {labels.dtype}"
+        )
+    _check_size("source", inputs, least)
+    return inputs, labels
+
+
+def check_labels_fit(labels: np.ndarray, num_classes: int) -> np.ndarray:
+    """Returns the labels of the source if the model has a logit for each.
+
+    Raises:
+        ValueError: If one is below 0 or not below `num_classes`.
+    """
+    if labels.min() < 0 or labels.max() >= num_classes:
+        raise ValueError(
+            f"Labels of the source must be at least 0 and below the model's {num_classes} "
+            f"classes. Received: labels from {labels.min()} to {labels.max()}"
+        )
+    return labels
+
+
+def indexable(values: Any) -> Any:
+    """Converts a tensor, which need not take arrays of indices, to an array; keeps all else."""
+    of_numpy = isinstance(getattr(values, "dtype", np.dtype("O")), np.dtype)
+    return values if of_numpy else np.asarray(values)
+
+
+def _is_array(values):
+    """Whether it is an array, a tensor of any library, or an array-like."""
+    return hasattr(values, "dtype") and len(getattr(values, "shape", ())) > 0
+
+
+def _check_size(domain, inputs, least):
+    if len(inputs) < least:
+        raise ValueError(
+            f"The {domain} must hold at least {least} example{'s' if least > 1 else ''}. "
+            f"Received: {len(inputs)}"
+        )
+
+
+def _in_batches(network, inputs, batch_size, what):
+    check_integer("batch_size", batch_size, 1)
+    parts, inputs = [], indexable(inputs)
+    for start in range(0, len(inputs), batch_size):
+        # An array-like of files need not take slices.
+        batch = inputs[np.arange(start, min(start + batch_size, len(inputs)))]
+        outputs = keras.ops.convert_to_numpy(network(batch, training=False))
+        parts.append(np.asarray(outputs, "float64"))
+    values = np.concatenate(parts)
+    broken = int((~np.isfinite(values).reshape(len(values), -1).all(axis=1)).sum())
+    if broken:
+        raise NotFiniteError(
+            f"The {what} must be finite numbers; has the training diverged? "
+            f"Received: others for {broken} of {len(values)} inputs"
+        )
+    return values

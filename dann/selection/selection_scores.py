@@ -1,0 +1,74 @@
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from dann.selection.predictions import RememberingModel, check_source, check_target
+from dann.selection.scores import Score, choose, score_or_worst
+
+
+class SelectionScores(keras.callbacks.Callback):
+    """Scores the model after every epoch without labels of the target.
+
+    The scores enter the logs as `selection/<name>`, higher is better. Only the callbacks *after*
+    this one in the list see them, so put `ModelCheckpoint`, `EarlyStopping`, `CSVLogger` and
+    `TensorBoard` there. If the model's outputs are not finite, a score is `-inf`, which no callback
+    takes for the best; NaN in the first epoch would stay the best for ever.
+
+    It scores all inputs that it is given; a few thousand of the target are enough.
+
+    Args:
+        scores: Names in `dann.selection.SCORES`, `("all",)`, or functions of the same arguments by
+            any name. Defaults to `("info_max",)`.
+        source: Inputs and labels of source examples that training does not see, for the scores that
+            need them. Defaults to `None`.
+        target: Inputs of the target.
+        batch_size: Inputs at a time. Defaults to `256`.
+
+    Raises:
+        TypeError: If `target` is not one array, or `source` is not a pair.
+        ValueError: If a score is unknown, needs a `source` that is not given, or a domain is empty.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from dann.selection import SelectionScores
+    >>> callbacks = [
+    ...     SelectionScores(("info_max", "snd"), target=np.zeros((8, 2), "float32")),
+    ...     keras.callbacks.ModelCheckpoint(
+    ...         "best.keras", monitor="selection/info_max", mode="max", save_best_only=True
+    ...     ),
+    ... ]
+    """
+
+    def __init__(
+        self,
+        scores: Sequence[str] | Mapping[str, Score] = ("info_max",),
+        source: Any = None,
+        target: Any = None,
+        batch_size: int = 256,
+    ):
+        super().__init__()
+        self.scores = choose(scores)
+        self.source = None if source is None else check_source(source)
+        self.target = check_target(target)
+        self.batch_size = batch_size
+        for name, score in self.scores.items():
+            if source is None and _needs_source(score):
+                raise ValueError(
+                    f"Score {name!r} needs `source`, held-out inputs and labels. Received: None"
+                )
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is None:
+            return
+        now = RememberingModel(self.model)
+        for name, score in self.scores.items():
+            value = score_or_worst(score, now, self.source, self.target, self.batch_size)
+            logs[f"selection/{name}"] = value
+
+
+def _needs_source(score):
+    source = inspect.signature(score).parameters.get("source")
+    return source is not None and source.default is inspect.Parameter.empty

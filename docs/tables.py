@@ -1,0 +1,107 @@
+"""Writes the tables of the documentation from the package's registries and from `conf/`.
+
+python docs/tables.py            fills every marked region
+python docs/tables.py --check    names the pages that are out of date, and fails if there are any
+
+A page marks where a table stands and which columns it has:
+
+    <!-- table: scores | name, summary -->
+    <!-- end -->
+
+The name is that of a registry in a room's `__init__`, such as `SCORES`, in small letters. A column
+is `name`, `class` (what is registered), `summary`, or a fact of the entries; `method=` is the
+name under a head that shows how a command line says it. The table `groups` lists the choices in
+`conf/`.
+"""
+
+import importlib
+import pathlib
+import pkgutil
+import re
+import sys
+from collections.abc import Mapping
+
+import dann
+from dann.registry import Registry
+
+ROOT = pathlib.Path(__file__).parents[1]
+REGION = re.compile(r"(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def registries():
+    """Every registry of the package, by the name it has in small letters."""
+    found = {}
+    for room in pkgutil.walk_packages(dann.__path__, "dann."):
+        if room.ispkg:
+            module = importlib.import_module(room.name)
+            things = {name: getattr(module, name) for name in dir(module)}
+            found.update({n.lower(): t for n, t in things.items() if isinstance(t, Registry)})
+    return found
+
+
+def pages():
+    """Every page that may hold a table."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+
+
+def filled(text, known):
+    """Returns a page's text with every marked table written anew."""
+
+    def write(match):
+        head, name, columns, end = match.groups()
+        table = groups() if name == "groups" else registered(known[name], columns)
+        return f"{head}\n{table}\n\n{end}"
+
+    return REGION.sub(write, text)
+
+
+def registered(registry, columns):
+    """A table with a row for each entry of a registry."""
+    columns = [column.strip() for column in columns.split(",")]
+    heads = [f"`{column}`" if "=" in column else column for column in columns]
+    rows = [[cell(entry, column) for column in columns] for entry in registry.entries()]
+    return markdown(heads, rows)
+
+
+def cell(entry, column):
+    """What a table says of an entry in one column."""
+    if column == "class":
+        return f"`{entry.thing.__name__}`"
+    if column == "name" or column.endswith("="):
+        return f"`{entry.name}`"
+    value = entry.summary if column == "summary" else entry.facts.get(column, "")
+    if isinstance(value, Mapping | tuple | list | set | frozenset):
+        return ", ".join(f"`{part}`" for part in value)
+    return str(value).replace("|", "\\|")
+
+
+def groups():
+    """The groups of `conf/` with their choices."""
+    found = {}
+    for path in sorted(ROOT.glob("conf/*/*.yaml")):
+        found.setdefault(path.parent.name, []).append(f"`{path.stem}`")
+    rows = [[f"`{group}`", ", ".join(choices)] for group, choices in found.items()]
+    return markdown(["group", "choices"], [row for row in rows if "," in row[1]])
+
+
+def markdown(heads, rows):
+    """A Markdown table."""
+    rule = "|" + "---|" * len(heads)
+    head, *body = [f"| {' | '.join(cells)} |" for cells in [heads, *rows]]
+    return "\n".join([head, rule, *body])
+
+
+def main():
+    """Writes the tables, or checks them."""
+    known = registries()
+    stale = [page for page in pages() if filled(page.read_text(), known) != page.read_text()]
+    names = ", ".join(str(page.relative_to(ROOT)) for page in stale)
+    if "--check" in sys.argv[1:]:
+        sys.exit(f"Run `python docs/tables.py`: {names} out of date." if stale else 0)
+    for page in stale:
+        page.write_text(filled(page.read_text(), known))
+    print(f"Written: {names or 'nothing'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""The tables of the documentation say what the registries say."""
+
+import importlib.util
+
+import pytest
+from support import pages
+
+from dann.registry import Registry
+
+SPEC = importlib.util.spec_from_file_location("tables", pages.ROOT / "docs/tables.py")
+tables = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(tables)
+
+
+@pytest.fixture(scope="module")
+def known():
+    return tables.registries()
+
+
+@pytest.mark.parametrize("page", tables.pages(), ids=lambda page: page.name)
+def test_a_page_has_the_tables_that_the_registries_give(page, known):
+    assert page.read_text() == tables.filled(page.read_text(), known), "run docs/tables.py"
+
+
+def test_a_table_has_a_row_for_each_entry_and_the_columns_that_the_page_asks_for():
+    registry = Registry("score")
+    registry.register("b", summary="Second | last.", needs=("source",))(dict)
+    registry.register("a", summary="First.")(list)
+    text = "<!-- table: scores | score=, class, summary, needs -->\nold\n<!-- end -->\nafter"
+    assert tables.filled(text, {"scores": registry}).splitlines()[1:-2] == [
+        "",
+        "| `score=` | class | summary | needs |",
+        "|---|---|---|---|",
+        "| `a` | `list` | First. |  |",
+        "| `b` | `dict` | Second \\| last. | `source` |",
+        "",
+    ]

@@ -1,0 +1,135 @@
+"""The callback in a real training, before the callbacks that choose by it."""
+
+import csv
+import inspect
+
+import keras
+import numpy as np
+import pytest
+from support.checkpoints import SOURCE, TARGET
+
+from dann.adaptation import DANN
+from dann.networks import mlp_backbone
+from dann.selection import SCORES, SelectionScores, compute_scores, info_max
+from dann.selection.predictions import NotFiniteError
+
+
+def trained(callbacks, epochs=4):
+    """A DANN that trains from the same start on the same batches; its history."""
+    keras.utils.set_random_seed(1)
+    model = DANN(mlp_backbone((2,), hidden_units=(8,)), num_classes=3)
+    model.compile(keras.optimizers.Adam(0.02), metrics=["accuracy"], jit_compile=False)
+    pair = {"source": SOURCE[0], "target": TARGET}
+    history = model.fit(
+        pair, SOURCE[1], batch_size=21, epochs=epochs, callbacks=callbacks, verbose=0
+    )
+    return model, history.history
+
+
+class Planted:
+    """A score with the values that it is given, one an epoch; `None` for a model that diverged."""
+
+    def __init__(self, *values):
+        self.values = list(values)
+
+    def __call__(self, model, *, target, source=None, batch_size=256):
+        value = self.values.pop(0)
+        if value is None:
+            raise NotFiniteError
+        return value
+
+
+class Weights(keras.callbacks.Callback):
+    """Keeps the weights after every epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.epochs = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.epochs.append([np.array(weight) for weight in self.model.trainable_weights])
+
+
+def assert_same(weights, expected):
+    for weight, other in zip(weights, expected, strict=True):
+        np.testing.assert_array_equal(np.array(weight), other)
+
+
+def test_scores_of_each_epoch_enter_the_logs_and_do_not_change_the_training(tmp_path):
+    expected = []
+
+    class Recompute(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            expected.append(compute_scores(self.model, source=SOURCE, target=TARGET))
+
+    callbacks = [
+        SelectionScores(tuple(SCORES), source=SOURCE, target=TARGET),
+        keras.callbacks.CSVLogger(tmp_path / "metrics.csv"),
+        Recompute(),
+    ]
+    model, history = trained(callbacks, epochs=2)
+    assert {f"selection/{name}" for name in SCORES} < set(history)
+    with (tmp_path / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for name in SCORES:
+        values = [row[name] for row in expected]
+        assert history[f"selection/{name}"] == pytest.approx(values, rel=1e-6)
+        assert [float(row[f"selection/{name}"]) for row in rows] == pytest.approx(values, rel=1e-6)
+    alone, without = trained([], epochs=2)
+    assert {key: history[key] for key in without} == without
+    assert_same(model.trainable_weights, [np.array(weight) for weight in alone.trainable_weights])
+
+
+def test_a_checkpoint_callback_after_it_keeps_the_best_epoch(tmp_path):
+    path, kept = tmp_path / "best.keras", Weights()
+    checkpoint = keras.callbacks.ModelCheckpoint(
+        path, monitor="selection/info_max", mode="max", save_best_only=True
+    )
+    _, history = trained([SelectionScores(target=TARGET), kept, checkpoint])
+    scores = history["selection/info_max"]
+    best = keras.models.load_model(path)
+    assert_same(best.trainable_weights, kept.epochs[int(np.argmax(scores))])
+    assert info_max(best, target=TARGET) == pytest.approx(max(scores), rel=1e-6)
+
+
+@pytest.mark.parametrize("start", [0.1, None])
+def test_stopping_and_checkpoint_follow_the_score_even_if_the_model_diverged_first(tmp_path, start):
+    path, kept = tmp_path / "best.weights.h5", Weights()
+    monitor = {"monitor": "selection/planted", "mode": "max"}
+    callbacks = [
+        SelectionScores({"planted": Planted(start, 0.5, 0.3, 0.4, 0.9)}, target=TARGET),
+        kept,
+        keras.callbacks.ModelCheckpoint(
+            path, save_best_only=True, save_weights_only=True, **monitor
+        ),
+        keras.callbacks.EarlyStopping(patience=2, restore_best_weights=True, **monitor),
+    ]
+    model, history = trained(callbacks, epochs=5)
+    first = -np.inf if start is None else start
+    assert history["selection/planted"] == [first, 0.5, 0.3, 0.4]  # it stopped before .9
+    assert_same(model.trainable_weights, kept.epochs[1])
+    model.load_weights(path)
+    assert_same(model.trainable_weights, kept.epochs[1])
+
+
+def test_a_checkpoint_callback_before_it_does_not_see_the_score(tmp_path):
+    checkpoint = keras.callbacks.ModelCheckpoint(
+        tmp_path / "best.keras", monitor="selection/info_max", mode="max", save_best_only=True
+    )
+    with pytest.warns(UserWarning, match="Can save best model only with selection/info_max"):
+        trained([checkpoint, SelectionScores(target=TARGET)], epochs=1)
+
+
+def test_wrong_arguments_and_labels_of_the_target_are_refused_before_training():
+    parameters = set(inspect.signature(SelectionScores).parameters)
+    assert parameters == {"scores", "source", "target", "batch_size"}
+    for arguments, error, message in [
+        ({"target": (TARGET, SOURCE[1])}, TypeError, "no labels of the target.*Received: tuple"),
+        ({}, TypeError, "no labels of the target.*Received: NoneType"),
+        ({"target": TARGET[:0]}, ValueError, "at least 1 example. Received: 0"),
+        ({"target": TARGET, "scores": ("best",)}, ValueError, "one of .*Received: scores='best'"),
+        ({"target": TARGET, "scores": ("dev",)}, ValueError, "'dev' needs `source`"),
+        ({"target": TARGET, "source": SOURCE[0]}, TypeError, "must be arrays"),
+    ]:
+        with pytest.raises(error, match=message):
+            SelectionScores(**arguments)

@@ -1,0 +1,106 @@
+"""The code of a Markdown page: Python blocks are run, shell commands are composed by Hydra."""
+
+import doctest
+import pathlib
+import re
+import shlex
+import tomllib
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+import dann.config  # noqa: F401  registers the schemas that the configs name
+
+ROOT = pathlib.Path(__file__).parents[2]
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+OTHER_PROGRAMS = {"bash", "git", "lint-imports", "mkdocs", "pyright", "ruff"}
+
+
+def blocks(text, language):
+    """Line and code of every block of a language, in order."""
+    return [
+        (text.count("\n", 0, match.start(2)), match[2])
+        for match in FENCE.finditer(text)
+        if match[1] == language
+    ]
+
+
+def run_page(path, names):
+    """Runs a page's Python in one namespace and returns how many blocks that were.
+
+    A block with `>>>` must print what it shows. Errors name the line of the page.
+    """
+    code = blocks((ROOT / path).read_text(), "python")
+    for line, block in code:
+        if block.lstrip().startswith(">>>"):
+            _run_session(path, line, block, names)
+        else:
+            exec(compile("\n" * line + block, str(ROOT / path), "exec"), names)
+    return len(code)
+
+
+def _run_session(path, line, block, names):
+    session = doctest.DocTestParser().get_doctest(block, names, str(path), str(path), line)
+    report = []
+    session.globs = names
+    result = doctest.DocTestRunner(verbose=False).run(session, out=report.append, clear_globs=False)
+    assert result.failed == 0, "".join(report)
+
+
+def commands(text):
+    """Every command of the shell blocks, as a list of words without comments."""
+    for _, block in blocks(text, "bash"):
+        block = re.sub(r"<[^>\n]*>", "PLACEHOLDER", block).replace("\\\n", " ")
+        for line in block.splitlines():
+            for command in re.split(r"&&|;", line):
+                if words := shlex.split(command, comments=True):
+                    yield words
+
+
+def check_command(words):
+    """Fails unless a command would be understood: its program, options and values."""
+    words = [word for word in words if not re.fullmatch(r"[A-Z_]+=\S*", word)]
+    if words[:2] == ["pip", "install"]:
+        check_extras(words)
+    elif words[0] == "python" and words[1].startswith("scripts/"):
+        check_script(pathlib.Path(words[1]), words[2:])
+    elif words[0] == "python" and words[1].endswith(".py"):
+        assert (ROOT / words[1]).is_file(), words
+    elif words[0] == "pytest":
+        assert all((ROOT / word).exists() for word in words[1:] if word.startswith("tests")), words
+    else:
+        assert words[0] in OTHER_PROGRAMS or words[:2] == ["python", "-m"] or "/" in words[1], words
+
+
+def check_extras(words):
+    """Fails unless `pyproject.toml` has the extras that a `pip install` names."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [extra for word in words for extra in re.findall(r"\[(.+)\]", word)]
+    assert set(",".join(named).split(",")) - {""} <= set(project["optional-dependencies"]), words
+
+
+def check_script(script, arguments):
+    """Fails unless Hydra composes the config of a script with these arguments."""
+    assert (ROOT / script).is_file(), script
+    overrides = [word for word in arguments if not word.startswith("-")]
+    for choice in each_choice(overrides):
+        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+            compose(script.stem, [*choice, "paths.run_dir=run"], return_hydra_config=True)
+
+
+def each_choice(overrides):
+    """The overrides themselves, or of a sweep one list for each value."""
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    sweeps = [override for override in parsed if override.is_sweep_override()]
+    plain = [override.input_line for override in parsed if not override.is_sweep_override()]
+    for sweep in sweeps:
+        for value in sweep.sweep_string_iterator():
+            yield [*plain, f"{sweep.get_key_element()}={value}"]
+    if not sweeps:
+        yield plain
+
+
+def configs(text):
+    """Every YAML block, parsed."""
+    return [yaml.safe_load(block) for _, block in blocks(text, "yaml")]
