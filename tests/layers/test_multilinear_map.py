@@ -129,7 +129,7 @@ def test_it_computes_in_its_policy(max_units, policy):
 
 
 @pytest.mark.parametrize("max_units", [0, -1, 1.5, True, None, "4096"])
-def test_a_length_that_is_no_positive_integer_is_refused(max_units):
+def test_a_number_of_units_below_1_is_refused(max_units):
     with pytest.raises(
         ValueError, match=f"integer of at least 1. Received: max_units={max_units!r}"
     ):
