@@ -39,9 +39,10 @@ EXTRA = {
 
 def small(entry, **kwargs):
     """A small model of a registered method."""
-    facts, extra = entry.facts, EXTRA.get(entry.name, dict)()
-    arguments = {**facts.get("arguments", {}), **facts.get("needs", {}), **extra, **kwargs}
-    return entry.thing(backbone(), num_classes=3, **arguments)
+    facts, network = entry.facts, backbone()
+    arguments = {**facts.get("arguments", {}), **facts.get("needs", {})}
+    arguments |= EXTRA.get(entry.name, dict)() | kwargs
+    return entry.thing(network, num_classes=3, **arguments)
 
 
 ENTRIES = {entry.name: entry for entry in dann.adaptation.METHODS.entries()}

@@ -145,8 +145,8 @@ def test_sample_weights_multiply_the_label_loss_alone(shape):
 
 
 def test_a_step_of_the_features_raises_the_domain_loss_and_one_of_the_heads_lowers_it():
-    # Source labels weigh nothing, so that the features' step is the reversed one alone, and the
-    # source counts that is told from the target best.
+    # With label weights of 0, the features' step is the reversed one alone, and the source with the
+    # smallest discriminator's loss counts.
     model = linear_mdan("hard")
     before = weights_of(model)
     worst = np.argmin(errors(*before)[1])
@@ -161,7 +161,7 @@ def test_a_step_of_the_features_raises_the_domain_loss_and_one_of_the_heads_lowe
 def test_a_source_that_a_batch_lacks_has_no_weight(weighting):
     model = linear_mdan(weighting)
     a, b, w = weights_of(model)
-    w[:, 0] = 5 * w[:, 0]  # the source that is there is told apart, and its bound is the lower
+    w[:, 0] = 5 * w[:, 0]  # the bound of the source that is there becomes the lower one
     model.domain_head.set_weights([w])
 
     def objective(a, b, w, sign):
