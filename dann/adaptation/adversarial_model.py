@@ -256,13 +256,7 @@ class AdversarialModel(PairClassifier):
         return {}
 
     def logged(self, x: dict, y: Any, forward: ForwardPass) -> dict[str, tuple]:
-        """Returns what to log besides the terms: arguments for `update_state`, by tracker.
-
-        Args:
-            x: The pair of inputs.
-            y: Source labels, followed by the labelled target's if there is one.
-            forward: The forward pass on the pair.
-        """
+        """Returns what to log besides the terms: arguments for `update_state`, by tracker."""
         return {}
 
     def pair_losses(self, x, y, forward, sample_weight=None, training=True) -> Losses:
@@ -283,15 +277,7 @@ class AdversarialModel(PairClassifier):
         return self.gathered(x, y, forward, label, adversarial)
 
     def gathered(self, x, y, forward, label, adversarial) -> Losses:
-        """Returns `Losses` of the label loss and the method's terms, adding what all methods have.
-
-        Args:
-            x: The pair of inputs.
-            y: Labels.
-            forward: The forward pass on the pair.
-            label: The label loss.
-            adversarial: The terms by name.
-        """
+        """Returns `Losses` of a label loss and a method's terms, adding what all methods have."""
         terms = {"label/loss": label, **adversarial}
         logged = {name: (term,) for name, term in terms.items()}
         logged.update(self.logged(x, y, forward))
