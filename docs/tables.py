@@ -19,7 +19,6 @@ import pathlib
 import pkgutil
 import re
 import sys
-from collections.abc import Mapping
 
 import dann
 from dann.registry import Registry
@@ -30,6 +29,7 @@ HEADS = {
     "when": "when to pick it",
     "reads": "you have",
     "command": "on the command line",
+    "needs_source": "reads labels of the source",
 }
 REGION = re.compile(r"(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -65,7 +65,8 @@ def registered(registry, columns):
     """A table with a row for each entry of a registry."""
     columns = [column.strip() for column in columns.split(",")]
     heads = [f"`{column}`" if "=" in column else HEADS.get(column, column) for column in columns]
-    rows = [[cell(entry, column) for column in columns] for entry in registry.entries()]
+    entries = sorted(registry.entries(), key=lambda entry: entry.facts.get("order", 0))
+    rows = [[cell(entry, column) for column in columns] for entry in entries]
     return markdown(heads, rows)
 
 
@@ -77,12 +78,13 @@ def cell(entry, column):
         return f"`{entry.thing.__name__}({given})`" if given else f"`{entry.thing.__name__}`"
     if column == "name" or column.endswith("="):
         return f"`{entry.name}`"
-    value = entry.summary if column == "summary" else entry.facts.get(column) or ""
+    value = entry.summary if column == "summary" else entry.facts.get(column)
     if column == "command" and value:
         return f"`{value}`"
-    if isinstance(value, Mapping | tuple | list | set | frozenset):
-        return ", ".join(f"`{part}`" for part in value)
-    return str(value).replace("|", "\\|")
+    if isinstance(value, bool) or value is None:
+        return "yes" if value else ""
+    parts = value if isinstance(value, tuple | list) else [value]
+    return "; ".join(map(str, parts)).replace("|", "\\|")
 
 
 def groups():
