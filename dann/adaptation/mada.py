@@ -51,32 +51,10 @@ class MADA(DANN):
     classifies_target = True
     of_classes = True
 
-    def __init__(
-        self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        domain_head=None,
-        strength=1.0,
-        way="override",
-        passes="joint",
-        domain_label_smoothing=0.0,
-        **kwargs,
-    ):
-        super().__init__(
-            backbone,
-            num_classes,
-            label_head,
-            domain_head,
-            strength,
-            way,
-            passes,
-            domain_label_smoothing,
-            **kwargs,
-        )
-        others = range(1, self.num_classes)
-        copies = [keras.models.clone_model(self.domain_head) for _ in others]
-        self.domain_heads = [self.domain_head, *copies]
+    def set_domain_head(self, head):
+        super().set_domain_head(head)
+        copies = [keras.models.clone_model(head) for _ in range(1, self.num_classes)]
+        self.domain_heads = [head, *copies]
 
     def discriminate(self, features, logits, training):
         shares = ops.cast(joint_predictions(logits), features.dtype)

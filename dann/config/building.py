@@ -1,6 +1,7 @@
 """The objects of a training run, from its composed config."""
 
 import dataclasses
+import functools
 import inspect
 from typing import Any
 
@@ -18,7 +19,7 @@ def build_domains(cfg: DictConfig) -> Any:
     Raises:
         ConfigError: If `data.source` or `data.target` is null, or the data cannot be loaded.
     """
-    from dann.data import several_sources
+    from dann.data import DomainPair, several_sources
 
     node: Any = OmegaConf.to_container(cfg.data, resolve=True)
     sources = node.pop("sources", None)
@@ -28,7 +29,8 @@ def build_domains(cfg: DictConfig) -> Any:
             raise ConfigError(f"data.{key} must be given. Received: null")
 
     def load(**changes):
-        return instantiate({**node, **changes}, "data")
+        built = instantiate({**node, **changes}, "data")
+        return _check_built("data", built, DomainPair, "a reader")
 
     domains = several_sources([load(source=name) for name in sources]) if sources else load()
     if cfg.target_labelled:
@@ -56,6 +58,8 @@ def build_model(
     nodes = {name: node for name, node in cfg.network.items() if isinstance(node, DictConfig)}
     nodes = {name: part for name, part in nodes.items() if "_target_" in part}
     network = {name: instantiate(part, "network") for name, part in nodes.items()}
+    for name in ("backbone", "label_head"):
+        _check_built(f"network.{name}", network.get(name), functools.partial, "a partial function")
     backbone = network.pop("backbone")(input_shape=input_shape)
     features = backbone.output_shape[-1]
     # The baseline beside the method has none.
@@ -80,13 +84,20 @@ def build_model(
 
 
 def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:
-    """Builds the callbacks of `cfg`; what one of them asks of the model is told now.
+    """Builds the callbacks of `cfg` but those that are null, and checks that they suit the model.
 
     Args:
         cfg: The composed config.
         model: The model that they will watch.
     """
-    callbacks = list(instantiate(cfg.callbacks, "callbacks").values())
+    import keras
+
+    built = instantiate(cfg.callbacks, "callbacks")
+    callbacks = [
+        _check_built(f"callbacks.{name}", one, keras.callbacks.Callback, "a callback")
+        for name, one in built.items()
+        if one is not None
+    ]
     for callback in callbacks:
         if hasattr(callback, "check"):
             callback.check(model)
@@ -100,11 +111,21 @@ def build_optimizer(cfg: DictConfig, model: Any) -> Any:
         cfg: The composed config.
         model: The model to compile with it.
     """
+    import keras
+
     from dann.optimizers import PerVariable
     from dann.optimizers.faster_heads import faster_heads
 
-    optimizer = instantiate(cfg.optimizer, "optimizer")
+    built = instantiate(cfg.optimizer, "optimizer")
+    optimizer = _check_built("optimizer", built, keras.optimizers.Optimizer, "an optimizer")
     if isinstance(optimizer, PerVariable):
         optimizer.build(model.trainable_variables)  # what its rules do not fit is told now
     head_rate = cfg.network.get("head_rate", 1.0)
     return optimizer if head_rate == 1 else faster_heads(model, optimizer, head_rate)
+
+
+def _check_built(key: str, built: Any, kind: type, wanted: str) -> Any:
+    """Returns what a node has built if it is what its place in the config needs."""
+    if not isinstance(built, kind):
+        raise ConfigError(f"{key} must name {wanted} as `_target_`. Received: {built!r}")
+    return built

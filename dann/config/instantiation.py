@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from dann.config.allowed import allowed
+from dann.config.allowed_targets import allowed
 
 _PACKAGES = ("dann.", "keras.")
 _WORDS = ("_target_", "_partial_")
@@ -27,7 +27,7 @@ def instantiate(node: Any, group: str, also: Sequence[Callable] = ()) -> Any:
 
     Args:
         node: The node.
-        group: Group of the config; see `dann.config.allowed`.
+        group: Group of the config; see `dann.config.allowed_targets`.
         also: Further classes and functions that the node may name.
 
     Raises:

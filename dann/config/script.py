@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dann.config.instantiation import ConfigError, check_packages
 from dann.config.startup import start_backend
+from dann.training import RunDirectory
 
 T = TypeVar("T")
 
@@ -117,10 +118,8 @@ def _report(error):
 def _remove_unused(run_dir):
     """Removes a run directory that holds nothing but what Hydra put there."""
     here = pathlib.Path.cwd()
-    if not run_dir.is_dir() or run_dir.resolve() in (here, *here.parents):
+    if run_dir.resolve() in (here, *here.parents) or not RunDirectory(run_dir).is_unused():
         return
-    others = [path for path in run_dir.iterdir() if path.name != ".hydra" and path.suffix != ".log"]
-    if not others:
-        shutil.rmtree(run_dir)
-        if run_dir.parent.name in ("runs", "multirun") and not any(run_dir.parent.iterdir()):
-            run_dir.parent.rmdir()
+    shutil.rmtree(run_dir)
+    if run_dir.parent.name in ("runs", "multirun") and not any(run_dir.parent.iterdir()):
+        run_dir.parent.rmdir()

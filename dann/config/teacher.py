@@ -4,25 +4,23 @@ import pathlib
 from typing import Any
 
 from dann.config.instantiation import ConfigError
+from dann.training.run_directory import RunDirectory, load_model
 
 
 def start_from_teacher(model: Any, path: str) -> Any:
-    """Lets a second stage take over the weights of the model that `method.teacher` names.
+    """Gives a second stage the weights of the model that `method.teacher` names.
 
     Args:
         model: Model of a second stage, such as `dann.DIRTT`.
-        path: A run directory, whose `classifier.keras` is taken, or a `.keras` file.
+        path: A run directory, whose classifier is taken, or a `.keras` file.
 
     Returns:
         The model.
 
     Raises:
-        ConfigError: If the method is no second stage, or the path is neither, or the file cannot be
-            read.
-        ValueError: If the trained model is of another network.
+        ConfigError: If the method is not a second stage, or the path is neither.
+        ValueError: If the file cannot be read, or the trained model is of another network.
     """
-    import keras
-
     if not hasattr(model, "start_from"):
         raise ConfigError(
             f"Only a second stage has a teacher. Received: method.teacher={path} for a "
@@ -30,14 +28,10 @@ def start_from_teacher(model: Any, path: str) -> Any:
         )
     file = pathlib.Path(path)
     if file.is_dir():
-        file = file / "classifier.keras"
+        file = RunDirectory(file).classifier_file
     if file.suffix != ".keras" or not file.is_file():
         raise ConfigError(
             "method.teacher must be the directory of a finished run, or a .keras file. "
             f"Received: {path}"
         )
-    try:
-        trained = keras.models.load_model(file, compile=False)
-    except Exception as error:  # whatever is wrong with the file
-        raise ConfigError(f"{file} must hold a Keras model. Received: {error}") from error
-    return model.start_from(trained)
+    return model.start_from(load_model(file, compile=False))

@@ -5,9 +5,10 @@ A new measure is more rows of a file, so that no older file is refused for want 
 
 import csv
 import dataclasses
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
+
+from dann.training import RunDirectory
 
 CHOSEN = "chosen/"  # and the name of a score
 _COLUMNS = ["measure", "value"]
@@ -60,6 +61,7 @@ class Result:
 
 _RUN = [field.name for field in dataclasses.fields(Result) if field.name != "measures"]
 _NUMBERS = {"seed": int, "steps": int}
+_CURVE = ("target/accuracy", "step", "cpu_seconds")
 
 
 def result_of_run(
@@ -76,10 +78,10 @@ def result_of_run(
         experiment: Name of the experiment.
         method: Name of the method.
         settings: Digest of its settings.
-        bar: Target accuracy whose first passing is looked up in `oracle.csv`, if that is there.
+        bar: Target accuracy whose first passing is looked up in the oracle curve, if there is one.
     """
-    directory = pathlib.Path(directory)
-    summary = json.loads((directory / "summary.json").read_text())
+    run = RunDirectory(directory)
+    summary = run.summary()
     measures = {key: round(summary[key], 6) for key in ("source/accuracy", "target/accuracy")}
     measures |= {key: summary[key] for key in ("seconds", "cpu_seconds")}
     return Result(
@@ -90,28 +92,29 @@ def result_of_run(
         domains=f"{summary['source']} → {summary['target']}",
         steps=summary["steps"],
         hardware=summary["hardware"],
-        measures={**measures, **_first_passing(directory, bar), **_choices(directory)},
+        measures={**measures, **_first_passing(run, bar), **_choices(run)},
     )
 
 
-def _first_passing(directory, bar) -> dict[str, float]:
+def _first_passing(run, bar) -> dict[str, float]:
     """When the target accuracy was first seen at the bar or above."""
-    if bar is None or not (directory / "oracle.csv").is_file():
+    try:
+        curve = run.oracle_curve() if bar is not None else {}
+    except FileNotFoundError:
         return {}
-    with (directory / "oracle.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            if float(row["target/accuracy"]) >= bar:
-                cost = {"bar/steps": row["step"], "bar/cpu_seconds": row["cpu_seconds"]}
-                return {name: float(value) for name, value in cost.items()}
+    columns = (map(float, curve.get(name, ())) for name in _CURVE)
+    for accuracy, *cost in zip(*columns, strict=True):
+        if accuracy >= bar:
+            return dict(zip(("bar/steps", "bar/cpu_seconds"), cost, strict=True))
     return {}
 
 
-def _choices(directory) -> dict[str, float]:
+def _choices(run) -> dict[str, float]:
     """Target accuracies at the choice of each score, and the best, where the run has them."""
     from dann.training.evaluate_run import evaluate_run  # loads Keras, which no table needs
 
     try:
-        scores = evaluate_run(directory).scores
+        scores = evaluate_run(run.path).scores
     except (FileNotFoundError, ValueError):
         return {}
     found = {"oracle/best": max(of["accuracy"] + of["regret"] for of in scores.values())}

@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 from dann.checks import check_choice, check_integer
 from dann.experiments.sweep import rank_sweep
 from dann.selection import SCORES
+from dann.training import RunDirectory
 
 
 class Study:
@@ -111,7 +112,7 @@ class Study:
     def _train(self, number, arguments):
         folder = self._folder(number)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "summary.json").unlink(missing_ok=True)  # of an earlier study
+        RunDirectory(folder).discard_summary()  # of an earlier study
         command = [
             *(sys.executable, str(self.script)),
             "compare=false",
@@ -127,8 +128,8 @@ class Study:
 
     def _tell(self, number):
         """Tells Optuna the score of a trial, or that it failed."""
-        file = self._folder(number) / "summary.json"
-        summary = json.loads(file.read_text()) if file.is_file() else {"oracle": False}
+        trial = RunDirectory(self._folder(number))
+        summary = trial.summary() if trial.is_finished() else {}
         value = summary.get(self.key, math.nan)
         if math.isfinite(value) and not summary["oracle"]:
             self.study.tell(number, value)

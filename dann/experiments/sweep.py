@@ -1,12 +1,13 @@
 """The runs of a sweep, ranked without target labels."""
 
 import csv
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+
+from dann.training import RunDirectory
 
 
 def rank_sweep(
@@ -53,9 +54,9 @@ def rank_sweep(
 
 def _row(directory, run, arguments) -> dict[str, Any]:
     row: dict[str, Any] = {"run": run, "overrides": " ".join(arguments)}
-    path = directory / run / "summary.json"
-    if path.is_file():
-        summary = json.loads(path.read_text())
+    finished = RunDirectory(directory / run)
+    if finished.is_finished():
+        summary = finished.summary()
         scores = {k: v for k, v in summary.items() if k.startswith("selection/")}
         row.update(scores)
         row.update({k: summary[k] for k in ("oracle", "source/accuracy", "target/accuracy")})

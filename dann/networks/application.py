@@ -11,9 +11,16 @@ from typing import Any
 
 import keras
 
-from dann.networks.input_shape import check_input_shape
+from dann.checks import check_choice
+from dann.networks.backbones import NETWORKS
+from dann.networks.inputs import check_input_shape
 
 
+@NETWORKS.register(
+    "keras_application",
+    summary="A network of `keras.applications`, by name.",
+    example={"input_shape": (32, 32, 3), "name": "MobileNet", "alpha": 0.25},
+)
 def application_backbone(
     input_shape: Sequence[int] = (224, 224, 3),
     name: str = "ResNet50",
@@ -26,16 +33,15 @@ def application_backbone(
 
     It takes plain RGB images: the preprocessing that the network was trained with is part of it.
 
-    Frozen layers keep their weights, and their batch normalization works in inference mode, so
-    that its moving statistics stay too. In stages, `trainable="conv5"` or `["conv4", "conv5"]`,
-    the layers whose names begin so are fine-tuned and all others frozen; `block_1` is not taken
-    for the beginning of `block_10`.
+    Frozen layers keep their weights. Their batch normalization works in inference mode, so that
+    its moving statistics stay too. Stages, `trainable="conv5"` or `["conv4", "conv5"]`, fine-tune
+    the layers whose names begin so and freeze all others; `block_1` does not match `block_10`.
 
     Args:
         input_shape: Height, width and channels, 3 of them, of the images. The smallest size is the
             application's: 32 for most, 75 and 71 for the Inceptions and Xception.
         name: Name in `keras.applications`, such as `"ResNet50"` (default) or `"MobileNetV3Small"`.
-        weights: `None` (default) to start at random; `"imagenet"` for Keras' own file, which is
+        weights: `None` (default) to start at random; `"imagenet"` for Keras's own file, which is
             downloaded unless it lies in `~/.keras/models`; or the path of a weights file of the
             application without its classifier (`include_top=False`); `~` is the home directory.
             ImageNet's weights of the first EfficientNets need `"imagenet"`: Keras rescales their
@@ -50,17 +56,16 @@ def application_backbone(
         to features `(batch, num_features)`.
 
     Raises:
-        OSError: If Keras' file of ImageNet weights cannot be downloaded, or a file of weights is
-            not there.
-        TypeError: If `trainable` is neither a truth value nor names.
+        OSError: If Keras's file of ImageNet weights cannot be downloaded, or a file of weights does
+            not exist.
+        TypeError: If `trainable` is neither `True` or `False` nor names.
         ValueError: If the application, a stage or `pooling` is unknown, or the inputs or the file
             of weights do not fit it.
     """
     shape = check_input_shape(name, input_shape, height=32, width=32, channels=3)
     if shape[-1] != 3:
         raise ValueError(f"`{name}` takes RGB images, 3 channels. Received: input_shape={shape}")
-    if pooling not in ("avg", "max"):
-        raise ValueError(f"Argument `pooling` must be 'avg' or 'max'. Received: {pooling!r}")
+    check_choice("pooling", pooling, ("avg", "max"))
     preprocess, make = _find(name)
     options = {**options, "include_top": False, "input_shape": shape, "pooling": pooling}
     if weights == "imagenet":

@@ -6,7 +6,8 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.precision import Precision, check_flag, normalized
+from dann.checks import check_flag, check_integer
+from dann.networks.float_twin import Precision, normalized
 
 
 def binary_label_head(
@@ -21,15 +22,15 @@ def binary_label_head(
 ) -> keras.Model:
     """Builds a label predictor of binary layers: features to one logit a class.
 
-    Each hidden layer is binary, without bias, and followed by batch normalization. The layer that
-    gives the logits takes signs: those of the last hidden layer or, without one, the features as
-    they are, which binary backbones end in.
+    Each hidden layer is binary, without bias, and followed by batch normalization. The last layer
+    takes the signs of the last hidden layer. Without a hidden layer it takes the features as they
+    are; those of binary backbones are signs.
 
     Args:
         num_features: Length of the features.
         num_classes: Number of classes, at least 2.
         hidden_units: Widths of the hidden layers. Defaults to the DANN paper's.
-        binary: `False` builds the float twin: the same layers in full precision, with ReLU in place
+        binary: `False` builds the float twin: the same layers in full precision, with ReLU instead
             of the sign. Defaults to `True`.
         binary_logits: Whether the last layer is binary too, with batch normalization after it, as
             in BinaryNet. Defaults to `False`: in full precision, with a bias.
@@ -43,7 +44,7 @@ def binary_label_head(
         A functional model from `(batch, num_features)` to logits `(batch, num_classes)`.
 
     Raises:
-        TypeError: If `binary` or `binary_logits` is no truth value.
+        TypeError: If `binary` or `binary_logits` is not `True` or `False`.
         ValueError: If `num_classes` is below 2.
 
     Example:
@@ -55,10 +56,7 @@ def binary_label_head(
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 2.1.
     """
-    if num_classes < 2:
-        raise ValueError(
-            f"Argument `num_classes` must be at least 2. Received: num_classes={num_classes}"
-        )
+    check_integer("num_classes", num_classes, low=2)
     precision = Precision(binary, input_estimator, kernel_estimator)
     inputs = keras.Input((num_features,), name="features")
     x = inputs

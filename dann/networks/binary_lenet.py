@@ -6,11 +6,16 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.input_shape import check_input_shape
-from dann.networks.precision import Precision, normalized
-from dann.networks.rescaling import rescale
+from dann.networks.backbones import NETWORKS
+from dann.networks.float_twin import Precision, normalized
+from dann.networks.inputs import check_input_shape, rescale
 
 
+@NETWORKS.register(
+    "binary_lenet",
+    summary="The DANN paper's MNIST network in one bit.",
+    example={"input_shape": (16, 16, 1), "filters": (4, 6)},
+)
 def binary_lenet_backbone(
     input_shape: Sequence[int] = (28, 28, 3),
     filters: Sequence[int] = (32, 48),
@@ -23,17 +28,17 @@ def binary_lenet_backbone(
 ) -> keras.Model:
     """Builds the feature extractor of the paper's MNIST experiments with binary layers.
 
-    Twice convolution 5x5, max pooling 2x2 and batch normalization; flat. The signs that the paper's
-    ReLU gives way to stand after the pooling: a maximum of signs would be +1 nearly everywhere. On
+    Twice convolution 5x5, max pooling 2x2 and batch normalization; flat. The signs, which replace
+    the paper's ReLU, come after the pooling: a maximum of signs would be +1 nearly everywhere. On
     28x28 images that makes 768 features of -1 and +1.
 
-    `dann.networks.binary_label_head` goes with it.
+    Use it with `dann.networks.binary_label_head`.
 
     Args:
         input_shape: Height, width (at least 16 each) and channels of the images.
         filters: Channels of the two convolutions. Defaults to the paper's; a binary network gains
             from more.
-        binary: `False` builds the float twin: the same layers in full precision, with ReLU in place
+        binary: `False` builds the float twin: the same layers in full precision, with ReLU instead
             of the sign. Defaults to `True`.
         first_layer: `"float"` (default) for a first layer in full precision; `"binary_kernel"` for
             a binary kernel on the images as they are; `"binary"` for one on their signs.
@@ -49,8 +54,8 @@ def binary_lenet_backbone(
         features `(batch, num_features)`.
 
     Raises:
-        ValueError: If the inputs are no images or too small, there are not two numbers of filters,
-            or `first_layer` is unknown.
+        ValueError: If the inputs are not images or are too small, there are not two numbers of
+            filters, or `first_layer` is unknown.
 
     Example:
 

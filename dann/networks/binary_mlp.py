@@ -6,10 +6,16 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.precision import Precision, normalized
-from dann.networks.rescaling import rescale
+from dann.networks.backbones import NETWORKS
+from dann.networks.float_twin import Precision, normalized
+from dann.networks.inputs import rescale
 
 
+@NETWORKS.register(
+    "binary_mlp",
+    summary="BinaryNet's perceptron in one bit: 3 hidden layers of 4096.",
+    example={"input_shape": (5, 2), "hidden_units": (4, 3), "input_range": (0, 255)},
+)
 def binary_mlp_backbone(
     input_shape: Sequence[int],
     hidden_units: Sequence[int] = (4096, 4096, 4096),
@@ -30,7 +36,7 @@ def binary_mlp_backbone(
         input_shape: Shape of one example; flattened if it has more than one axis.
         hidden_units: Widths of the layers; the last is the number of features. Defaults to
             BinaryNet's for MNIST.
-        binary: `False` builds the float twin: the same layers in full precision, with ReLU in place
+        binary: `False` builds the float twin: the same layers in full precision, with ReLU instead
             of the sign. Defaults to `True`.
         first_layer: `"binary_kernel"` (default), BinaryNet's: a binary kernel on the inputs as they
             are; `"binary"` on their signs; `"float"` for a layer in full precision.

@@ -6,11 +6,16 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.input_shape import check_input_shape
-from dann.networks.precision import Precision, normalized
-from dann.networks.rescaling import rescale
+from dann.networks.backbones import NETWORKS
+from dann.networks.float_twin import Precision, normalized
+from dann.networks.inputs import check_input_shape, rescale
 
 
+@NETWORKS.register(
+    "binary_resnet",
+    summary="Bi-Real blocks in one bit: a shortcut around each 3x3 convolution.",
+    example={"input_shape": (9, 8, 3), "filters": (4, 6)},
+)
 def binary_resnet_backbone(
     input_shape: Sequence[int] = (32, 32, 3),
     filters: Sequence[int] = (32, 64, 128),
@@ -26,18 +31,18 @@ def binary_resnet_backbone(
     """Builds a residual backbone of Bi-Real blocks.
 
     A block is a binary convolution 3x3 and batch normalization, with a shortcut around both, so
-    that the real-valued activations before the sign live on. The first block of each stage but the
+    that the real-valued activations before the sign are kept. The first block of each stage but the
     first halves height and width, and its shortcut has mean pooling 2x2 and a convolution 1x1 in
-    full precision. A convolution 3x3 stands before the blocks, the mean over the image after them.
+    full precision. A convolution 3x3 comes before the blocks, the mean over the image after them.
 
-    Its features are real: `dann.networks.label_head` goes with it.
+    Its features are real numbers: use it with `dann.networks.label_head`.
 
     Args:
         input_shape: Height, width (at least `2 ** (len(filters) - 1)` each) and channels of the
             images.
         filters: Channels of each stage.
         blocks: Blocks in each stage, at least 1. Defaults to `2`.
-        binary: `False` builds the float twin: the same layers in full precision, with ReLU in place
+        binary: `False` builds the float twin: the same layers in full precision, with ReLU instead
             of the sign. Defaults to `True`.
         first_layer: `"float"` (default) for a first layer in full precision; `"binary_kernel"` for
             a binary kernel on the images as they are; `"binary"` for one on their signs.
@@ -55,7 +60,7 @@ def binary_resnet_backbone(
         features `(batch, filters[-1])`.
 
     Raises:
-        ValueError: If the inputs are no images or too small, there is no stage or no block, or
+        ValueError: If the inputs are not images or are too small, there is no stage or no block, or
             `first_layer` is unknown.
 
     Example:

@@ -5,10 +5,15 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.networks.input_shape import check_input_shape
-from dann.networks.rescaling import rescale
+from dann.networks.backbones import NETWORKS
+from dann.networks.inputs import check_input_shape, rescale
 
 
+@NETWORKS.register(
+    "cnn",
+    summary="A small convolutional network with batch normalization.",
+    example={"input_shape": (16, 16, 1), "filters": (4, 8), "units": 6, "dropout": 0.5},
+)
 def cnn_backbone(
     input_shape: Sequence[int] = (28, 28, 3),
     filters: Sequence[int] = (32, 64, 128),
@@ -35,7 +40,7 @@ def cnn_backbone(
         features `(batch, units)`.
 
     Raises:
-        ValueError: If the inputs are no images or too small.
+        ValueError: If the inputs are not images or are too small.
     """
     least = 2 ** len(filters)
     shape = check_input_shape("cnn_backbone", input_shape, height=least, width=least, channels=1)

@@ -1,9 +1,11 @@
-"""Heads on flat features: one that tells classes apart, one that tells domains apart."""
+"""Heads on flat features: the label predictor and the domain discriminator."""
 
 from collections.abc import Sequence
 
 import keras
 from keras import layers
+
+from dann.checks import check_integer
 
 
 def label_head(
@@ -28,16 +30,18 @@ def label_head(
         A functional model from `(batch, num_features)` to logits `(batch, num_classes)`.
 
     Raises:
+        TypeError: If `num_classes` is not an integer.
         ValueError: If `num_classes` is below 2.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
-    if num_classes < 2:
-        raise ValueError(
-            "Argument `num_classes` must be at least 2; for regression, give `label_head`, of one "
-            f"output. Received: num_classes={num_classes}"
-        )
+    check_integer(
+        "num_classes",
+        num_classes,
+        low=2,
+        why="else give a `label_head` of one output, for regression",
+    )
     return _dense_head(num_features, num_classes, hidden_units, dropout, name)
 
 

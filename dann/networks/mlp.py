@@ -5,9 +5,15 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.networks.rescaling import rescale
+from dann.networks.backbones import NETWORKS
+from dann.networks.inputs import rescale
 
 
+@NETWORKS.register(
+    "mlp",
+    summary="A multilayer perceptron; it flattens images.",
+    example={"input_shape": (5, 2), "hidden_units": (4, 3), "dropout": 0.5},
+)
 def mlp_backbone(
     input_shape: Sequence[int],
     hidden_units: Sequence[int] = (128, 128),

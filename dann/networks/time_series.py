@@ -5,9 +5,15 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.networks.input_shape import check_input_shape
+from dann.networks.backbones import NETWORKS
+from dann.networks.inputs import check_input_shape
 
 
+@NETWORKS.register(
+    "time_series",
+    summary="Convolutions over time, for series of fixed length.",
+    example={"input_shape": (9, 2), "filters": (4, 6), "kernel_sizes": (3, 2), "dropout": 0.5},
+)
 def time_series_backbone(
     input_shape: Sequence[int],
     filters: Sequence[int] = (128, 256, 128),
@@ -20,8 +26,8 @@ def time_series_backbone(
     A stage is a convolution over time, padded to keep the length, batch normalization and ReLU;
     the mean over time ends it. The defaults are the paper's.
 
-    The values are taken as they are. Batch normalization makes up for a scale that all channels
-    share; channels whose scales differ should be standardised, by the source's training set.
+    It takes the values as they are. Batch normalization compensates for a scale that all channels
+    share. If scales differ between channels, standardise them by the source's training set.
 
     Args:
         input_shape: Number of points in time and of channels.
@@ -34,7 +40,7 @@ def time_series_backbone(
         A functional model from series `(batch, time, channels)` to features `(batch, filters[-1])`.
 
     Raises:
-        ValueError: If the inputs are no series, or there is not one kernel size for each stage.
+        ValueError: If the inputs are not series, or there is not one kernel size for each stage.
 
     Reference:
         - [Wang et al., 2017](https://arxiv.org/abs/1611.06455), section II-B.

@@ -59,6 +59,13 @@ class RunDirectory:
             return False
         return True
 
+    def is_unused(self) -> bool:
+        """Returns whether the directory is there and holds nothing but the config and logs."""
+        kept = self.config_file.parent.name
+        return self.path.is_dir() and all(
+            entry.name == kept or entry.suffix == ".log" for entry in self.path.iterdir()
+        )
+
     def config(self) -> str:
         """Returns the composed config as YAML, references unresolved."""
         return _present(self.config_file, "a run directory of scripts/train.py").read_text()

@@ -51,24 +51,24 @@ def test_loss_and_every_gradient_match_the_formula(mode):
     label_loss, discrepancy = label_loss_of(a, b), discrepancy_of(a, b)
     label_a, label_b = central_differences(label_loss_of, [a, b])
     discrepancy_a, discrepancy_b = central_differences(discrepancy_of, [a, b])
+    gradients = [label_a + STRENGTH * discrepancy_a, label_b - discrepancy_b]
     logs, slopes = step(model, mode)
     assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
     assert logs["discrepancy/loss"] == pytest.approx(-discrepancy, rel=1e-4)
     assert logs["loss"] == pytest.approx(label_loss - discrepancy, rel=1e-5)
     assert logs["strength"] == pytest.approx(STRENGTH)
-    gradients = [label_a + STRENGTH * discrepancy_a, label_b - discrepancy_b]
     for slope, gradient in zip(slopes, gradients, strict=True):
         np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_a_small_step_of_the_features_lowers_the_discrepancy_and_one_of_the_head_raises_it():
-    """Finite differences along the step that training takes."""
+    """Finite differences along the step of training."""
     rate = 1e-2
     model = linear_daln()
     a, b = weights_of(model)
     slopes = central_differences(discrepancy_of, [a, b])
     model.compile(keras.optimizers.SGD(rate))
-    # Source labels weigh nothing, so that what moves the weights is the discrepancy alone.
+    # With label weights of 0, the discrepancy alone moves the weights.
     model.train_on_batch(PAIR, LABELS, sample_weight=np.zeros(5))
     moved_a, moved_b = weights_of(model)
     change = rate * (slopes[1] ** 2).sum()
@@ -114,7 +114,7 @@ def test_predictions_that_are_all_alike_give_finite_gradients():
     model = linear_daln()
     model.label_head.set_weights([np.zeros((4, 3))])
     logs, slopes = step(model, "graph")
-    # Both batches are rank 1, of norm sqrt(5 / 3).
+    # Both batches have rank 1 and the norm sqrt(5 / 3).
     assert logs["discrepancy/loss"] == pytest.approx(0.0, abs=1e-6)
     assert all(np.isfinite(slope).all() for slope in slopes)
 

@@ -10,6 +10,7 @@ from support.one_step import (
     SOURCE,
     STRENGTH,
     TARGET,
+    check_step,
     linear,
     linear_parts,
     step,
@@ -60,27 +61,20 @@ if keras.backend.backend() == "tensorflow":
 def test_loss_and_every_gradient_match_the_formula(way, passes, mode):
     model = linear_dann(way, passes)
     label_loss, domain_loss, gradients = expected(weights_of(model))
-    logs, slopes = step(model, mode)
-    assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
-    assert logs["domain/loss"] == pytest.approx(domain_loss, rel=1e-5)
-    assert logs["loss"] == pytest.approx(label_loss + domain_loss, rel=1e-5)
+    terms = {"label/loss": label_loss, "domain/loss": domain_loss}
+    logs = check_step(model, mode, terms, gradients)
     assert logs["strength"] == pytest.approx(STRENGTH)
-    for slope, gradient in zip(slopes, gradients, strict=True):
-        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("smoothing", [0.1, 0.5])
 @pytest.mark.parametrize("mode", MODES)
 def test_smoothing_gives_a_share_of_each_domain_label_to_the_other(mode, smoothing):
     model = linear_dann(domain_label_smoothing=smoothing)
-    _, domain_loss, gradients = expected(weights_of(model), smoothing)
-    plain = linear_dann()
-    logs, slopes = step(model, mode)
-    plain_logs, _ = step(plain, mode)
-    assert logs["domain/loss"] == pytest.approx(domain_loss, rel=1e-5)
+    label_loss, domain_loss, gradients = expected(weights_of(model), smoothing)
+    terms = {"label/loss": label_loss, "domain/loss": domain_loss}
+    logs = check_step(model, mode, terms, gradients)
+    plain_logs, _ = step(linear_dann(), mode)
     assert logs["domain/accuracy"] == plain_logs["domain/accuracy"]
-    for slope, gradient in zip(slopes, gradients, strict=True):
-        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_smoothing_comes_back_from_the_config():
@@ -89,13 +83,13 @@ def test_smoothing_comes_back_from_the_config():
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 0.51, float("nan")])
-def test_smoothing_that_would_turn_the_labels_around_is_refused(smoothing):
+def test_smoothing_below_0_or_above_a_half_is_refused(smoothing):
     with pytest.raises(ValueError, match=f"from 0 to 0.5. .*domain_label_smoothing={smoothing}"):
         linear_dann(domain_label_smoothing=smoothing)
 
 
 def test_a_small_step_of_the_features_raises_the_domain_loss_and_one_of_the_head_lowers_it():
-    """Finite differences along the step that training takes."""
+    """Finite differences along the step of training."""
 
     def domain_loss(model):
         model.compile(keras.optimizers.SGD(0.0))
@@ -103,7 +97,7 @@ def test_a_small_step_of_the_features_raises_the_domain_loss_and_one_of_the_head
             "domain/loss"
         ]
 
-    # Source labels weigh nothing, so that the features' step is the reversed one alone.
+    # With label weights of 0, the features' step is the reversed one alone.
     moved = linear_dann()
     moved.compile(keras.optimizers.SGD(1e-2))
     moved.fit(PAIR, LABELS, sample_weight=np.zeros(5), batch_size=5, shuffle=False, verbose=0)

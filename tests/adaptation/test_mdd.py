@@ -12,6 +12,7 @@ from support.one_step import (
     STRENGTH,
     TARGET,
     central_differences,
+    check_step,
     cross_entropy,
     linear,
     linear_parts,
@@ -66,23 +67,19 @@ def expected(weights, gamma=4.0):
 def test_loss_and_every_gradient_match_the_formula(mode, gamma):
     model = linear_mdd(gamma=gamma)
     label_loss, disparity_loss, gradients = expected(weights_of(model), gamma)
-    logs, slopes = step(model, mode)
-    assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
-    assert logs["disparity/loss"] == pytest.approx(disparity_loss, rel=1e-5)
-    assert logs["loss"] == pytest.approx(label_loss + disparity_loss, rel=1e-5)
+    terms = {"label/loss": label_loss, "disparity/loss": disparity_loss}
+    logs = check_step(model, mode, terms, gradients)
     assert logs["strength"] == pytest.approx(STRENGTH)
-    for slope, gradient in zip(slopes, gradients, strict=True):
-        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_a_small_step_of_the_features_raises_the_disparity_loss_and_one_of_the_head_lowers_it():
-    """Finite differences along the step that training takes, the predictions standing still."""
+    """Finite differences along the step of training, with constant predictions."""
     rate = 1e-3
     model = linear_mdd()
     a, b, w = weights_of(model)
     *_, slopes = expected([a, b, w])
     model.compile(keras.optimizers.SGD(rate))
-    # Source labels weigh nothing, so that the features' step is the reversed one alone.
+    # With label weights of 0, the features' step is the reversed one alone.
     model.train_on_batch(PAIR, LABELS, sample_weight=np.zeros(5))
     moved_a, moved_b, moved_w = weights_of(model)
     np.testing.assert_array_equal(moved_b, b)
@@ -102,7 +99,7 @@ def test_where_the_adversarial_head_is_certain_the_loss_stays_finite():
     assert all(np.isfinite(slope).all() for slope in slopes)
 
 
-def test_an_adversarial_head_of_its_own_weights_is_built_like_the_label_head():
+def test_an_adversarial_head_is_built_with_the_label_heads_layers_and_other_weights():
     pattern = label_head(4, 3, hidden_units=(7,), dropout=0.2)
     model = MDD(linear(3, 4, "backbone"), label_head=pattern)
     built = model.adversarial_head

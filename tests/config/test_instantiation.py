@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from dann import config
-from dann.config.allowed import GROUPS, allowed
+from dann.config.allowed_targets import GROUPS, allowed
 from dann.schedules import Constant
 
 FUNCTIONS = [
@@ -35,7 +35,6 @@ FUNCTIONS = [
     "dann.config.script.shutil.rmtree",
     "dann.CDAN.from_config",
     "dann.networks",
-    "dann.data.arrays",
 ]
 
 

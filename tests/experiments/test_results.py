@@ -112,6 +112,8 @@ def test_a_run_directory_becomes_a_result(tmp_path):
     assert (measures["bar/steps"], measures["bar/cpu_seconds"]) == (1000, 41.0)
     for bar in (0.7, None):
         assert "bar/steps" not in result_of_run(tmp_path, "a_to_b", "dann", "abc", bar).measures
+    (tmp_path / "oracle.csv").write_text("step,cpu_seconds,target/accuracy\n")
+    assert result_of_run(tmp_path, "a_to_b", "dann", "abc", bar=0.6) == RUN
 
 
 def test_the_choices_of_the_scores_are_read_where_the_run_has_them(tmp_path):

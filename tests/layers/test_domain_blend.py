@@ -49,7 +49,7 @@ def test_in_inference_the_source_stays():
 
 @pytest.mark.parametrize("factor", [0.0, 1.5, -0.5, float("nan")])
 def test_a_factor_out_of_range_is_refused(factor):
-    with pytest.raises(ValueError, match=r"above 0 and at most 1. Received: factor="):
+    with pytest.raises(ValueError, match=r"above 0 and of at most 1. Received: factor="):
         DomainBlend(factor)
 
 

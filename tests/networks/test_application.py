@@ -223,7 +223,7 @@ def test_a_dann_around_it_trains_and_comes_back_from_a_file(tmp_path):
         ({"input_shape": (32, 32, 4)}, r"RGB images, 3 channels. Received: .*\(32, 32, 4\)"),
         ({"input_shape": (31, 32, 3)}, r"at least \(32, 32, 3\). Received: .*=\(31, 32, 3\)"),
         ({"input_shape": (64, 64, 3), "name": "InceptionV3"}, "at least 75x75.*64, 64, 3"),
-        ({"pooling": "max_pool"}, "'avg' or 'max'. Received: 'max_pool'"),
+        ({"pooling": "max_pool"}, "`pooling` must be one of 'avg', 'max'. Received: .*'max_pool'"),
         ({"trainable": "conv9"}, "its layers begin with conv1, conv2, conv3, .*: 'conv9'"),
         ({"trainable": ["conv5", "head"]}, "Received: 'head'"),
     ],

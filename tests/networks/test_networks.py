@@ -1,14 +1,14 @@
+import pathlib
+
 import keras
 import numpy as np
 import pytest
 
 import dann.networks
 from dann.networks import (
+    NETWORKS,
     application_backbone,
     binary_label_head,
-    binary_lenet_backbone,
-    binary_mlp_backbone,
-    binary_resnet_backbone,
     cnn_backbone,
     domain_head,
     gtsrb_backbone,
@@ -19,62 +19,55 @@ from dann.networks import (
     time_series_backbone,
 )
 
-NETWORKS = {
-    "mnist": (lambda: mnist_backbone((28, 28, 3)), (28, 28, 3), 768),
-    "cnn": (
-        lambda: cnn_backbone((16, 16, 1), filters=(4, 8), units=6, dropout=0.5),
-        (16, 16, 1),
-        6,
-    ),
-    "svhn": (svhn_backbone, (32, 32, 3), 128),
-    "gtsrb": (gtsrb_backbone, (40, 40, 3), 1024),
-    "application": (
-        lambda: application_backbone((32, 32, 3), "MobileNet", alpha=0.25),
-        (32, 32, 3),
-        256,
-    ),
-    "time_series": (
-        lambda: time_series_backbone((9, 2), filters=(4, 6), kernel_sizes=(3, 2), dropout=0.5),
-        (9, 2),
-        6,
-    ),
-    "mlp": (lambda: mlp_backbone((5, 2), hidden_units=(4, 3), dropout=0.5), (5, 2), 3),
-    "binary_mlp": (
-        lambda: binary_mlp_backbone((5, 2), hidden_units=(4, 3), input_range=(0, 255)),
-        (5, 2),
-        3,
-    ),
-    "binary_lenet": (lambda: binary_lenet_backbone((16, 16, 1), filters=(4, 6)), (16, 16, 1), 6),
-    "binary_resnet": (
-        lambda: binary_resnet_backbone((9, 8, 3), filters=(4, 6), blocks=2),
-        (9, 8, 3),
-        6,
-    ),
-    "binary_label_head": (lambda: binary_label_head(6, 4, hidden_units=(5, 3)), (6,), 4),
-    "label_head": (lambda: label_head(6, 4, hidden_units=(5,), dropout=0.5), (6,), 4),
-    "domain_head": (lambda: domain_head(6), (6,), 1),
+LABELS = {"num_features": 6, "num_classes": 4}
+MAKERS = {
+    **{entry.name: (entry.thing, entry.facts["example"]) for entry in NETWORKS.entries()},
+    "binary_label_head": (binary_label_head, LABELS | {"hidden_units": (5, 3)}),
+    "label_head": (label_head, LABELS | {"hidden_units": (5,), "dropout": 0.5}),
+    "domain_head": (domain_head, {"num_features": 6}),
 }
-each_network = pytest.mark.parametrize("name", NETWORKS)
+FEATURES = {
+    "mnist": 768,
+    "cnn": 6,
+    "svhn": 128,
+    "gtsrb": 1024,
+    "keras_application": 256,
+    "time_series": 6,
+    "mlp": 3,
+    "binary_mlp": 3,
+    "binary_lenet": 6,
+    "binary_resnet": 6,
+    "binary_label_head": 4,
+    "label_head": 4,
+    "domain_head": 1,
+}
+each_network = pytest.mark.parametrize("name", MAKERS)
 
 
-def test_no_network_is_forgotten():
-    names = {name.removesuffix("_backbone") for name in dann.networks.__all__}
-    assert set(NETWORKS) == names
+def made(name):
+    make, arguments = MAKERS[name]
+    return make(**arguments)
+
+
+def test_every_network_is_exported_and_has_a_config_of_its_name():
+    configs = pathlib.Path(__file__).parents[2] / "conf/network"
+    for name, function in NETWORKS.items():
+        assert getattr(dann.networks, function.__name__) is function
+        assert f"dann.networks.{function.__name__}\n" in (configs / f"{name}.yaml").read_text()
 
 
 @each_network
 def test_it_gives_flat_outputs_of_the_promised_length(name):
-    make, shape, features = NETWORKS[name]
-    model = make()
-    assert model.output_shape == (None, features)
-    assert model.predict(np.zeros((2, *shape)), verbose=0).shape == (2, features)
+    model = made(name)
+    outputs = model.predict(np.zeros((2, *model.input_shape[1:])), verbose=0)
+    assert outputs.shape == (2, FEATURES.get(name, model.output_shape[-1]))
+    assert model.output_shape == (None, outputs.shape[1])
 
 
 @each_network
 def test_it_comes_back_from_a_file(name, tmp_path):
-    make, shape, _ = NETWORKS[name]
-    model = make()
-    inputs = np.random.default_rng(0).uniform(0, 255, (3, *shape))
+    model = made(name)
+    inputs = np.random.default_rng(0).uniform(0, 255, (3, *model.input_shape[1:]))
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
     np.testing.assert_array_equal(
@@ -194,7 +187,7 @@ def test_an_empty_input_range_is_refused():
 
 
 def test_fewer_than_two_classes_are_refused():
-    with pytest.raises(ValueError, match="at least 2; .*`label_head`.* Received: num_classes=1"):
+    with pytest.raises(ValueError, match="at least 2, .*`label_head`.* Received: num_classes=1"):
         label_head(6, 1)
 
 

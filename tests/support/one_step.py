@@ -53,6 +53,29 @@ def step(model, mode, x=PAIR, y=LABELS, sample_weight=None):
     return logs, [old - new for old, new in zip(before, after, strict=True)]
 
 
+def check_step(model, mode, terms, gradients, x=PAIR, y=LABELS):
+    """Trains one step and compares the logged terms, their sum and every gradient.
+
+    Args:
+        model: The model.
+        mode: One of `MODES`.
+        terms: Expected values by name, whose sum is the loss.
+        gradients: Expected gradient of each trainable weight.
+        x: The pair.
+        y: Its labels.
+
+    Returns:
+        The logs.
+    """
+    logs, slopes = step(model, mode, x, y)
+    for name, term in terms.items():
+        assert logs[name] == pytest.approx(term, rel=1e-5), name
+    assert logs["loss"] == pytest.approx(sum(terms.values()), rel=1e-5)
+    for slope, gradient in zip(slopes, gradients, strict=True):
+        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+    return logs
+
+
 def central_differences(function, arrays, width=1e-6):
     """The gradient of `function(*arrays)`, a NumPy scalar, with respect to each array."""
     gradients = []

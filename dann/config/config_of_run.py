@@ -1,6 +1,6 @@
 """The config of a finished run, as far as its data need it."""
 
-import pathlib
+import os
 import re
 from typing import Any
 
@@ -10,12 +10,13 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dann.config.instantiation import ConfigError
 from dann.config.schema import TrainConfig
+from dann.training import RunDirectory
 
 _KEYS = ("seed", "balanced", "target_labelled", "data")
 _REFERENCE = re.compile(r"\$\{\.*[A-Za-z_][\w.]*\}")
 
 
-def config_of_run(directory: str | pathlib.Path, paths: Any = None) -> Any:
+def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
     """Returns the part of a run's config that its domains are built from, with today's paths.
 
     The run may be somebody else's. So nothing else of its config is read; references to these keys
@@ -32,17 +33,16 @@ def config_of_run(directory: str | pathlib.Path, paths: Any = None) -> Any:
         ConfigError: If the config cannot be read, or refers to something else.
         FileNotFoundError: If the config is not there.
     """
-    path = pathlib.Path(directory) / ".hydra" / "config.yaml"
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"Expected a run directory of scripts/train.py. Received: no {path}"
-        )
+    run = RunDirectory(directory)
+    text = run.config()
     try:
-        config = OmegaConf.to_container(OmegaConf.load(path))
-    except (OmegaConfBaseException, yaml.YAMLError, ValueError, OSError) as error:
-        raise ConfigError(f"Cannot read {path}: {error}") from error
+        config = OmegaConf.to_container(OmegaConf.create(text))
+    except (OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"Cannot read {run.config_file}: {error}") from error
     if not isinstance(config, dict) or not isinstance(config.get("data"), dict):
-        raise ConfigError(f"{path} must be a config of scripts/train.py. Received: no `data`")
+        raise ConfigError(
+            f"{run.config_file} must be a config of scripts/train.py. Received: no `data`"
+        )
     given = paths or {}
     theirs = config.get("paths") or {}
     used = {key: config[key] for key in _KEYS if key in config}
@@ -50,14 +50,15 @@ def config_of_run(directory: str | pathlib.Path, paths: Any = None) -> Any:
         key: theirs.get(key) if given.get(key) is None else given[key]
         for key in ("data_dir", "cache_dir")
     }
-    _check_references(used, path)
+    _check_references(used, run.config_file)
     used["paths"]["run_dir"] = str(directory)
     cfg: Any = OmegaConf.merge(OmegaConf.structured(TrainConfig), used)
-    cfg.data = _confined(OmegaConf.to_container(cfg.data, resolve=True), cfg.paths, given)
+    data: Any = OmegaConf.to_container(cfg.data, resolve=True)
+    cfg.data = _confined(data, cfg.paths, given)
     return cfg
 
 
-def _check_references(node: Any, path: pathlib.Path) -> None:
+def _check_references(node: Any, path: Any) -> None:
     if isinstance(node, str) and "${" in _REFERENCE.sub("", node):
         raise ConfigError(
             f"{path} may refer to its own keys, but not be resolved further; for a path, give "

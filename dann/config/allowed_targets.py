@@ -18,14 +18,6 @@ GROUPS = (
     "augmentation",
     "regularizers",
 )
-_READERS = (
-    "csv_table",
-    "digits_to_photos",
-    "image_folder",
-    "mnist_to_mnist_m",
-    "npz",
-    "tfds_pair",
-)
 # Without those that run code or a saved graph, call a function, or send logs to a server.
 _LEFT_OUT = {
     "FlaxLayer",
@@ -41,28 +33,29 @@ _LEFT_OUT = {
 def allowed(group: str) -> list[Callable]:
     """Returns the classes and functions that one group of the config may name.
 
-    They are the readers for `data`; elsewhere Keras's public classes of the kinds that the group
-    needs, those of this package that are made from the same kinds, and the functions of
-    `dann.networks` for `network`.
+    They are what the rooms of this package register or export, and Keras's public classes, of the
+    kinds that the group needs.
 
     Args:
         group: One of `GROUPS`.
     """
-    from dann import data, networks
+    from dann import networks
+    from dann.adaptation import METHODS, REGULARIZERS
+    from dann.data import READERS
 
     if group == "data":
-        return [getattr(data, name) for name in _READERS]
-    kinds = _kinds()[group]
-    found = [thing for kind in kinds for thing in (*_of_keras(kind), *_subclasses(kind))]
+        return list(READERS.values())
+    found = _public_classes(_kinds()[group])
+    found += {"method": METHODS, "regularizers": REGULARIZERS}.get(group, {}).values()
     if group == "network":
         found += [thing for thing in vars(networks).values() if inspect.isfunction(thing)]
     return found
 
 
 def _kinds() -> dict[str, tuple[type, ...]]:
+    """What a group is built of; methods, regularizers and readers are registered instead."""
     import keras
 
-    from dann.adaptation import AdversarialModel, Regularizer
     from dann.schedules import StrengthSchedule
 
     schedules = StrengthSchedule, keras.optimizers.schedules.LearningRateSchedule
@@ -74,18 +67,19 @@ def _kinds() -> dict[str, tuple[type, ...]]:
     )
     return {
         "network": parts,
-        "method": (AdversarialModel, keras.losses.Loss, *schedules, *parts),
+        "method": (keras.losses.Loss, *schedules, *parts),
         "schedule": schedules,
         "optimizer": (keras.optimizers.Optimizer, *schedules),
         "callbacks": (keras.callbacks.Callback, *schedules),
         "augmentation": parts,
-        "regularizers": (Regularizer, *schedules),
+        "regularizers": schedules,
     }
 
 
-def _of_keras(kind: type) -> list[Any]:
-    """The public classes of Keras that are of a kind."""
+def _public_classes(kinds: tuple[type, ...]) -> list[Any]:
     import keras
+
+    from dann import diagnostics, layers, optimizers, schedules
 
     modules = (
         keras,
@@ -97,18 +91,14 @@ def _of_keras(kind: type) -> list[Any]:
         keras.optimizers,
         keras.optimizers.schedules,
         keras.callbacks,
+        diagnostics,
+        layers,
+        optimizers,
+        schedules,
     )
     return [
         thing
         for module in modules
         for name, thing in vars(module).items()
-        if inspect.isclass(thing) and issubclass(thing, kind) and name not in _LEFT_OUT
+        if inspect.isclass(thing) and issubclass(thing, kinds) and name not in _LEFT_OUT
     ]
-
-
-def _subclasses(kind: type) -> list[Any]:
-    """The classes of this package that are made from a kind, those that no room exports too."""
-    found = []
-    for one in kind.__subclasses__():
-        found += [one, *_subclasses(one)]
-    return [one for one in found if one.__module__.startswith("dann.")]

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
-import pathlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from hydra import compose
 from omegaconf import OmegaConf
+
+from dann.training import RunDirectory
 
 _NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "compare"}
 _LOOKING_ON = {  # callbacks
@@ -59,12 +61,10 @@ def digest_of_command(overrides: Sequence[str]) -> str:
     return settings_digest(compose("train", list(overrides)))
 
 
-def digest_of_run(directory: str | pathlib.Path) -> str | None:
+def digest_of_run(directory: str | os.PathLike) -> str | None:
     """Returns the digest of the settings of a finished run, or `None` if there is none."""
-    directory = pathlib.Path(directory)
+    run = RunDirectory(directory)
     try:
-        json.loads((directory / "summary.json").read_text())
-        cfg = OmegaConf.load(directory / ".hydra/config.yaml")
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):  # or not whole
+        return settings_digest(OmegaConf.create(run.config())) if run.is_finished() else None
+    except FileNotFoundError:
         return None
-    return settings_digest(cfg)

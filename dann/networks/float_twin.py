@@ -1,4 +1,4 @@
-"""The layers of a network in one bit, or of its twin in full precision."""
+"""Layers for a network in one bit, or for its float twin in full precision."""
 
 import dataclasses
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import layers
 
+from dann.checks import check_choice, check_flag
 from dann.layers import BinaryConv2D, BinaryDense, BinarySign
 
 FIRST_LAYERS = ("float", "binary_kernel", "binary")
@@ -13,10 +14,10 @@ FIRST_LAYERS = ("float", "binary_kernel", "binary")
 
 @dataclasses.dataclass(frozen=True)
 class Precision:
-    """Makes the layers of a network, all binary or, for its float twin, none.
+    """Makes the layers of a network: binary ones, or float ones for its float twin.
 
-    Binary layers take the signs of their inputs themselves; the twin has a ReLU in their place, and
-    so has a network whose kernels alone are binary.
+    Binary layers take the signs of their inputs themselves. The twin has a ReLU instead, and so has
+    a network whose kernels alone are binary.
 
     Args:
         binary: Whether the network is binary.
@@ -27,7 +28,7 @@ class Precision:
             (`"binary"`).
 
     Raises:
-        TypeError: If `binary` is no truth value.
+        TypeError: If `binary` is not `True` or `False`.
         ValueError: If `first_layer` is unknown.
     """
 
@@ -38,11 +39,7 @@ class Precision:
 
     def __post_init__(self):
         check_flag("binary", self.binary)
-        if self.first_layer not in FIRST_LAYERS:
-            raise ValueError(
-                f"Argument `first_layer` must be one of {FIRST_LAYERS}. "
-                f"Received: first_layer={self.first_layer!r}"
-            )
+        check_choice("first_layer", self.first_layer, FIRST_LAYERS)
 
     def dense(self, units: int, first: bool = False, **kwargs: Any) -> keras.layers.Layer:
         """Returns a dense layer without bias."""
@@ -67,11 +64,11 @@ class Precision:
         return lambda *args, **kwargs: binary(*args, **estimators, **kwargs)
 
     def between(self, x: Any) -> Any:
-        """What stands before a layer but the first: nothing, if the layer itself takes signs."""
+        """Returns the input of a layer but the first: with a ReLU unless the layer takes signs."""
         return x if self._signs else layers.ReLU()(x)
 
     def features(self, x: Any) -> Any:
-        """What stands before a layer that does not take signs itself: the sign, or a ReLU."""
+        """Returns the sign or ReLU of `x`, for a layer that takes no signs itself."""
         return BinarySign(estimator=self.input_estimator)(x) if self._signs else layers.ReLU()(x)
 
     @property
@@ -79,17 +76,6 @@ class Precision:
         return self.binary and self.input_estimator is not None
 
 
-def check_flag(name: str, value: bool) -> bool:
-    """Returns `value` if it is `True` or `False`: other words for them would all count as true.
-
-    Raises:
-        TypeError: If it is neither.
-    """
-    if not isinstance(value, bool):
-        raise TypeError(f"Argument `{name}` must be True or False. Received: {name}={value!r}")
-    return value
-
-
 def normalized(x: Any) -> Any:
-    """Returns batch-normalized activations; binary networks want the momentum .9."""
+    """Returns batch-normalized activations, with the momentum .9 that binary networks need."""
     return layers.BatchNormalization(momentum=0.9)(x)
