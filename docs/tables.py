@@ -83,8 +83,9 @@ def cell(entry, column):
         return f"`{value}`"
     if isinstance(value, bool) or value is None:
         return "yes" if value else ""
-    parts = value if isinstance(value, tuple | list) else [value]
-    return "; ".join(map(str, parts)).replace("|", "\\|")
+    if isinstance(value, tuple | list):
+        return ", ".join(f"`{part}`" for part in value)
+    return str(value).replace("|", "\\|")
 
 
 def groups():

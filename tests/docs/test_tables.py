@@ -32,6 +32,6 @@ def test_a_table_has_a_row_for_each_entry_and_the_columns_that_the_page_asks_for
         "| `score=` | in Python | what it does | needs |",
         "|---|---|---|---|",
         "| `a` | `list` | First. |  |",
-        "| `b` | `dict(x=1)` | Second \\| last. | source |",
+        "| `b` | `dict(x=1)` | Second \\| last. | `source` |",
         "",
     ]
