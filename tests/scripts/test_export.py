@@ -63,7 +63,10 @@ def test_what_is_compared_is_spread_over_the_test_set(run, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["format=gguf"], "format must be one of packed, keras, saved_model, litert, onnx."),
+        (
+            ["format=gguf"],
+            "`format` must be one of 'keras', 'litert', 'onnx', 'packed', 'saved_model'",
+        ),
         (["examples=0"], "`examples` must be an integer of at least 1"),
         (["tolerance=nan"], "`tolerance` must be a finite number of at least 0"),
         (["run=nowhere"], "Expected a finished run of scripts/train.py. Received: no nowhere"),
