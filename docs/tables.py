@@ -27,9 +27,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 HEADS = {
     "summary": "what it does",
     "when": "when to pick it",
-    "reads": "you have",
     "command": "on the command line",
-    "needs_source": "reads labels of the source",
 }
 REGION = re.compile(r"(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
