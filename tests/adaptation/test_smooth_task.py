@@ -139,7 +139,7 @@ def test_a_step_leaves_the_state_that_one_pass_leaves(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_without_a_move_to_speak_of_the_passes_draw_the_same_noise(mode):
+def test_with_a_tiny_radius_the_passes_draw_the_same_noise(mode):
     """A radius too small to matter gives the steps of the method itself, whatever is random."""
     smooth, plain = noisy_model(1e-7), noisy_model(0.0)
     plain.set_weights(smooth.get_weights())
@@ -149,13 +149,14 @@ def test_without_a_move_to_speak_of_the_passes_draw_the_same_noise(mode):
         np.testing.assert_allclose(mine, other, rtol=1e-3, atol=2e-5)
 
 
-def test_a_label_loss_without_slope_moves_nothing():
+def test_a_label_loss_of_zero_moves_nothing():
     logs, slopes = step(smooth_dann(), "graph", sample_weight=np.zeros(5))
     assert logs["label/loss"] == 0
     assert np.isfinite(slopes[0]).all()
     assert np.abs(slopes[0]).max() > 0  # the domain loss's
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "bfloat16"])
 def test_it_trains_in_other_precisions(policy):
     """The heads of `dann.networks` keep weights of single precision, whatever the policy."""
@@ -168,6 +169,7 @@ def test_it_trains_in_other_precisions(policy):
     assert max(moved) > 0
 
 
+@pytest.mark.tensorflow
 def test_its_radius_comes_back_from_a_file(tmp_path):
     model = DANN(mlp_backbone((4,), hidden_units=(6,)), num_classes=3, task_radius=0.02)
     model.save(tmp_path / "model.keras")
