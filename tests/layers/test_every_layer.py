@@ -80,6 +80,7 @@ def test_a_symbolic_call_keeps_shape_and_type(make):
     assert outputs.dtype == "float32"
 
 
+@pytest.mark.tensorflow
 @each_layer
 def test_an_eager_call_gives_what_the_function_gives(make):
     layer = make()
@@ -87,6 +88,7 @@ def test_an_eager_call_gives_what_the_function_gives(make):
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(layer(INPUTS)), expected)
 
 
+@pytest.mark.tensorflow
 @each_layer
 @pytest.mark.parametrize("policy", ["float32", "float16", "bfloat16", "mixed_float16", "float64"])
 def test_it_computes_in_its_policy(make, policy):
@@ -105,6 +107,7 @@ def test_masks_pass_through(make):
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(output._keras_mask), [[True, False]])
 
 
+@pytest.mark.tensorflow
 @each_layer
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_it_trains_in_a_compiled_fit_and_comes_back_from_a_file(make, jit_compile, tmp_path):

@@ -91,6 +91,7 @@ def test_latent_weights_stay_where_the_straight_through_gradient_reaches_them():
         assert np.abs(kernel).max() == 1.0  # Glorot's limit is below
 
 
+@pytest.mark.tensorflow
 def test_the_page_on_training_shows_what_happens():
     page = (Path(__file__).parents[2] / "docs/binarized.md").read_text()
     section = page.partition("\n## Training")[2].partition("\n## ")[0]
