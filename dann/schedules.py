@@ -1,15 +1,16 @@
-"""Strengths as serializable functions of the step, and the learning rate that goes with them."""
+"""Strengths and learning rates as serializable functions of the training step."""
 
 import abc
-import numbers
 from typing import Any
 
 import keras
 from keras import ops
 
+from dann.checks import check_number
+
 
 class StrengthSchedule(abc.ABC):
-    """A strength as a function of the count of training steps taken.
+    """A strength as a function of the number of training steps so far.
 
     Subclasses compute with `keras.ops`, so that the step may be a tensor in a compiled graph, and
     return their constructor's arguments from `get_config`.
@@ -47,7 +48,7 @@ class Constant(StrengthSchedule):
     """
 
     def __init__(self, value: float = 1.0):
-        self.value = _at_least("value", value, 0)
+        self.value = check_number("value", value, low=0)
 
     def __call__(self, step: Any) -> Any:
         return ops.convert_to_tensor(self.value, "float32")
@@ -79,9 +80,9 @@ class GaninSchedule(StrengthSchedule):
     """
 
     def __init__(self, total_steps: int, gamma: float = 10.0, high: float = 1.0):
-        self.total_steps = _above_zero("total_steps", total_steps)
-        self.gamma = _above_zero("gamma", gamma)
-        self.high = _at_least("high", high, 0)
+        self.total_steps = check_number("total_steps", total_steps, low=0, above=True)
+        self.gamma = check_number("gamma", gamma, low=0, above=True)
+        self.high = check_number("high", high, low=0)
 
     def __call__(self, step: Any) -> Any:
         progress = ops.minimum(ops.cast(step, "float32") / self.total_steps, 1.0)
@@ -117,10 +118,10 @@ class WarmStart(StrengthSchedule):
     """
 
     def __init__(self, low: float = 0.0, high: float = 1.0, alpha: float = 1.0, steps: int = 1000):
-        self.low = _at_least("low", low, 0)
-        self.high = _at_least("high", high, low)
-        self.alpha = _above_zero("alpha", alpha)
-        self.steps = _above_zero("steps", steps)
+        self.low = check_number("low", low, low=0)
+        self.high = check_number("high", high, low=low)
+        self.alpha = check_number("alpha", alpha, low=0, above=True)
+        self.steps = check_number("steps", steps, low=0, above=True)
 
     def __call__(self, step: Any) -> Any:
         rise = _rise(self.alpha * ops.cast(step, "float32") / self.steps)
@@ -132,17 +133,17 @@ class WarmStart(StrengthSchedule):
 
 @keras.saving.register_keras_serializable("dann")
 class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """The learning rate that goes with `GaninSchedule`.
+    """The decay of the learning rate that belongs to `GaninSchedule`.
 
     `learning_rate = initial_learning_rate / (1 + alpha * step / total_steps) ** beta`
 
     With `total_steps=10_000` and `alpha=10` it is `(1 + 0.001 * step) ** -0.75`, the decay of
-    CDAN and of the Transfer-Learning-Library, which is not stretched over the run.
+    CDAN and of the Transfer-Learning-Library, which does not depend on the length of the run.
 
     Args:
         initial_learning_rate: Learning rate at step 0, above 0. Defaults to `0.01`.
         total_steps: Length of the run in training steps, above 0.
-        alpha: How far it falls, at least 0. Defaults to `10.0`.
+        alpha: How far the rate falls, at least 0. Defaults to `10.0`.
         beta: Exponent, at least 0. Defaults to `0.75`.
 
     Example:
@@ -162,10 +163,12 @@ class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
         alpha: float = 10.0,
         beta: float = 0.75,
     ):
-        self.initial_learning_rate = _above_zero("initial_learning_rate", initial_learning_rate)
-        self.total_steps = _above_zero("total_steps", total_steps)
-        self.alpha = _at_least("alpha", alpha, 0)
-        self.beta = _at_least("beta", beta, 0)
+        self.initial_learning_rate = check_number(
+            "initial_learning_rate", initial_learning_rate, low=0, above=True
+        )
+        self.total_steps = check_number("total_steps", total_steps, low=0, above=True)
+        self.alpha = check_number("alpha", alpha, low=0)
+        self.beta = check_number("beta", beta, low=0)
 
     def __call__(self, step: Any) -> Any:
         progress = ops.cast(step, "float32") / self.total_steps
@@ -188,7 +191,7 @@ class Scaled(keras.optimizers.schedules.LearningRateSchedule):
 
     Args:
         schedule: Any Keras schedule of the learning rate.
-        factor: What it is multiplied by, above 0.
+        factor: Multiplier of the schedule, above 0.
     """
 
     def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule, factor: float):
@@ -197,7 +200,7 @@ class Scaled(keras.optimizers.schedules.LearningRateSchedule):
                 f"Argument `schedule` must be a schedule of Keras. Received: {schedule!r}"
             )
         self.schedule = schedule
-        self.factor = _above_zero("factor", factor)
+        self.factor = check_number("factor", factor, low=0, above=True)
 
     def __call__(self, step: Any) -> Any:
         return self.factor * self.schedule(step)
@@ -215,19 +218,3 @@ class Scaled(keras.optimizers.schedules.LearningRateSchedule):
 def _rise(x: Any) -> Any:
     """`2 / (1 + exp(-x)) - 1`, from 0 at 0 towards 1."""
     return 2.0 * ops.sigmoid(x) - 1.0
-
-
-def _at_least(name: str, value: float, least: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"Argument `{name}` must be a number. Received: {name}={value!r}")
-    if not least <= value < float("inf"):
-        raise ValueError(
-            f"Argument `{name}` must be finite and at least {least}. Received: {name}={value}"
-        )
-    return value
-
-
-def _above_zero(name: str, value: float) -> float:
-    if _at_least(name, value, 0) == 0:
-        raise ValueError(f"Argument `{name}` must be above 0. Received: {name}={value}")
-    return value

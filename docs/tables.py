@@ -9,9 +9,9 @@ A page marks where a table stands and which columns it has:
     <!-- end -->
 
 The name is that of a registry in a room's `__init__`, such as `SCORES`, in small letters. A column
-is `name`, `class` (what is registered), `summary`, or a fact of the entries; `method=` is the
-name under a head that shows how a command line says it. The table `groups` lists the choices in
-`conf/`.
+is `name`, `in Python` (what is registered, with its arguments), `summary`, or a fact of the
+entries; `method=` is the name under a head that shows how a command line says it. The table
+`groups` lists the choices in `conf/`.
 """
 
 import importlib
@@ -25,6 +25,12 @@ import dann
 from dann.registry import Registry
 
 ROOT = pathlib.Path(__file__).parents[1]
+HEADS = {
+    "summary": "what it does",
+    "when": "when to pick it",
+    "reads": "you have",
+    "command": "on the command line",
+}
 REGION = re.compile(r"(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -58,18 +64,22 @@ def filled(text, known):
 def registered(registry, columns):
     """A table with a row for each entry of a registry."""
     columns = [column.strip() for column in columns.split(",")]
-    heads = [f"`{column}`" if "=" in column else column for column in columns]
+    heads = [f"`{column}`" if "=" in column else HEADS.get(column, column) for column in columns]
     rows = [[cell(entry, column) for column in columns] for entry in registry.entries()]
     return markdown(heads, rows)
 
 
 def cell(entry, column):
     """What a table says of an entry in one column."""
-    if column == "class":
-        return f"`{entry.thing.__name__}`"
+    if column == "in Python":
+        arguments = entry.facts.get("arguments", {})
+        given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        return f"`{entry.thing.__name__}({given})`" if given else f"`{entry.thing.__name__}`"
     if column == "name" or column.endswith("="):
         return f"`{entry.name}`"
-    value = entry.summary if column == "summary" else entry.facts.get(column, "")
+    value = entry.summary if column == "summary" else entry.facts.get(column) or ""
+    if column == "command" and value:
+        return f"`{value}`"
     if isinstance(value, Mapping | tuple | list | set | frozenset):
         return ", ".join(f"`{part}`" for part in value)
     return str(value).replace("|", "\\|")

@@ -93,13 +93,13 @@ def test_a_scaled_schedule_drives_an_optimizer_and_comes_back():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GaninSchedule(0), "`total_steps` must be above 0. Received: total_steps=0"),
-        (lambda: GaninSchedule(10, gamma=-1), "`gamma` must be finite and at least 0"),
-        (lambda: GaninSchedule(10, high=float("nan")), "`high` must be finite and at least 0"),
-        (lambda: WarmStart(low=0.5, high=0.1), "`high` must be finite and at least 0.5"),
+        (lambda: GaninSchedule(0), "`total_steps` must be .*above 0. Received: total_steps=0"),
+        (lambda: GaninSchedule(10, gamma=-1), "`gamma` must be .*above 0"),
+        (lambda: GaninSchedule(10, high=float("nan")), "`high` must be .*at least 0"),
+        (lambda: WarmStart(low=0.5, high=0.1), "`high` must be .*at least 0.5"),
         (lambda: Constant(float("inf")), "Received: value=inf"),
-        (lambda: GaninDecay(0.0), "`initial_learning_rate` must be above 0"),
-        (lambda: Scaled(GaninDecay(), 0), "`factor` must be above 0. Received: factor=0"),
+        (lambda: GaninDecay(0.0), "`initial_learning_rate` must be .*above 0"),
+        (lambda: Scaled(GaninDecay(), 0), "`factor` must be .*above 0. Received: factor=0"),
     ],
 )
 def test_bad_values_are_refused(make, message):
@@ -109,7 +109,7 @@ def test_bad_values_are_refused(make, message):
 
 @pytest.mark.parametrize("value", ["1", None, True])
 def test_what_is_not_a_number_is_refused(value):
-    with pytest.raises(TypeError, match=f"must be a number. Received: value={value!r}"):
+    with pytest.raises(TypeError, match=f"must be a finite number.*Received: value={value!r}"):
         Constant(value)
 
 

@@ -98,11 +98,31 @@ def check_gradients(gradients: Any, count: int, function: Callable) -> None:
 def _backend_function() -> Callable:
     """How the running backend joins a `forward` and a `gradient`."""
     backend = keras.backend.backend()
-    if backend == "jax":
-        from dann.gradients.jax_function import as_jax_function
+    functions = {"jax": _as_jax_function, "tensorflow": _as_tensorflow_function}
+    return functions.get(backend, _as_keras_function)
 
-        return as_jax_function
-    return _as_tensorflow_function if backend == "tensorflow" else _as_keras_function
+
+def _as_jax_function(forward: Callable, gradient: Callable) -> Callable:
+    """Like `jax.custom_gradient`, but right for derivatives of derivatives too.
+
+    `jax.custom_gradient`, which `keras.ops.custom_gradient` is there, differentiates `forward`
+    itself when a gradient is differentiated once more. Here the forward rule calls the function
+    with the overridden gradient, as TensorFlow's tapes do.
+    """
+    import jax  # pyright: ignore[reportMissingImports]
+
+    @jax.custom_vjp
+    def overridden(*inputs):
+        return forward(*inputs)
+
+    def run_forward(*inputs):
+        return overridden(*inputs), inputs
+
+    def run_backward(inputs, upstream):
+        return gradient(upstream, *inputs)
+
+    overridden.defvjp(run_forward, run_backward)
+    return overridden
 
 
 def _as_tensorflow_function(forward: Callable, gradient: Callable) -> Callable:

@@ -1,15 +1,14 @@
 """Gradient reversal: the identity whose gradient is negated and scaled."""
 
-import math
-import numbers
 from typing import Any
 
 import keras
 from keras import ops
 
+from dann.checks import check_choice, check_number
+from dann.gradients.floating_tensor import floating_tensor
 from dann.gradients.override import override_gradient
 from dann.gradients.stop_gradient import surrogate_gradient
-from dann.gradients.ways import check_way, floating_tensor
 
 
 def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") -> Any:
@@ -21,8 +20,8 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") ->
     `strength` gets no gradient. A tensor or variable is read anew at each call, so that it may
     change without another trace.
 
-    A second derivative taken through a reversal is `strength**2` times the Hessian, not the
-    Jacobian of the game that the two players are in; build that field explicitly.
+    A second derivative through a reversal is `strength**2` times the Hessian, not the Jacobian of
+    the game between the two players; write down the two gradients for that.
 
     Args:
         inputs: Floating-point tensor of any shape.
@@ -36,7 +35,7 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") ->
         A tensor of the shape and type of `inputs`.
 
     Raises:
-        TypeError: If `inputs` are not floating, or `strength` is none of these.
+        TypeError: If `inputs` are not floating, or `strength` is not a number, tensor or variable.
         ValueError: If `way` is unknown, or `strength` is a number below 0 or not finite.
 
     Example:
@@ -53,7 +52,7 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") ->
     if not (ops.is_tensor(strength) or isinstance(strength, keras.Variable)):
         check_strength(strength)
     strength = ops.cast(ops.stop_gradient(ops.convert_to_tensor(strength)), inputs.dtype)
-    return WAYS[check_way(way, WAYS)](inputs, strength)
+    return WAYS[check_choice("way", way, WAYS)](inputs, strength)
 
 
 def check_strength(strength: float) -> float:
@@ -63,17 +62,11 @@ def check_strength(strength: float) -> float:
         TypeError: If it is not a number.
         ValueError: If it is negative, infinite or NaN.
     """
-    if isinstance(strength, bool) or not isinstance(strength, numbers.Real):
-        raise TypeError(
-            "Argument `strength` of a function must be a number, a tensor or a variable; of a "
-            f"layer, a number or a schedule of `dann.schedules`. Received: strength={strength!r}"
-        )
-    if not math.isfinite(strength) or strength < 0:
-        raise ValueError(
-            "Argument `strength` must be finite and at least 0, because the reversal itself "
-            f"negates the gradient. Received: strength={strength}"
-        )
-    return float(strength)
+    why = (
+        "because the reversal itself negates the gradient; functions also take a tensor or a "
+        "variable, layers a schedule of `dann.schedules`"
+    )
+    return check_number("strength", strength, low=0, why=why)
 
 
 def _scaled_difference(inputs, strength):

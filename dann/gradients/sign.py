@@ -4,8 +4,6 @@ from typing import Any
 
 from dann.gradients.estimators import Estimator, get_estimator
 
-WAYS = ("override", "stop_gradient", "op_override")
-
 
 def binary_sign(
     inputs: Any,
@@ -33,9 +31,8 @@ def binary_sign(
         inputs: Floating-point tensor of any shape.
         way: `"override"`, `"stop_gradient"` or, on TensorFlow and for `"htanh"`, `"op_override"`;
             see `reverse_gradient`. All three agree in value and gradient, at the infinities too.
-        estimator: `"htanh"` (default), `"identity"`, `"approx_sign"`, `"swish_sign"`,
-            `"magnitude_aware"`, `"ede"`, `"reste"`, `"stochastic"`, `"ternary"`, `"dorefa"`, or an
-            object of `dann.gradients.estimators`.
+        estimator: A name in `dann.gradients.estimators.ESTIMATORS`, or an object of that package.
+            Defaults to `"htanh"`.
         sharpness: For `"ede"` its `t`, for `"reste"` its `o`: a number above 0, a tensor or a
             variable. Defaults to the end of their schedules, 10 and 3.
         seed: For `"stochastic"`, an integer or a `keras.random.SeedGenerator` to draw from. With

@@ -18,11 +18,11 @@ class BinarySign(keras.layers.Layer):
     - forward: `y = +1` where `x >= 0`, else `-1`; NaN stays NaN
     - backward: the estimator's; by default the gradient of Htanh, `1` where `|x| <= 1`, else `0`
 
-    An estimator that sharpens as training goes on (`"ede"`, `"reste"`) makes the layer count
-    training steps (calls with `training=True`) in the non-trainable weight `step` and hold the
-    latest sharpness in the non-trainable weight `sharpness`, so that it needs no callback and a
-    saved model goes on where it stopped. One that draws (`"stochastic"`) does so in training alone,
-    from a seed generator that is saved with the model.
+    With an estimator that sharpens as training goes on (`"ede"`, `"reste"`) the layer counts
+    training steps (calls with `training=True`) in the non-trainable weight `step`, and holds the
+    latest sharpness in the non-trainable weight `sharpness`. It needs no callback, and a saved
+    model resumes where it stopped. `"stochastic"` draws in training alone, from a seed generator
+    that is saved with the model.
 
     Args:
         way: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
@@ -64,7 +64,7 @@ class BinarySign(keras.layers.Layer):
         self.supports_masking = True
         self.step = self.sharpness = self.seed_generator = None
         if isinstance(self.estimator, Sharpened):
-            # Made here, not in `build`: callbacks may read them before the first batch.
+            # Not in `build`, because callbacks may read them before the first batch.
             self.step = self._counter("step", "int", 0)
             self.sharpness = self._counter("sharpness", "float32", self.estimator.low)
         if isinstance(self.estimator, Stochastic):

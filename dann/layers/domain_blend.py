@@ -1,6 +1,8 @@
 import keras
 from keras import ops
 
+from dann.checks import check_flag, check_number
+
 
 @keras.saving.register_keras_serializable("dann")
 class DomainBlend(keras.layers.Layer):
@@ -8,11 +10,10 @@ class DomainBlend(keras.layers.Layer):
 
     - `y = |x_s - m x_t|` with one `m` an example, drawn evenly from 0 to `factor`
 
-    The source's labels then come with what the target's images have in the background. It is the
-    blend that MNIST-M was made by, there with photos and `m = 1`. So that objects of the target
-    stay out of the way of the source's, its images are rolled first: height and width each by a
-    part between a third and two thirds, anew in every batch, which brings their middle to the
-    edges.
+    The labelled source images then have the background of target images. MNIST-M was made by this
+    blend, with photos and `m = 1`. The layer first rolls the target images, in height and in width,
+    by a part between a third and two thirds that it draws for every batch. That moves their objects
+    from the middle to the edges, away from the objects of the source.
 
     As `"blend"` of a method's `augmentation` it runs after the augmentation of either domain; see
     `dann.adaptation.AdversarialModel`.
@@ -24,14 +25,15 @@ class DomainBlend(keras.layers.Layer):
 
     Input shape:
         A list of source and target images, both `(batch, height, width, channels)`, of values from
-        0 up. Where there are fewer target images, they are taken again from the first.
+        0 up. If there are fewer target images, they repeat from the first.
 
     Output shape:
         That of the source images, in the type that the layer computes in. In inference their values
-        stay as they are.
+        do not change.
 
     Raises:
-        ValueError: If `factor` is out of its range, or the inputs are no images of one size.
+        TypeError: If `factor` is not a number or `roll` not `True` or `False`.
+        ValueError: If `factor` is out of its range, or the inputs are not images of one size.
 
     Example:
 
@@ -50,12 +52,8 @@ class DomainBlend(keras.layers.Layer):
 
     def __init__(self, factor: float = 1.0, roll: bool = True, seed: int | None = None, **kwargs):
         super().__init__(**kwargs)
-        if not 0 < factor <= 1:
-            raise ValueError(
-                f"Argument `factor` must be above 0 and at most 1. Received: factor={factor}"
-            )
-        self.factor = factor
-        self.roll = roll
+        self.factor = check_number("factor", factor, low=0, high=1, above=True)
+        self.roll = check_flag("roll", roll)
         self.seed = seed
         self.generator = keras.random.SeedGenerator(seed)
 

@@ -1,9 +1,9 @@
 import keras
 from keras import ops
 
+from dann.checks import check_choice
 from dann.gradients import reverse_gradient
 from dann.gradients.reversal import WAYS, check_strength
-from dann.gradients.ways import check_way
 from dann.schedules import StrengthSchedule
 
 
@@ -15,12 +15,12 @@ class GradientReversal(keras.layers.Layer):
     - backward: `dL/dx = -strength * dL/dy`
 
     Put between a feature extractor and a discriminator, it lets one loss train both against each
-    other: the discriminator falls in its loss, the extractor climbs.
+    other: the discriminator descends the loss, the extractor climbs it.
 
     The layer counts training steps (calls with `training=True`) in the non-trainable weight `step`
     and holds the strength of the latest call in the non-trainable weight `strength`. A schedule
     therefore needs no callback, advances under `steps_per_execution` and XLA without retracing, is
-    saved with the model and goes on where it stopped. Without a schedule the strength can be set at
+    saved with the model and resumes where it stopped. Without a schedule the strength can be set at
     any time by `layer.strength.assign(value)`.
 
     Args:
@@ -64,9 +64,9 @@ class GradientReversal(keras.layers.Layer):
         else:
             self.schedule, start = None, check_strength(strength)
         self.initial_strength = start
-        self.way = check_way(way, WAYS)
+        self.way = check_choice("way", way, WAYS)
         self.supports_masking = True
-        # Made here, not in `build`: callbacks may set the strength before the first batch.
+        # Not in `build`, because callbacks may set the strength before the first batch.
         self.step = self._counter("step", "int", 0)
         self.strength = self._counter("strength", "float32", start)
         self.built = True

@@ -3,13 +3,15 @@ import math
 import keras
 from keras import ops
 
+from dann.checks import check_integer
+
 
 @keras.saving.register_keras_serializable("dann")
 class MultilinearMap(keras.layers.Layer):
-    """Joins features and predictions into all products of one with the other.
+    """Joins features and predictions into all their products.
 
-    A discriminator that gets them sees how the features are distributed within each class, where
-    one that gets both side by side need not look at the predictions at all.
+    A discriminator of the products sees how the features are distributed within each class. A
+    discriminator of both side by side may ignore the predictions.
 
     With features `f` of length `F` and predictions `g` of length `C`
 
@@ -35,7 +37,8 @@ class MultilinearMap(keras.layers.Layer):
         `(batch, F * C)`, or `(batch, max_units)` where that is shorter.
 
     Raises:
-        ValueError: If `max_units` is no integer of at least 1, or the inputs are no such pair.
+        TypeError: If `max_units` is not an integer.
+        ValueError: If `max_units` is below 1, or the inputs are not such a pair.
 
     Example:
 
@@ -51,12 +54,7 @@ class MultilinearMap(keras.layers.Layer):
 
     def __init__(self, max_units: int = 4096, seed: int | None = None, **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(max_units, int) or isinstance(max_units, bool) or max_units < 1:
-            raise ValueError(
-                "Argument `max_units` must be an integer of at least 1. "
-                f"Received: max_units={max_units!r}"
-            )
-        self.max_units = max_units
+        self.max_units = check_integer("max_units", max_units, low=1)
         self.seed = seed
         self.projections = None
 
@@ -76,7 +74,7 @@ class MultilinearMap(keras.layers.Layer):
         ]
 
     def _seed_of(self, place):
-        # One seed for both would draw the same numbers twice.
+        # The same seed would draw the same numbers for both.
         return None if self.seed is None else 2 * self.seed + place
 
     def call(self, inputs):

@@ -2,7 +2,7 @@ import keras
 
 
 class Noise(keras.layers.Layer):
-    """Random numbers that go on where they stopped when the model comes back from a file.
+    """Random numbers that continue where they stopped when the model is loaded from a file.
 
     Keras saves the weights of a layer but not the state of its `SeedGenerator`; this layer does.
 

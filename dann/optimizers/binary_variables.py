@@ -1,4 +1,4 @@
-"""Which variables stand for binary weights."""
+"""Which variables are the latent kernels of binary layers."""
 
 from typing import Any
 

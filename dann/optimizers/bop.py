@@ -4,33 +4,35 @@ from typing import Any
 import keras
 from keras import ops
 
+from dann.checks import check_number
+
 Schedule = keras.optimizers.schedules.LearningRateSchedule
 
 
 @keras.saving.register_keras_serializable("dann")
 class Bop(keras.optimizers.Optimizer):
-    """Flips binary weights whose gradient asks for it for long enough.
+    """Flips a binary weight once its averaged gradient is strong enough against it.
 
-    It keeps no latent weights: of the variable it takes the sign and gives it -1 or +1. With the
+    It keeps no latent weights: it takes the sign of the variable and assigns -1 or +1. With the
     gradient `g` and weights `w` of -1 and +1,
 
     - `m = (1 - learning_rate) * m + learning_rate * g`, from 0 on
     - `w = -w` where `|m| > threshold` and `m` has the sign of `w`, so that the flip lowers the loss
 
-    For kernels of binary layers alone, whose estimator passes a gradient at -1 and +1, as `"htanh"`
-    does and `"approx_sign"` does not; `dann.optimizers.PerVariable` gives all other variables to
-    another optimizer.
+    It is for kernels of binary layers alone. Their estimator must pass a gradient at -1 and +1, as
+    `"htanh"` does and `"approx_sign"` does not. `dann.optimizers.PerVariable` gives all other
+    variables to another optimizer.
 
     Args:
         learning_rate: The paper's adaptivity rate gamma, in (0, 1], or a schedule of it: the share
             of the newest gradient in `m`. Defaults to `1e-4`.
-        threshold: The paper's tau, at least 0, or a schedule of it: what `m` must exceed. Higher
-            ones flip less. Defaults to `1e-8`.
+        threshold: The paper's tau, at least 0, or a schedule of it: `|m|` must exceed it. Higher
+            thresholds flip less. Defaults to `1e-8`.
         name: Name of the optimizer.
-        **kwargs: Further arguments of Keras' optimizers, but `weight_decay`.
+        **kwargs: Further arguments of Keras's optimizers, except `weight_decay`.
 
     Raises:
-        TypeError: If `threshold` is neither a number nor a schedule, or `learning_rate` is a bool.
+        TypeError: If `threshold` or `learning_rate` is neither a number nor a schedule.
         ValueError: If `learning_rate` or `threshold` is out of range, there is a weight decay, or
             a variable is in half precision, which rounds `1 - learning_rate` to 1.
 
@@ -60,20 +62,13 @@ class Bop(keras.optimizers.Optimizer):
                 "Weights of -1 and +1 have no size to decay; leave `weight_decay` out. "
                 f"Received: weight_decay={kwargs['weight_decay']}"
             )
-        if isinstance(learning_rate, bool):
-            raise TypeError(
-                "Argument `learning_rate` must be a number, a schedule of Keras or a callable. "
-                f"Received: learning_rate={learning_rate}"
-            )
-        if isinstance(learning_rate, int | float) and not 0 < learning_rate <= 1:
-            raise ValueError(
-                "Argument `learning_rate`, the share of the newest gradient, must be above 0 and "
-                f"at most 1. Received: learning_rate={learning_rate}"
-            )
-        if isinstance(learning_rate, int):
-            learning_rate = float(learning_rate)
+        if not (isinstance(learning_rate, Schedule) or callable(learning_rate)):
+            why = "a schedule of Keras or a callable: it is the share of the newest gradient"
+            learning_rate = check_number("learning_rate", learning_rate, 0, 1, above=True, why=why)
+        if not isinstance(threshold, Schedule):
+            threshold = check_number("threshold", threshold, 0, why="or a schedule of Keras")
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
-        self.threshold = _checked(threshold)
+        self.threshold = threshold
         self._averages = []
 
     def build(self, variables):
@@ -116,17 +111,3 @@ class Bop(keras.optimizers.Optimizer):
             )
             config = {**config, "threshold": threshold}
         return super().from_config(config, custom_objects=custom_objects)
-
-
-def _checked(threshold):
-    if isinstance(threshold, Schedule):
-        return threshold
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float):
-        raise TypeError(
-            f"Argument `threshold` must be a number or a schedule of Keras. Received: {threshold!r}"
-        )
-    if not 0 <= threshold < float("inf"):
-        raise ValueError(
-            f"Argument `threshold` must be finite and at least 0. Received: threshold={threshold}"
-        )
-    return threshold

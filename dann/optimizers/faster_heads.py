@@ -12,24 +12,24 @@ from dann.schedules import Scaled
 def faster_heads(
     model: Any, optimizer: keras.optimizers.Optimizer, factor: float = 10.0
 ) -> PerVariable:
-    """Returns an optimizer under which all but the backbone learns at a higher rate.
+    """Returns an optimizer that trains all but the backbone at a higher learning rate.
 
-    For fine-tuning: the backbone's weights are good already, those of the heads random. Variables
-    of `model.backbone` learn at the optimizer's learning rate or schedule, all others (label head,
-    discriminator, ...) at `factor` times it. Else nothing changes, but that `global_clipnorm`
-    limits the norm of each of the two parts by itself.
+    Use it for fine-tuning, where the backbone is trained already and the heads start at random.
+    Variables of `model.backbone` learn at the optimizer's learning rate or schedule, all others
+    (label head, discriminator, ...) at `factor` times it. The only other change is that
+    `global_clipnorm` limits the norm of each of the two parts by itself.
 
-    Freeze and thaw layers first: it is made for the variables that train now.
+    Freeze and unfreeze layers before: the optimizer is for the variables that train now.
 
     Args:
         model: Model to compile with what this returns.
-        optimizer: Any single Keras optimizer. It serves as a pattern and is not changed; what it
-            has gathered so far is not taken over.
+        optimizer: Any single Keras optimizer. It serves as a pattern and does not change; its
+            state so far is not copied.
         factor: Learning rate of the heads in multiples of the backbone's, above 0. Defaults to
             `10.0`, the usual choice.
 
     Raises:
-        TypeError: If the optimizer is itself made of others.
+        TypeError: If the optimizer consists of others, or `factor` is not a number.
         ValueError: If `factor` is not above 0.
 
     Example:

@@ -1,33 +1,32 @@
-from numbers import Integral
-
 import keras
 import numpy as np
 
+from dann.checks import check_integer
 from dann.optimizers.binary_variables import is_binary
 
 
 class FlipRatio(keras.callbacks.Callback):
-    """Logs of each binary layer the share of weights that changed their sign.
+    """Logs for each binary layer the share of weights that changed their sign.
 
-    What to watch where binary weights train: it falls as they settle. A layer that flips nothing
-    has stopped learning; one that keeps flipping percents of its weights asks for a lower learning
-    rate, or under `dann.optimizers.Bop` for a higher threshold.
+    Watch it where binary weights train: the share falls as they settle. A layer that flips nothing
+    has stopped learning. One that keeps flipping several percent of its weights needs a lower
+    learning rate, or under `dann.optimizers.Bop` a higher threshold.
 
     At the end of each epoch the shares, in [0, 1], enter the logs as `flips/<layer>`, for the
-    callbacks that stand *after* this one in the list. A weight that changed its sign twice between
-    two looks counts as unchanged. Layers of one name are told apart by a number. On
-    TensorFlow, what the first batch builds is watched from the end of its step on: the flips of
-    that step are not seen. (On JAX, Keras builds it before.)
+    callbacks *after* this one in the list. A weight that changed its sign twice between two looks
+    counts as unchanged. Layers with the same name get a number. If the first batch builds the
+    model, TensorFlow shows its weights from the end of that step on, so that the flips of that
+    step are not counted. (On JAX, Keras builds the model before.)
 
     Args:
-        every: Number of training steps between two looks, at least 1; logged is the mean over an
-            epoch's looks, and an epoch without one logs nothing. Defaults to `None`: one look at
-            the end of each epoch.
+        every: Number of training steps between two looks, at least 1. Each epoch logs the mean of
+            its looks, and nothing if it had none. Defaults to `None`: one look at the end of each
+            epoch.
 
     Raises:
         TypeError: If `every` is neither an integer nor `None`.
-        ValueError: If `every` is below 1, or no binary layer of the model trains, which of a model
-            that its first batch builds is told after that batch.
+        ValueError: If `every` is below 1, or no binary layer of the model trains. If the first
+            batch builds the model, this error comes after that batch.
 
     Example:
 
@@ -41,11 +40,7 @@ class FlipRatio(keras.callbacks.Callback):
 
     def __init__(self, every: int | None = None):
         super().__init__()
-        if every is not None and (type(every) is bool or not isinstance(every, Integral)):
-            raise TypeError(f"Argument `every` must be an integer or None. Received: {every!r}")
-        if every is not None and every < 1:
-            raise ValueError(f"Argument `every` must be at least 1, or None. Received: {every}")
-        self.every = every
+        self.every = None if every is None else check_integer("every", every, low=1)
         self._kernels = {}
         self._signs = {}
         self._steps = self._steps_before_epoch = self._first_step = 0
@@ -53,7 +48,7 @@ class FlipRatio(keras.callbacks.Callback):
         self._shares = []
 
     def check(self, model: keras.Model) -> None:
-        """Raises the error that training would begin with, if the model is built."""
+        """Raises the error of the start of training, if the model is built."""
         if _is_built(model):
             _require_kernels(model)
 
@@ -66,7 +61,7 @@ class FlipRatio(keras.callbacks.Callback):
         self._steps = self._steps_before_epoch = self._first_step = 0
 
     def _find(self):
-        """Begins to watch if there are layers that were not there before, and tells whether."""
+        """Starts to watch layers that are new, and returns whether there are any."""
         kernels = _kernels_by_layer(self.model)
         new = len(kernels) > len(self._kernels)
         if new:
@@ -104,7 +99,7 @@ class FlipRatio(keras.callbacks.Callback):
         self._signs = now
 
     def _now(self):
-        """The signs of the kernels by layer, as truth values: `sign(0) = +1`."""
+        """The signs of the kernels by layer, as booleans; `sign(0) = +1`."""
         if keras.backend.backend() == "jax":
             self.model.jax_state_sync()
         return {
@@ -128,11 +123,11 @@ def _require_kernels(model):
 
 
 def _kernels_by_layer(model):
-    """The binary variables that train, by name of their layer, in the model's order."""
+    """The trainable binary variables by the name of their layer, in the model's order."""
     owners = {}
     for layer in model._flatten_layers():
         for variable in layer.trainable_variables:
-            # Models and wrappers hold it too, beside others or before the layer within them.
+            # Models and wrappers hold the variable too; the layer has the fewest variables.
             owner = owners.get(id(variable), (layer, variable))[0]
             if is_binary(variable) and len(layer.variables) <= len(owner.variables):
                 owners[id(variable)] = layer, variable

@@ -13,31 +13,31 @@ Rule = str | Callable[[Any], bool]
 class PerVariable(keras.optimizers.MultiOptimizer):
     """Trains some variables with one optimizer and the rest with another.
 
-    Each variable goes to the first rule that holds for it, or to the rest. The parts keep what is
-    theirs: learning rate or schedule, clipping (`global_clipnorm` limits the norm of the part's
-    gradient alone), moving averages of the weights, accumulation of gradients.
+    Each variable goes to the first rule that holds for it, or to the rest. Each part keeps its own
+    learning rate or schedule, clipping (`global_clipnorm` limits the norm of the part's gradient
+    alone), moving averages of the weights, and accumulation of gradients.
 
-    The rules are asked once, when the optimizer meets the variables. From then on, and in a saved
-    model, the variables are known by their place among the trainable ones: their paths, which
-    `keras.optimizers.OptimizerMap` goes by, are others in a model that comes from a file.
+    The optimizer applies the rules once, when it first gets the variables. From then on, and in a
+    saved model, it knows variables by their place among the trainable ones, because their paths,
+    which `keras.optimizers.OptimizerMap` uses, change when a model is loaded.
 
     Args:
         optimizers: The optimizers by rule. A rule is `"binary"`, for the kernels of binary layers;
             any other string, a regular expression that is searched in the variable's path; or a
             function from a variable to whether it holds.
         rest: Optimizer of all other variables.
-        places: Of each trainable variable, in order, the number of its optimizer, where the rest's
-            is the last; the rules are then mere names. Defaults to `None`: the rules decide.
-        loss_scale_factor: Factor of the loss for all parts; see Keras' optimizers.
+        places: For each trainable variable, in order, the number of its optimizer; the rest has
+            the last number. The rules are then only names. Defaults to `None`: the rules decide.
+        loss_scale_factor: Factor of the loss for all parts; see Keras's optimizers.
         name: Name of the optimizer.
 
     Raises:
-        TypeError: If an optimizer is none, or itself made of others; or a rule is neither a string
+        TypeError: If an optimizer is not a single Keras optimizer, or a rule is neither a string
             nor a function.
-        ValueError: If there are no rules; if one optimizer stands in two places; if a part has a
-            `loss_scale_factor` of its own; if a rule holds for no variable, or another number of
-            variables trains than `places` tells; or if it is saved with functions for rules before
-            it met the variables.
+        ValueError: If there are no rules; if two rules share an optimizer; if a part has a
+            `loss_scale_factor` of its own; if a rule holds for no variable; if the number of
+            trainable variables is not that of `places`; or if it is saved with functions as rules
+            before it got the variables.
 
     Example:
 
@@ -62,7 +62,7 @@ class PerVariable(keras.optimizers.MultiOptimizer):
     ):
         _check(optimizers, rest, loss_scale_factor)
         super().__init__(self._optimizer_of, name=name)
-        # Known from the start: callbacks look at the parts before the first step.
+        # Set here because callbacks look at the parts before the first step.
         self._inner_optimizers.extend([*optimizers.values(), rest])
         self._track_parts()
         self.loss_scale_factor = loss_scale_factor
@@ -71,7 +71,7 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         self._place_of = {}
 
     def _track_parts(self):
-        """Lets `tf.train.Checkpoint` find what the parts hold; Keras' own files do without."""
+        """Lets `tf.train.Checkpoint` find the parts; Keras's own files do not need it."""
         if hasattr(self, "_track_trackable"):
             for place, part in enumerate(self._inner_optimizers):
                 self._track_trackable(part, f"part_{place}", overwrite=True)

@@ -13,7 +13,7 @@ _CELLS = 2**22  # of the similarity matrix, in memory at once
 @SCORES.register(
     "snd",
     summary="Soft neighbourhood density of the predictions on the target.",
-    needs_source=False,
+    reads="target",
     cost="similarities of all pairs of target examples",
     paper="[Saito et al., 2021](https://arxiv.org/abs/2108.10860)",
 )

@@ -86,6 +86,7 @@ def binary_dann(strength):
     return model
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_whole_binary_network_adds_both_parts_through_its_batch_normalization(mode):
     labels_alone, weak, strong = (
@@ -101,6 +102,7 @@ def test_a_whole_binary_network_adds_both_parts_through_its_batch_normalization(
     assert not any(reached[of_backbone:])  # neither head is reversed
 
 
+@pytest.mark.tensorflow
 def test_a_binary_dann_adapts_a_network_on_images_and_stays_binary(tmp_path):
     backbone = binary_lenet_backbone((16, 16, 1), filters=(4, 6))
     head = binary_label_head(6, 3, hidden_units=(5,))

@@ -159,6 +159,7 @@ def test_the_discriminator_gets_at_most_max_units():
     assert CDAN.adversary_inputs(500, 10) == 4096
 
 
+@pytest.mark.tensorflow
 def test_projections_and_arguments_come_back_from_a_file(tmp_path):
     model = linear_cdan(True, RANDOMISED, domain_label_smoothing=0.1)
     model.save(tmp_path / "model.keras")
@@ -182,6 +183,7 @@ def test_a_length_that_is_no_positive_integer_is_refused():
         CDAN(**linear_parts(), max_units=0)
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("entropy_conditioning", [False, True])
 def test_it_adapts_where_the_best_source_classifier_fails(entropy_conditioning):
     model = CDAN(

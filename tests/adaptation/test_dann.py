@@ -149,6 +149,7 @@ def test_the_discriminator_learns_which_domain_is_which():
     assert keras.ops.convert_to_numpy(model.domain_head(features["source"])).max() < 0
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(("smoothing", "steps"), [(0.0, 600), (0.1, 1200)])
 def test_it_adapts_where_the_best_source_classifier_fails(smoothing, steps):
     model = DANN(

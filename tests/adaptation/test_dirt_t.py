@@ -194,6 +194,7 @@ def test_the_second_stage_begins_with_what_the_first_has_learnt_and_leaves_it_al
     assert second.refresh_steps == 7
 
 
+@pytest.mark.tensorflow
 def test_it_starts_from_a_classifier_in_a_file(tmp_path):
     first = DANN(mlp_backbone((3,), hidden_units=(6,)), num_classes=3)
     first.classifier.save(tmp_path / "classifier.keras")
@@ -203,6 +204,7 @@ def test_it_starts_from_a_classifier_in_a_file(tmp_path):
         np.testing.assert_array_equal(network(TARGET), first(TARGET))
 
 
+@pytest.mark.tensorflow
 def test_the_teacher_and_the_count_of_steps_come_back_from_a_file(tmp_path):
     model = deep_dirt_t(refresh_steps=2, regularizers=[])
     fit(model, TARGET, 4)
@@ -262,6 +264,7 @@ def test_what_does_not_fit_is_refused(use, error, message):
         use()
 
 
+@pytest.mark.tensorflow
 def test_it_adapts_where_the_first_stage_leaves_errors():
     """The first stage is the best source classifier; its boundary runs through a target class."""
     head = label_head(2, 2, hidden_units=())

@@ -14,6 +14,8 @@ from dann.layers import DomainBlend
 from dann.networks import label_head, mlp_backbone
 from dann.schedules import GaninSchedule
 
+pytestmark = pytest.mark.tensorflow
+
 RNG = np.random.default_rng(0)
 INPUTS = {name: RNG.normal(size=(12, 4)).astype("float32") for name in ("source", "target")}
 LABELS = np.arange(12) % 3
@@ -98,6 +100,7 @@ def test_tables_can_say_what_it_does_and_when_to_pick_it(entry):
     assert entry.facts["when"]
 
 
+@pytest.mark.jax
 @few_methods
 def test_it_fits_pairs_and_evaluates_plain_inputs(name):
     model = compiled(name)

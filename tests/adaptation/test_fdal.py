@@ -114,6 +114,7 @@ def test_the_critics_output_is_that_of_the_predicted_class():
         )
 
 
+@pytest.mark.tensorflow
 def test_a_critic_is_built_like_the_label_head_and_comes_back_from_a_file(tmp_path):
     pattern = label_head(4, 3, hidden_units=(7,))
     model = FDAL(linear(3, 4, "backbone"), label_head=pattern, divergence="jensen_shannon")

@@ -112,6 +112,7 @@ def test_the_accuracy_weighs_a_discriminator_by_the_probability_of_its_class():
     assert logs["domain/accuracy"] == pytest.approx((predictions * right).sum() / 10, rel=1e-5)
 
 
+@pytest.mark.tensorflow
 def test_every_discriminator_comes_back_from_a_file(tmp_path):
     model = linear_mada()
     model.save(tmp_path / "model.keras")

@@ -105,6 +105,7 @@ def test_weight_decay_counts_once():
     assert logs["label/loss"] == pytest.approx(cross_entropy(classified, LABELS) + decay, rel=1e-5)
 
 
+@pytest.mark.tensorflow
 def test_the_heads_begin_apart_and_come_back_from_a_file(tmp_path):
     model = MCD(linear(3, 4, "backbone"), label_head=label_head(4, 3, hidden_units=(5,)))
     first, second = model.label_head.get_weights(), model.second_head.get_weights()
@@ -132,6 +133,7 @@ def test_heads_that_begin_with_equal_weights_are_refused(initializer):
         model.fit(PAIR, LABELS, verbose=0)
 
 
+@pytest.mark.tensorflow
 def test_seeded_heads_that_the_user_gave_different_weights_come_back_from_a_file(tmp_path):
     dense = keras.layers.Dense(3, kernel_initializer=keras.initializers.GlorotUniform(seed=1))
     model = MCD(linear(3, 4, "backbone"), label_head=keras.Sequential([keras.Input((4,)), dense]))

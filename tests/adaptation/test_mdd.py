@@ -109,6 +109,7 @@ def test_an_adversarial_head_is_built_with_the_label_heads_layers_and_other_weig
     assert np.abs(built.get_weights()[0] - pattern.get_weights()[0]).max() > 0.01
 
 
+@pytest.mark.tensorflow
 def test_the_options_come_back_from_a_file(tmp_path):
     model = linear_mdd(gamma=2.5)
     model.save(tmp_path / "model.keras")

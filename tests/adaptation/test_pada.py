@@ -163,6 +163,7 @@ def test_classes_that_the_target_lacks_lose_their_weight():
     assert np.mean(predictions == target_labels) > 0.95
 
 
+@pytest.mark.tensorflow
 def test_class_weights_and_momentum_come_back_from_a_file(tmp_path):
     model = linear_pada(momentum=0.5)
     model.save(tmp_path / "model.keras")

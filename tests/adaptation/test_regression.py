@@ -122,6 +122,7 @@ def test_of_several_outputs_the_disparity_is_the_mean():
     assert logs["disparity/loss"] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.tensorflow
 def test_a_regression_model_comes_back_from_a_file_and_evaluates(tmp_path):
     model = linear_regression(MDD, disparity="squared_error")
     model.compile("sgd", loss="mse", metrics=["mae"])

@@ -156,6 +156,7 @@ def test_a_label_loss_without_slope_moves_nothing():
     assert np.abs(slopes[0]).max() > 0  # the domain loss's
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "bfloat16"])
 def test_it_trains_in_other_precisions(policy):
     """The heads of `dann.networks` keep weights of single precision, whatever the policy."""
@@ -168,6 +169,7 @@ def test_it_trains_in_other_precisions(policy):
     assert max(moved) > 0
 
 
+@pytest.mark.tensorflow
 def test_its_radius_comes_back_from_a_file(tmp_path):
     model = DANN(mlp_backbone((4,), hidden_units=(6,)), num_classes=3, task_radius=0.02)
     model.save(tmp_path / "model.keras")

@@ -100,6 +100,7 @@ def test_the_best_source_classifiers_are_as_bad_as_they_are_said_to_be():
     )
 
 
+@pytest.mark.tensorflow
 def test_mcc_adapts_where_a_weak_dann_does_not_and_source_only_fails():
     """What a discriminator of small strength leaves, the clusters of the target decide."""
     accuracies = target_accuracies(
@@ -133,6 +134,7 @@ def on_what_is_turned_by_50(*regularizers):
     return target_accuracies(model, adam, SHORT, problem=turned_by_50).mean()
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("name", JOINING)
 def test_a_regularizer_adapts_with_a_weak_dann_where_source_only_fails(name):
     unadapted = of_the_best_source_classifier(turned_by_50).mean()

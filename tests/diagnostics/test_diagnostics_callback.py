@@ -91,7 +91,7 @@ def test_what_does_not_fit_is_refused_before_the_first_step():
         Diagnostics(["gain"], BATCH)
     with pytest.raises(TypeError, match="a list of names. Received: the string 'game'"):
         Diagnostics("game", BATCH)
-    with pytest.raises(ValueError, match="at least 1, or None.*Received: every=0"):
+    with pytest.raises(ValueError, match="`every`.*at least 1.*every=0"):
         Diagnostics(["game"], BATCH, every=0)
     with pytest.raises(ValueError, match="must be a batch .* to measure on. Received: None"):
         trained([Diagnostics(["game"])])

@@ -82,7 +82,7 @@ def test_of_a_large_matrix_the_ends_of_the_spectrum_are_found():
     assert found.converged == 1
 
 
-def test_an_end_of_the_spectrum_that_was_not_found_is_told():
+def test_an_end_of_the_spectrum_that_was_not_found_lowers_converged():
     """Of a game that only turns, disturbed: its small real parts lie close together."""
     rng = np.random.default_rng(3)
     block = rng.normal(size=(100, 100)) / 10
@@ -253,11 +253,11 @@ def test_other_fields_and_other_optimizers_are_not_mistaken_for_this_one():
     assert game(twice, DATA)["game/radius"] == pytest.approx(2 * radius, rel=1e-3)
     model, _ = linear_dann(optimizer=keras.optimizers.Adam(0.01))
     assert descent_of(model, players(model)) is None
-    with pytest.raises(ValueError, match="at least 1. Received: k=0"):
+    with pytest.raises(ValueError, match="`k`.*at least 1.*k=0"):
         spectrum(explicit, START, k=0)
 
 
-def test_weights_that_are_not_finite_are_told():
+def test_weights_that_are_not_finite_raise_an_error():
     model, _ = linear_dann()
     model.trainable_variables[0].assign(np.full((3, 2), np.nan))
     with pytest.raises(ValueError, match="Second derivatives must be finite"):

@@ -65,7 +65,7 @@ def test_of_another_network_they_are_those_of_central_differences_example_by_exa
     assert found["jacobian/target_to_source"] == pytest.approx(ratio, rel=1e-4)
 
 
-def test_what_is_too_large_is_estimated_and_says_how_well(monkeypatch):
+def test_a_large_jacobian_is_estimated_with_its_error(monkeypatch):
     model = model_of("tanh")
     whole = jacobians(model, DATA)
     monkeypatch.setattr(jacobians_file, "_WHOLE", 1)
@@ -137,7 +137,7 @@ def test_measuring_signals_adds_no_node_to_the_layers_of_the_model():
     assert found[0] == found[1]
 
 
-def test_gains_are_those_of_the_layers_that_follow_and_none_is_told_within_a_shortcut():
+def test_gains_are_those_of_the_layers_that_follow_and_none_exists_within_a_shortcut():
     model = deep_model()
     first, inner, last = (np.array(v, float) for v in model.backbone.trainable_variables)
     found = signal_propagation(model, DATA)

@@ -163,7 +163,7 @@ def shown(measurements):
     return " ".join(re.sub(r"<[^>]+>", " ", content.partition("<main>")[2]).split())
 
 
-def test_what_is_infinite_or_no_number_is_called_so():
+def test_what_is_infinite_or_nan_is_named():
     text = shown({"domain/loss": 0.4, "probe/loss": 0.1})
     assert "Loss of the live discriminator 0.4 ✓ in the healthy range healthy: 0.35 to 0.85" in text
     text = shown({"game/largest_stable_step": np.inf, "game/step": 0.1, "probe/loss": np.nan})
@@ -171,7 +171,7 @@ def test_what_is_infinite_or_no_number_is_called_so():
     assert "Loss of a fresh discriminator not a number ✗ out of the healthy range" in text
 
 
-def test_without_what_tells_its_range_a_number_is_no_evidence():
+def test_a_number_whose_range_is_not_known_is_no_evidence():
     lone = {"reversal/ratio": 0.3, "label/loss": 5.0, "sharpness/top_eigenvalue": 9.0}
     text = shown({**lone, "game/largest_stable_step": 0.2, "reversal/cosine": -1.0})
     assert "All in the healthy range. Direction" in text

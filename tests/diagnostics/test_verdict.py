@@ -122,7 +122,7 @@ def test_a_healthy_model_is_aligned_on_every_seed():
     assert line.split() == ["reversal/cosine", "-1"]
 
 
-def test_a_healthy_model_of_anyone_is_not_dead_on_any_seed():
+def test_any_healthy_keras_model_is_not_dead_on_any_seed():
     """Its reversal is a function in `call`, in force in training alone."""
 
     def turn(features, training):
@@ -166,7 +166,7 @@ def test_one_hot_labels_are_checked_as_their_numbers():
     assert not found.left_out
 
 
-def test_labels_that_are_no_classes_leave_the_bounds_out():
+def test_labels_that_are_not_classes_leave_the_bounds_out():
     model = planted.dann()
     model.compile("adam", loss="mse")
     x, y = planted.batch(0, 64)
@@ -359,7 +359,7 @@ def test_a_game_is_unstable_by_its_growth_with_momentum(
     assert verdict(ALIGNED | found).name == name
 
 
-def test_domains_that_a_linear_probe_takes_for_one_are_told_by_their_discrepancy():
+def test_the_discrepancy_tells_domains_that_a_linear_probe_takes_for_one():
     """The target surrounds the source."""
     rng = np.random.default_rng(3)
     inner, outer = rng.normal(size=(2, 300, 2)).astype("float32")
@@ -393,7 +393,7 @@ def test_other_shares_of_the_same_classes_do_not_make_domains_differ():
     assert any("comes from other shares of the classes" in reason for reason in said.reasons)
 
 
-def test_what_is_odd_without_deciding_is_said_too():
+def test_the_reasons_mention_what_is_odd_without_deciding():
     change = {"reversal/state": "wrong strength", "reversal/ratio": 0.2, "reversal/strength": 1.0}
     change |= {"domain/loss": 1.25, "target/conditional_entropy": 0.5, "label/log_classes": 0.69}
     _, *remarks = verdict(ALIGNED | change).reasons

@@ -63,7 +63,7 @@ def test_a_method_without_a_discriminator_still_has_a_probe():
     assert 0 <= found["probe/accuracy"] <= 1
 
 
-def test_a_labelled_target_is_no_domain_of_its_own():
+def test_a_labelled_target_is_not_a_third_domain():
     """Its discriminator's logits are those of the target; MDAN names them by domain."""
     parts = {"backbone": linear(2, 2, "backbone"), "label_head": linear(2, 2, "label_head")}
     model = dann.MDAN(**parts, domain_head=linear(2, 1, "domain_head"))
@@ -77,7 +77,7 @@ def test_a_labelled_target_is_no_domain_of_its_own():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_features_that_are_not_finite_give_what_is_not_a_number(value):
+def test_features_that_are_not_finite_give_nan(value):
     broken = np.where(np.arange(60)[:, None] == 7, value, SOURCE)
     found = fresh_probe(broken, TARGET)
     assert np.isnan([found["accuracy"], found["loss"]]).all()
@@ -108,7 +108,7 @@ def test_a_probe_of_one_distribution_is_at_chance_within_its_error():
     assert found["loss"] == pytest.approx(np.log(2), abs=0.02)
 
 
-def test_a_difference_tiny_beside_the_spread_has_no_loss_to_speak_of():
+def test_a_difference_tiny_beside_the_spread_hardly_changes_the_loss():
     rng = np.random.default_rng(2)
     source, target = rng.normal(size=(2, 500, 2)) * [1.0, 1e-4]
     target[:, 1] += 1e-3
@@ -195,11 +195,11 @@ def test_label_bounds_are_those_of_numpy():
 def test_what_cannot_be_measured_is_refused():
     with pytest.raises(ValueError, match="at least 4 examples of each domain. Received: 3 of"):
         fresh_probe(SOURCE[:3], TARGET)
-    with pytest.raises(ValueError, match=r"must be one of .* Received: probe='svm'"):
+    with pytest.raises(ValueError, match="`probe`.*'mlp'.*probe='svm'"):
         fresh_probe(SOURCE, TARGET, "svm")
     with pytest.raises(ValueError, match="at least 2 examples of each domain"):
         squared_mmd(SOURCE[:1], TARGET)
-    with pytest.raises(ValueError, match="must be above 0. Received: bandwidth=0"):
+    with pytest.raises(ValueError, match="`bandwidth`.*above 0.*bandwidth=0"):
         squared_mmd(SOURCE, TARGET, 0)
     with pytest.raises(ValueError, match="at least 2 outputs. Received: 1"):
         label_bounds(dann.DANN(linear(2, 2, "b"), label_head=linear(2, 1, "h")), DATA)
@@ -210,7 +210,7 @@ def test_what_cannot_be_measured_is_refused():
             label_bounds(identity_dann(), (DATA[0], LABELS + shift))
     with pytest.raises(TypeError, match="Received: Functional"):
         who_is_winning(linear(2, 2, "plain"), DATA)
-    with pytest.raises(ValueError, match="`batch_size` must be at least 1. Received: 0"):
+    with pytest.raises(ValueError, match="`batch_size`.*at least 1.*batch_size=0"):
         who_is_winning(identity_dann(), DATA, batch_size=0)
 
 

@@ -24,14 +24,14 @@ def test_a_page_has_the_tables_that_the_registries_give(page, known):
 
 def test_a_table_has_a_row_for_each_entry_and_the_columns_that_the_page_asks_for():
     registry = Registry("score")
-    registry.register("b", summary="Second | last.", needs=("source",))(dict)
+    registry.register("b", summary="Second | last.", needs=("source",), arguments={"x": 1})(dict)
     registry.register("a", summary="First.")(list)
-    text = "<!-- table: scores | score=, class, summary, needs -->\nold\n<!-- end -->\nafter"
+    text = "<!-- table: scores | score=, in Python, summary, needs -->\nold\n<!-- end -->\nafter"
     assert tables.filled(text, {"scores": registry}).splitlines()[1:-2] == [
         "",
-        "| `score=` | class | summary | needs |",
+        "| `score=` | in Python | what it does | needs |",
         "|---|---|---|---|",
         "| `a` | `list` | First. |  |",
-        "| `b` | `dict` | Second \\| last. | `source` |",
+        "| `b` | `dict(x=1)` | Second \\| last. | `source` |",
         "",
     ]

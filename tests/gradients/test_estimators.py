@@ -341,18 +341,18 @@ def test_the_overridden_operation_serves_htanh_alone(name):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: get_estimator("ste"), ValueError, "one of .*'htanh'.*Received: estimator='ste'"),
+        (lambda: get_estimator("ste"), ValueError, "one of .*'htanh'.*Received: 'ste'"),
         (lambda: get_estimator(5.0), TypeError, "a name or an object of .* Received: 5.0"),
-        (lambda: SwishSign(0), ValueError, "`beta` must be finite and above 0. Received: beta=0"),
-        (lambda: SwishSign("5"), TypeError, "`beta` must be a number. Received: beta='5'"),
+        (lambda: SwishSign(0), ValueError, "`beta` must be .*above 0. Received: beta=0"),
+        (lambda: SwishSign("5"), TypeError, "`beta` must be .*number.* beta='5'"),
         (lambda: EDE(low=2, high=1), ValueError, "`high` must be at least `low`.*low=2, high=1"),
-        (lambda: EDE(total_steps=0), ValueError, "`total_steps` must be finite and above 0"),
-        (lambda: ReSTE(low=0.5), ValueError, "at least 1, where it starts. Received: low=0.5"),
-        (lambda: Ternary(-1), ValueError, "`threshold` must be finite and above 0"),
-        (lambda: DoReFa(0), ValueError, "integer from 1 to 8. Received: bits=0"),
-        (lambda: DoReFa(mode="x"), ValueError, "'activations' or 'kernel'. Received: mode='x'"),
+        (lambda: EDE(total_steps=0), ValueError, "`total_steps` must be .*above 0"),
+        (lambda: ReSTE(low=0.5), ValueError, "`low` must be .*at least 1. Received: low=0.5"),
+        (lambda: Ternary(-1), ValueError, "`threshold` must be .*above 0"),
+        (lambda: DoReFa(0), ValueError, "`bits` must be .*from 1 to 8. Received: bits=0"),
+        (lambda: DoReFa(mode="x"), ValueError, "'activations', 'kernel'. Received: mode='x'"),
         (lambda: MagnitudeAware("last"), TypeError, "`axis` must be an integer or a sequence"),
-        (lambda: Stochastic("3"), TypeError, "`seed` must be an integer or None.*seed='3'"),
+        (lambda: Stochastic("3"), TypeError, "`seed` must be an integer.*seed='3'"),
         (lambda: get_kernel_estimator(DoReFa(), [-1]), ValueError, "use `DoReFa.mode='kernel'"),
         (
             lambda: binary_sign(tensor([1.0], "float32"), sharpness=2.0),
@@ -367,7 +367,7 @@ def test_the_overridden_operation_serves_htanh_alone(name):
         (
             lambda: binary_sign(tensor([1.0], "float32"), estimator="ede", sharpness=-1.0),
             ValueError,
-            "`sharpness` must be finite and above 0. Received: sharpness=-1.0",
+            "`sharpness` must be .*above 0. Received: sharpness=-1.0",
         ),
     ],
 )

@@ -165,25 +165,20 @@ def test_a_strength_given_as_a_variable_takes_one_trace(way, kind):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("strength", [-0.1, np.inf, np.nan, np.float32(-1.0)])
 def test_a_strength_below_zero_or_not_finite_is_refused(way, strength):
-    with pytest.raises(ValueError, match="must be finite and at least 0") as caught:
+    with pytest.raises(ValueError, match="`strength` must be .*at least 0") as caught:
         reverse_gradient(tensor([1.0], "float32"), strength, way=way)
-    assert f"Received: strength={strength}" in str(caught.value)
+    assert f"Received: strength={strength!r}" in str(caught.value)
 
 
 @pytest.mark.parametrize("strength", [True, "0.5", None, [0.5], np.array(-1.0)])
 def test_a_strength_that_is_no_number_is_refused(strength):
-    message = "`strength` of a function must be a number, a tensor or a variable"
-    with pytest.raises(TypeError, match=message) as caught:
+    with pytest.raises(TypeError, match="`strength` .*number.* a tensor or a variable") as caught:
         reverse_gradient(tensor([1.0], "float32"), strength)
     assert f"Received: strength={strength!r}" in str(caught.value)
 
 
 def test_an_unknown_way_is_refused():
-    message = (
-        r"Argument `way` must be one of \['op_override', 'override', 'stop_gradient'\]. "
-        "Received: way='reverse'"
-    )
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="`way` must be .*'stop_gradient'.*way='reverse'"):
         reverse_gradient(tensor([1.0], "float32"), way="reverse")
 
 

@@ -118,7 +118,7 @@ def test_the_ways_agree_to_the_last_bit(way):
 
 
 def test_an_unknown_way_is_refused():
-    with pytest.raises(ValueError, match="must be one of .*'stop_gradient'.*Received: way='ste'"):
+    with pytest.raises(ValueError, match="`way` must be .*'stop_gradient'.*Received: way='ste'"):
         binary_sign(tensor([1.0], "float32"), way="ste")
 
 

@@ -155,6 +155,7 @@ def check_gradients(layer, inputs, scales, value, tolerance):
         np.testing.assert_allclose(array(seen[0]), clipped, tolerance, tolerance)
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("cls", "way"),
     [*((cls, "override") for cls in ARGUMENTS), (BinaryConv1D, "stop_gradient")],
@@ -300,6 +301,7 @@ def test_inputs_stay_as_they_are_without_an_estimator():
     assert layer.get_config()["input_estimator"] is None
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("policy", ["bfloat16", "mixed_float16"])
 @each_class
 def test_it_computes_in_its_policy_with_the_same_whole_numbers(cls, policy):
@@ -339,6 +341,7 @@ IMAGES = np.random.default_rng(4).normal(size=(8, 6, 6, 2)).astype("float32")
 TARGETS = np.random.default_rng(5).normal(size=(8, 3)).astype("float32")
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_all_train_and_come_back_from_a_file_with_their_state(jit_compile, tmp_path):
     model = every_layer()
@@ -379,6 +382,7 @@ print(sorted({abs(float(value)) for kernel in kernels for value in
 """
 
 
+@pytest.mark.tensorflow
 def test_a_fresh_process_reloads_a_binary_network(tmp_path):
     model = every_layer()
     model.save(tmp_path / "model.keras")

@@ -49,7 +49,7 @@ def test_in_inference_the_source_stays():
 
 @pytest.mark.parametrize("factor", [0.0, 1.5, -0.5, float("nan")])
 def test_a_factor_out_of_range_is_refused(factor):
-    with pytest.raises(ValueError, match=r"above 0 and at most 1. Received: factor="):
+    with pytest.raises(ValueError, match=r"above 0 and of at most 1. Received: factor="):
         DomainBlend(factor)
 
 
@@ -99,6 +99,7 @@ def of_any_size():
     return keras.Model(images, keras.layers.GlobalAveragePooling2D()(images))
 
 
+@pytest.mark.tensorflow
 def test_a_model_that_blends_trains_compiled_and_comes_back_from_a_file(tmp_path):
     model = DANN(
         of_any_size(),

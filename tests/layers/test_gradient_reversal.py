@@ -97,18 +97,18 @@ def test_its_state_does_not_train():
 
 @pytest.mark.parametrize("strength", [-0.1, float("nan"), float("inf")])
 def test_a_strength_that_is_negative_or_not_finite_is_refused(strength):
-    with pytest.raises(ValueError, match=f"finite and at least 0.*Received: strength={strength}"):
+    with pytest.raises(ValueError, match=f"at least 0.*Received: strength={strength}"):
         GradientReversal(strength)
 
 
 @pytest.mark.parametrize("strength", ["1.0", None, True, [0.5]])
 def test_a_strength_that_is_no_number_is_refused(strength):
-    with pytest.raises(TypeError, match="a number or a schedule of `dann.schedules`. Received"):
+    with pytest.raises(TypeError, match="number.* schedule of `dann.schedules`. Received"):
         GradientReversal(strength)
 
 
 def test_an_unknown_way_is_refused():
-    with pytest.raises(ValueError, match=r"`way` must be one of \['op_override', 'override'"):
+    with pytest.raises(ValueError, match="`way` must be one of .*'override'"):
         GradientReversal(way="reverse")
 
 

@@ -80,6 +80,7 @@ def test_they_keep_shape_type_and_mask(layer):
     assert layer.compute_output_shape((None, 2, 3)) == (None, 2, 3)
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("cls", [RSign, RPReLU])
 def test_they_train_and_come_back_from_a_file(cls, tmp_path):
     model = keras.Sequential([keras.Input((3,)), cls(), keras.layers.Dense(2)])

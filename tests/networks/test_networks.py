@@ -8,6 +8,7 @@ import dann.networks
 from dann.networks import (
     NETWORKS,
     application_backbone,
+    binary_label_head,
     cnn_backbone,
     domain_head,
     gtsrb_backbone,

@@ -100,9 +100,9 @@ def test_it_comes_back_from_its_config_through_json(rates):
     ("kwargs", "message"),
     [
         ({"weight_decay": 0.1}, "leave `weight_decay` out. Received: weight_decay=0.1"),
-        ({"learning_rate": 0.0}, "above 0 and at most 1. Received: learning_rate=0.0"),
-        ({"learning_rate": 2}, "above 0 and at most 1. Received: learning_rate=2"),
-        ({"threshold": -1e-8}, "finite and at least 0. Received: threshold=-1e-08"),
+        ({"learning_rate": 0.0}, "`learning_rate` .*above 0 and of at most 1.*learning_rate=0.0"),
+        ({"learning_rate": 2}, "`learning_rate` .*above 0 and of at most 1.*learning_rate=2"),
+        ({"threshold": -1e-8}, "`threshold` .*at least 0.*threshold=-1e-08"),
     ],
 )
 def test_values_out_of_range_are_refused(kwargs, message):
@@ -111,12 +111,14 @@ def test_values_out_of_range_are_refused(kwargs, message):
 
 
 def test_a_threshold_that_is_no_number_is_refused():
-    with pytest.raises(TypeError, match="a number or a schedule of Keras. Received: 'high'"):
+    with pytest.raises(
+        TypeError, match="`threshold` .*number.* schedule of Keras.*threshold='high'"
+    ):
         Bop(threshold="high")
 
 
 def test_a_learning_rate_that_is_a_bool_is_refused():
-    with pytest.raises(TypeError, match="`learning_rate` must be a number.*Received: .*=True"):
+    with pytest.raises(TypeError, match="`learning_rate` must be .*number.*=True"):
         Bop(learning_rate=True)
 
 

@@ -176,6 +176,7 @@ def nested_backbone():
     return keras.Model(inputs, keras.layers.LayerNormalization()(x))
 
 
+@pytest.mark.tensorflow
 def test_a_backbone_whose_variables_get_other_paths_in_a_file_learns_alike(tmp_path):
     model = dann.DANN(nested_backbone(), num_classes=2)
     model.compile(faster_heads(model, keras.optimizers.SGD(0.1, momentum=0.9)), jit_compile=False)
@@ -194,6 +195,7 @@ print({one.name: round(float(one.learning_rate), 6) for one in model.optimizer.o
 """
 
 
+@pytest.mark.tensorflow
 def test_a_fresh_process_that_imports_the_package_knows_the_optimizer(tmp_path):
     model_with(keras.optimizers.SGD(0.5), factor=10.0).save(tmp_path / "model.keras")
     arguments = [sys.executable, "-c", RELOAD, str(tmp_path / "model.keras")]
@@ -212,7 +214,9 @@ def test_layers_that_are_frozen_afterwards_are_told():
 @pytest.mark.parametrize("factor", [0, -1.0, float("inf"), float("nan")])
 def test_a_factor_that_is_no_number_above_0_is_refused(factor):
     model = dann.SourceOnly(dense_model("dense"), num_classes=2)
-    with pytest.raises(ValueError, match=f"finite number, above 0. Received: factor={factor!r}"):
+    with pytest.raises(
+        ValueError, match=f"`factor` must be .*above 0. Received: factor={factor!r}"
+    ):
         faster_heads(model, keras.optimizers.SGD(), factor)
 
 

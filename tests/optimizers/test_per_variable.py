@@ -56,6 +56,7 @@ def alone():
     return found
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("mode", MODES)
 def test_each_part_does_what_it_does_alone(mode, alone):
     together = model()
@@ -69,6 +70,7 @@ def test_each_part_does_what_it_does_alone(mode, alone):
         np.testing.assert_allclose(value, alone[variable.path], rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     "precision", [pytest.param("float32", marks=pytest.mark.slow), "mixed_float16"]
 )

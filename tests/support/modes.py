@@ -16,4 +16,6 @@ def in_mode(function, mode):
     return tf.function(function, jit_compile=mode == "xla")
 
 
-each_mode = pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
+EAGER = pytest.param("eager", marks=pytest.mark.tensorflow)
+XLA = pytest.param("xla", marks=pytest.mark.tensorflow)  # JAX has one way to compile
+each_mode = pytest.mark.parametrize("mode", [EAGER, "graph", XLA])

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from support.modes import EAGER
 
 RNG = np.random.default_rng(1)
 SOURCE = RNG.normal(size=(5, 3))
@@ -11,7 +12,7 @@ LABELS = np.array([0, 1, 2, 1, 0])
 PAIR = {"source": SOURCE, "target": TARGET}
 STRENGTH = 0.7
 # XLA compiles for long. The tests of the layers, and all on JAX, run it by default.
-MODES = ("eager", "graph", pytest.param("xla", marks=pytest.mark.slow))
+MODES = (EAGER, "graph", pytest.param("xla", marks=[pytest.mark.slow, pytest.mark.tensorflow]))
 
 
 def linear(inputs, outputs, name):

@@ -1,37 +1,37 @@
-"""Quantizers with a backward pass of their own, to choose by name or as objects."""
+"""Quantizers with a backward pass of their own, to choose by name or as objects.
 
-from dann.gradients.estimators.estimator import Estimator
-from dann.gradients.estimators.levels import DoReFa, Ternary
+Every file registers its estimators, and this package exports what is registered.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from dann.gradients.estimators.estimator import ESTIMATORS, Estimator, register_estimator
 from dann.gradients.estimators.named import (
-    ESTIMATORS,
     get_estimator,
     get_kernel_estimator,
     serialize_estimator,
 )
-from dann.gradients.estimators.sharpened import EDE, ReSTE, Sharpened
-from dann.gradients.estimators.smooth import ApproxSign, SwishSign
-from dann.gradients.estimators.straight_through import (
-    Htanh,
-    Identity,
-    MagnitudeAware,
-    Stochastic,
-)
+from dann.gradients.estimators.sharpened import Sharpened
+from dann.registry import import_modules
 
-__all__ = [
-    "EDE",
+import_modules(__name__)
+_classes = {type(estimator).__name__: type(estimator) for estimator in ESTIMATORS.values()}
+globals().update(_classes)
+
+if TYPE_CHECKING:
+    from dann.gradients.estimators.straight_through import MagnitudeAware as MagnitudeAware
+    from dann.gradients.estimators.straight_through import Stochastic as Stochastic
+
+    def __getattr__(name: str) -> Any: ...
+
+
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "ESTIMATORS",
-    "ApproxSign",
-    "DoReFa",
     "Estimator",
-    "Htanh",
-    "Identity",
-    "MagnitudeAware",
-    "ReSTE",
     "Sharpened",
-    "Stochastic",
-    "SwishSign",
-    "Ternary",
     "get_estimator",
     "get_kernel_estimator",
+    "register_estimator",
     "serialize_estimator",
+    *_classes,
 ]

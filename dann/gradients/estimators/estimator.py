@@ -1,15 +1,18 @@
-"""What the estimators share: how codes, a slope and a curve become a function of both ways."""
+"""The base of the estimators, and their registry."""
 
 import abc
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
+from dann.checks import check_choice
+from dann.gradients.floating_tensor import floating_tensor
 from dann.gradients.override import override_gradient
 from dann.gradients.stop_gradient import surrogate_gradient
-from dann.gradients.ways import check_way, floating_tensor
+from dann.registry import Registry
 
 
 class Estimator(abc.ABC):
@@ -35,7 +38,7 @@ class Estimator(abc.ABC):
 
     @abc.abstractmethod
     def slope(self, inputs: Any, *extras: Any) -> Any:
-        """What stands for the derivative, at inputs that are inside."""
+        """The multiplier of the incoming gradient, at inputs that are inside."""
 
     @abc.abstractmethod
     def curve(self, inputs: Any, *extras: Any) -> Any:
@@ -55,8 +58,10 @@ class Estimator(abc.ABC):
 
     @property
     def of_codes(self) -> "Estimator":
-        """The estimator of the codes alone: times `scale` it has the values of this one, and times
-        the detached scale its gradient."""
+        """The estimator of the codes without scale.
+
+        Times `scale` it has the values of this estimator; times the detached scale, its gradient.
+        """
         return self
 
     def forward(self, inputs: Any, *extras: Any) -> Any:
@@ -71,12 +76,12 @@ class Estimator(abc.ABC):
         return ops.where(inside, ops.cast(gradient, inputs.dtype), ops.zeros_like(inputs))
 
     def surrogate(self, inputs: Any, *extras: Any) -> Any:
-        """A function whose derivative is that of the backward pass; its value is not seen."""
+        """A function with the derivative of the backward pass; only its derivative counts."""
         _, wide = self._widened(inputs)
         return ops.cast(self.curve(wide, *extras), inputs.dtype)
 
     def extras(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
-        """What changes from call to call, as tensors."""
+        """The inputs that change from call to call, as tensors."""
         for name, value in (("sharpness", sharpness), ("seed", seed)):
             if value is not None:
                 raise ValueError(
@@ -97,7 +102,7 @@ class Estimator(abc.ABC):
         """Returns `way` if the estimator has it.
 
         Raises:
-            ValueError: If it has not.
+            ValueError: If it does not have it.
         """
         if way == "op_override" and way not in self.ways:
             raise ValueError(
@@ -105,7 +110,7 @@ class Estimator(abc.ABC):
                 f"estimator 'htanh' alone. Choose one of {sorted(self.ways)}. "
                 f"Received: way='op_override' with {self!r}"
             )
-        return check_way(way, dict.fromkeys(self.ways, self))
+        return check_choice("way", way, self.ways)
 
     @functools.cached_property
     def _by_override(self):
@@ -126,7 +131,7 @@ class Estimator(abc.ABC):
         return inside, ops.cast(held, keras.backend.result_type(inputs.dtype, "float32"))
 
     def __reduce__(self):
-        # A traced function, which may be among the attributes, can be neither copied nor pickled.
+        # The attributes may hold a traced function, which can be neither copied nor pickled.
         return type(self).from_config, (self.get_config(),)
 
     def get_config(self) -> dict:
@@ -146,6 +151,31 @@ class Estimator(abc.ABC):
 
     def __hash__(self) -> int:
         return hash(repr(self))
+
+
+# One object a name, so that one traced function serves every call by that name.
+ESTIMATORS: Registry[Estimator] = Registry("estimator")
+
+
+def register_estimator(
+    name: str, *, summary: str, forward: str, backward: str, source: str
+) -> Callable:
+    """Returns a decorator that registers a class, with Keras and by an object with its defaults.
+
+    Args:
+        name: Name of the estimator.
+        summary: What it does, in one line.
+        forward: Its formula, for tables.
+        backward: What it multiplies the incoming gradient by, for tables.
+        source: The paper, as a link in Markdown.
+    """
+    facts = {"forward": forward, "backward": backward, "source": source}
+
+    def add(cls):
+        ESTIMATORS.register(name, summary=summary, **facts)(cls())
+        return keras.saving.register_keras_serializable("dann")(cls)
+
+    return add
 
 
 def two_valued_sign(inputs: Any) -> Any:

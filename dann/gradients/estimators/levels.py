@@ -5,12 +5,18 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.gradients.estimators.estimator import Estimator
-from dann.gradients.estimators.numbers import check_above_zero
+from dann.checks import check_choice, check_integer, check_number
+from dann.gradients.estimators.estimator import Estimator, register_estimator
 from dann.gradients.estimators.straight_through import StraightThrough
 
 
-@keras.saving.register_keras_serializable("dann")
+@register_estimator(
+    "ternary",
+    summary="Three values: +1, 0 and -1.",
+    forward="+1 above 0.05, -1 below -0.05, else 0",
+    backward="`1` on `|x| <= 1`",
+    source="[TWN](https://arxiv.org/abs/1605.04711)",
+)
 class Ternary(StraightThrough):
     """`"ternary"`: +1, 0 or -1.
 
@@ -31,7 +37,9 @@ class Ternary(StraightThrough):
     bits = 2
 
     def __init__(self, threshold: float | None = 0.05):
-        self.threshold = None if threshold is None else check_above_zero("threshold", threshold)
+        self.threshold = (
+            None if threshold is None else check_number("threshold", threshold, low=0, above=True)
+        )
         self.pooled = threshold is None
 
     def codes(self, inputs: Any) -> Any:
@@ -47,7 +55,13 @@ class Ternary(StraightThrough):
         return {"threshold": self.threshold}
 
 
-@keras.saving.register_keras_serializable("dann")
+@register_estimator(
+    "dorefa",
+    summary="Levels of 1 to 8 bits.",
+    forward="levels of 2 bits",
+    backward="`1` on `0 <= x <= 1`; of kernels `(1 - tanh(x)^2) / max(|tanh|)`",
+    source="[DoReFa-Net](https://arxiv.org/abs/1606.06160)",
+)
 class DoReFa(Estimator):
     """`"dorefa"`: levels of `bits` bits, `n = 2^bits - 1` steps apart.
 
@@ -76,16 +90,8 @@ class DoReFa(Estimator):
     """
 
     def __init__(self, bits: int = 2, mode: str = "activations"):
-        if type(bits) is not int or not 1 <= bits <= 8:
-            raise ValueError(
-                f"Argument `bits` must be an integer from 1 to 8. Received: bits={bits!r}"
-            )
-        if mode not in ("activations", "kernel"):
-            raise ValueError(
-                f"Argument `mode` must be 'activations' or 'kernel'. Received: mode={mode!r}"
-            )
-        self.bits = bits
-        self.mode = mode
+        self.bits = check_integer("bits", bits, low=1, high=8)
+        self.mode = check_choice("mode", mode, ("activations", "kernel"))
         self.signed = self.pooled = mode == "kernel"
 
     def inside(self, inputs: Any) -> Any:

@@ -5,34 +5,13 @@ from typing import Any
 
 import keras
 
-from dann.gradients.estimators.estimator import Estimator
-from dann.gradients.estimators.levels import DoReFa, Ternary
-from dann.gradients.estimators.sharpened import EDE, ReSTE
-from dann.gradients.estimators.smooth import ApproxSign, SwishSign
-from dann.gradients.estimators.straight_through import (
-    Htanh,
-    Identity,
-    MagnitudeAware,
-    Stochastic,
-)
-
-# One object a name, so that one traced function serves every call by that name.
-ESTIMATORS: dict[str, Estimator] = {
-    "htanh": Htanh(),
-    "identity": Identity(),
-    "approx_sign": ApproxSign(),
-    "swish_sign": SwishSign(),
-    "magnitude_aware": MagnitudeAware(),
-    "ede": EDE(),
-    "reste": ReSTE(),
-    "stochastic": Stochastic(),
-    "ternary": Ternary(),
-    "dorefa": DoReFa(),
-}
+from dann.gradients.estimators.estimator import ESTIMATORS, Estimator
+from dann.gradients.estimators.levels import DoReFa
+from dann.gradients.estimators.straight_through import MagnitudeAware
 
 
 def get_estimator(identifier: Any) -> Estimator:
-    """Returns the estimator that is meant.
+    """Returns an estimator by name, config or object.
 
     Args:
         identifier: A name, an `Estimator`, or the config of one as Keras serializes it.
@@ -42,7 +21,7 @@ def get_estimator(identifier: Any) -> Estimator:
 
     Raises:
         ValueError: If no estimator has that name.
-        TypeError: If `identifier` is none of these.
+        TypeError: If `identifier` is neither a name, a config nor an estimator.
 
     Example:
 
@@ -59,20 +38,15 @@ def get_estimator(identifier: Any) -> Estimator:
             "An estimator must be a name or an object of `dann.gradients.estimators`. "
             f"Received: {identifier!r}"
         )
-    if identifier not in ESTIMATORS:
-        raise ValueError(
-            f"Argument `estimator` must be one of {sorted(ESTIMATORS)}, or an object of "
-            f"`dann.gradients.estimators`. Received: estimator={identifier!r}"
-        )
-    return ESTIMATORS[identifier]
+    return ESTIMATORS.entry(identifier).thing
 
 
 def get_kernel_estimator(identifier: Any, axes: Sequence[int]) -> Estimator:
-    """Returns the estimator that is meant for a kernel.
+    """Returns the estimator of a kernel by name, config or object.
 
     Args:
-        identifier: As in `get_estimator`. The names `"magnitude_aware"` and `"dorefa"` get the
-            parameters that fit a kernel.
+        identifier: As in `get_estimator`. The names `"magnitude_aware"` and `"dorefa"` give
+            objects whose parameters fit a kernel.
         axes: The axes of the kernel's output channels.
 
     Returns:

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.gradients.estimators.estimator import Estimator
-from dann.gradients.estimators.numbers import check_above_zero
+from dann.checks import check_number
+from dann.gradients.estimators.estimator import Estimator, register_estimator
 
 
 class Sharpened(Estimator):
@@ -24,9 +24,9 @@ class Sharpened(Estimator):
     """
 
     def __init__(self, total_steps: int, low: float, high: float):
-        self.total_steps = check_above_zero("total_steps", total_steps)
-        self.low = check_above_zero("low", low)
-        self.high = check_above_zero("high", high)
+        self.total_steps = check_number("total_steps", total_steps, low=0, above=True)
+        self.low = check_number("low", low, low=0, above=True)
+        self.high = check_number("high", high, low=0, above=True)
         if high < low:
             raise ValueError(
                 "Argument `high` must be at least `low`, because the estimator gets sharper. "
@@ -46,7 +46,7 @@ class Sharpened(Estimator):
         super().extras(inputs, None, seed)
         given = self.high if sharpness is None else sharpness
         if isinstance(given, int | float):
-            check_above_zero("sharpness", given)
+            check_number("sharpness", given, low=0, above=True)
         wide = keras.backend.result_type(inputs.dtype, "float32")
         return (ops.cast(ops.convert_to_tensor(given), wide),)
 
@@ -54,7 +54,13 @@ class Sharpened(Estimator):
         return {"total_steps": self.total_steps, "low": self.low, "high": self.high}
 
 
-@keras.saving.register_keras_serializable("dann")
+@register_estimator(
+    "ede",
+    summary="The gradient of a tanh that steepens in training.",
+    forward="sign",
+    backward="`k t (1 - tanh(t x)^2)`, `k = max(1 / t, 1)`; `t` from 0.001 to 10",
+    source="[IR-Net](https://arxiv.org/abs/1909.10788)",
+)
 class EDE(Sharpened):
     """`"ede"`: the sign with the gradient of a tanh that steepens in training, IR-Net's.
 
@@ -102,7 +108,13 @@ class EDE(Sharpened):
         return ops.maximum(1 / t, 1) * ops.tanh(t * inputs)
 
 
-@keras.saving.register_keras_serializable("dann")
+@register_estimator(
+    "reste",
+    summary="The gradient of a root that rises in training.",
+    forward="sign",
+    backward="`|x|^((1 - o) / o) / o` on `0.1 < |x| <= 1.5`, constant below; `o` from 1 to 3",
+    source="[ReSTE](https://arxiv.org/abs/2308.06689)",
+)
 class ReSTE(Sharpened):
     """`"reste"`: the sign with the gradient of a root that rises in training.
 
@@ -132,10 +144,7 @@ class ReSTE(Sharpened):
 
     def __init__(self, total_steps: int = 10_000, low: float = 1.0, high: float = 3.0):
         super().__init__(total_steps, low, high)
-        if low < 1:
-            raise ValueError(
-                f"Argument `low` of ReSTE must be at least 1, where it starts. Received: low={low}"
-            )
+        check_number("low", low, low=1)
 
     def sharpness_of(self, progress: Any) -> Any:
         return self.low + (self.high - self.low) * progress

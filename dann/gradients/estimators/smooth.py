@@ -2,14 +2,19 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
-from dann.gradients.estimators.estimator import Estimator
-from dann.gradients.estimators.numbers import check_above_zero
+from dann.checks import check_number
+from dann.gradients.estimators.estimator import Estimator, register_estimator
 
 
-@keras.saving.register_keras_serializable("dann")
+@register_estimator(
+    "approx_sign",
+    summary="The gradient of a piecewise quadratic.",
+    forward="sign",
+    backward="`2 (1 - |x|)` on `|x| <= 1`",
+    source="[Bi-Real Net](https://arxiv.org/abs/1808.00278)",
+)
 class ApproxSign(Estimator):
     """`"approx_sign"`: the sign with the gradient of a piecewise quadratic, Bi-Real Net's.
 
@@ -32,7 +37,13 @@ class ApproxSign(Estimator):
         return inputs * (2 - ops.abs(inputs))
 
 
-@keras.saving.register_keras_serializable("dann")
+@register_estimator(
+    "swish_sign",
+    summary="The gradient of SignSwish, smooth and negative far out.",
+    forward="sign",
+    backward="`beta (2 - beta x tanh(beta x / 2)) / (1 + cosh(beta x))`, `beta = 5`",
+    source="[BNN+](https://arxiv.org/abs/1812.11800)",
+)
 class SwishSign(Estimator):
     """`"swish_sign"`: the sign with the gradient of SignSwish, smooth and negative far out.
 
@@ -52,7 +63,7 @@ class SwishSign(Estimator):
     """
 
     def __init__(self, beta: float = 5.0):
-        self.beta = check_above_zero("beta", beta)
+        self.beta = check_number("beta", beta, low=0, above=True)
 
     def inside(self, inputs: Any) -> Any:
         return ops.abs(inputs) <= 80 / self.beta

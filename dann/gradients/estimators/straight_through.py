@@ -6,7 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.gradients.estimators.estimator import Estimator
+from dann.checks import check_integer
+from dann.gradients.estimators.estimator import Estimator, register_estimator
 
 
 class StraightThrough(Estimator):
@@ -26,7 +27,13 @@ class StraightThrough(Estimator):
         return ops.where(self.inside(inputs), inputs, ops.zeros_like(inputs))
 
 
-@keras.saving.register_keras_serializable("dann")
+@register_estimator(
+    "htanh",
+    summary="The straight-through estimator of BinaryNet.",
+    forward="sign",
+    backward="`1` on `|x| <= 1`",
+    source="[BinaryNet](https://arxiv.org/abs/1602.02830)",
+)
 class Htanh(StraightThrough):
     """`"htanh"`: the sign with the gradient of Htanh, the straight-through estimator of BinaryNet.
 
@@ -54,7 +61,13 @@ class Htanh(StraightThrough):
 _HTANH = Htanh()
 
 
-@keras.saving.register_keras_serializable("dann")
+@register_estimator(
+    "identity",
+    summary="The first straight-through estimator, with no limits.",
+    forward="sign",
+    backward="`1`",
+    source="[Bengio et al., 2013](https://arxiv.org/abs/1308.3432)",
+)
 class Identity(StraightThrough):
     """`"identity"`: the sign with the gradient of the identity, the first straight-through one.
 
@@ -72,7 +85,13 @@ class Identity(StraightThrough):
         return ops.abs(inputs) < float("inf")
 
 
-@keras.saving.register_keras_serializable("dann")
+@register_estimator(
+    "magnitude_aware",
+    summary="The sign, scaled in each channel by the mean magnitude.",
+    forward="`s` sign, `s = mean(|x|)` of the channel",
+    backward="`s` on `|x| <= 1`",
+    source="[Bi-Real Net](https://arxiv.org/abs/1808.00278)",
+)
 class MagnitudeAware(StraightThrough):
     """`"magnitude_aware"`: the sign, scaled in each channel by the mean magnitude.
 
@@ -137,7 +156,13 @@ class MagnitudeAware(StraightThrough):
         return {"axis": self.axes}
 
 
-@keras.saving.register_keras_serializable("dann")
+@register_estimator(
+    "stochastic",
+    summary="In training +1 or -1 by chance.",
+    forward="in training +1 with probability `(x + 1) / 2`, clipped; at inference sign",
+    backward="`1` on `|x| <= 1`",
+    source="[BinaryNet](https://arxiv.org/abs/1602.02830)",
+)
 class Stochastic(StraightThrough):
     """`"stochastic"`: in training +1 or -1 by chance, at inference the sign.
 
@@ -159,9 +184,7 @@ class Stochastic(StraightThrough):
     """
 
     def __init__(self, seed: int | None = None):
-        if seed is not None and type(seed) is not int:
-            raise TypeError(f"Argument `seed` must be an integer or None. Received: seed={seed!r}")
-        self.seed = seed
+        self.seed = None if seed is None else check_integer("seed", seed)
 
     def __call__(
         self, inputs: Any, way: str = "override", sharpness: Any = None, seed: Any = None

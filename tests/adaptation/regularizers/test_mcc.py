@@ -82,6 +82,7 @@ def test_a_class_that_nobody_predicts_confuses_nothing():
     assert mcc([[0.0, 0.0, -1e4]]) == pytest.approx(1 / 3, abs=1e-6)
 
 
+@pytest.mark.tensorflow
 def test_its_settings_come_back_from_a_file(tmp_path):
     backbone = mlp_backbone((4,), hidden_units=(6,))
     model = DANN(backbone, num_classes=3, regularizers=[MCC(0.5, temperature=3.0)])

@@ -111,6 +111,7 @@ def test_whole_numbers_of_images_are_perturbed_in_their_own_units():
     assert losses[0] > 0
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_finds_as_bad_a_perturbation_of_images(policy):
     """Where a pixel moves by less than half precision tells apart, and its slope is tiny."""

@@ -1,13 +1,12 @@
-"""What the functions with a gradient of their own accept: floating inputs and a way by name."""
+"""The check that a gradient can flow through the inputs."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 
 
 def floating_tensor(inputs: Any) -> Any:
-    """Returns `inputs` as a tensor, provided that a gradient can flow through it.
+    """Returns `inputs` as a tensor, if a gradient can flow through it.
 
     Args:
         inputs: Tensor, variable or array of any shape.
@@ -34,10 +33,3 @@ def floating_tensor(inputs: Any) -> Any:
         )
     # A variable, which TensorFlow counts among tensors, is read only by a cast.
     return keras.ops.cast(tensor, dtype)
-
-
-def check_way(way: str, ways: Mapping[str, Callable]) -> str:
-    """Returns `way` if it is among `ways`, and raises a `ValueError` that lists them if not."""
-    if way not in ways:
-        raise ValueError(f"Argument `way` must be one of {sorted(ways)}. Received: way={way!r}")
-    return way

@@ -32,7 +32,7 @@ def test_of_normal_numbers_it_is_what_the_docs_say(deviation, share):
 
 
 @pytest.mark.parametrize("passes", ["joint", "separate"])
-def test_domains_are_told_apart(passes):
+def test_each_domain_has_its_own_share(passes):
     inputs = keras.Input((3,))
     features = keras.layers.Dense(4)(BinarySign(name="sign")(inputs))
     parts = linear_parts() | {"backbone": keras.Model(inputs, features, name="backbone")}
@@ -54,7 +54,7 @@ def test_binary_layers_are_measured_at_their_inputs_and_at_their_kernels():
     assert "binary/dense/kernel_sign/bias_cosine" not in found
 
 
-def test_a_binary_layer_of_anyone_is_found_by_what_it_gives():
+def test_any_binary_layer_is_found_by_its_outputs():
     class Hard(keras.layers.Layer):
         def call(self, inputs):
             signs = ops.where(inputs >= 0, 1.0, -1.0)
