@@ -34,6 +34,7 @@ def tree(tmp_path_factory):
     for folder in ("dann", "conf", "scripts", "tests"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / folder, tree / folder, ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", tree)
     for path, code in EXAMPLES.items():
         (tree / path).write_text(code)
     return tree
