@@ -142,7 +142,7 @@ def test_help_answers_within_two_seconds_and_shows_every_group(tmp_path, run_apa
 
 IMPOSSIBLE = {
     "schedule.high=-1": "Received: high=-1",
-    "method.way=other": "`way` must be one of 'override', 'stop_gradient', 'op_override'. Received: way='other'",
+    "method.way=other": "one of 'override', 'stop_gradient', 'op_override'. Received: way='other'",
     "trainer.steps=150": "trainer.steps must be a multiple of trainer.steps_per_epoch",
     "trainer.batch_size=9000": "must fill a batch of 9000",
     "data=tfds data.source=mnst data.target=usps": "such as ['mnist'",
