@@ -44,9 +44,10 @@ def on_page_content(html, **kwargs):
 
 
 def rooms():
-    """Names of the rooms of the package that export something."""
-    folders = [path.parent for path in (ROOT / "dann").glob("*/__init__.py")]
-    return sorted([folder.name for folder in folders] + ["schedules"])
+    """Names of the modules of the package that export something."""
+    folders = [path.parent.name for path in (ROOT / "dann").glob("*/__init__.py")]
+    every = sorted([*folders, "schedules"])
+    return [room for room in every if list(exports(importlib.import_module(f"dann.{room}")))]
 
 
 def reference(module):
@@ -62,12 +63,13 @@ def reference(module):
 
 
 def exports(module):
-    """Names and what they stand for: classes, functions and modules of this package."""
+    """Names of a module's own classes, functions and packages, and what they stand for."""
     for name in sorted(getattr(module, "__all__", None) or dir(module), key=str.lower):
         thing = getattr(module, name)
-        documented = inspect.isclass(thing) or inspect.isfunction(thing) or inspect.ismodule(thing)
-        home = getattr(thing, "__module__", None) or getattr(thing, "__name__", "")
-        if documented and home.startswith("dann.") and not name.startswith("_"):
+        package = inspect.ismodule(thing) and hasattr(thing, "__path__")
+        documented = inspect.isclass(thing) or inspect.isfunction(thing) or package
+        home = thing.__name__ if package else getattr(thing, "__module__", "")
+        if documented and home.startswith(module.__name__) and not name.startswith("_"):
             yield name, thing
 
 

@@ -1,11 +1,11 @@
-"""Draws the pictures of docs/methods.md: what each method does to one problem in two dimensions.
+"""Draws the pictures of docs/methods.md: the methods on one problem in two dimensions.
 
 python docs/pictures.py                  all of them, docs/images/methods_*.png
 python docs/pictures.py discriminators   one: discriminators, critics or stages
 
-The problem is that of tests/support/nearer_classes.py. Every panel is one training with seed 0,
-on a linear backbone and small heads, with Adam at .01 and each method's own defaults; none was
-picked.
+The problem is that of tests/support/nearer_classes.py. Every panel shows one training with seed 0,
+a linear backbone, small heads, Adam at .01 and the method's defaults; no panel was picked among
+several.
 """
 
 import functools
@@ -71,7 +71,7 @@ def standard(method, source, labels, target, steps=600, **kwargs):
 
 
 def mdan(source, labels, target):
-    """As a second source, the same classes beyond the target."""
+    """MDAN with the same classes beyond the target as a second source."""
     both = np.concatenate([source, (source + 2 * SHIFT).astype("float32")])
     of = np.repeat([0, 1], SIZE)
     model = network(dann.MDAN, domain_head=discriminator(), num_sources=2)
@@ -79,7 +79,7 @@ def mdan(source, labels, target):
 
 
 def dirt_t(source, labels, target):
-    """The second stage of a DANN that is only half done."""
+    """DIRT-T after a DANN that was trained too briefly."""
     first = standard(dann.DANN, source, labels, target, steps=60, domain_head=discriminator())
     return train(dann.DIRTT.from_model(first, radius=0.6, refresh_steps=50), source, labels, target)
 
@@ -93,7 +93,7 @@ def vada(source, labels, target):
 
 
 def figures():
-    """Of each figure the panels: a title, and from a problem to a trained model."""
+    """The panels of each figure: titles, and functions from a problem to a trained model."""
     of = functools.partial
 
     def features(method, **kwargs):
@@ -125,13 +125,13 @@ def figures():
 
 
 def logit_of_second(model, points):
-    """What speaks for class 1 at each point."""
+    """The logit of class 1 less that of class 0 at each point."""
     logits = keras.ops.convert_to_numpy(model(points.astype("float32")))
     return logits[:, 1] - logits[:, 0]
 
 
 def draw(axes, title, model, before, source, target, labels):
-    """Shows a model's regions, both boundaries, and the examples."""
+    """Draws a model's regions, both boundaries and the examples; returns the target accuracy."""
     grid = np.stack(np.meshgrid(np.linspace(*LIMITS[:2], 200), np.linspace(*LIMITS[2:], 200)), -1)
     views = [logit_of_second(one, grid.reshape(-1, 2)).reshape(200, 200) for one in (before, model)]
     axes.contourf(*grid.T.swapaxes(1, 2), views[1] > 0, levels=[0.5, 1.5], colors=["0.9"])
@@ -150,7 +150,7 @@ def draw(axes, title, model, before, source, target, labels):
 
 
 def save(name, panels, problem, before):
-    """Trains what the panels show and writes the figure."""
+    """Trains the models of the panels and writes the figure."""
     source, labels, target, target_labels = problem
     columns = 2 if len(panels) == 4 else 3
     rows = -(-len(panels) // columns)
@@ -169,7 +169,7 @@ def save(name, panels, problem, before):
 
 
 def legend():
-    """What marks and lines mean."""
+    """Explains marks and lines."""
     dots = {"linestyle": "none", "markersize": 5, "markerfacecolor": "none"}
     return [
         *(

@@ -19,7 +19,6 @@ import pathlib
 import pkgutil
 import re
 import sys
-from collections.abc import Mapping
 
 import dann
 from dann.registry import Registry
@@ -28,7 +27,6 @@ ROOT = pathlib.Path(__file__).parents[1]
 HEADS = {
     "summary": "what it does",
     "when": "when to pick it",
-    "reads": "you have",
     "command": "on the command line",
 }
 REGION = re.compile(r"(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -65,7 +63,8 @@ def registered(registry, columns):
     """A table with a row for each entry of a registry."""
     columns = [column.strip() for column in columns.split(",")]
     heads = [f"`{column}`" if "=" in column else HEADS.get(column, column) for column in columns]
-    rows = [[cell(entry, column) for column in columns] for entry in registry.entries()]
+    entries = sorted(registry.entries(), key=lambda entry: entry.facts.get("order", 0))
+    rows = [[cell(entry, column) for column in columns] for entry in entries]
     return markdown(heads, rows)
 
 
@@ -77,10 +76,12 @@ def cell(entry, column):
         return f"`{entry.thing.__name__}({given})`" if given else f"`{entry.thing.__name__}`"
     if column == "name" or column.endswith("="):
         return f"`{entry.name}`"
-    value = entry.summary if column == "summary" else entry.facts.get(column) or ""
+    value = entry.summary if column == "summary" else entry.facts.get(column)
     if column == "command" and value:
         return f"`{value}`"
-    if isinstance(value, Mapping | tuple | list | set | frozenset):
+    if isinstance(value, bool) or value is None:
+        return "yes" if value else ""
+    if isinstance(value, tuple | list):
         return ", ".join(f"`{part}`" for part in value)
     return str(value).replace("|", "\\|")
 

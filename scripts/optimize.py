@@ -4,7 +4,7 @@ python scripts/optimize.py trials=20
 python scripts/optimize.py 'space=["schedule.high=interval(.1,1)","method=dann,cdan"]'
 python scripts/optimize.py objective=snd 'overrides=["experiment=mnist_to_usps"]' directory=usps
 
-Needs `pip install -e ".[optuna]"`. The same command goes on where it was stopped.
+Needs `pip install -e ".[optuna]"`. The same command continues where it was stopped.
 """
 
 import importlib.util
@@ -35,10 +35,10 @@ def work(study):
         with interrupted_by_termination():
             table = study.run()
     except KeyboardInterrupt:
-        print("\nInterrupted: the same command goes on where this stopped", file=sys.stderr)
+        print("\nInterrupted. Run the same command again to continue.", file=sys.stderr)
         sys.exit(130)
     if table is None:
-        sys.exit("error: no trial came to a score, as their logs tell")
+        sys.exit("error: no trial reached a score, see log.txt of each")
     print(f"{table}\nWritten to {study.directory / 'optimize.csv'}")
 
 

@@ -6,8 +6,8 @@ python scripts/reproduce.py jobs=2 paths.data_dir=...             two processes 
 python scripts/reproduce.py 'methods=[cdan,"mdd schedule=mdd"]'   with arguments of a method's own
 python scripts/reproduce.py 'methods=["dirt_t method.teacher=<runs>/seed_\${seed}"]'  a second stage
 
-A run that is in the table, or whose directory is there, is not run again while its settings are the
-same: after an interruption the same command goes on where it stopped.
+A run is not repeated if the table has it, or its directory is finished, with the same settings. So
+after an interruption the same command continues where it stopped.
 """
 
 import os
@@ -34,10 +34,10 @@ def work(reproduction):
         with interrupted_by_termination():
             failed = reproduction.run()
     except KeyboardInterrupt:
-        print("Interrupted: the same command goes on where this stopped", file=sys.stderr)
+        print("Interrupted. Run the same command again to continue.", file=sys.stderr)
         sys.exit(130)
     if failed:
-        sys.exit(f"error: these failed, as their logs tell: {', '.join(failed)}")
+        sys.exit(f"error: failed, see log.txt of each: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

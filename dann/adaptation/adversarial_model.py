@@ -214,7 +214,7 @@ class AdversarialModel(PairClassifier):
     def through_reversal(
         self, network: Callable[..., Any], features: dict, training: bool
     ) -> DomainScores:
-        """Runs a network once over both domains, whose features get its gradient reversed.
+        """Runs a network once over both domains, behind the reversal.
 
         Args:
             network: Takes features and `training`.
@@ -227,11 +227,11 @@ class AdversarialModel(PairClassifier):
         return DomainScores(scores[:size], scores[size:])
 
     def domain_scores(self, forward: ForwardPass) -> DomainScores | None:
-        """Returns the logits of the discriminator of domains, above 0 for the target.
+        """Returns the domain discriminator's logits of each example, above 0 for the target.
 
         Returns:
-            Logits `(batch, k)` by domain, of `k` discriminators, or `None` where the method has no
-            discriminator that each example goes through.
+            Logits `(batch, k)` by domain, of `k` discriminators; `None` if the method has none that
+            sees every example.
         """
         return None
 
@@ -250,30 +250,24 @@ class AdversarialModel(PairClassifier):
 
         Args:
             x: The pair of inputs.
-            y: Source labels, and after them those of the labelled target if there is one.
+            y: Source labels, followed by the labelled target's if there is one.
             forward: The forward pass on the pair.
         """
         return {}
 
     def logged(self, x: dict, y: Any, forward: ForwardPass) -> dict[str, tuple]:
-        """Returns what is logged besides the terms: arguments of trackers by name.
-
-        Args:
-            x: The pair of inputs.
-            y: Source labels, and after them those of the labelled target if there is one.
-            forward: The forward pass on the pair.
-        """
+        """Returns what to log besides the terms: arguments for `update_state`, by tracker."""
         return {}
 
     def pair_losses(self, x, y, forward, sample_weight=None, training=True) -> Losses:
-        """Returns the losses of a pair, and what is to be logged of them.
+        """Returns the losses of a pair and what to log of them, without logging it.
 
-        No metric is updated and `forward` stays as it is. What a loss draws at random moves its
-        generator on, as in any pass.
+        It changes neither metrics nor `forward`. A loss that draws random numbers moves its
+        generator on, as any pass does.
 
         Args:
             x: The pair of inputs.
-            y: Source labels, and after them those of the labelled target if there is one.
+            y: Source labels, followed by the labelled target's if there is one.
             forward: The forward pass on the pair.
             sample_weight: Weights of the labels, or `None`.
             training: Whether this is a training step.
@@ -283,7 +277,7 @@ class AdversarialModel(PairClassifier):
         return self.gathered(x, y, forward, label, adversarial)
 
     def gathered(self, x, y, forward, label, adversarial) -> Losses:
-        """Returns the losses of the labels and of the adversary, and all that comes with them."""
+        """Returns `Losses` of a label loss and a method's terms, adding what all methods have."""
         terms = {"label/loss": label, **adversarial}
         logged = {name: (term,) for name, term in terms.items()}
         logged.update(self.logged(x, y, forward))

@@ -48,7 +48,8 @@ def allowed(group: str) -> list[Callable]:
     found = _public_classes(_kinds()[group])
     found += {"method": METHODS, "regularizers": REGULARIZERS}.get(group, {}).values()
     if group == "network":
-        found += [thing for thing in vars(networks).values() if inspect.isfunction(thing)]
+        exported = [getattr(networks, name) for name in networks.__all__]
+        found += [thing for thing in exported if inspect.isfunction(thing)]
     return found
 
 

@@ -51,10 +51,11 @@ def build_model(
         num_sources: Number of domains that the source is made of.
 
     Returns:
-        A model. The method gets those parts of the network that its constructor names, made for
-        inputs of the length that it tells. One with a `teacher` starts from that.
+        The model. The method gets the parts of the network that its constructor has arguments for;
+        a domain head gets the input length that `adversary_inputs` of the method tells. A method
+        with a `teacher` starts from that model's weights.
     """
-    # What has no target are values that parts and the optimizer refer to.
+    # Entries without a target are values that the parts and the optimizer refer to.
     nodes = {name: node for name, node in cfg.network.items() if isinstance(node, DictConfig)}
     nodes = {name: part for name, part in nodes.items() if "_target_" in part}
     network = {name: instantiate(part, "network") for name, part in nodes.items()}
@@ -62,7 +63,7 @@ def build_model(
         _check_built(f"network.{name}", network.get(name), functools.partial, "a partial function")
     backbone = network.pop("backbone")(input_shape=input_shape)
     features = backbone.output_shape[-1]
-    # The baseline beside the method has none.
+    # The baseline beside the method takes no regularizers.
     chosen = cfg.regularizers if method == cfg.method else {}
     regularizers = instantiate(chosen, "regularizers").values()
     plain: Any = (

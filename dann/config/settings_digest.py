@@ -19,6 +19,11 @@ _LOOKING_ON = {  # callbacks
     "keras.callbacks.ModelCheckpoint",
     "keras.callbacks.TensorBoard",
 }
+# What `all` stood for at first, so that a score added later leaves the digests as they are.
+_ALL_SCORES = [
+    *("source_accuracy", "entropy", "info_max", "snd", "bnm"),
+    *("mcc", "dev", "mix_val", "reverse_validation"),
+]
 
 
 def settings_digest(cfg: Any) -> str:
@@ -32,6 +37,8 @@ def settings_digest(cfg: Any) -> str:
     left_out = set(_NOT_OF_THE_RESULT)
     if not settings.get("selection", {}).get("keep"):
         left_out.add("selection")  # scores that only look on
+    elif settings["selection"]["scores"] == ["all"]:
+        settings["selection"]["scores"] = _ALL_SCORES
     kept = {key: value for key, value in settings.items() if key not in left_out}
     callbacks = settings.get("callbacks", {}).items()
     kept["callbacks"] = {k: v for k, v in callbacks if v and v.get("_target_") not in _LOOKING_ON}

@@ -17,8 +17,6 @@ _UNKNOWN = -1
     "arrays",
     summary="Two arrays of inputs with labels.",
     reads="arrays",
-    command=None,
-    config=None,
 )
 def arrays(
     source: Any,

@@ -21,7 +21,7 @@ from dann.data.readers import READERS
     "tfds_pair",
     summary="Two TFDS data sets of images by name.",
     reads="names of two TFDS data sets",
-    command="data=tfds data.source=svhn_cropped data.target=mnist",
+    command="`data=tfds data.source=svhn_cropped data.target=mnist`",
     config="tfds",
 )
 def tfds_pair(

@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from dann.checks import check_choice, check_integer
 from dann.experiments.sweep import rank_sweep
-from dann.selection import SCORES
+from dann.selection import SCORES, choose
 from dann.training import RunDirectory
 
 
@@ -141,7 +141,7 @@ def _check_objective(objective, scores):
     why = "the target accuracy is an oracle's, by which nothing is chosen"
     check_choice("objective", objective, SCORES, why=why)
     how = f"for another, add overrides=['selection.scores=[{objective}]']"
-    check_choice("objective", objective, scores, why=how)
+    check_choice("objective", objective, choose(scores), why=how)
 
 
 def _arguments(trial: FrozenTrial | optuna.Trial) -> list[str]:

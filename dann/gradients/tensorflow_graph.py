@@ -13,8 +13,11 @@ LOST_GRADIENT = "dann.LostGradient"
 def as_graph_function(function: Callable, autograph: bool = True) -> Callable:
     """Runs `function` as a TensorFlow graph of its own, whatever the caller does.
 
-    `tf.config.run_functions_eagerly(True)` takes every `tf.function` apart, and with it the graph
-    in which a gradient is overridden; a concrete function stays whole.
+    `tf.config.run_functions_eagerly(True)` dissolves every `tf.function`, and with it the graph in
+    which a gradient is overridden; a concrete function stays a graph.
+
+    Inputs of other ranks get a function of their own. One function for several ranks would be
+    traced for an unknown rank, and a gradient without a rank fails in most optimizers of Keras.
 
     Args:
         function: Function of tensors.
@@ -23,15 +26,24 @@ def as_graph_function(function: Callable, autograph: bool = True) -> Callable:
     Returns:
         A function of the same tensors.
     """
-    graph_function = tf.function(function, reduce_retracing=True, autograph=autograph)
+
+    @functools.cache
+    def function_of(ranks):
+        return tf.function(function, reduce_retracing=True, autograph=autograph)
 
     @functools.wraps(function)
     def call(*inputs):
+        graph_function = function_of(tuple(map(_rank, inputs)))
         if tf.config.functions_run_eagerly():
             return graph_function.get_concrete_function(*inputs)(*inputs)
         return graph_function(*inputs)
 
     return call
+
+
+def _rank(value):
+    shape = getattr(value, "shape", None)
+    return None if shape is None or getattr(shape, "rank", 0) is None else len(shape)
 
 
 def refuse_lost_gradient(output: Any) -> Any:

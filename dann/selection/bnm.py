@@ -9,7 +9,7 @@ from dann.selection.scores import SCORES
 @SCORES.register(
     "bnm",
     summary="How confident and diverse the predictions are: nuclear norm of the prediction matrix.",
-    needs_source=False,
+    reads="target",
     cost="cheap",
     paper="[Cui et al., 2020](https://arxiv.org/abs/2003.12237)",
 )

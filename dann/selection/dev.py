@@ -17,7 +17,7 @@ from dann.selection.scores import SCORES
 @SCORES.register(
     "dev",
     summary="Minus the source risk, weighted by a domain classifier to look like the target's.",
-    needs_source=True,
+    reads="labelled source, target",
     cost="fits a logistic regression to the features",
     paper="[You et al., 2019](https://proceedings.mlr.press/v97/you19a.html)",
 )

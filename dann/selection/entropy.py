@@ -10,7 +10,7 @@ from dann.selection.scores import SCORES
 @SCORES.register(
     "entropy",
     summary="Minus the mean entropy of the predictions on the target.",
-    needs_source=False,
+    reads="target",
     cost="cheap",
     paper="[Morerio et al., 2018](https://arxiv.org/abs/1711.10288)",
 )

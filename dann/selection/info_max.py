@@ -8,7 +8,7 @@ from dann.selection.scores import SCORES
 @SCORES.register(
     "info_max",
     summary="Mutual information of inputs and predictions: certain, and classes in equal parts.",
-    needs_source=False,
+    reads="target",
     cost="cheap",
     paper="[Musgrave et al., 2022](https://arxiv.org/abs/2208.07360)",
 )

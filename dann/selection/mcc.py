@@ -11,7 +11,7 @@ from dann.selection.scores import SCORES
 @SCORES.register(
     "mcc",
     summary="Minus the confusion between classes on the target.",
-    needs_source=False,
+    reads="target",
     cost="cheap",
     paper="[Jin et al., 2020](https://arxiv.org/abs/1912.03699)",
 )

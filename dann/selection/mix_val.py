@@ -10,7 +10,7 @@ from dann.selection.scores import SCORES
 @SCORES.register(
     "mix_val",
     summary="Accuracy on mixtures of target examples, by the classes predicted for their parts.",
-    needs_source=False,
+    reads="target",
     cost="one more pass over the target",
     paper="[Hu et al., 2023](https://openreview.net/forum?id=ackajXqei2)",
 )

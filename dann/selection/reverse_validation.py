@@ -17,7 +17,7 @@ from dann.selection.scores import SCORES
 @SCORES.register(
     "reverse_validation",
     summary="Source accuracy of a classifier trained on the target's predicted classes.",
-    needs_source=True,
+    reads="labelled source, target",
     cost="fits a logistic regression to the features",
     paper="[Zhong et al., 2010](https://doi.org/10.1007/978-3-642-15939-8_35)",
 )

@@ -1,8 +1,8 @@
 """Label-free scores by name, of one checkpoint and of a series.
 
 A score is a function `(model, *, source, target, batch_size=256) -> float`; higher is better. Each
-has a file of its own, which registers it in `SCORES` with these facts: `needs_source`, whether it
-needs labelled source examples; `cost`, the work beside one pass over the data; `paper`, a link.
+has a file of its own, which registers it in `SCORES` with these facts: `reads`, the examples it
+needs; `cost`, the work beside one pass over them; `paper`, a link.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

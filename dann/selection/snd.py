@@ -13,7 +13,7 @@ _CELLS = 2**22  # of the similarity matrix, in memory at once
 @SCORES.register(
     "snd",
     summary="Soft neighbourhood density of the predictions on the target.",
-    needs_source=False,
+    reads="target",
     cost="similarities of all pairs of target examples",
     paper="[Saito et al., 2021](https://arxiv.org/abs/2108.10860)",
 )
@@ -27,7 +27,7 @@ def snd(
 ) -> float:
     """Scores a checkpoint by the soft neighbourhood density of its predictions on the target.
 
-    Examples whose predictions lie in dense clusters have many neighbours alike. With the softmax
+    Examples whose predictions lie in dense clusters have many similar neighbours. With the softmax
     `p_i` of example `i`, `u_i = p_i / |p_i|` and the temperature `t`:
 
     - `P_ij = exp(u_i . u_j / t) / sum over k != i of exp(u_i . u_k / t)` for `j != i`

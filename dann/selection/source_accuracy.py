@@ -9,9 +9,8 @@ from dann.selection.scores import SCORES
 @SCORES.register(
     "source_accuracy",
     summary="Accuracy on held-out source examples: the baseline.",
-    needs_source=True,
+    reads="labelled source",
     cost="cheap",
-    paper=None,
 )
 def source_accuracy(model: Any, *, source: Any, target: Any = None, batch_size: int = 256) -> float:
     """Scores a checkpoint by its accuracy on held-out source examples.

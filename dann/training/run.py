@@ -11,7 +11,7 @@ import numpy as np
 from dann.adaptation import AdversarialModel
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
-from dann.selection import SelectionScores
+from dann.selection import SelectionScores, choose
 from dann.training import run_figures
 from dann.training.accuracy_table import accuracy_table
 from dann.training.callbacks import Clock, OracleCurve, keep_best, on_final_weights
@@ -165,10 +165,9 @@ class Run:
             if self.keep:
                 raise ValueError(f"`keep` must be one of the scores. Received: {self.keep!r} alone")
             return None
-        if self.keep not in (None, *selection.scores):
-            raise ValueError(
-                f"`keep` must be one of {list(selection.scores)}, or null. Received: {self.keep!r}"
-            )
+        names = list(choose(selection.scores))
+        if self.keep not in (None, *names):
+            raise ValueError(f"`keep` must be one of {names}, or null. Received: {self.keep!r}")
         rng = np.random.default_rng(self.seed)
 
         def some(values):
@@ -178,9 +177,7 @@ class Run:
         chosen = some(labels)
         self._check_tests_differ(chosen)
         target = self.domains.target_train
-        return SelectionScores(
-            list(selection.scores), (inputs[chosen], labels[chosen]), target[some(target)]
-        )
+        return SelectionScores(names, (inputs[chosen], labels[chosen]), target[some(target)])
 
     def _check_tests_differ(self, chosen):
         """No score sees labels of the target."""

@@ -89,7 +89,7 @@ def test_loss_and_every_gradient_match_the_formula(mode, entropy_conditioning, m
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_smoothed_labels_join_the_weights(mode):
+def test_smoothed_labels_go_with_entropy_weights(mode):
     assert_matches_the_formula(linear_cdan(True, domain_label_smoothing=0.1), mode, 0.1)
 
 
@@ -178,7 +178,7 @@ def test_a_domain_head_for_the_features_alone_is_refused():
         CDAN(**linear_parts(), domain_head=linear(4, 1, "domain_head"))
 
 
-def test_a_length_that_is_no_positive_integer_is_refused():
+def test_a_number_of_units_below_1_is_refused():
     with pytest.raises(ValueError, match="`max_units` must be an integer of at least 1"):
         CDAN(**linear_parts(), max_units=0)
 

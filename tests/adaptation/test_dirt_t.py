@@ -113,7 +113,7 @@ def fit(model, x, steps=1, y=None, **kwargs):
 
 
 @pytest.mark.parametrize("mode", ["eager", "several steps at once"])
-def test_the_teacher_is_the_classifier_of_the_latest_interval(mode, monkeypatch):
+def test_the_teacher_is_the_classifier_at_the_start_of_the_interval(mode, monkeypatch):
     """Three steps at an interval of two: that before the third."""
     # XLA draws other numbers from the same seed.
     monkeypatch.setattr(Noise, "normal", lambda self, shape: DIRECTION)
@@ -132,7 +132,7 @@ def test_the_teacher_is_the_classifier_of_the_latest_interval(mode, monkeypatch)
     assert min(moved) > 1e-4
 
 
-def test_in_the_first_step_the_teacher_is_what_the_model_starts_from():
+def test_in_the_first_step_the_teacher_is_the_classifier():
     model = deep_dirt_t()
     start = model.classifier.get_weights()
     fit(model, TARGET, run_eagerly=True)
@@ -245,12 +245,12 @@ def test_the_teacher_and_the_count_of_steps_come_back_from_a_file(tmp_path):
         (
             lambda: linear_dirt_t().start_from(SourceOnly(mlp_backbone((2,)), num_classes=3)),
             ValueError,
-            r"input shape \(None, 3\). Received: \(None, 2\)",
+            r"input shape, \(None, 3\). Received: \(None, 2\)",
         ),
         (
             lambda: linear_dirt_t().start_from(SourceOnly(mlp_backbone((3,)), num_classes=4)),
             ValueError,
-            r"output shape \(None, 3\). Received: \(None, 4\)",
+            r"output shape, \(None, 3\). Received: \(None, 4\)",
         ),
         (
             lambda: linear_dirt_t().start_from(SourceOnly(mlp_backbone((3,)), num_classes=3)),

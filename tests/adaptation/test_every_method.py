@@ -26,7 +26,7 @@ def backbone():
 
 
 def critic():
-    """Without the last bias, which cancels in a difference and would stand still."""
+    """A critic without the last bias, which would get no gradient: it cancels in the distance."""
     entry = keras.Input((6,))
     hidden = keras.layers.Dense(5, activation="tanh")(entry)
     return keras.Model(entry, keras.layers.Dense(1, use_bias=False, dtype="float32")(hidden))
@@ -41,9 +41,10 @@ EXTRA = {
 
 def small(entry, **kwargs):
     """A small model of a registered method."""
-    facts, extra = entry.facts, EXTRA.get(entry.name, dict)()
-    arguments = {**facts.get("arguments", {}), **facts.get("needs", {}), **extra, **kwargs}
-    return entry.thing(backbone(), num_classes=3, **arguments)
+    facts, network = entry.facts, backbone()
+    arguments = {**facts.get("arguments", {}), **facts.get("needs", {})}
+    arguments |= EXTRA.get(entry.name, dict)() | kwargs
+    return entry.thing(network, num_classes=3, **arguments)
 
 
 ENTRIES = {entry.name: entry for entry in dann.adaptation.METHODS.entries()}
@@ -122,7 +123,7 @@ def test_it_fits_pairs_and_evaluates_plain_inputs(name):
 
 
 @each_method
-def test_its_losses_can_be_had_from_features_without_a_trace(name):
+def test_its_losses_can_be_computed_from_features_without_changing_it(name):
     model = METHODS[name](**({} if name in BASELINES else {"regularizers": [MCC()]}))
     model.compile(keras.optimizers.SGD(0.0))
     before = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
@@ -151,7 +152,7 @@ def test_its_classifier_shares_the_weights_and_gives_the_same_logits(name):
 
 
 @each_method
-def test_it_comes_back_from_a_file_and_goes_on_alike(name, tmp_path):
+def test_it_comes_back_from_a_file_and_trains_on_as_before(name, tmp_path):
     model = compiled(name)
     model.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
     model.save(tmp_path / "model.keras")
@@ -207,7 +208,7 @@ HALF_HEADS = {
 
 
 @pytest.mark.parametrize("name", HALF_HEADS)
-def test_heads_of_ones_own_train_in_half_precision_and_lose_what_they_do_in_single(name):
+def test_custom_heads_have_the_same_losses_in_half_as_in_single_precision(name):
     method, outputs, settings = HALF_HEADS[name]
     joining = [MCC(), dann.VirtualAdversarial(radius=0.5, seed=1)]
     if name == "dirt_t":  # has the others
@@ -251,13 +252,13 @@ def test_it_trains_eagerly_as_compiled(name):
 
 
 @few_methods
-def test_sample_weights_of_zero_silence_the_labels(name):
+def test_sample_weights_of_zero_give_a_label_loss_of_zero(name):
     model = compiled(name)
     logs = model.fit(INPUTS, LABELS, sample_weight=np.zeros(12), verbose=0).history
     assert logs["label/loss"] == [0.0]
 
 
-def test_a_head_of_ones_own_sets_the_number_of_classes():
+def test_a_custom_head_sets_the_number_of_classes():
     model = SourceOnly(backbone(), label_head=label_head(6, 5))
     assert model.num_classes == 5
 
@@ -364,7 +365,7 @@ def test_each_domain_has_its_own_augmentation():
     assert model.augment(pair, training=False) is pair
 
 
-def test_the_source_is_blended_with_the_target_after_the_augmentation_of_either():
+def test_the_source_is_blended_with_the_target_after_both_augmentations():
     layers = {
         "source": keras.layers.Rescaling(2.0),
         "target": keras.layers.Rescaling(5.0),
@@ -379,7 +380,7 @@ def test_the_source_is_blended_with_the_target_after_the_augmentation_of_either(
 
 
 @pytest.mark.parametrize("method", [SourceOnly, TargetOnly])
-def test_what_trains_without_the_unlabelled_target_is_not_blended(method):
+def test_methods_without_the_unlabelled_target_ignore_the_blend(method):
     trained = []
     for augmentation in (None, {"blend": Difference()}):
         keras.utils.set_random_seed(0)
@@ -399,7 +400,7 @@ def test_what_trains_without_the_unlabelled_target_is_not_blended(method):
         (keras.layers.Dense(2, name="dense"), "dense, which fails: "),
     ],
 )
-def test_what_cannot_blend_is_refused(layer, received):
+def test_a_blend_that_does_not_give_source_images_is_refused(layer, received):
     with pytest.raises(ValueError, match=rf"(?s)`augmentation`.*'blend'.*Received: {received}"):
         DANN(backbone(), num_classes=3, augmentation={"blend": layer})
 
@@ -497,7 +498,7 @@ def test_one_regularizer_needs_no_list():
         (lambda: dann.CDAN(backbone(), 3, entropy_conditioning="false"), "True or False.*'false'"),
     ],
 )
-def test_arguments_of_a_wrong_kind_are_refused(make, message):
+def test_arguments_of_a_wrong_type_are_refused(make, message):
     with pytest.raises(TypeError, match=message):
         make()
 

@@ -102,7 +102,7 @@ def test_soft_weights_descend_a_smooth_maximum_of_the_bounds():
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_one_source_is_dann(smoothing):
+def test_with_one_source_it_is_dann(smoothing):
     kwargs = {"domain_label_smoothing": smoothing}
     mdan = linear_mdan(num_sources=1, **kwargs)
     head = linear(4, 1, "domain_head")
@@ -145,8 +145,8 @@ def test_sample_weights_multiply_the_label_loss_alone(shape):
 
 
 def test_a_step_of_the_features_raises_the_domain_loss_and_one_of_the_heads_lowers_it():
-    # Source labels weigh nothing, so that the features' step is the reversed one alone, and the
-    # source counts that is told from the target best.
+    # With label weights of 0, the features' step is the reversed one alone, and the source with the
+    # smallest discriminator's loss counts.
     model = linear_mdan("hard")
     before = weights_of(model)
     worst = np.argmin(errors(*before)[1])
@@ -161,7 +161,7 @@ def test_a_step_of_the_features_raises_the_domain_loss_and_one_of_the_heads_lowe
 def test_a_source_that_a_batch_lacks_has_no_weight(weighting):
     model = linear_mdan(weighting)
     a, b, w = weights_of(model)
-    w[:, 0] = 5 * w[:, 0]  # the source that is there is told apart, and its bound is the lower
+    w[:, 0] = 5 * w[:, 0]  # the bound of the source that is there becomes the lower one
     model.domain_head.set_weights([w])
 
     def objective(a, b, w, sign):
@@ -177,7 +177,7 @@ def test_a_source_that_a_batch_lacks_has_no_weight(weighting):
         np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
 
 
-def test_of_one_source_the_numbers_do_not_matter():
+def test_with_one_source_the_domain_numbers_do_not_matter():
     losses = [step(linear_mdan(num_sources=1), "eager", x)[0]["loss"] for x in (PAIR, PAIRS)]
     assert losses[0] == losses[1]
 
@@ -189,7 +189,7 @@ def test_a_number_out_of_range_makes_the_loss_nan():
     assert np.isnan(logs["loss"])
 
 
-def test_a_column_of_numbers_and_losses_of_examples_are_taken_too():
+def test_domain_numbers_may_be_a_column_and_losses_may_come_by_example():
     logs, _ = step(linear_mdan(), "eager", PAIRS)
     model = linear_mdan()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
@@ -200,7 +200,7 @@ def test_a_column_of_numbers_and_losses_of_examples_are_taken_too():
     assert history["domain/loss"][0] == pytest.approx(logs["domain/loss"], rel=1e-6)
 
 
-def test_a_head_of_one_logit_is_copied_with_weights_of_its_own():
+def test_a_head_with_one_logit_is_copied_with_other_weights():
     model = MDAN(linear(3, 4, "backbone"), num_classes=3, num_sources=3)
     assert model.domain_head.output_shape == (None, 3)
     first, second = (model.domain_head.get_layer(f"domain_head_{i}").weights[0] for i in (0, 1))

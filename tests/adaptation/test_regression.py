@@ -96,7 +96,7 @@ def test_mdd_matches_the_closed_form(mode, disparity):
 
 
 @pytest.mark.parametrize("method", [SourceOnly, MDAN, WDGRL])
-def test_others_that_know_no_classes_learn_numbers_too(method):
+def test_other_methods_without_classes_learn_numbers_too(method):
     adversary = {"domain_head": linear(4, 1, "domain_head"), "strength": STRENGTH}
     settings = {MDAN: adversary, WDGRL: {**adversary, "critic_steps": 1}}.get(method, {})
     parts = {"backbone": linear(3, 4, "backbone"), "label_head": linear(4, 1, "label_head")}
@@ -110,7 +110,7 @@ def test_others_that_know_no_classes_learn_numbers_too(method):
     assert (np.abs(of_adversary).max() > 1e-3) == bool(settings)
 
 
-def test_of_several_outputs_the_disparity_is_the_mean():
+def test_the_disparity_is_the_mean_over_several_outputs():
     model = MDD(
         linear(3, 4, "backbone"), label_head=linear(4, 2, "label_head"), disparity="squared_error"
     )

@@ -139,7 +139,7 @@ def test_a_step_leaves_the_state_that_one_pass_leaves(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_without_a_move_to_speak_of_the_passes_draw_the_same_noise(mode):
+def test_with_a_tiny_radius_the_passes_draw_the_same_noise(mode):
     """A radius too small to matter gives the steps of the method itself, whatever is random."""
     smooth, plain = noisy_model(1e-7), noisy_model(0.0)
     plain.set_weights(smooth.get_weights())
@@ -149,7 +149,7 @@ def test_without_a_move_to_speak_of_the_passes_draw_the_same_noise(mode):
         np.testing.assert_allclose(mine, other, rtol=1e-3, atol=2e-5)
 
 
-def test_a_label_loss_without_slope_moves_nothing():
+def test_a_label_loss_of_zero_moves_nothing():
     logs, slopes = step(smooth_dann(), "graph", sample_weight=np.zeros(5))
     assert logs["label/loss"] == 0
     assert np.isfinite(slopes[0]).all()

@@ -99,7 +99,7 @@ def certainty(predictions):
 
 
 def class_confusion(logits, weights):
-    """MCC's loss of logits at its temperature, whose weights stand still."""
+    """MCC's loss of logits at its temperature, with constant weights."""
     p = softmax(logits)
     shared = (p.T * weights) @ p
     shares = shared / shared.sum(axis=1, keepdims=True)

@@ -31,7 +31,7 @@ def test_a_step_is_traced_once(method, metrics, augmentation):
     assert len(logs["loss"]) == 2
 
 
-def test_metrics_meet_the_labels_of_the_user_alone():
+def test_metrics_see_only_the_users_labels():
     seen = []
 
     def of_rank_2(labels, logits):

@@ -92,7 +92,7 @@ def small_dann(classes, strength, method=DANN, **kwargs):
     return method(**parts(classes, domain_head=head, strength=strength, **kwargs))
 
 
-def test_the_best_source_classifiers_are_as_bad_as_they_are_said_to_be():
+def test_the_best_source_classifiers_have_the_accuracies_that_the_problems_state():
     for problem, known in ((mostly_one_class, 0.704), (turned_by_50, 0.791)):
         assert of_the_best_source_classifier(problem).mean() == pytest.approx(known, abs=0.02)
     assert of_the_best_source_classifier(turned_and_partial).mean() == pytest.approx(

@@ -105,7 +105,7 @@ def test_loss_and_every_gradient_match_the_formula(mode, passes, shares):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_only_every_second_step_trains_more_than_the_critic(mode, shares):
+def test_the_rest_learns_only_on_every_second_step(mode, shares):
     model = wdgrl(critic_steps=2)
     for number in range(1, 5):
         weights = weights_of(model)
@@ -159,7 +159,7 @@ def test_a_small_step_of_the_features_lowers_the_distance_and_one_of_the_critic_
 @pytest.mark.parametrize(
     ("mode", "sizes"), [("graph", (3, 5)), ("eager", (5, 2)), ("xla", (5, 2)), ("graph", (1, 4))]
 )
-def test_of_parts_of_unequal_size_the_shorter_target_begins_again(mode, sizes, monkeypatch):
+def test_a_target_that_is_shorter_than_the_source_repeats(mode, sizes, monkeypatch):
     rng = np.random.default_rng(9)
     source, target = (rng.normal(size=(size, 3)) for size in sizes)
     drawn = rng.uniform(size=(sizes[0], 1))

@@ -34,6 +34,7 @@ def tree(tmp_path_factory):
     for folder in ("dann", "conf", "scripts", "tests"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / folder, tree / folder, ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", tree)
     for path, code in EXAMPLES.items():
         (tree / path).write_text(code)
     return tree
@@ -89,21 +90,49 @@ model.save("afn.keras")
 assert keras.models.load_model("afn.keras", safe_mode=True).regularizers[0].radius == 2.0
 """
 
+ESTIMATOR = """
+import keras, numpy as np
+from dann.autodiff import gradients
+from dann.gradients import binary_sign
+from dann.gradients.estimators import ArcTan
+from dann.layers import BinaryDense
+x = np.array([-np.inf, -2.0, -0.5, 0.0, 1.0, np.inf, np.nan], "float32")
+expected = np.where(np.isfinite(x), 2 / (1 + (np.pi * x) ** 2), 0)
+for way in ("override", "stop_gradient"):
+    signs = binary_sign(x, way=way, estimator="arctan")
+    np.testing.assert_array_equal(signs, [-1, -1, -1, 1, 1, 1, np.nan])
+    (slope,) = gradients(lambda x: binary_sign(x, way=way, estimator="arctan"), [x])
+    np.testing.assert_allclose(slope, expected, rtol=1e-5)
+model = keras.Sequential([keras.Input((3,)), BinaryDense(2, kernel_estimator=ArcTan())])
+model.save("arctan.keras")
+again = keras.models.load_model("arctan.keras", safe_mode=True)
+assert again.layers[0].kernel_estimator == ArcTan()
+"""
 
-@pytest.mark.parametrize("program", [METHOD, REGULARIZER], ids=["method", "regularizer"])
+
+@pytest.mark.parametrize(
+    "program", [METHOD, REGULARIZER, ESTIMATOR], ids=["method", "regularizer", "estimator"]
+)
 def test_an_example_computes_its_formula_and_comes_back_from_a_file(tree, program):
     run(tree, "-c", program)
 
 
 def test_the_examples_are_choices_of_the_script(tree):
-    choices = ["method=coral", "regularizer=afn", "method.weight=0.5"]
+    choices = ["method=coral", "regularizer=afn", "method.weight=0.5", "network=strided"]
     short = ["trainer.steps=2", "trainer.steps_per_epoch=2", "compare=false", "selection=none"]
     run(tree, "scripts/train.py", "hydra.run.dir=run", "debug=fast", *choices, *short)
     assert "coral/loss" in (tree / "run/metrics.csv").read_text()
 
 
+def test_the_network_joins_the_tests_of_every_network(tree):
+    found = run(
+        tree, "-m", "pytest", "-q", "-k", "strided or exported", "tests/networks/test_networks.py"
+    )
+    assert "3 passed" in found
+
+
 def test_the_examples_join_the_tests_of_every_method_and_the_configs(tree):
-    named = "coral or afn or (registered and not adapts)"
+    named = "coral or afn or registered"
     tests = ["tests/adaptation/test_every_method.py", "tests/conf/test_method_configs.py"]
     found = run(tree, "-m", "pytest", "-q", "-k", named, "-m", "not slow", *tests)
     assert "passed" in found

@@ -10,7 +10,7 @@ from dann.experiments.processes import Processes
 SLEEP = [sys.executable, "-c", "import time; time.sleep(20)"]
 
 
-def test_the_exit_status_is_told():
+def test_the_exit_status_is_returned():
     assert Processes().run([sys.executable, "-c", "raise SystemExit(3)"]) == 3
 
 

@@ -94,7 +94,7 @@ def test_a_method_may_bring_arguments_of_its_own(reproduce, tmp_path):
     assert "| MDD, schedule=mdd | 0.3750" in (tmp_path / "docs/results.md").read_text()
 
 
-def test_what_is_in_the_table_is_not_run_again(reproduce, tmp_path):
+def test_a_run_in_the_table_is_not_repeated(reproduce, tmp_path):
     reproduce(seeds=[0]).run()
     reproduce(seeds=[0]).run()
     assert len(calls(tmp_path)) == 1
@@ -103,7 +103,7 @@ def test_what_is_in_the_table_is_not_run_again(reproduce, tmp_path):
     assert [r.seed for r in read_results(tmp_path / "docs/results.csv")] == [0, 1, 2]
 
 
-def test_a_finished_run_that_an_interruption_kept_from_the_table_is_taken_up(reproduce, tmp_path):
+def test_a_finished_run_that_is_missing_from_the_table_is_added(reproduce, tmp_path):
     reproduce(seeds=[0]).run()
     (tmp_path / "docs/results.csv").unlink()
     reproduce(seeds=[0]).run()
@@ -120,7 +120,7 @@ def test_the_page_links_to_the_notes_beside_it(reproduce, tmp_path):
     assert "](experiments.md#b_to_a)" not in page
 
 
-def test_other_settings_are_not_mixed_into_a_table(reproduce, tmp_path):
+def test_a_table_with_results_of_other_settings_raises_an_error(reproduce, tmp_path):
     reproduce(seeds=[0]).run()
     before = (tmp_path / "docs/results.csv").read_text()
     with pytest.raises(ValueError, match="a_to_b dann with other settings.*second beside first"):
@@ -165,7 +165,7 @@ pathlib.Path("ended").touch()
     [(os.killpg, signal.SIGINT), (os.kill, signal.SIGINT), (os.kill, signal.SIGTERM)],
     ids=["ctrl-c", "interrupt", "terminate"],
 )
-def test_an_interruption_ends_what_has_begun_and_begins_nothing(send, number, tmp_path):
+def test_an_interruption_ends_every_run_and_begins_no_other(send, number, tmp_path):
     (tmp_path / "driver.py").write_text(DRIVER)
     (tmp_path / "sleep.py").write_text(SLEEP)
     arguments = [sys.executable, "driver.py"]
@@ -185,7 +185,7 @@ def test_an_interruption_ends_what_has_begun_and_begins_nothing(send, number, tm
     assert not (tmp_path / "ended").exists()
 
 
-def test_what_an_interrupted_run_left_is_removed_and_what_is_finished_stays(reproduce, tmp_path):
+def test_an_interrupted_run_is_removed_and_a_finished_one_stays(reproduce, tmp_path):
     finished, remains = (tmp_path / f"runs/a_to_b/dann/first/seed_{seed}" for seed in (0, 1))
     reproduce(seeds=[0]).run()
     (finished / "notes").touch()
@@ -195,7 +195,7 @@ def test_what_an_interrupted_run_left_is_removed_and_what_is_finished_stays(repr
     assert {path.name for path in remains.iterdir()} == {"digest", "summary.json"}
 
 
-def test_what_is_finished_with_other_settings_is_not_removed(reproduce, tmp_path):
+def test_a_finished_run_of_other_settings_is_not_removed(reproduce, tmp_path):
     other = tmp_path / "runs/a_to_b/dann/first/seed_0"
     other.mkdir(parents=True)
     (other / "digest").write_text("other")
@@ -223,7 +223,7 @@ def break_down(reproduction, tmp_path):
     reproduction.digest_of_run = broken
 
 
-def test_an_error_takes_no_run_in_progress_with_it(reproduce, tmp_path):
+def test_an_error_ends_no_run_in_progress(reproduce, tmp_path):
     (tmp_path / "train.py").write_text(FAST_AND_SLOW)
     reproduction = reproduce(methods=["fast", "slow"], jobs=2)
     break_down(reproduction, tmp_path)
@@ -232,7 +232,7 @@ def test_an_error_takes_no_run_in_progress_with_it(reproduce, tmp_path):
     assert (tmp_path / "method=slow").exists()
 
 
-def test_an_interruption_after_an_error_ends_what_has_begun(reproduce, tmp_path, monkeypatch):
+def test_an_interruption_after_an_error_ends_every_run(reproduce, tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text(FAST_AND_SLOW)
     reproduction = reproduce(methods=["fast", "never"], jobs=2)
     break_down(reproduction, tmp_path)
@@ -248,12 +248,12 @@ def test_an_interruption_after_an_error_ends_what_has_begun(reproduce, tmp_path,
     assert not (tmp_path / "method=never").exists()
 
 
-def test_two_methods_of_the_same_settings_are_refused(reproduce):
+def test_two_methods_with_the_same_settings_raise_an_error(reproduce):
     with pytest.raises(ValueError, match="different settings. Received: 'dann' and 'dann x=0'"):
         reproduce(methods=["dann", "dann x=0"])
 
 
-def test_a_run_that_fails_takes_nothing_with_it_and_is_named(reproduce, tmp_path):
+def test_a_failed_run_stops_no_other_and_is_named(reproduce, tmp_path):
     assert reproduce(methods=["broken", "dann"]).run() == ["a_to_b broken"]
     results = read_results(tmp_path / "docs/results.csv")
     assert [(r.method, r.seed) for r in results] == [("broken", 0), ("dann", 0), ("dann", 1)]
@@ -274,18 +274,18 @@ def test_processes_side_by_side_share_the_cores(reproduce, monkeypatch):
     assert reproduce(jobs=1)._environment() is None
 
 
-def test_at_least_one_job_runs(reproduce):
+def test_fewer_than_one_job_raises_an_error(reproduce):
     with pytest.raises(ValueError, match="`jobs`.*Received: jobs=0"):
         reproduce(jobs=0)
 
 
 @pytest.mark.parametrize("name", ["experiments", "methods", "seeds"])
-def test_nothing_to_run_is_refused(reproduce, name):
+def test_an_empty_list_raises_an_error(reproduce, name):
     with pytest.raises(ValueError, match=f"`{name}` must name at least one. Received: none"):
         reproduce(**{name: []})
 
 
-def test_the_results_file_is_not_overwritten_where_it_is_something_else(reproduce, tmp_path):
+def test_a_file_of_something_else_is_not_overwritten(reproduce, tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/results.csv").write_text(json.dumps({"mine": 1}))
     with pytest.raises(ValueError, match="must have the columns"):

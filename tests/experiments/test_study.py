@@ -52,7 +52,7 @@ def rows_of(tmp_path):
         return list(csv.DictReader(file))
 
 
-def test_trials_are_ranked_by_the_score_and_those_that_fail_do_not_end_the_study(study, tmp_path):
+def test_trials_are_ranked_by_the_score_and_failed_ones_do_not_end_the_study(study, tmp_path):
     table = study(trials=12).run()
     rows = rows_of(tmp_path)
     assert len(rows) == 12
@@ -68,7 +68,7 @@ def test_trials_are_ranked_by_the_score_and_those_that_fail_do_not_end_the_study
     assert (tmp_path / "study/optimize.png").stat().st_size > 1000
 
 
-def test_a_trial_is_a_run_of_the_script_with_what_all_have_and_what_was_asked(study, tmp_path):
+def test_a_trial_runs_the_script_with_the_common_arguments_and_its_own(study, tmp_path):
     space = {"x": FloatDistribution(2.0, 3.0), "method": CategoricalDistribution(["dann"])}
     study(trials=1, space=space).run()
     asked = rows_of(tmp_path)[0]["overrides"].split()
@@ -77,7 +77,7 @@ def test_a_trial_is_a_run_of_the_script_with_what_all_have_and_what_was_asked(st
     assert {"seed=5", "compare=false", "paths.data_dir=raw", *asked} <= arguments
 
 
-def test_the_search_finds_what_the_score_is_highest_for(study):
+def test_the_search_finds_the_setting_with_the_highest_score(study):
     space = {"x": FloatDistribution(2.0, 9.0), "method": CategoricalDistribution(["dann"])}
     search = study(trials=16, space=space)
     search.run()
@@ -86,7 +86,7 @@ def test_the_search_finds_what_the_score_is_highest_for(study):
     assert abs(search.study.trials[-1].params["x"] - 3) < 2
 
 
-def test_it_goes_on_where_it_was_stopped(study, tmp_path):
+def test_a_study_continues_where_it_was_stopped(study, tmp_path):
     study(trials=2).run()
     first = [trial.params for trial in study(trials=2).study.trials]
     again = study(trials=4)
@@ -127,7 +127,7 @@ def test_a_score_that_is_not_finite_is_a_failure(study):
 
 
 @pytest.mark.parametrize("method", ["oracle", "broken"])
-def test_an_oracle_counts_as_failed_and_so_does_what_an_earlier_study_left(study, tmp_path, method):
+def test_an_oracle_and_a_leftover_of_an_earlier_study_count_as_failed(study, tmp_path, method):
     space = {"x": FloatDistribution(2.0, 3.0), "method": CategoricalDistribution([method])}
     search = study(trials=1, space=space)
     (tmp_path / "study/trial_0").mkdir()
@@ -150,7 +150,7 @@ def test_without_any_score_there_is_no_table(study):
         ({"trials": 0}, "`trials`.*Received: trials=0"),
     ],
 )
-def test_what_no_study_can_be_made_of_is_refused(study, changes, message, tmp_path):
+def test_a_wrong_setting_raises_an_error_and_writes_nothing(study, changes, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         study(**changes)
     assert not (tmp_path / "study").exists()
@@ -164,7 +164,7 @@ def test_what_no_study_can_be_made_of_is_refused(study, changes, message, tmp_pa
         {"space": {**SPACE, "x": FloatDistribution(0.0, 8.0)}},
     ],
 )
-def test_other_settings_are_not_mixed_into_a_study(study, changes):
+def test_other_settings_in_the_same_directory_raise_an_error(study, changes):
     study()
     with pytest.raises(ValueError, match="holds a study with other settings; .* beside "):
         study(**changes)

@@ -42,7 +42,7 @@ def test_runs_are_ranked_by_the_score_and_not_by_the_oracle(sweep):
     assert [row["run"] for row in rows_of(sweep)] == ["0", "2", "1", "3"]
 
 
-def test_a_failed_run_has_its_line_without_numbers(sweep):
+def test_a_failed_run_has_a_row_without_numbers(sweep):
     text = rank_sweep(sweep, "info_max", OVERRIDES)
     last = rows_of(sweep)[-1]
     assert (last["overrides"], last["rank"]) == ("seed=3 method=dann", "")
@@ -50,7 +50,7 @@ def test_a_failed_run_has_its_line_without_numbers(sweep):
     assert "seed=3 method=dann            not finished" in text
 
 
-def test_the_regret_is_the_oracles_best_minus_what_was_chosen(sweep):
+def test_the_regret_is_the_best_target_accuracy_minus_that_of_the_chosen_run(sweep):
     assert "regret of selection/info_max: 15.0 points" in rank_sweep(sweep, "info_max", OVERRIDES)
     assert "regret of selection/snd: 25.0 points" in rank_sweep(sweep, "snd", OVERRIDES)
 
@@ -67,7 +67,7 @@ def test_a_run_that_learned_from_target_labels_is_listed_but_not_ranked(sweep):
     assert "regret of selection/info_max: 0.0 points" in text
 
 
-def test_all_scores_and_the_oracle_stand_in_the_table(sweep):
+def test_the_table_holds_all_scores_and_the_oracle(sweep):
     rank_sweep(sweep, "info_max", OVERRIDES)
     first = rows_of(sweep)[0]
     assert float(first["selection/snd"]) == -1.9

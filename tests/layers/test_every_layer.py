@@ -1,7 +1,9 @@
 """The battery that every layer of the package passes."""
 
+import dataclasses
 import inspect
 import json
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -28,30 +30,81 @@ from dann.schedules import GaninSchedule
 
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 WAYS = ["override", "stop_gradient", *(["op_override"] if ON_TENSORFLOW else [])]
-LAYERS = [
-    *(lambda way=way: GradientReversal(0.5, way=way) for way in WAYS),
-    lambda: GradientReversal(GaninSchedule(total_steps=10)),
-    *(lambda way=way: BinarySign(way=way) for way in WAYS),
-    *(lambda name=name: BinarySign(estimator=name) for name in ("ede", "stochastic", "identity")),
-    lambda: BinarySign("stop_gradient", SwishSign(2.0)),
-    RSign,
-]
-# Those of several inputs, of a kernel or of other values, whose own tests hold the rest.
-OTHERS = [
-    lambda: DomainBlend(0.7, seed=3),
-    lambda: MultilinearMap(max_units=7, seed=3),
-    RPReLU,
-    lambda: BinaryDense(2, kernel_estimator="magnitude_aware"),
-    lambda: BinaryConv1D(2, 3, padding="causal", pad_values=-1),
-    lambda: BinaryConv2D(2, 3, input_estimator=None, kernel_estimator=SwishSign(2.0), clip=False),
-    lambda: BinaryConv3D(2, 3, padding="same", pad_values=1.0),
-    lambda: BinaryDepthwiseConv2D(3, kernel_estimator="dorefa"),
-    lambda: BinarySeparableConv2D(2, 3, input_estimator="reste"),
-    lambda: BinaryConv2DTranspose(2, 3, way="stop_gradient"),
-]
-INPUTS = np.array([[-2.0, -1.0, -0.5], [0.0, 1.0, 1.5]], "float32")
+FLAT, SERIES, IMAGES, VOLUMES = (4,), (5, 4), (6, 5, 4), (4, 5, 3, 4)  # of one example
 
-each_layer = pytest.mark.parametrize("make", LAYERS, ids=lambda make: make().name)
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A layer, the shapes of its inputs and of its output, without the batch."""
+
+    make: Callable[..., keras.layers.Layer]
+    inputs: tuple[tuple[int, ...], ...]
+    output: tuple[int, ...]
+
+    def __str__(self):
+        return self.make().name
+
+
+def elementwise(make):
+    return Case(make, (IMAGES,), IMAGES)
+
+
+CASES = [
+    *(elementwise(lambda way=way, **kw: GradientReversal(0.5, way=way, **kw)) for way in WAYS),
+    elementwise(lambda **kw: GradientReversal(GaninSchedule(total_steps=10), **kw)),
+    *(elementwise(lambda way=way, **kw: BinarySign(way=way, **kw)) for way in WAYS),
+    *(
+        elementwise(lambda name=name, **kw: BinarySign(estimator=name, **kw))
+        for name in ("ede", "stochastic", "identity")
+    ),
+    elementwise(lambda **kw: BinarySign("stop_gradient", SwishSign(2.0), **kw)),
+    elementwise(RSign),
+    elementwise(RPReLU),
+    Case(lambda **kw: DomainBlend(0.7, seed=3, **kw), (IMAGES, IMAGES), IMAGES),
+    Case(lambda **kw: MultilinearMap(max_units=7, seed=3, **kw), (FLAT, (3,)), (7,)),
+    Case(lambda **kw: BinaryDense(2, kernel_estimator="magnitude_aware", **kw), (FLAT,), (2,)),
+    Case(lambda **kw: BinaryConv1D(2, 3, padding="causal", pad_values=-1, **kw), (SERIES,), (5, 2)),
+    Case(
+        lambda **kw: BinaryConv2D(
+            2, 3, input_estimator=None, kernel_estimator=SwishSign(2.0), clip=False, **kw
+        ),
+        (IMAGES,),
+        (4, 3, 2),
+    ),
+    Case(
+        lambda **kw: BinaryConv3D(2, 3, padding="same", pad_values=1.0, **kw),
+        (VOLUMES,),
+        (4, 5, 3, 2),
+    ),
+    Case(
+        lambda **kw: BinaryDepthwiseConv2D(3, kernel_estimator="dorefa", **kw), (IMAGES,), (4, 3, 4)
+    ),
+    Case(
+        lambda **kw: BinarySeparableConv2D(2, 3, input_estimator="reste", **kw),
+        (IMAGES,),
+        (4, 3, 2),
+    ),
+    Case(lambda **kw: BinaryConv2DTranspose(2, 3, way="stop_gradient", **kw), (IMAGES,), (8, 7, 2)),
+]
+KEEPS_MASKS = (GradientReversal, BinarySign, RPReLU)
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def arrays(case, batch=3):
+    """Normal numbers with 0 and both edges of the clip among them."""
+    rng = np.random.default_rng(0)
+    drawn = [rng.normal(size=(batch, *shape)).astype("float32") for shape in case.inputs]
+    for array in drawn:
+        array.reshape(-1)[:5] = [-2.0, -1.0, 0.0, 1.0, 1.5]
+    return drawn
+
+
+def called(layer, inputs, **kwargs):
+    return layer(inputs if len(inputs) > 1 else inputs[0], **kwargs)
+
+
+def array(tensor):
+    return keras.ops.convert_to_numpy(tensor)
 
 
 def test_no_layer_is_forgotten():
@@ -60,67 +113,85 @@ def test_no_layer_is_forgotten():
         for value in vars(dann.layers).values()
         if inspect.isclass(value) and issubclass(value, keras.layers.Layer)
     }
-    assert {type(make()) for make in LAYERS + OTHERS} == classes
+    assert {type(case.make()) for case in CASES} == classes
 
 
-@pytest.mark.parametrize("make", LAYERS + OTHERS, ids=lambda make: make().name)
-def test_it_comes_back_from_its_config_through_json(make):
-    layer = make()
+@each_case
+def test_it_comes_back_from_its_config_through_json(case):
+    layer = case.make()
     config = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))
+    config["module"] = "dann.layers.a_file_of_before"  # Keras goes by the registered name
     again = keras.saving.deserialize_keras_object(config)
     assert again.get_config() == layer.get_config()
     assert type(again) is type(layer)
 
 
-@each_layer
-def test_a_symbolic_call_keeps_shape_and_type(make):
-    inputs = keras.Input((3, 4))
-    outputs = make()(inputs)
-    assert outputs.shape == (None, 3, 4)
+@each_case
+def test_a_symbolic_and_an_eager_call_give_the_promised_shape(case):
+    outputs = called(case.make(), [keras.Input(shape) for shape in case.inputs])
+    assert outputs.shape == (None, *case.output)
     assert outputs.dtype == "float32"
+    values = array(called(case.make(), arrays(case)))
+    assert values.shape == (3, *case.output)
+    assert np.isfinite(values).all()
 
 
 @pytest.mark.tensorflow
-@each_layer
-def test_an_eager_call_gives_what_the_function_gives(make):
-    layer = make()
-    expected = np.where(INPUTS >= 0, 1, -1) if isinstance(layer, BinarySign) else INPUTS
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(layer(INPUTS)), expected)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if type(case.make()) in (GradientReversal, BinarySign)], ids=str
+)
+def test_an_eager_call_gives_what_the_function_gives(case):
+    (inputs,) = arrays(case)
+    layer = case.make()
+    expected = np.where(inputs >= 0, 1, -1) if isinstance(layer, BinarySign) else inputs
+    np.testing.assert_array_equal(array(layer(inputs)), expected)
 
 
 @pytest.mark.tensorflow
-@each_layer
+@each_case
 @pytest.mark.parametrize("policy", ["float32", "float16", "bfloat16", "mixed_float16", "float64"])
-def test_it_computes_in_its_policy(make, policy):
+def test_it_computes_in_its_policy(case, policy):
     if policy == "float64" and keras.backend.backend() == "jax":
         pytest.skip("JAX computes in float32 unless told otherwise at start")
-    keras.config.set_dtype_policy(policy)
-    layer = make()
-    expected = keras.config.dtype_policy().compute_dtype
-    assert keras.backend.standardize_dtype(layer(INPUTS).dtype) == expected
+    layer = case.make(dtype=policy)
+    outputs = called(layer, arrays(case))
+    assert keras.backend.standardize_dtype(outputs.dtype) == policy.removeprefix("mixed_")
+    for weight in layer.trainable_weights:
+        assert weight.dtype == ("float32" if "mixed" in policy else policy)
 
 
-@each_layer
-def test_masks_pass_through(make):
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if isinstance(case.make(), KEEPS_MASKS)], ids=str
+)
+def test_masks_pass_through(case):
     embedded = keras.layers.Embedding(4, 3, mask_zero=True)(np.array([[1, 0]]))
-    output = make()(embedded)
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(output._keras_mask), [[True, False]])
+    output = case.make()(embedded)
+    np.testing.assert_array_equal(array(output._keras_mask), [[True, False]])
+
+
+def network(case):
+    """The layer between two dense ones, of which the first gets its gradient from the layer."""
+    entries = [keras.Input(shape) for shape in case.inputs]
+    before = keras.layers.Dense(case.inputs[0][-1], name="before")
+    inside = [before(entries[0]), *entries[1:]]
+    features = keras.layers.Flatten()(called(case.make(), inside))
+    return keras.Model(entries, keras.layers.Dense(2, name="after")(features))
 
 
 @pytest.mark.tensorflow
-@each_layer
+@each_case
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_it_trains_in_a_compiled_fit_and_comes_back_from_a_file(make, jit_compile, tmp_path):
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4), make()])
-    before = model.get_weights()[0]
-    model.compile("sgd", "mse", jit_compile=jit_compile)
-    targets = np.zeros((2, 4))  # which no sign meets
-    model.fit(INPUTS, targets, epochs=2, verbose=0)  # schedules start at 0
-    assert np.abs(model.get_weights()[0] - before).max() > 1e-4
+def test_it_trains_in_a_compiled_fit_and_comes_back_from_a_file(case, jit_compile, tmp_path):
+    model, inputs = network(case), arrays(case)
+    before = {weight.path: array(weight) for weight in model.trainable_weights}
+    model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=jit_compile)
+    model.fit(inputs, np.ones((3, 2)), epochs=2, verbose=0)  # schedules start at 0
+    for weight in model.trainable_weights:
+        assert np.abs(array(weight) - before[weight.path]).max() > 0, weight.path
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
     for one, other in zip(model.get_weights(), again.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(
-        again.predict(INPUTS, verbose=0), model.predict(INPUTS, verbose=0)
+        again.predict(inputs, verbose=0), model.predict(inputs, verbose=0)
     )

@@ -1,6 +1,7 @@
 """The optimizers on real binary layers, in a method of domain adaptation."""
 
 import doctest
+import inspect
 import re
 from pathlib import Path
 
@@ -9,13 +10,40 @@ import numpy as np
 import pytest
 
 import dann
-from dann.layers import BinaryDense
+from dann.layers import BinaryConv2D, BinaryDense
 from dann.networks import binary_label_head, binary_mlp_backbone
 from dann.optimizers import Bop, FlipRatio, PerVariable
 
 RNG = np.random.default_rng(0)
 PAIR = {name: RNG.normal(size=(24, 6)).astype("float32") for name in ("source", "target")}
 LABELS = np.arange(24) % 3
+
+
+OPTIMIZERS = sorted(
+    name
+    for name, value in vars(keras.optimizers).items()
+    if inspect.isclass(value)
+    and issubclass(value, keras.optimizers.Optimizer)
+    and value.__module__.rsplit(".", 1)[1] not in ("optimizer", "multi_optimizer")
+    and name not in ("LossScaleOptimizer", "OptimizerMap")
+)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_trains_kernels_of_two_ranks(name):
+    network = keras.Sequential(
+        [
+            keras.Input((4, 4, 1)),
+            BinaryConv2D(2, 3, use_bias=False),
+            keras.layers.Flatten(),
+            BinaryDense(2, use_bias=False),
+        ]
+    )
+    network.compile(getattr(keras.optimizers, name)(0.1), "mse", jit_compile=False)
+    before = network.get_weights()
+    network.fit(RNG.normal(size=(4, 4, 4, 1)), np.zeros((4, 2)), verbose=0)
+    for kernel, old in zip(network.get_weights(), before, strict=True):
+        assert np.abs(kernel - old).max() > 0
 
 
 def model(optimizer, **estimators):

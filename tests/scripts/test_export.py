@@ -63,7 +63,10 @@ def test_what_is_compared_is_spread_over_the_test_set(run, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["format=gguf"], "format must be one of packed, keras, saved_model, litert, onnx."),
+        (
+            ["format=gguf"],
+            "`format` must be one of 'keras', 'litert', 'onnx', 'packed'",
+        ),
         (["examples=0"], "`examples` must be an integer of at least 1"),
         (["tolerance=nan"], "`tolerance` must be a finite number of at least 0"),
         (["run=nowhere"], "Expected a finished run of scripts/train.py. Received: no nowhere"),
@@ -99,3 +102,25 @@ def test_a_classifier_that_cannot_be_packed_is_told_in_one_line(
     result = run_here("export.py", [f"run={run}"], tmp_path)
     check_refused(result, "Layer 'curved' has an activation that cannot be packed")
     assert not any((run / "export").iterdir())
+
+
+ATTACK = {
+    "_target_": "dann.experiments.processes.Processes.run",
+    "_args_": [
+        {"_target_": "dann.experiments.processes.Processes"},
+        ["touch", "proof"],
+    ],
+}
+
+
+@pytest.mark.parametrize("script", ["export.py", "diagnose.py", "evaluate.py"])
+def test_a_run_of_a_stranger_that_names_a_command_does_not_run_it(
+    script, run, tmp_path, run_here, check_refused
+):
+    cfg = OmegaConf.load(run / ".hydra/config.yaml")
+    cfg.data = cfg.callbacks = cfg.method = ATTACK
+    OmegaConf.save(cfg, run / ".hydra/config.yaml")
+    (run / "checkpoints").mkdir()
+    shutil.copy(run / "classifier.keras", run / "checkpoints/last.keras")
+    check_refused(run_here(script, [f"run={run}"], tmp_path))
+    assert not (tmp_path / "proof").exists()

@@ -49,9 +49,7 @@ def test_a_study_ends_with_a_ranking_beside_the_oracle_and_is_not_run_twice(fold
         ("trials=many", "trials"),
     ],
 )
-def test_what_cannot_be_searched_is_told_in_one_line(
-    argument, message, folder, run_here, check_refused
-):
+def test_a_wrong_search_ends_with_one_line(argument, message, folder, run_here, check_refused):
     check_refused(run_here("optimize.py", [*SHORT, argument], folder), message)
     assert list(folder.iterdir()) == []
 

@@ -33,6 +33,6 @@ def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_here):
     assert (tmp_path / "docs/results.csv").read_text().splitlines() == rows
 
 
-def test_a_wrong_experiment_is_told_in_one_line(tmp_path, run_here, check_refused):
+def test_a_wrong_experiment_ends_with_one_line(tmp_path, run_here, check_refused):
     check_refused(run_here("reproduce.py", ["experiments=[nothing]"], tmp_path), "nothing")
     assert list(tmp_path.iterdir()) == []

@@ -46,7 +46,7 @@ def test_a_run_ends_with_a_summary(arguments, folder, run_here):
         (NPZ[:2], "data.target must be given"),
     ],
 )
-def test_a_mistake_is_told_in_one_line_and_leaves_nothing(
+def test_a_mistake_ends_with_one_line_and_leaves_nothing(
     arguments, message, folder, run_here, check_refused
 ):
     before = sorted(folder.iterdir())

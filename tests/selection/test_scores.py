@@ -67,7 +67,7 @@ def test_a_score_is_registered_and_exported_with_what_it_needs(name):
     entry = SCORES.entry(name)
     assert getattr(selection, name) is entry.thing
     source = inspect.signature(entry.thing).parameters["source"]
-    assert entry.facts["needs_source"] == (source.default is source.empty)
+    assert ("source" in entry.facts["reads"]) == (source.default is source.empty)
     assert entry.facts["cost"]
 
 

@@ -55,7 +55,7 @@ def test_loss_and_every_gradient_match_the_formula(mode):
 @pytest.mark.parametrize(
     ("logits", "expected"), [([[5.0, 5.0, 5.0]], np.log(3)), ([[1e4, 0.0, -1e4]], 0.0)]
 )
-def test_it_is_greatest_where_all_classes_are_alike_and_0_where_one_is_certain(logits, expected):
+def test_it_is_largest_if_all_classes_are_equally_likely_and_0_if_one_is_certain(logits, expected):
     forward = ForwardPass(features={}, logits={"target": keras.ops.convert_to_tensor(logits)})
     loss = ConditionalEntropy().loss(None, {}, forward)
     assert float(loss) == pytest.approx(expected, abs=1e-6)

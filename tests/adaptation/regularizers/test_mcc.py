@@ -78,7 +78,7 @@ def test_even_predictions_have_the_confusion_of_chance():
     assert mcc(np.zeros((4, 3))) == pytest.approx(2 / 3)
 
 
-def test_a_class_that_nobody_predicts_confuses_nothing():
+def test_a_class_that_is_never_predicted_confuses_nothing():
     assert mcc([[0.0, 0.0, -1e4]]) == pytest.approx(1 / 3, abs=1e-6)
 
 

@@ -94,7 +94,7 @@ def test_the_perturbation_does_more_than_a_random_one_of_the_same_length():
     assert float(vat.loss(model, PAIR, {})) > 1.5 * np.mean(by_chance)
 
 
-def test_whole_numbers_of_images_are_perturbed_in_their_own_units():
+def test_integer_images_are_perturbed_in_their_own_units():
     """Inputs of 0 to 255 that the network divides, and the same divided before."""
     images = np.random.default_rng(0).integers(0, 256, (6, 4, 4, 1)).astype("uint8")
     losses = []
@@ -139,7 +139,7 @@ def test_half_precision_finds_as_bad_a_perturbation_of_images(policy):
     assert losses[1] > 10 * divergence(clean, other)
 
 
-def test_it_leaves_the_state_of_the_classifier_as_it_was():
+def test_it_does_not_change_the_state_of_the_classifier():
     entry = keras.Input((3,))
     normalized = keras.layers.BatchNormalization()(keras.layers.Dropout(0.5, seed=1)(entry))
     vat = VirtualAdversarial(radius=1.0, seed=4)

@@ -1,0 +1,120 @@
+"""What a run leaves on disk: whole files, and one line about what is missing or broken."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from dann.training import RunDirectory
+from dann.training.run_directory import replacing
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory(tmp_path / "run")
+
+
+def test_a_summary_comes_back_and_tells_that_the_run_is_finished(run):
+    assert not run.is_finished()
+    run.write_summary({"seed": 3, "target/accuracy": 0.5})
+    assert run.summary() == {"seed": 3, "target/accuracy": 0.5}
+    assert run.is_finished()
+    assert [path.name for path in run.path.iterdir()] == ["summary.json"]
+    run.discard_summary()
+    assert not run.is_finished()
+    run.discard_summary()
+
+
+@pytest.mark.parametrize("text", ['{"seed": 4, "me', "[1]", ""])
+def test_a_summary_that_is_not_whole_is_no_end_of_a_run(run, text):
+    run.path.mkdir()
+    run.summary_file.write_text(text)
+    assert not run.is_finished()
+    with pytest.raises(ValueError, match=f"Received: {run.summary_file}"):
+        run.summary()
+
+
+@pytest.mark.parametrize("name", ["summary", "config", "metrics", "oracle_curve", "classifier"])
+def test_a_file_that_is_not_there_is_named(run, name):
+    with pytest.raises(FileNotFoundError, match=f"Received: no {run}/"):
+        getattr(run, name)()
+
+
+def test_the_checkpoint_and_the_classifier_are_loaded_in_safe_mode(run):
+    code = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(lambda x: x + 1)])
+    run.checkpoint_file.parent.mkdir(parents=True)
+    code.save(run.checkpoint_file)
+    code.save(run.classifier_file)
+    for load in (run.model, run.classifier):
+        with pytest.raises(ValueError, match=r"\.keras, which cannot be read") as raised:
+            load()
+        assert "unsafe" in str(raised.value.__cause__)
+
+
+def test_a_classifier_comes_back_and_no_draft_is_left(run):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    run.save_classifier(model)
+    inputs = np.ones((1, 2))
+    np.testing.assert_array_equal(run.classifier()(inputs), model(inputs))
+    assert list(run.path.iterdir()) == [run.classifier_file]
+
+
+def test_the_oracle_curve_comes_back_as_columns(run):
+    run.write_oracle_curve([(100, 1.5, 0.25), (200, 3.0, 0.5)])
+    assert run.oracle_curve() == {
+        "step": ["100", "200"],
+        "cpu_seconds": ["1.5", "3.0"],
+        "target/accuracy": ["0.25", "0.5"],
+    }
+
+
+def test_an_error_while_a_file_is_written_leaves_the_old_one_whole(tmp_path):
+    path = tmp_path / "summary.json"
+    path.write_text("old")
+
+    def fill_the_disk():
+        with replacing(path) as draft:
+            draft.write_text("half")
+            raise OSError("disk is full")
+
+    with pytest.raises(OSError, match="disk"):
+        fill_the_disk()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_directory_with_the_config_and_logs_alone_is_unused(run):
+    assert not run.is_unused()
+    run.config_file.parent.mkdir(parents=True)
+    run.config_file.write_text("seed: 0\n")
+    (run.path / "train.log").write_text("")
+    assert run.is_unused()
+    run.write_summary({})
+    assert not run.is_unused()
+
+
+def test_the_files_of_a_run_need_no_keras():
+    code = "import sys; from dann.training import RunDirectory; sys.exit('keras' in sys.modules)"
+    environment = {"DANN_LAZY_IMPORT": "1", "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
+    assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+
+
+def test_no_other_module_spells_the_names_of_a_runs_files():
+    root = pathlib.Path(__file__).parents[2]
+    names = ('"summary.json"', '"oracle.csv"', '"diagnosis.json"', '"report.html"', '"last.keras"')
+    spelled = {
+        path.name
+        for folder in ("dann", "scripts", "benchmarks")
+        for path in (root / folder).rglob("*.py")
+        if any(name in path.read_text() for name in names)
+    }
+    assert spelled == {"run_directory.py"}
+
+
+def test_the_summary_is_json_that_others_read(run):
+    run.write_summary({"a": 1})
+    assert json.loads(run.summary_file.read_text()) == {"a": 1}
