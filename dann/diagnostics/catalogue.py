@@ -12,11 +12,12 @@ Its facts, of which all but `models` may be missing:
 - `like_a_step`: whether it works like a training step, so that `measure` gives it few examples
 - `healthy`: the healthy ranges of its measurements, a tuple of `HealthyRange`
 - `may_be_infinite`: names of measurements for which infinity is no fault
-- `order`: a number; results and tables have the lowest first
+- `order`: a number; results have the lowest first, and those without one last
 """
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -69,7 +70,9 @@ class DataError(ValueError):
 
 def in_order() -> list[str]:
     """Returns the names of all diagnostics in the order of results and tables."""
-    return sorted(DIAGNOSTICS, key=lambda name: DIAGNOSTICS.entry(name).facts.get("order", 100))
+    return sorted(
+        DIAGNOSTICS, key=lambda name: DIAGNOSTICS.entry(name).facts.get("order", math.inf)
+    )
 
 
 def choose(
