@@ -59,7 +59,7 @@ def pair(
             error.
         balanced: Whether batches draw the source's classes in equal parts and recycle the smaller
             ones. Needs arrays. Defaults to `False`.
-        shuffle: Whether to shuffle both domains anew each epoch. Defaults to `True`. Arrays are
+        shuffle: Whether to shuffle both domains again each epoch. Defaults to `True`. Arrays are
             shuffled whole, a `tf.data.Dataset` within a buffer of 10,000 examples.
         repeat: Whether to go on without end, for `fit(steps_per_epoch=...)`. Defaults to `False`.
         seed: Seed of the order. Defaults to `None`, the global seed.

@@ -54,7 +54,7 @@ def draw_groups_alike(
 
     Args:
         groups: Group of each example, `(n,)`; see `group_numbers`.
-        shuffle: Whether to shuffle each group anew each pass, and the groups' turns.
+        shuffle: Whether to shuffle each group again each pass, and the groups' turns.
         seed: Seed of the order, or `None` for NumPy's global one.
     """
     members = [np.flatnonzero(groups == group) for group in np.unique(groups)]

@@ -27,7 +27,7 @@ def snd(
 ) -> float:
     """Scores a checkpoint by the soft neighbourhood density of its predictions on the target.
 
-    Examples whose predictions lie in dense clusters have many neighbours alike. With the softmax
+    Examples whose predictions lie in dense clusters have many similar neighbours. With the softmax
     `p_i` of example `i`, `u_i = p_i / |p_i|` and the temperature `t`:
 
     - `P_ij = exp(u_i . u_j / t) / sum over k != i of exp(u_i . u_k / t)` for `j != i`

@@ -58,7 +58,7 @@ def test_the_targets_labels_change_no_inputs(labels):
         assert domains.num_classes == 3
 
 
-def test_the_targets_labels_do_not_say_what_the_classes_are():
+def test_the_targets_labels_do_not_decide_the_classes():
     one_class = np.full(60, "bee")
     domains = arrays((X, NAMED), (COPY, one_class))
     assert domains.class_names == ("ant", "bee", "cat")
@@ -94,7 +94,7 @@ def test_only_labelled_examples_of_the_target_are_tested_on(labels, unknown):
     assert np.count_nonzero(domains.target_train_labels >= 0) == 8
 
 
-def test_names_can_be_given_in_an_order_of_ones_own():
+def test_class_names_can_be_given_in_any_order():
     names = ["cat", "bee", "dog", "ant"]
     domains = arrays((X, NAMED), (COPY, NAMED), class_names=names, source_test=(COPY + 1, NAMED))
     assert (domains.num_classes, domains.class_names) == (4, tuple(names))
@@ -140,7 +140,7 @@ def test_a_keras_model_trains_on_any_type(dtype):
         (lambda x: x, {"source": "other"}, "The target and the source must be different"),
     ],
 )
-def test_what_is_trained_on_is_not_tested_on(dtype, target, tests, message):
+def test_training_and_test_sets_share_no_memory(dtype, target, tests, message):
     inputs = {"source": X.astype(dtype), "other": X.astype(dtype)}
     inputs["target"] = target(inputs["source"])
     given = {f"{name}_test": (inputs[whose][-3:], Y[-3:]) for name, whose in tests.items()}

@@ -42,7 +42,7 @@ def test_an_interrupted_writing_leaves_nothing(tmp_path, monkeypatch):
     ],
     ids=["empty", "text", "a piece", "without its end", "a flipped byte"],
 )
-def test_a_file_that_is_not_whole_is_made_anew(tmp_path, capsys, spoil):
+def test_a_broken_file_is_computed_again(tmp_path, capsys, spoil):
     path = tmp_path / "x.npz"
     expected = load_or_compute(path, lambda: {"a": np.arange(200)})["a"]
     path.write_bytes(spoil(path.read_bytes()))
@@ -54,7 +54,7 @@ def test_a_file_that_is_not_whole_is_made_anew(tmp_path, capsys, spoil):
     assert capsys.readouterr().out == ""
 
 
-def test_a_folder_is_made_and_a_file_in_its_place_told(tmp_path, monkeypatch):
+def test_a_folder_is_made_unless_a_file_is_in_its_place(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert make_folder("~/a/b") == make_folder(tmp_path / "a/b") == tmp_path / "a/b"
     (tmp_path / "a/file").touch()

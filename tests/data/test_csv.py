@@ -127,7 +127,7 @@ def test_a_column_without_any_value_becomes_zeros(tmp_path):
 
 
 @pytest.mark.parametrize("late", ["source", "target"])
-def test_one_value_that_is_no_number_makes_a_column_categorical(tmp_path, late):
+def test_one_text_makes_a_column_categorical(tmp_path, late):
     numbers = [["1.0", "y"], *([value, "x"] for value in ("1", "2", "2", "2"))]
     rows = {"source": numbers, "target": numbers}
     rows[late] = [*numbers, ["1_2", "x"]]
@@ -198,7 +198,7 @@ def test_test_rows_of_the_target_are_among_the_labelled(files):
     assert np.count_nonzero(domains.target_train_labels == -1) == 20
 
 
-def test_what_spreadsheets_write_is_read(tmp_path):
+def test_files_of_spreadsheets_are_read(tmp_path):
     text = '\ufeff"the; kind"; size\r\n"a"; 1\r\n\r\n b; 2\r\n"a ""b""";3\r\n'
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_bytes(text.encode())
@@ -322,7 +322,7 @@ def test_a_test_table_is_checked_as_the_others(files, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["numeric", "categorical"])
-def test_one_name_is_no_list_of_columns(tmp_path, kind):
+def test_a_single_name_is_refused_as_a_list_of_columns(tmp_path, kind):
     a, b = (
         write(tmp_path / name, [[1, 2, "x"], [2, 1, "y"]], ["a", "b", "y"])
         for name in ("a.csv", "b.csv")
@@ -332,7 +332,7 @@ def test_one_name_is_no_list_of_columns(tmp_path, kind):
 
 
 @pytest.mark.parametrize("domain", ["source", "target"])
-def test_a_domain_without_a_path_is_told(files, domain):
+def test_a_domain_needs_a_path(files, domain):
     paths = dict(zip(("source", "target"), files, strict=True))
     with pytest.raises(ValueError, match=f"`{domain}` must be the path of a CSV.*Received: None"):
         csv_table(**{**paths, domain: None}, label="label")

@@ -143,7 +143,7 @@ def test_shrinking_is_bilinear_and_antialiased(tmp_path):
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
-def test_a_large_jpeg_is_close_to_what_its_full_decoding_gives(tmp_path, orientation):
+def test_a_large_jpeg_is_close_to_its_full_decoding(tmp_path, orientation):
     exif = Image.Exif()
     exif[0x112] = orientation
     Image.fromarray(load_sample_image("flower.jpg")).save(tmp_path / "a.jpg", exif=exif)
@@ -200,7 +200,7 @@ def test_broken_images_are_found_and_named_when_they_are_read(broken):
         images[2:4]
 
 
-def test_a_cache_holds_what_is_decoded(broken, tmp_path):
+def test_a_cache_holds_the_decoded_images(broken, tmp_path):
     images, unreadable = ImageFiles(broken, (3, 4)).cached(tmp_path / "cache")
     assert unreadable == [1, 3]
     assert isinstance(images, np.memmap)
@@ -243,7 +243,7 @@ def test_a_moved_folder_keeps_its_cache(cache, paths, tmp_path):
     assert not decoded
 
 
-def test_what_has_changed_is_decoded_anew(cache, paths):
+def test_changed_images_are_decoded_again(cache, paths):
     cache()
     assert cache(size=(8, 6))[1]
     assert cache(channels=1)[1]
@@ -256,7 +256,7 @@ def test_what_has_changed_is_decoded_anew(cache, paths):
 
 @pytest.mark.parametrize("place", [0.0, 0.5, 1.0], ids=["head", "middle", "tail"])
 @pytest.mark.parametrize("side", [8, 200], ids=["small", "large"])
-def test_images_of_one_name_size_and_time_are_told_apart(cache, tmp_path, place, side):
+def test_images_of_one_name_size_and_time_are_not_confused(cache, tmp_path, place, side):
     found = []
     for name, colour in (("a", 10), ("b", 20)):
         path = tmp_path / name / "0.ppm"  # of one size, whatever the colours
@@ -295,7 +295,7 @@ def test_an_image_that_can_be_read_again_is(cache, paths, monkeypatch):
     np.testing.assert_array_equal(cache()[0], PIXELS)
 
 
-def test_an_interrupted_caching_leaves_nothing_and_is_begun_anew(cache, tmp_path, monkeypatch):
+def test_an_interrupted_caching_leaves_nothing_and_starts_again(cache, tmp_path, monkeypatch):
     def interrupted(path, *form):
         raise KeyboardInterrupt
 
@@ -344,7 +344,7 @@ def test_a_renewed_cache_whose_renaming_is_interrupted_is_not_taken_for_whole(
     assert not cache()[1]
 
 
-def test_what_a_killed_process_left_is_not_taken_for_a_cache(cache, tmp_path):
+def test_the_rest_of_a_killed_process_is_not_taken_for_a_cache(cache, tmp_path):
     cache()
     (finished,) = (tmp_path / "cache").glob("*.npy")
     finished.with_suffix(".partial").write_bytes(finished.read_bytes()[:200])
@@ -367,7 +367,7 @@ def test_two_at_a_time_decode_once(paths, tmp_path, capsys):
     assert capsys.readouterr().out.count("Decoding") == 1
 
 
-def test_a_full_disk_is_told_before_anything_is_decoded(paths, tmp_path, monkeypatch):
+def test_a_full_disk_is_an_error_before_the_decoding(paths, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)._replace(free=719)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(OSError, match="choose another `cache_dir`.*Received: .*cache with 0.0 GB"):

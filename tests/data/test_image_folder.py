@@ -102,7 +102,7 @@ def test_a_seed_sets_the_split_and_another_changes_it(load):
     assert splits[0] == splits[1] != splits[2]
 
 
-def test_the_targets_labels_have_no_say_in_its_split(load, root):
+def test_the_targets_split_does_not_depend_on_its_labels(load, root):
     paths = sorted(path.relative_to(root) for path in (root / "sketch").rglob("*.png"))
     splits = []
     for labels in (np.arange(20) % 3, np.repeat([0, 1, 2], [1, 2, 17])):
@@ -265,13 +265,13 @@ def test_broken_images_of_official_splits_leave_their_own_part(load, broken):
     assert {number for *_, number in colours(pair.source_test[0])} == {4, 5}
 
 
-def test_a_link_to_the_source_is_no_other_domain(load, root):
+def test_a_link_to_the_source_is_refused_as_target(load, root):
     (root / "linked").symlink_to(root / "photo")
     with pytest.raises(ValueError, match="must be different images. Received: 40 that are in both"):
         load(target="linked")
 
 
-def test_a_source_of_hard_links_is_no_other_domain(load, root):
+def test_hard_links_to_the_source_are_refused_as_target(load, root):
     shutil.copytree(root / "photo", root / "copied", copy_function=os.link)
     with pytest.raises(ValueError, match="must be different images. Received: 40 that are in both"):
         load(target="copied")
@@ -336,16 +336,16 @@ def test_a_target_of_a_single_class_lacks_the_others(load, root):
         ({"target_test_list": "a.txt"}, "needs a `target_list` .* Received: a.txt alone"),
     ],
 )
-def test_a_wrong_argument_is_told(load, arguments, message):
+def test_a_wrong_argument_is_refused(load, arguments, message):
     with pytest.raises(ValueError, match=message):
         load(**arguments)
 
 
-def test_a_cache_dir_that_is_a_file_is_told(load, root):
+def test_a_cache_dir_must_be_a_folder(load, root):
     with pytest.raises(NotADirectoryError, match="another `cache_dir`, .*00.png is a file"):
         load(cache_dir=root / "photo/cup/00.png")
 
 
-def test_a_root_that_is_not_there_is_told(tmp_path):
+def test_a_root_must_exist(tmp_path):
     with pytest.raises(FileNotFoundError, match="a folder of domains. Received: .*nowhere"):
         image_folder(tmp_path / "nowhere", "photo", "sketch")

@@ -95,7 +95,7 @@ def test_hard_links_to_a_file_are_that_file(root):
 
 
 @pytest.mark.parametrize("link", ["a file", "a folder", "a class", "the domain"])
-def test_a_file_that_is_linked_from_two_classes_is_told(root, link):
+def test_a_file_linked_from_two_classes_is_refused(root, link):
     places = {
         "a file": ("cup/a.png", "../bike/0.png", 1),
         "a folder": ("cup/more", "../bike", 2),
@@ -123,13 +123,13 @@ def test_files_that_are_no_images_are_counted_by_their_suffix(root, capsys):
     )
 
 
-def test_a_domain_that_is_not_there_is_told(root):
+def test_a_missing_domain_is_an_error(root):
     (root / "sketch").mkdir()
     with pytest.raises(FileNotFoundError, match="folders in .*: photo, sketch. Received: Photo$"):
         read_folder(root, "Photo")
 
 
-def test_a_folder_without_images_is_told(root):
+def test_a_folder_without_images_is_an_error(root):
     (root / "empty/cup").mkdir(parents=True)
     with pytest.raises(ValueError, match="empty must hold a folder .* in the folders cup$"):
         read_folder(root, "empty")
@@ -168,7 +168,7 @@ def test_paths_may_have_spaces_and_tabs_may_stand_before_the_label(root):
     assert found.names == ["my bike", "my bike", "cup"]
 
 
-def test_a_test_list_is_told_apart(root):
+def test_the_images_of_a_test_list_are_marked(root):
     (root / "train.txt").write_text("cup/0.png 1\nbike/0.png 0")
     (root / "test.txt").write_text("cup/1.png 1")
     found = read_lists(root, "photo", "train.txt", "test.txt")
@@ -233,13 +233,13 @@ def test_classes_are_numbers_where_folders_do_not_tell_them(root, labels):
         ),
     ],
 )
-def test_a_fault_in_a_list_is_told(root, text, message):
+def test_a_faulty_line_of_a_list_is_named(root, text, message):
     (root / "list.txt").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_lists(root, "photo", "list.txt")
 
 
-def test_a_list_that_is_no_text_or_not_there_is_told(root):
+def test_a_list_must_be_a_text_file_that_exists(root):
     with pytest.raises(FileNotFoundError, match="Received: no.txt, which does not exist"):
         read_lists(root, "photo", "no.txt")
     (root / "list.txt").write_bytes(b"\xff\xfe\x00")

@@ -21,7 +21,7 @@ def test_they_have_the_shape_and_type_of_such_an_array():
         rows[3]
 
 
-def test_only_what_is_asked_for_is_read():
+def test_only_the_chosen_rows_are_read():
     class Watched:
         shape, dtype = VALUES.shape, VALUES.dtype
         asked = []

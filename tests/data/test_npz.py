@@ -18,7 +18,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_files_give_what_their_arrays_give(folder):
+def test_files_give_the_pair_of_their_arrays(folder):
     found = npz(folder / "walk.npz", str(folder / "run.npz"), test_share=0.3, seed=4)
     expected = arrays((X, Y), (X + 1, Y), test_share=0.3, seed=4)
     assert found.name == "walk → run"
@@ -94,7 +94,7 @@ def test_a_file_that_is_not_there_is_named(folder, name, state):
 
 
 @pytest.mark.parametrize("domain", ["source", "target"])
-def test_an_empty_domain_is_told(folder, domain):
+def test_an_empty_domain_is_refused(folder, domain):
     path = folder / {"source": "walk.npz", "target": "run.npz"}[domain]
     np.savez(path, x=X[:0], y=Y[:0])
     message = rf"The {domain} holds no examples. Received: an empty array of shape \(0, 8, 2\)"
@@ -112,14 +112,14 @@ def flipped(content):
     [lambda _: b"", lambda _: b"x,y\n1,2\n", lambda content: content[:200], flipped],
     ids=["empty", "text", "truncated", "corrupted"],
 )
-def test_a_file_that_is_no_npz_file_is_refused(folder, spoil):
+def test_a_file_of_another_format_is_refused(folder, spoil):
     path = folder / "run.npz"
     path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(ValueError, match=r"Expected an .npz file of arrays. Received: .*run.npz"):
         npz(folder / "walk.npz", path)
 
 
-def test_a_single_array_is_no_npz_file(folder):
+def test_a_file_of_a_single_array_is_refused(folder):
     np.save(folder / "one.npy", X)
     with pytest.raises(ValueError, match=r"Expected an .npz file of arrays. Received: .*one.npy"):
         npz(folder / "walk.npz", folder / "one.npy")

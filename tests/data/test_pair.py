@@ -127,7 +127,7 @@ def test_bad_input_is_refused(source, target, arguments, message):
 
 
 @pytest.mark.parametrize("batch_size", [4.0, "4", True, None])
-def test_a_batch_size_that_is_no_integer_is_refused(batch_size):
+def test_a_batch_size_must_be_an_integer(batch_size):
     with pytest.raises(TypeError, match=f"an integer .*Received: batch_size={batch_size!r}"):
         pair(SOURCE, TARGET, batch_size)
 
@@ -236,7 +236,7 @@ class Squares:
         return (np.asarray(chosen) ** 2.0)[:, np.newaxis]
 
 
-def test_of_what_is_not_in_memory_only_the_batches_are_read():
+def test_of_an_array_like_only_the_batches_are_read():
     squares = Squares()
     batches = numpy(pair((squares, np.arange(10)), TARGET, batch_size=3, seed=0))
     for inputs, labels in batches:
@@ -244,7 +244,7 @@ def test_of_what_is_not_in_memory_only_the_batches_are_read():
     assert max(map(len, squares.reads)) == 3
 
 
-def test_a_memory_map_gives_what_the_array_gives(tmp_path):
+def test_a_memory_map_gives_the_batches_of_its_array(tmp_path):
     np.save(tmp_path / "x.npy", SOURCE[0])
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     for mine, other in zip(
@@ -256,7 +256,7 @@ def test_a_memory_map_gives_what_the_array_gives(tmp_path):
         np.testing.assert_array_equal(mine[1], other[1])
 
 
-def test_balanced_batches_draw_each_class_alike_and_all_of_its_examples():
+def test_balanced_batches_draw_classes_in_equal_parts_and_all_their_examples():
     labels = np.repeat([0, 1, 2], [80, 16, 4])
     source = np.arange(100.0)[:, np.newaxis], labels
     pairs = pair(source, TARGET, batch_size=6, balanced=True, seed=0)
@@ -304,7 +304,7 @@ DOMAINS = np.repeat([0, 1], [80, 20])
 
 
 @pytest.mark.parametrize("balanced", [False, True])
-def test_several_sources_are_drawn_alike_and_told_apart(balanced):
+def test_several_sources_are_drawn_in_equal_parts_with_their_numbers(balanced):
     labels = np.arange(100) % 5 % 2
     source = np.arange(100.0)[:, np.newaxis], labels
     pairs = pair(source, TARGET, 8, source_domain=DOMAINS, balanced=balanced, repeat=True, seed=0)

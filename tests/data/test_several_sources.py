@@ -34,7 +34,7 @@ def test_the_report_is_on_the_test_sets_of_all():
     assert labels.shape == (12,)
 
 
-def test_what_is_not_in_memory_stays_there():
+def test_array_likes_are_not_read_into_memory():
     pairs = [pair_from(5.0), pair_from(1.0)]
     for index, domains in enumerate(pairs):
         inputs, labels = domains.source_train

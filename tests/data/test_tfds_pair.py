@@ -20,7 +20,7 @@ def chalk(cache, **arguments):
     return tfds_pair("chalk_digits/black", "chalk_digits/photo", cache_dir=str(cache), **arguments)
 
 
-def test_two_data_sets_become_a_pair_with_what_their_builders_hold(cache):
+def test_a_pair_holds_the_examples_of_two_builders(cache):
     domains = chalk(cache)
     assert domains.name == "chalk_digits/black → chalk_digits/photo"
     assert domains.class_names == tuple("0123456789")
@@ -43,7 +43,7 @@ def test_two_processes_prepare_one_data_set_at_once(tmp_path):
     assert [process.wait() for process in both] == [0, 0]
 
 
-def test_what_was_decoded_once_is_read_again_alike(cache):
+def test_a_second_time_the_same_images_come_from_the_cache(cache):
     first, again = chalk(cache, image_size=12), chalk(cache, image_size=12)
     np.testing.assert_array_equal(first.target_train, again.target_train)
     assert first.input_shape == (12, 12, 3)
@@ -97,7 +97,7 @@ def test_the_papers_data_sets_run_on_mocked_data(own_cache):
         ({"image_size": 0}, "`image_size` must be .*Received: image_size=0"),
     ],
 )
-def test_what_cannot_be_paired_is_refused(cache, arguments, message):
+def test_wrong_arguments_are_refused(cache, arguments, message):
     names = {"source": "chalk_digits/black", "target": "chalk_digits/photo"}
     with pytest.raises(ValueError, match=message):
         tfds_pair(**{**names, **arguments}, cache_dir=str(cache))

@@ -84,7 +84,7 @@ def find_mnist(directory: str | pathlib.Path) -> dict[tuple[str, str], pathlib.P
             return paths
     raise FileNotFoundError(
         f"Expected the MNIST files {sorted(FILES.values())} in {directory} or {directory / 'mnist'}"
-        f". Received: a directory {'without them' if directory.is_dir() else 'that is not there'}"
+        f". Received: a directory {'without them' if directory.is_dir() else 'that does not exist'}"
     )
 
 

@@ -73,7 +73,7 @@ def examples(builder, split):
     return [(e["image"], int(e["label"])) for e in tfds.as_numpy(builder.as_dataset(split=split))]
 
 
-def test_the_builder_reads_the_manual_folder_and_stores_what_was_blended(raw_files, tmp_path):
+def test_the_builder_reads_the_manual_folder_and_stores_the_blends(raw_files, tmp_path):
     builder = prepared("mnist_m", str(tmp_path / "cache"), str(raw_files))
     photos = [mnist_m._decode(raw_files / "bsds500" / name) for name in ("1.jpg", "2.jpg")]
     for seed, split in enumerate(("train", "test")):
@@ -87,7 +87,7 @@ def test_the_builder_reads_the_manual_folder_and_stores_what_was_blended(raw_fil
         )
 
 
-def test_a_prepared_set_that_is_not_genuine_is_told_each_time(raw_files, tmp_path, capsys):
+def test_a_prepared_set_that_is_not_genuine_is_reported_each_time(raw_files, tmp_path, capsys):
     for _ in range(2):
         prepared("mnist_m", str(tmp_path / "cache"), str(raw_files))
         message = "mnist_m/1.0.0 was not made of the genuine files; delete it to make it again"
@@ -157,7 +157,7 @@ def test_a_folder_without_mnist_is_refused(tmp_path):
         find_mnist(tmp_path)
 
 
-def test_a_file_that_is_no_idx_file_is_refused(raw_files):
+def test_a_file_of_another_format_is_refused(raw_files):
     (raw_files / "mnist/train-images-idx3-ubyte.gz").write_bytes(b"hello")
     with pytest.raises(ValueError, match="Expected an IDX file.*5 bytes that begin with 68656c6c"):
         read_mnist(find_mnist(raw_files), "train")

@@ -41,7 +41,7 @@ def cache(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_other_raw_files_than_those_it_was_made_of_are_told(name, raw_files, other_files, cache):
+def test_raw_files_changed_since_the_preparation_are_refused(name, raw_files, other_files, cache):
     made = prepared(name, str(cache), str(raw_files))
     assert prepared(name, str(cache), str(other_files)).data_path == made.data_path  # are alike
     CHANGES[name](other_files)
@@ -54,7 +54,7 @@ def test_other_raw_files_than_those_it_was_made_of_are_told(name, raw_files, oth
         prepared(name, str(cache), str(raw_files))
 
 
-def test_other_photos_are_told_and_photos_that_are_not_there_are_not(raw_files, other_files, cache):
+def test_changed_photos_are_refused_and_missing_ones_are_not(raw_files, other_files, cache):
     prepared("mnist_m", str(cache), str(raw_files))
     Image.new("RGB", (50, 40)).save(other_files / "bsds500/1.jpg")
     with pytest.raises(ValueError, match="with other data of bsds500$"):
@@ -63,7 +63,7 @@ def test_other_photos_are_told_and_photos_that_are_not_there_are_not(raw_files, 
     prepared("mnist_m", str(cache), str(other_files))
 
 
-def test_the_same_data_in_files_of_another_form_are_alike(raw_files, other_files, cache):
+def test_the_same_data_in_another_format_are_accepted(raw_files, other_files, cache):
     for path in (other_files / "mnist").iterdir():
         path.write_bytes(gzip.decompress(path.read_bytes()))
     (other_files / "usps/usps.h5").unlink()  # and the LIBSVM files are left
@@ -80,9 +80,7 @@ def test_a_prepared_set_needs_no_raw_files(name, raw_files, cache, tmp_path_fact
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_a_version_without_digests_prepared_is_taken_as_it_is(
-    name, raw_files, other_files, cache
-):
+def test_a_set_prepared_without_digests_is_accepted(name, raw_files, other_files, cache):
     notes = prepared(name, str(cache), str(raw_files)).data_path / "metadata.json"
     assert set(json.loads(notes.read_text())["made_of"]) >= {PARTS[name]}
     if name == "mnist_m":
@@ -107,7 +105,7 @@ def test_the_home_directory_stands_for_a_tilde(raw_files, cache, monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["nowhere", "~/nowhere", "file"])
-def test_a_data_dir_that_is_no_folder_is_told_and_nothing_is_downloaded(
+def test_a_data_dir_must_be_a_folder_and_else_nothing_is_downloaded(
     place, raw_files, cache, monkeypatch
 ):
     monkeypatch.setenv("HOME", str(cache))
@@ -120,7 +118,7 @@ def test_a_data_dir_that_is_no_folder_is_told_and_nothing_is_downloaded(
         prepared("usps", str(cache), str(raw_files))
 
 
-def test_a_cache_dir_that_is_a_file_is_told(tmp_path):
+def test_a_cache_dir_must_be_a_folder(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError, match="another `cache_dir`, .* where .*file is a file"):
         prepared("digits", str(tmp_path / "file"))

@@ -46,7 +46,7 @@ def test_an_image_is_a_matter_of_its_split_and_number():
     assert (images != others).any(axis=(1, 2, 3)).all()
 
 
-def test_digits_can_be_told_by_what_others_look_like():
+def test_neighbours_classify_the_digits():
     images, labels = drawn(0, 2000)
     luma = images @ LUMA
     paper = np.median(luma[:, [0, 1, -2, -1]].reshape(len(luma), -1), axis=1)
@@ -64,7 +64,7 @@ def test_stroke_and_background_differ_in_luma():
         assert abs((np.array(stroke) - background) @ LUMA) >= 80
 
 
-def test_an_image_has_the_two_colours_and_what_lies_between():
+def test_an_image_has_two_colours_and_those_between():
     images, _ = drawn(0, 100)
     for image in images.reshape(100, -1, 3).astype(float):
         offsets = image - image.mean(axis=0)

@@ -80,7 +80,7 @@ def test_grey_values_are_rounded_half_up(usps_files, usps_digits):
     ("removed", "taken"),
     [([], ["usps.h5", "usps.h5"]), (["usps.h5"], ["usps.bz2", "usps.t.bz2"])],
 )
-def test_what_lies_in_the_manual_folder_is_not_downloaded(usps_files, removed, taken):
+def test_files_in_the_manual_folder_are_not_downloaded(usps_files, removed, taken):
     for name in removed:
         (usps_files / name).unlink()
     manager = Downloads(usps_files, manual_dir=usps_files.parent)
@@ -90,7 +90,7 @@ def test_what_lies_in_the_manual_folder_is_not_downloaded(usps_files, removed, t
 
 
 @pytest.mark.parametrize("manual", [False, True], ids=["no folder", "half of it"])
-def test_what_is_not_there_is_downloaded_and_checked(usps_files, tmp_path, manual, monkeypatch):
+def test_missing_files_are_downloaded_and_checked(usps_files, tmp_path, manual, monkeypatch):
     manual_dir = tmp_path / "manual" if manual else None
     if manual:
         (manual_dir / "usps").mkdir(parents=True)
