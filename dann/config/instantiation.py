@@ -34,9 +34,22 @@ def instantiate(node: Any, group: str, also: Sequence[Callable] = ()) -> Any:
         ConfigError: If a target may not be named in this group, or refuses its arguments.
     """
     plain = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+    return _build(plain, check_targets(plain, group, also))
+
+
+def check_targets(node: Any, group: str, also: Sequence[Callable] = ()) -> dict[str, Callable]:
+    """Returns what the targets of a resolved node are, by their names, and builds nothing.
+
+    Args:
+        node: The node, as plain containers.
+        group: See `instantiate`.
+        also: See `instantiate`.
+
+    Raises:
+        ConfigError: If a target may not be named in this group.
+    """
     things = {id(thing): thing for thing in (*allowed(group), *also)}
-    targets = {name: _find(name, group, things) for name in _targets(plain)}
-    return _build(plain, targets)
+    return {name: _find(name, group, things) for name in _targets(node)}
 
 
 def check_packages(node: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the scripts take, with types, so that a wrong value is refused."""
+"""The keys of each script's config with their types, so that a wrong value is refused."""
 
 import dataclasses
 from typing import Any

@@ -16,7 +16,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from dann.config.instantiation import ConfigError, check_packages
+from dann.config.allowed_targets import GROUPS
+from dann.config.instantiation import ConfigError, check_packages, check_targets
 from dann.config.startup import start_backend
 from dann.training import RunDirectory
 
@@ -45,6 +46,7 @@ def run_script(
         try:
             _check(cfg)
             start_backend()
+            _check_groups(cfg)
             prepared = prepare(cfg)
         except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
             if full_errors:
@@ -81,6 +83,14 @@ def _check(cfg):
     _check_paths(cfg)
     _check_run_dir(cfg)
     _check_given(cfg)
+
+
+def _check_groups(cfg):
+    """Checks every target before data are loaded or a model is built."""
+    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    for group in GROUPS:
+        if group in plain:
+            check_targets(plain[group], group)
 
 
 def _check_paths(cfg):

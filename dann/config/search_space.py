@@ -47,8 +47,8 @@ def search_space(lines: Sequence[str]) -> dict[str, Any]:
 def scores_of_trials(overrides: Sequence[str], space: Mapping[str, Any]) -> list[str]:
     """Returns the label-free scores that the trials of a study compute.
 
-    Only within a script, whose `conf/` it reads. Every key of the space, and every option of a
-    choice, must be one that `scripts/train.py` takes.
+    Works only within a script, because it reads the script's `conf/`. Every key of the space, and
+    every option of a choice, must be one that `scripts/train.py` takes.
 
     Args:
         overrides: Arguments of every trial.

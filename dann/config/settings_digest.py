@@ -1,4 +1,4 @@
-"""Whether two runs have the same settings."""
+"""A digest of a run's settings, by which runs with the same settings are known."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from dann.training import RunDirectory
 
 _NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "compare"}
-_LOOKING_ON = {  # callbacks
+_LOOKING_ON = {  # callbacks that change nothing
     "dann.diagnostics.Diagnostics",
     "dann.optimizers.FlipRatio",
     "keras.callbacks.CSVLogger",
@@ -27,11 +27,11 @@ _ALL_SCORES = [
 
 
 def settings_digest(cfg: Any) -> str:
-    """Returns a digest of the settings that a run's result depends on, but its seed.
+    """Returns a digest of the settings, without the seed, that a run's result depends on.
 
-    What is off does not count, so that an option added later leaves the digests of earlier runs as
-    they are: what is null or empty and, but for the arguments of other packages, whose defaults may
-    be others, what is false or 0. Nor do callbacks that only look on.
+    Options that are off do not count, so that an option added later changes no earlier digest: null
+    and empty values, and false and 0 as arguments of this package. (In other packages false or 0
+    may differ from the default.) Callbacks that only look on do not count either.
     """
     settings: Any = OmegaConf.to_container(cfg, resolve=False)
     left_out = set(_NOT_OF_THE_RESULT)
@@ -61,15 +61,15 @@ def _counts(value, of_others):
 
 
 def digest_of_command(overrides: Sequence[str]) -> str:
-    """Returns the digest of the run that `scripts/train.py` makes of these arguments.
+    """Returns the digest of the run that `scripts/train.py` would make of these arguments.
 
-    Only within a script, whose `conf/` it reads.
+    Works only within a script, because it reads the script's `conf/`.
     """
     return settings_digest(compose("train", list(overrides)))
 
 
 def digest_of_run(directory: str | os.PathLike) -> str | None:
-    """Returns the digest of the settings of a finished run, or `None` if there is none."""
+    """Returns the digest of the settings of a finished run; `None` if it is not finished."""
     run = RunDirectory(directory)
     try:
         return settings_digest(OmegaConf.create(run.config())) if run.is_finished() else None

@@ -1,3 +1,5 @@
+"""The ranking that ends a sweep, as a callback of Hydra."""
+
 import os
 import pathlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a run ran on."""
+"""The name of the processor or accelerator that a run used."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import keras
 
 
 def hardware() -> str:
-    """Returns the accelerator, or the processor, and the count of cores or devices in use."""
+    """Returns the accelerator or processor, and how many devices or cores are in use."""
     accelerators = [name for name in keras.distribution.list_devices() if "cpu" not in name.lower()]
     if accelerators:
         return f"{len(accelerators)} x {accelerators[0].partition(':')[0]}"

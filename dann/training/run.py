@@ -56,20 +56,19 @@ def compile_model(
 class Run:
     """Trains a model, beside a baseline if there is one, and writes the run directory.
 
-    The directory holds `metrics.csv` and TensorBoard events (by the callbacks), `figures/`,
-    `classifier.keras` and `summary.json`, whose flat keys are `method`, `oracle` (whether it learns
-    from the target's labels), `source`, `target`,
-    `class_names`, `seed`, `steps`, `hardware`, `seconds` (of training), `cpu_seconds` (of training,
-    all threads), `source/accuracy`, `target/accuracy`, the label-free scores as `selection/<name>`
-    and, with a baseline, its times and accuracies under `source_only/`. Accuracies are shares in
-    [0, 1], of the weights that the training ends with, on the test sets. Those of the target are an
-    oracle: nothing was chosen by them.
+    It writes figures, the classifier and the summary; callbacks write metrics, TensorBoard events
+    and checkpoints. The flat keys of the summary are `method`, `oracle` (whether it learns from the
+    target's labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `seconds` (of
+    training), `cpu_seconds` (of training, all threads), `source/accuracy`, `target/accuracy`, the
+    label-free scores as `selection/<name>` and, with a baseline, its times and accuracies under
+    `source_only/`. Accuracies are shares in [0, 1] on the test sets, of the weights that the
+    training ends with. Those of the target are an oracle: nothing is chosen by them.
 
     Args:
         directory: Where to write; made if it is not there.
         domains: The data. An oracle, such as `TargetOnly`, trains on `domains.oracle()`.
         trainer: Object with `steps`, `steps_per_epoch`, `batch_size` and `oracle_curve`, whether to
-            write the target accuracy after each epoch to `oracle.csv`.
+            write the target accuracy after each epoch to a file of its own.
         seed: Seed of the batches.
         model: Compiled model.
         baseline: Compiled model to compare with; trained first on the same batches. Defaults to
@@ -154,7 +153,7 @@ class Run:
         return domains.batches(self.batch_size, self.seed)  # the same order for each model
 
     def _give_a_batch(self, batches):
-        """Gives diagnostics that have nothing to measure on the first batch of the training."""
+        """Gives the first batch of the training to diagnostics that have no data."""
         for callback in self.callbacks:
             if isinstance(callback, Diagnostics) and callback.data is None:
                 first = next(iter(batches))
@@ -180,7 +179,7 @@ class Run:
         return SelectionScores(names, (inputs[chosen], labels[chosen]), target[some(target)])
 
     def _check_tests_differ(self, chosen):
-        """No score sees labels of the target."""
+        """Refuses one test set for both domains: scores would see labels of the target."""
         (source, _), (target, _) = self.domains.source_test, self.domains.target_test
         if len(source) == len(target) and np.array_equal(source[chosen], target[chosen]):
             raise ValueError(
@@ -189,7 +188,7 @@ class Run:
             )
 
     def _watchers(self, optimizer, clock):
-        """What looks at the model after every epoch; the scores reach the callbacks after it."""
+        """Callbacks that look at the model after every epoch; later callbacks see the scores."""
         watchers = []
         if self.scores is not None:
             watchers.append(self.scores)
@@ -233,7 +232,7 @@ class Run:
         return {name: float(history[name][epoch]) for name in names}
 
     def _write(self, summary, history, views, predicted):
-        """Writes what is left of the run; the summary last, as it tells that the run is whole."""
+        """Writes the results; the summary comes last, because it tells that the run is whole."""
         self.directory.save_classifier(self.model.classifier)
         with self._figure("samples") as path:
             run_figures.save_samples(self.domains, path)
