@@ -245,12 +245,12 @@ def test_the_teacher_and_the_count_of_steps_come_back_from_a_file(tmp_path):
         (
             lambda: linear_dirt_t().start_from(SourceOnly(mlp_backbone((2,)), num_classes=3)),
             ValueError,
-            r"input shape \(None, 3\). Received: \(None, 2\)",
+            r"input shape, \(None, 3\). Received: \(None, 2\)",
         ),
         (
             lambda: linear_dirt_t().start_from(SourceOnly(mlp_backbone((3,)), num_classes=4)),
             ValueError,
-            r"output shape \(None, 3\). Received: \(None, 4\)",
+            r"output shape, \(None, 3\). Received: \(None, 4\)",
         ),
         (
             lambda: linear_dirt_t().start_from(SourceOnly(mlp_backbone((3,)), num_classes=3)),

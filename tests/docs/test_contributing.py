@@ -152,7 +152,7 @@ def test_the_network_joins_the_tests_of_every_network(tree):
 
 
 def test_the_examples_join_the_tests_of_every_method_and_the_configs(tree):
-    named = "coral or afn or (registered and not adapts)"
+    named = "coral or afn or registered"
     tests = ["tests/adaptation/test_every_method.py", "tests/conf/test_method_configs.py"]
     found = run(tree, "-m", "pytest", "-q", "-k", named, "-m", "not slow", *tests)
     assert "passed" in found

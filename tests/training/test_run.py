@@ -263,7 +263,7 @@ def test_averaged_weights_are_scored_as_the_training_ends_with_them(domains, tmp
     [
         ({"keep": "snd"}, r"one of \['source_accuracy', 'info_max'\], or null. Received: 'snd'"),
         ({"scores": [], "keep": "snd"}, "Received: 'snd' alone"),
-        ({"scores": ["target_accuracy"]}, "Received: .'target_accuracy'."),
+        ({"scores": ["target_accuracy"]}, "Received: scores='target_accuracy'"),
     ],
 )
 def test_scores_that_do_not_exist_are_refused_before_training(domains, tmp_path, changes, message):
