@@ -15,11 +15,16 @@ import_modules(__name__)
 _functions = {function.__name__: function for function in DIAGNOSTICS.values()}
 globals().update(_functions)
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # functions that are called like their files
+    from dann.diagnostics.feature_distance import feature_distance as feature_distance
     from dann.diagnostics.game import game as game
     from dann.diagnostics.jacobians import jacobians as jacobians
+    from dann.diagnostics.label_bounds import label_bounds as label_bounds
     from dann.diagnostics.sharpness import sharpness as sharpness
     from dann.diagnostics.signal_propagation import signal_propagation as signal_propagation
+    from dann.diagnostics.straight_through_health import (
+        straight_through_health as straight_through_health,
+    )
 
     def __getattr__(name: str) -> Any: ...
 

@@ -151,9 +151,9 @@ def reversal_certificate(
     if not (run.calls or run.features):  # nothing to differentiate for, as words are
         return {"reversal/state": "cannot tell"}
     mode = mode or mode_of(model)
-    passes = [run] if run.calls else run.each_output()
+    runs = [run] if run.calls else run.each_output()
     with np.errstate(invalid="ignore", over="ignore"):  # of gradients that are not finite
-        every = [_sides(one, mode) for one in passes]
+        every = [_sides(one, mode) for one in runs]
         chosen = min(every, key=lambda sides: sides.rank)
         measured, layers = _numbers(*chosen)
 

@@ -105,5 +105,5 @@ def _run(call, way, mode):
 def copy_with(layer: keras.Layer, **attributes: Any) -> keras.Layer:
     """Returns a built layer with other attributes that shares its variables with the given one."""
     copied = object.__new__(type(layer))
-    vars(copied).update(vars(layer) | attributes)
+    copied.__dict__.update(vars(layer) | attributes)
     return copied

@@ -97,7 +97,7 @@ def walk(model: keras.Layer, data: Any, training: bool = True, values: Any = ())
         calls = record_calls(leaves(model), run, keep)
         reversals = [layer for layer in order.values() if isinstance(layer, GradientReversal)]
         strengths = {id(layer): float(to_numpy(layer.strength.value)) for layer in reversals}
-    return Walk(calls, list(order.values()), *outputs, strengths)
+    return Walk(calls, list(order.values()), outputs[0], strengths)
 
 
 def has_a_way(call: Call) -> bool:
