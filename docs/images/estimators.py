@@ -11,11 +11,9 @@ from matplotlib.figure import Figure
 
 from dann.autodiff import gradients
 from dann.gradients import binary_sign
-from dann.gradients.estimators import MagnitudeAware
+from dann.gradients.estimators import ESTIMATORS, MagnitudeAware
 
-PLAIN = ("htanh", "identity", "approx_sign", "swish_sign")
-SHARPENED = {"ede": ("t", (0.001, 1, 3)), "reste": ("o", (1, 2, 3))}
-REST = ("magnitude_aware", "stochastic", "ternary", "dorefa")
+SHARPNESS = {"ede": ("t", (0.001, 1, 3)), "reste": ("o", (1, 2, 3))}
 STYLES = ("-", "--", ":")
 
 
@@ -36,10 +34,10 @@ def main():
     """One panel an estimator."""
     inputs = np.linspace(-2, 2, 801).astype("float32")
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    panels = figure.subplots(2, 5, sharex=True, sharey=True)
-    for axes, name in zip(panels.flat, [*PLAIN, *SHARPENED, *REST], strict=True):
-        if name in SHARPENED:
-            letter, values = SHARPENED[name]
+    panels = figure.subplots(-(-len(ESTIMATORS) // 5), 5, sharex=True, sharey=True)
+    for axes, name in zip(panels.flat, ESTIMATORS, strict=False):
+        if name in SHARPNESS:
+            letter, values = SHARPNESS[name]
             for style, sharpness in zip(STYLES, values, strict=True):
                 draw(axes, inputs, name, sharpness, style, f"{letter} = {sharpness:g}")
             axes.legend(fontsize=6, loc="upper left", frameon=False)
