@@ -38,7 +38,11 @@ def export_run(
         format: One of `dann.deployment.formats.FORMATS`.
         examples: How many inputs to compare on, at least 1.
         tolerance: See `dann.deployment.formats.export`.
+
+    Raises:
+        NotADirectoryError: If `export/` is a link, which may lead anywhere.
     """
+    run.check_not_linked(run.exports)
     count = min(examples, len(inputs))
     chosen = inputs[np.linspace(0, len(inputs) - 1, count).astype(int)]
     found = export(classifier, format, run.exports, np.asarray(chosen), tolerance)

@@ -133,11 +133,19 @@ class RunDirectory:
             raise NotADirectoryError(
                 f"Expected a directory for figures. Received: the file {self.figures}"
             )
+        self.check_not_linked(self.figures)
         for folder in (self.path, self.figures):
             if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
                 raise PermissionError(
                     f"Expected a directory that can be written to. Received: {folder}"
                 )
+
+    def check_not_linked(self, folder: pathlib.Path) -> None:
+        """Raises `NotADirectoryError` if a folder of the run is a link, which may lead anywhere."""
+        if folder.is_symlink():
+            raise NotADirectoryError(
+                f"Expected a folder of the run itself. Received: the link {folder}"
+            )
 
     def write_diagnosis(self, found: str, page: str, figures: Mapping[str, bytes]) -> None:
         """Writes a diagnosis, its page and its figures: all of them, or on an error none.
@@ -199,6 +207,7 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = _draft(path)
+    draft.unlink(missing_ok=True)  # it could be a link to somewhere else
     try:
         yield draft
         if draft.exists():
@@ -211,6 +220,7 @@ def _replace_all(contents: Mapping[pathlib.Path, bytes]) -> None:
     """Writes several files: none of them moves to its place before all are written."""
     try:
         for path, content in contents.items():
+            _draft(path).unlink(missing_ok=True)  # it could be a link to somewhere else
             _draft(path).write_bytes(content)
         for path in contents:
             _draft(path).replace(path)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dann.training import RunDirectory
+from dann.training.export_run import export_run
 from dann.training.run_directory import replacing
 
 
@@ -85,6 +86,36 @@ def test_an_error_while_a_file_is_written_leaves_the_old_one_whole(tmp_path):
         fill_the_disk()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_links_in_a_strangers_run_lead_no_writing_elsewhere(run, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    run.path.mkdir()
+    for name in ("summary.part.json", "report.part.html", "diagnosis.part.json", "report.html"):
+        (run.path / name).symlink_to(precious)
+    run.write_summary({"a": 1})
+    run.write_diagnosis("{}", "<html>", {"one": b"<svg>"})
+    (run.path / "oracle.part.csv").symlink_to(precious)
+    run.write_oracle_curve([(1, 1.0, 0.5)])
+    assert precious.read_text() == "mine"
+    assert run.report_file.read_text() == "<html>"
+
+
+@pytest.mark.parametrize("folder", ["figures", "exports"])
+def test_a_folder_that_is_a_link_is_refused(run, tmp_path, folder):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    run.path.mkdir()
+    place = getattr(run, folder)
+    place.symlink_to(elsewhere)
+    write = {
+        "figures": lambda: run.write_diagnosis("{}", "<html>", {"one": b"<svg>"}),
+        "exports": lambda: export_run(run, None, np.ones((2, 2)), "packed"),
+    }[folder]
+    with pytest.raises(NotADirectoryError, match=f"the link {place}"):
+        write()
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_directory_with_the_config_and_logs_alone_is_unused(run):
