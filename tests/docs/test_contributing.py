@@ -14,17 +14,14 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 
 
 def examples():
-    """The code blocks whose last paragraph before them names a file, by the file's path."""
-    found = {}
-    pieces = re.split(r"```(?:python|yaml)\n(.*?)```", PAGE, flags=re.DOTALL)
-    for text, code in zip(pieces[::2], pieces[1::2], strict=False):
-        paths = re.findall(r"`([\w/]+/\w+\.(?:py|yaml))`", text.rstrip().rsplit("\n\n", 1)[-1])
-        if paths:
-            found[paths[-1]] = code
-    return found
+    """The code blocks by the file that the title of each names."""
+    blocks = re.findall(r"^```(?:python|yaml)(.*)\n((?:.*\n)*?)```$", PAGE, flags=re.MULTILINE)
+    return {title.removeprefix(' title="').removesuffix('"'): code for title, code in blocks}
 
 
 EXAMPLES = examples()
+
+pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +33,7 @@ def tree(tmp_path_factory):
         shutil.copytree(ROOT / folder, tree / folder, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", tree)
     for path, code in EXAMPLES.items():
-        (tree / path).write_text(code)
+        (tree / path).write_text(code)  # a block without a title has no file, which fails
     return tree
 
 
@@ -48,6 +45,12 @@ def run(tree, *command):
     )
     assert found.returncode == 0, found.stdout + found.stderr
     return found.stdout
+
+
+def test_every_section_that_adds_something_has_an_example():
+    sections = PAGE.split("\n## Adding ")[1:]
+    assert len(sections) >= 8
+    assert [section for section in sections if ' title="' not in section] == []
 
 
 @pytest.mark.parametrize("path", EXAMPLES)
@@ -110,10 +113,27 @@ assert again.layers[0].kernel_estimator == ArcTan()
 """
 
 
+DIAGNOSTIC = """
+import dann, keras, numpy as np
+rng = np.random.default_rng(0)
+pair = {name: rng.normal(size=(64, 4)) for name in ("source", "target")}
+entry = keras.Input((4,))
+backbone = keras.Model(entry, keras.layers.Dense(5, use_bias=False)(entry))
+model = dann.DANN(backbone, num_classes=3)
+model.compile("adam")
+lengths = [np.linalg.norm(pair[name] @ np.array(backbone.weights[0]), axis=1) for name in pair]
+found = dann.diagnostics.check(model, (pair, np.arange(64) % 3)).measurements
+wanted = lengths[1].mean() / lengths[0].mean()
+np.testing.assert_allclose(found["norm/ratio"], wanted, rtol=1e-5)
+"""
+
+
 @pytest.mark.parametrize(
-    "program", [METHOD, REGULARIZER, ESTIMATOR], ids=["method", "regularizer", "estimator"]
+    "program",
+    [METHOD, REGULARIZER, ESTIMATOR, DIAGNOSTIC],
+    ids=["method", "regularizer", "estimator", "diagnostic"],
 )
-def test_an_example_computes_its_formula_and_comes_back_from_a_file(tree, program):
+def test_an_example_computes_its_formula(tree, program):
     run(tree, "-c", program)
 
 
