@@ -109,7 +109,7 @@ for way in ("override", "stop_gradient"):
 model = keras.Sequential([keras.Input((3,)), BinaryDense(2, kernel_estimator=ArcTan())])
 model.save("arctan.keras")
 again = keras.models.load_model("arctan.keras", safe_mode=True)
-assert again.layers[0].kernel_estimator == ArcTan()
+assert again.layers[0].kernel_estimators == [ArcTan()]
 """
 
 
