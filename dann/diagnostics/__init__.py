@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from dann.diagnostics.catalogue import DIAGNOSTICS, measure
 from dann.diagnostics.check import Diagnosis, check
 from dann.diagnostics.diagnostics_callback import Diagnostics
+from dann.diagnostics.feature_distance import squared_mmd
 from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.mmd import squared_mmd
 from dann.diagnostics.instruments.probe import proxy_a_distance
 from dann.diagnostics.verdict import Verdict, verdict
 from dann.registry import import_modules

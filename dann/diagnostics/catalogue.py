@@ -1,11 +1,25 @@
 """The diagnostics by name.
 
-A file of this folder that measures something registers its function:
+A diagnostic is a function `(model, data, ...)` that returns measurements by name and leaves the
+model as it is. A file of this folder registers its own:
 
     @DIAGNOSTICS.register("sharpness", summary="...", models=ADVERSARIAL, like_a_step=True)
     def sharpness(model, data): ...
 
-Its facts, of which all but `models` may be missing:
+These arguments mean the same in every diagnostic:
+
+- `model`: a model of the kind that it measures
+- `data`: one batch, `({"source": xs, "target": xt}, ys)`; for a model that is not one of
+  `dann.adaptation` its inputs, alone or with labels, which it ignores
+- `mode`: where gradients are computed, `"eager"`, `"graph"` or `"xla"`. Defaults to the mode in
+  which `fit` runs the model
+- `training`: whether layers work as in a training step, such as batch normalization by the batch.
+  Defaults to `True`
+- `batch_size`: inputs at a time where there is nothing to differentiate. Defaults to `256`
+- `seed`: seed of all that is random. Defaults to `0`
+- `passes`: forward passes that `check` or `measure` has run on these data; they give it
+
+The facts to register, of which all but `models` may be missing:
 
 - `models`: the models that it measures, a `ModelKind`
 - `quick`: whether it takes a second or so, and `dann.diagnostics.check` runs it
@@ -32,12 +46,7 @@ DIAGNOSTICS: Registry[Callable[..., dict[str, Any]]] = Registry("diagnostic")
 
 @dataclasses.dataclass(frozen=True)
 class ModelKind:
-    """The models that a diagnostic is made for.
-
-    Args:
-        text: Which they are, in words.
-        holds: Whether a model is one of them.
-    """
+    """The models that a diagnostic is made for: in words, and as a test of a model."""
 
     text: str
     holds: Callable[[Any], bool]
@@ -78,15 +87,7 @@ def in_order() -> list[str]:
 def choose(
     diagnostics: Sequence[str] | Mapping[str, Callable],
 ) -> dict[str, Callable[..., dict[str, Any]]]:
-    """Returns diagnostics by name.
-
-    Args:
-        diagnostics: Names in `DIAGNOSTICS`, or functions by any name.
-
-    Raises:
-        TypeError: If it is a single name.
-        ValueError: If a name is unknown or there is none.
-    """
+    """Returns diagnostics by name, from names in `DIAGNOSTICS` or from functions by any name."""
     if isinstance(diagnostics, str):
         raise TypeError(
             f"Argument `diagnostics` must be a list of names. Received: the string {diagnostics!r}"
@@ -103,13 +104,7 @@ def choose(
 
 
 def run(diagnostic: Callable[..., dict[str, Any]], passes: Passes, **options: Any) -> dict:
-    """Runs a diagnostic on the model and data of `passes`.
-
-    Args:
-        diagnostic: A function `(model, data, ...)`.
-        passes: Model, data, and the forward passes that earlier diagnostics ran.
-        **options: Further arguments, of which it gets those that it takes.
-    """
+    """Runs a diagnostic on the model and data of `passes`, with those options that it takes."""
     taken = inspect.signature(diagnostic).parameters
     options = {
         name: value for name, value in {"passes": passes, **options}.items() if name in taken
@@ -127,7 +122,7 @@ def measure(
 
     Args:
         model: The model.
-        data: Examples, `({"source": inputs, "target": inputs}, labels)`.
+        data: Examples of both domains, as a diagnostic takes them.
         diagnostics: Names in `DIAGNOSTICS`, or functions by any name. Defaults to `None`: all.
         few: The most examples of each domain for a diagnostic that works like a training step.
             Defaults to `32`.
@@ -148,12 +143,7 @@ def measure(
 
 
 def first(data: Any, count: int) -> tuple[dict[str, Any], np.ndarray]:
-    """Returns the first examples of each domain, and their labels.
-
-    Args:
-        data: `({"source": inputs, "target": inputs}, labels)`; a labelled target stays whole.
-        count: The most examples of a domain.
-    """
+    """Returns the first examples of each domain with labels; a labelled target stays whole."""
     x, y = data
     labels = np.asarray(y)
     of_source, others = np.split(labels, [len(x["source"])])

@@ -120,13 +120,8 @@ def reversal_certificate(
 
     Args:
         model: Model of `dann.adaptation`, any Keras model or layer, or a function of a tensor.
-        data: One batch `({"source": xs, "target": xt}, ys)`; for other models and for functions
-            their inputs, alone or with labels, which it ignores.
-        mode: `"eager"`, `"graph"` or `"xla"`. Defaults to the one in which `fit` runs the model.
-        passes: Forward passes that `check` or `measure` has run on these data; they give it.
 
-    Returns:
-        Measurements by name.
+    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
         ValueError: If a `dann` model is not compiled, the mode is unknown, or there is no example.

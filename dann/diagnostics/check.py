@@ -66,12 +66,11 @@ def check(
         model: Model of `dann.adaptation`, compiled, or any Keras model or layer.
         data: `({"source": xs, "target": xt}, ys)`, one batch or some hundred examples; for another
             model its inputs, alone or with labels.
-        mode: `"eager"`, `"graph"` or `"xla"`. Defaults to the one in which `fit` runs the model.
         before: Earlier weights, to count flips; see `straight_through_health`.
         steps: Training steps since then.
         probe: See `who_is_winning`.
-        seed: Seed of the probe.
-        batch_size: Inputs at a time where there is nothing to differentiate. Defaults to `256`.
+
+    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Returns:
         Measurements and a verdict; `print` shows them.

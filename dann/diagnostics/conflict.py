@@ -64,13 +64,7 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
     A cosine or ratio with a gradient of zeros is 0. It takes 3 backward passes in training. Nothing
     of the model changes.
 
-    Args:
-        model: Model of `dann.adaptation`, compiled, with a reversal.
-        data: One batch `({"source": xs, "target": xt}, ys)`.
-        mode: `"eager"`, `"graph"` or `"xla"`. Defaults to the one in which `fit` runs the model.
-
-    Returns:
-        Measurements by name.
+    The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
         TypeError: If it is another model.

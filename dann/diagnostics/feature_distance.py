@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
+from dann.checks import check_number
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
-from dann.diagnostics.instruments.mmd import estimate, kernel_matrix, null_quantile
 from dann.diagnostics.instruments.pair_outputs import matched_source
 from dann.diagnostics.instruments.passes import Passes
 from dann.diagnostics.instruments.probe import LEAST
@@ -38,15 +39,7 @@ def feature_distance(
       classes have the shares that the target is predicted to have; missing if there are fewer than
       4 of them
 
-    Args:
-        model: Model of `dann.adaptation`.
-        data: `({"source": xs, "target": xt}, ys)`.
-        seed: Seed of the random deals.
-        batch_size: Inputs at a time. Defaults to `256`.
-        passes: Forward passes that `check` or `measure` has run on these data; they give it.
-
-    Returns:
-        Measurements by name.
+    The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
         TypeError: If it is another model.
@@ -71,3 +64,84 @@ def feature_distance(
         measured["mmd/matched"] = estimate(gram, sizes)
         measured["mmd/matched_null"] = null_quantile(gram, sizes, seed)
     return measured
+
+
+def squared_mmd(source: np.ndarray, target: np.ndarray, bandwidth: float | None = None) -> float:
+    """Returns the unbiased estimate of the squared maximum mean discrepancy.
+
+    With the kernel `k(a, b) = exp(-||a - b||^2 / (2 bandwidth^2))`, over `n` and `m` examples,
+
+    - `sum_{i != j} k(s_i, s_j) / (n (n - 1)) + sum_{i != j} k(t_i, t_j) / (m (m - 1))
+      - 2 sum_{i, j} k(s_i, t_j) / (n m)`
+
+    Healthy: falls in training towards 0. If the distributions are the same, it scatters around 0.
+
+    Args:
+        source: Features `(n, d)` of the source, at least 2.
+        target: Features `(m, d)` of the target, at least 2.
+        bandwidth: Width of the kernel, above 0. Defaults to the median distance of all pairs.
+
+    Raises:
+        ValueError: If a domain has too few examples, or the bandwidth is not above 0.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from dann.diagnostics import squared_mmd
+    >>> round(squared_mmd(np.zeros((5, 1)), np.ones((5, 1)), bandwidth=1.0), 4)
+    0.7869
+
+    Reference:
+        - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html), equation 3.
+    """
+    gram, sizes, _ = kernel_matrix(source, target, bandwidth)
+    return estimate(gram, sizes)
+
+
+def kernel_matrix(
+    source: np.ndarray, target: np.ndarray, bandwidth: float | None = None
+) -> tuple[np.ndarray, tuple[int, int], float]:
+    """Returns the kernel of all pairs with a diagonal of 0, the sizes and the bandwidth.
+
+    If a feature is not finite, all of the kernel is NaN.
+    """
+    sizes = len(source), len(target)
+    if min(sizes) < 2:
+        raise ValueError(
+            f"The discrepancy needs at least 2 examples of each domain. Received: {sizes}"
+        )
+    if bandwidth is not None:
+        check_number("bandwidth", bandwidth, 0, above=True)
+    points = np.concatenate([source, target]).astype("float64")
+    if not np.isfinite(points).all():
+        return np.full((len(points),) * 2, np.nan), sizes, bandwidth or np.nan
+    squares = cdist(points, points, "sqeuclidean")
+    if bandwidth is None:
+        median = float(np.median(squares[np.triu_indices(len(points), 1)]))
+        bandwidth = float(np.sqrt(median)) or 1.0  # all points alike: any width will do
+    gram = np.exp(-squares / (2 * bandwidth**2))
+    np.fill_diagonal(gram, 0.0)
+    return gram, sizes, bandwidth
+
+
+def estimate(gram: np.ndarray, sizes: tuple[int, int]) -> float:
+    """Returns the estimate of `squared_mmd` from the kernel of all pairs."""
+    return float(_statistic(gram, np.repeat([1.0, 0.0], sizes)[:, None], sizes)[0])
+
+
+def null_quantile(gram: np.ndarray, sizes: tuple[int, int], seed: int, draws: int = 200) -> float:
+    """Returns the 95% quantile of the estimate when the domains are dealt out at random."""
+    rng = np.random.default_rng(seed)
+    member = np.repeat([1.0, 0.0], sizes)
+    dealt = np.stack([rng.permutation(member) for _ in range(draws)], axis=1)
+    return float(np.quantile(_statistic(gram, dealt, sizes), 0.95))
+
+
+def _statistic(gram, member, sizes):
+    """Returns the estimate for each column of `member`: 1 for the source and 0 for the target."""
+    n, m = sizes
+    others = 1 - member
+    within_source = np.sum(member * (gram @ member), axis=0) / (n * (n - 1))
+    to_target = gram @ others
+    within_target = np.sum(others * to_target, axis=0) / (m * (m - 1))
+    return within_source + within_target - 2 * np.sum(member * to_target, axis=0) / (n * m)

@@ -98,11 +98,9 @@ def game(
 
     Args:
         model: Model of `dann.adaptation` with a reversal; compiled, unless it is a plain `DANN`.
-        data: One batch `({"source": inputs, "target": inputs}, labels)`.
         k: Number of eigenvalues at each end. Defaults to `3`.
-        training: Whether layers work as in a training step, such as batch normalization by the
-            batch. Defaults to `True`.
-        seed: Seed of the eigenvalue solver.
+
+    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
         TypeError: If the model has no reversal.

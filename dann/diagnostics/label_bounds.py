@@ -72,14 +72,9 @@ def label_bounds(
       not
 
     Args:
-        model: Model of `dann.adaptation` of 2 classes or more.
-        data: `({"source": xs, "target": xt}, ys)`, with integer labels `(n,)` or `(n, 1)`, or
-            one-hot `(n, C)`.
-        batch_size: Inputs at a time. Defaults to `256`.
-        passes: Forward passes that `check` or `measure` has run on these data; they give it.
+        data: As in every diagnostic, with integer labels `(n,)` or `(n, 1)`, or one-hot `(n, C)`.
 
-    Returns:
-        Measurements by name.
+    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
         TypeError: If it is another model.

@@ -40,12 +40,7 @@ def way_parity(
     It takes one backward pass of each layer and way, none of the whole model. Nothing of the model
     changes.
 
-    Args:
-        model: Keras model or layer.
-        data: One batch `({"source": xs, "target": xt}, ys)` for a `dann` model; for another, its
-            inputs, alone or with labels, which it ignores.
-        mode: `"eager"`, `"graph"` or `"xla"`. Defaults to the one in which `fit` runs the model.
-        passes: Forward passes that `check` or `measure` has run on these data; they give it.
+    The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Returns:
         Differences by name; those over all layers are 0 if no layer has a `way`.

@@ -56,11 +56,9 @@ def sharpness(
     loss, as a flat one weakens the adversary.
 
     Args:
-        model: The model.
-        data: One batch `({"source": inputs, "target": inputs}, labels)`.
         samples: Number of random vectors, at least 2. Defaults to `16`.
-        training: Whether layers work as in a training step. Defaults to `True`.
-        seed: Seed of the random vectors.
+
+    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
         ValueError: If `samples` is below 2.

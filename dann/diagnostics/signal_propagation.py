@@ -53,10 +53,9 @@ def signal_propagation(
     projections, to a few percent.
 
     Args:
-        model: The model.
-        data: One batch `({"source": inputs, "target": inputs}, labels)`.
         samples: Number of examples of each domain. Defaults to `8`.
-        seed: Seed of the random projections.
+
+    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Example:
 

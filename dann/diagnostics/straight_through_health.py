@@ -1,24 +1,34 @@
 """Whether gradients still get through the binary layers of a model, and whether they mean much."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from dann.adaptation import AdversarialModel
 from dann.adaptation.forward_pass import parts_of
 from dann.autodiff import gradients
 from dann.checks import check_integer
 from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.layer_calls import Call
-from dann.diagnostics.instruments.modes import mode_of, unchanged
+from dann.diagnostics.instruments.backward_pass import random_sum
+from dann.diagnostics.instruments.layer_calls import Call, around_layers, inputs_first
+from dann.diagnostics.instruments.losses import features_of, loss_terms, trains_backbone
+from dann.diagnostics.instruments.modes import (
+    in_mode,
+    inputs_of,
+    mode_of,
+    run_in_training,
+    unchanged,
+)
 from dann.diagnostics.instruments.passes import Passes, is_binary, walk
-from dann.diagnostics.instruments.smoothed_bias import smoothed_bias
-from dann.diagnostics.instruments.vectors import to_numpy
+from dann.diagnostics.instruments.vectors import cosine, norm, to_numpy
 
 PASSED = 0.1  # share of the gradient that a binary layer must pass
+_WIDTH = 0.3  # of the smoothing, as a share of the inputs' deviation
 
 
 @DIAGNOSTICS.register(
@@ -79,16 +89,12 @@ def straight_through_health(
     nothing but -1 and +1 for other numbers. Nothing of the model changes.
 
     Args:
-        model: Keras model or layer.
-        data: One batch `({"source": xs, "target": xt}, ys)` for a `dann` model; for another, its
-            inputs, alone or with labels, which it ignores.
         pairs: Pairs of forward passes for the bias of each layer; several times the number of units
             come near the truth. Defaults to `0`: no bias.
         before: What `model.get_weights()` gave `steps` steps ago. Defaults to `None`: no flips.
         steps: Training steps since then, at least 1.
-        mode: `"eager"`, `"graph"` or `"xla"`, for the bias. Defaults to how `fit` runs the model.
-        seed: Seed of the shifts.
-        passes: Forward passes that `check` or `measure` has run on these data; they give it.
+
+    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Returns:
         Measurements by name; none if no layer is binary.
@@ -125,7 +131,7 @@ def straight_through_health(
             was = [call for call in earlier if call.name == name]
             found["flips"] = _flips(was, own) / steps
         if pairs and id(own[0].layer) not in kernels:
-            found |= smoothed_bias(model, data, own, pairs, mode or mode_of(model), seed)
+            found |= _bias(model, data, own, pairs, mode or mode_of(model), seed)
         measured |= {f"binary/{name}/{kind}": value for kind, value in found.items()}
     return measured
 
@@ -184,3 +190,56 @@ def _flips(before: list[Call], after: list[Call]) -> float:
         np.concatenate([to_numpy(call.outputs) for call in calls]) for calls in (before, after)
     )
     return float(np.mean(np.sign(old) != np.sign(new)))
+
+
+def _bias(
+    model: keras.Layer, data: Any, calls: list[Call], pairs: int, mode: str, seed: int
+) -> dict[str, float]:
+    """Compares the gradient of a shift of a layer's inputs with that of the smoothed loss."""
+    units = int(calls[0].inputs.shape[-1])
+    width = _WIDTH * float(np.concatenate([to_numpy(c.inputs).ravel() for c in calls]).std())
+    if width == 0:
+        return {}
+    loss = _loss_of_shift(model, data, calls[0].layer)
+    zero = ops.zeros((units,), "float32")
+    (slope,) = in_mode(lambda shift: gradients(loss, [shift]), mode)(zero)
+    given = to_numpy(slope)
+    directions = np.random.default_rng(seed).normal(size=(pairs, units))
+    compiled = in_mode(loss, mode)
+    changes = [_change(compiled, width * direction) for direction in directions]
+    rates = directions * np.array(changes)[:, None] / (2 * width)  # (pairs, units)
+    smoothed = rates.mean(axis=0)
+    agreement = cosine([rates[::2].mean(axis=0)], [rates[1::2].mean(axis=0)]) if pairs > 1 else 0.0
+    length = norm([smoothed])
+    return {
+        "bias_cosine": cosine([given], [smoothed]),
+        "bias_length": norm([given]) / length if length != 0 else 0.0,
+        "bias_ceiling": math.sqrt(2 * agreement / (1 + agreement)) if agreement > 0 else 0.0,
+    }
+
+
+def _change(loss, shift):
+    above, below = (
+        float(loss(ops.convert_to_tensor(side * shift, "float32"))) for side in (1.0, -1.0)
+    )
+    return above - below
+
+
+def _loss_of_shift(model, data, layer) -> Callable[[Any], Any]:
+    """Returns the loss as a function of a shift of all inputs of a layer."""
+
+    def loss(shift):
+        def around(called, call, args, kwargs):
+            if called is not layer:
+                return call(*args, **kwargs)
+            inputs, args, kwargs = inputs_first(layer, args, kwargs)
+            return call(inputs + ops.cast(shift, inputs.dtype), *args, **kwargs)
+
+        with unchanged(model), around_layers(around):
+            if not isinstance(model, AdversarialModel):
+                return random_sum(run_in_training(model, inputs_of(data)))
+            training = trains_backbone(model)
+            features = features_of(model, data[0], training)
+            return loss_terms(model, data, features, training)[0]
+
+    return loss

@@ -86,16 +86,11 @@ def who_is_winning(
     The `domain/` measurements are missing for methods without a discriminator of domains.
 
     Args:
-        model: Model of `dann.adaptation`.
-        data: `({"source": xs, "target": xt}, ys)`; the probe needs some hundred examples of each
-            domain to be worth its name.
+        data: As in every diagnostic; the probe needs some hundred examples of each domain to be
+            worth its name.
         probe: `"logistic"` (default), or `"mlp"` for differences that are not linear.
-        seed: Seed of the probe's halves.
-        batch_size: Inputs at a time. Defaults to `256`.
-        passes: Forward passes that `check` or `measure` has run on these data; they give it.
 
-    Returns:
-        Measurements by name.
+    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
         TypeError: If it is another model.

@@ -18,8 +18,7 @@ from dann.adaptation import CDAN, DANN, faster_heads
 from dann.autodiff import gradients
 from dann.diagnostics import game
 from dann.diagnostics.game import growth, stability
-from dann.diagnostics.instruments.descent import descent_of
-from dann.diagnostics.instruments.fields import explicit_field, players, step_field
+from dann.diagnostics.instruments.fields import descent_of, explicit_field, players, step_field
 from dann.diagnostics.instruments.spectrum import spectrum
 from dann.gradients import reverse_gradient
 from dann.schedules import GaninSchedule

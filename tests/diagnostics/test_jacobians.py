@@ -9,7 +9,7 @@ from support.linear_models import DATA, SOURCE, TARGET, central_differences, net
 
 from dann.adaptation import SourceOnly
 from dann.diagnostics import jacobians, signal_propagation
-from dann.diagnostics.instruments.ranks import condition, effective_rank, rank_of_features
+from dann.diagnostics.jacobians import condition, effective_rank, rank_of_features
 
 jacobians_file = importlib.import_module("dann.diagnostics.jacobians")
 RNG = np.random.default_rng(5)

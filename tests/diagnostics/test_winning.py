@@ -14,7 +14,7 @@ from dann.diagnostics import (
     squared_mmd,
     who_is_winning,
 )
-from dann.diagnostics.instruments.mmd import kernel_matrix, null_quantile
+from dann.diagnostics.feature_distance import kernel_matrix, null_quantile
 from dann.diagnostics.instruments.probe import fresh_probe
 
 RNG = np.random.default_rng(5)

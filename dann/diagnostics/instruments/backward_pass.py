@@ -25,8 +25,7 @@ from dann.diagnostics.instruments.losses import (
     trains_backbone,
 )
 from dann.diagnostics.instruments.modes import in_mode, inputs_of, run_in_training, unchanged
-from dann.diagnostics.instruments.passes import Passes
-from dann.diagnostics.instruments.reversals import find_reversals
+from dann.diagnostics.instruments.passes import Passes, find_reversals
 from dann.diagnostics.instruments.vectors import norm, to_numpy
 
 LOSS_SCALES = (2.0**16, 2.0**8, 1.0)  # tried in half precision, until all is finite

@@ -1,7 +1,7 @@
-"""The vector field along which a training step moves the weights."""
+"""The vector field along which a training step moves the weights, and how far it moves them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
@@ -15,6 +15,7 @@ from dann.diagnostics.instruments.losses import (
     weights_of_task,
 )
 from dann.diagnostics.instruments.modes import as_tensors
+from dann.optimizers import PerVariable
 
 _OF_THE_FIELD = (
     "from_features",
@@ -129,17 +130,7 @@ def step_field(
     the predictions of `CDAN`. So its values are those of the training, but its derivative is not:
     do not differentiate it again.
 
-    Args:
-        model: Model of `dann.adaptation` with a reversal, compiled.
-        data: One batch `({"source": inputs, "target": inputs}, labels)`.
-        training: Whether layers work as in a training step.
-        factors: What the field of each weight is multiplied by. Defaults to `None`: 1.
-
-    Returns:
-        A function of as many tensors as there are weights that returns the field in their shapes.
-
-    Raises:
-        TypeError, ValueError: See `players`; a `ValueError` also where the model is not compiled.
+    Arguments, result and errors are those of `explicit_field`; the model must be compiled.
     """
     variables = players(check_adversarial(model))
     (x, y), factors = as_tensors(data), factors or [1.0] * len(variables)
@@ -154,3 +145,41 @@ def step_field(
         return [factor * slope for factor, slope in zip(factors, slopes, strict=True)]
 
     return field
+
+
+class Descent(NamedTuple):
+    """Gradient descent with momentum.
+
+    Attributes:
+        step: The first variable's present learning rate.
+        factors: Each variable's learning rate in multiples of it.
+        momentum: In [0, 1).
+        nesterov: Whether the momentum is Nesterov's.
+    """
+
+    step: float
+    factors: list[float]
+    momentum: float
+    nesterov: bool
+
+
+def descent_of(model: AdversarialModel, variables: Sequence[keras.Variable]) -> Descent | None:
+    """Returns how the model's optimizer moves variables, or `None` if it is not `SGD`."""
+    optimizer = getattr(model, "optimizer", None)
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # under a loss scale
+    parts = _parts(model, optimizer, variables)
+    if not all(isinstance(part, keras.optimizers.SGD) for part in parts):
+        return None
+    settings = {(part.momentum, part.nesterov) for part in parts}
+    rates = [float(part.learning_rate) for part in parts]
+    if len(settings) > 1 or rates[0] <= 0:
+        return None
+    return Descent(rates[0], [rate / rates[0] for rate in rates], *settings.pop())
+
+
+def _parts(model, optimizer: Any, variables):
+    if not isinstance(optimizer, PerVariable) or optimizer.places is None:
+        return [optimizer] * len(variables)
+    places = zip(model.trainable_variables, optimizer.places, strict=True)
+    place_of = {id(variable): place for variable, place in places}
+    return [optimizer.optimizers[place_of[id(variable)]] for variable in variables]

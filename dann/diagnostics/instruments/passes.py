@@ -1,19 +1,27 @@
-"""The forward passes that diagnostics read: each runs once, for all who ask."""
+"""The forward passes that diagnostics read: each runs once, for all who ask.
+
+Also what a call of a layer does: whether it makes numbers binary, passes on or reverses.
+"""
 
 import functools
+import re
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+from keras import ops
 
 from dann.adaptation import AdversarialModel
+from dann.autodiff import gradients
 from dann.diagnostics.instruments.layer_calls import Call, is_floating, leaves, record_calls
 from dann.diagnostics.instruments.modes import as_tensors, inputs_of, run_in_training, unchanged
 from dann.diagnostics.instruments.pair_outputs import PairOutputs, pair_outputs
-from dann.diagnostics.instruments.vectors import to_numpy
+from dann.diagnostics.instruments.vectors import cosine, to_numpy
 from dann.layers import BinarySign, GradientReversal
 
 ROUNDING = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
+
+_REVERSES = re.compile(r"revers|grl", re.IGNORECASE)
 
 
 class Walk(NamedTuple):
@@ -127,6 +135,30 @@ def is_binary(call: Call) -> bool:
     )
 
 
+def find_reversals(model: keras.Layer, seen: Walk) -> list[Call]:
+    """Returns the calls of reversals in one pass.
+
+    A reversal is a layer that passes one tensor on unchanged and
+
+    - is a `dann.layers.GradientReversal`, or the attribute `reversal` of the model, or
+    - has `revers` or `grl` in the name of its class or in its own, and is not one of Keras' own, as
+      a `Dropout` named `grl_dropout` is, or
+    - turns the gradient around, whatever its name.
+    """
+    by_role = getattr(model, "reversal", None)
+    return [
+        call
+        for call in seen.calls
+        if passes_on(call)
+        and (
+            call.layer is by_role
+            or isinstance(call.layer, GradientReversal)
+            or _is_named(call.layer)
+            or _turns_around(call)
+        )
+    ]
+
+
 def _keeps_shape(call):
     floating = is_floating(call.inputs) and is_floating(call.outputs)
     return floating and tuple(call.inputs.shape) == tuple(call.outputs.shape)
@@ -134,3 +166,22 @@ def _keeps_shape(call):
 
 def _all_signs(values):
     return values.size > 0 and bool(np.all(np.abs(values) == 1))
+
+
+def _is_named(layer: Any) -> bool:
+    """Whether a name says that the layer reverses, and somebody wrote it."""
+    kind = type(layer)
+    # Somebody wrote what a `Lambda` does, too.
+    if kind.__module__.split(".")[0] == "keras" and kind is not keras.layers.Lambda:
+        return False
+    return any(_REVERSES.search(name) for name in (kind.__name__, layer.name))
+
+
+def _turns_around(call: Call) -> bool:
+    """Whether the layer's own gradient points against what flows back into it."""
+    shape = tuple(call.inputs.shape)
+    upstream = np.random.default_rng(0).normal(size=shape)
+    weights = ops.cast(ops.convert_to_tensor(upstream, "float32"), call.inputs.dtype)
+    with unchanged(call.layer):
+        (gradient,) = gradients(lambda x: ops.sum(call.again(x) * weights), [call.inputs])
+    return cosine([to_numpy(gradient)], [upstream]) < -0.5
