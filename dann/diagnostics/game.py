@@ -9,8 +9,8 @@ from keras import ops
 from dann.adaptation import AdversarialModel
 from dann.diagnostics.catalogue import DIAGNOSTICS, REVERSING
 from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.descent import descent_of
 from dann.diagnostics.instruments.fields import (
+    descent_of,
     explicit_field,
     has_explicit_field,
     players,
