@@ -83,22 +83,9 @@ def reversal_certificate(
       the layer against the one that enters it; healthy: -1 and the strength
     - `reversal/backbone_cosine`, `reversal/backbone_ratio`: the same for the backbone's weights (of
       a `dann` model)
-    - `reversal/state`, in words:
-        - `"alive"`; `"not begun"`: the strength is 0 and its schedule rises later
-        - `"not finite"`: a gradient is not, and nothing else can be said
-        - `"forgotten"`: nothing is reversed; `"applied twice"`: reversed and reversed back
-        - `"wrong sign"`: a reversal passes the gradient on without turning it around
-        - `"graph override"`: reversed only for a tape outside of the `tf.function`, as a bare
-          `gradient_override_map` is, and so not in `fit`
-        - `"discriminator reversed"`: the reversal changes the discriminator's own gradient, because
-          it lies behind the discriminator or within it
-        - `"strength 0"`: a reversal lets no gradient through, and no schedule of it is known to
-          rise later; `"cut"`: something else stops it, or a reversal that is not a layer
-        - `"wrong strength"`, `"partly reversed"`: the length, or the direction, is wrong
-        - `"no gradient"`: the discriminator gives none; `"none"`: the method has no reversal
-        - `"cannot tell"`: no reversal is found, and the differences below do not fit a multiple of
-          `g`: a part is reversed, or is not differentiable. Or one output is not reversed and
-          another gives nothing, as a saturated discriminator does
+    - `reversal/state`, in words: `"alive"`; `"not begun"`: the strength is 0 and its schedule rises
+      later; `"none"`: the method has no reversal. The others say what is wrong; the table in
+      `docs/diagnostics.md` explains them all
 
     For a model of `dann.adaptation` the loss is the model's own adversarial loss in training, and
     the features are those of both domains. For any other Keras model or layer the loss is a random
@@ -107,11 +94,10 @@ def reversal_certificate(
     by behaviour.
 
     If none is found, central differences of the loss along `g` give the sign and the length of `h`,
-    which finds a reversal in a function too. This takes the rest of the way to be differentiable:
-    along random directions the loss must change as `h` predicts. If it does not, `reversal/cosine`
-    is the cosine of the changes with the predictions. The features are then the inputs, and each
-    output is measured alone. The result is that of the first reversed output; if none is reversed,
-    of the first output.
+    which finds a reversal in a function too. The features are then the inputs, and each output is
+    measured alone. The result is that of the first reversed output; if none is reversed, of the
+    first output. If `h` does not predict the changes along random directions, a part is reversed or
+    is not differentiable, and `reversal/cosine` is the cosine of the changes with the predictions.
 
     It takes at most 3 backward passes, in the mode in which the model trains, or at most 2 for each
     output if no reversal is found. In `float16` the loss is multiplied by a power of two, as a

@@ -76,7 +76,9 @@ class Diagnostics(keras.callbacks.Callback):
             )
         self._measured_at = self._step()
         if self.log_dir is not None:
-            self._writer = _open_writer(self.log_dir)
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+            self._writer = EventFileWriter(str(self.log_dir))
         self._names = {}
         self._measure()  # what does not fit the model raises its error now
 
@@ -119,12 +121,6 @@ class Diagnostics(keras.callbacks.Callback):
 
     def _step(self):
         return int(self.model.optimizer.iterations)
-
-
-def _open_writer(log_dir):
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
-    return EventFileWriter(str(log_dir))
 
 
 def _write(writer, values, step):

@@ -149,11 +149,7 @@ def game(
 
 
 def stability(eigenvalues: np.ndarray) -> dict[str, float]:
-    """Returns what the eigenvalues of a field's Jacobian say; see `game`.
-
-    Args:
-        eigenvalues: Complex numbers, at least one.
-    """
+    """Returns what at least one eigenvalue of a field's Jacobian says; see `game`."""
     size = abs(eigenvalues)
     moving = eigenvalues[size > _NEUTRAL * size.max()]
     pulls = np.real(moving) > 0

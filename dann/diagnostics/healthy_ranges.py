@@ -57,16 +57,7 @@ class HealthyRange:
 
 
 class Evidence(NamedTuple):
-    """A measured value beside its healthy range.
-
-    Attributes:
-        name: The measurement's name.
-        title: What was measured.
-        value: The value.
-        low: Smallest healthy value, or minus infinity.
-        high: Largest healthy value, or infinity.
-        text: What the value says.
-    """
+    """A measured value beside its healthy range; the bounds may be infinite."""
 
     name: str
     title: str
@@ -88,11 +79,7 @@ def healthy_ranges() -> list[HealthyRange]:
 
 
 def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
-    """Returns the measurements that have a healthy range, those out of it first.
-
-    Args:
-        measurements: Values by name, as the diagnostics give them.
-    """
+    """Returns the measurements that have a healthy range, those out of it first."""
     found = []
     for one in healthy_ranges():
         bounds = one.bounds(measurements)

@@ -163,10 +163,7 @@ def effective_rank(singular_values: np.ndarray) -> np.ndarray:
 
     - `exp(H(p))` with `p = s / sum s` and the entropy `H`
 
-    A matrix of zeros has 0.
-
-    Args:
-        singular_values: Along the last axis.
+    The singular values lie along the last axis. A matrix of zeros has 0.
 
     Example:
 
@@ -188,10 +185,8 @@ def effective_rank(singular_values: np.ndarray) -> np.ndarray:
 def condition(singular_values: np.ndarray) -> np.ndarray:
     """Returns the ratio of the largest singular value to the smallest that is not 0.
 
-    Those below a millionth of the largest count as 0. A matrix of zeros has 1.
-
-    Args:
-        singular_values: Along the last axis.
+    They lie along the last axis. Those below a millionth of the largest count as 0. A matrix of
+    zeros has 1.
     """
     values = np.asarray(singular_values, "float64")
     largest = values.max(axis=-1)
@@ -201,7 +196,7 @@ def condition(singular_values: np.ndarray) -> np.ndarray:
 
 
 def rank_of_features(features: np.ndarray) -> dict[str, float]:
-    """Returns how many directions features use.
+    """Returns how many directions features use; a `ValueError` if there are fewer than 2 examples.
 
     With the singular values of the centred features `(batch, num_features)`
 
@@ -209,12 +204,6 @@ def rank_of_features(features: np.ndarray) -> dict[str, float]:
     - `rank_share`: the same divided by the greatest possible, `min(batch - 1, num_features)`.
     - `top_share`: share of the variance along the first direction.
     - `still`: share of features that are the same for every example.
-
-    Args:
-        features: Array `(batch, num_features)`, at least 2 examples.
-
-    Raises:
-        ValueError: If there are fewer.
     """
     if len(features) < 2:
         raise ValueError(

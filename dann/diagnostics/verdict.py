@@ -15,16 +15,18 @@ from dann.diagnostics.label_bounds import ONE_CLASS, UNLEARNT
 from dann.diagnostics.straight_through_health import PASSED
 from dann.diagnostics.winning import APART, BEHIND, CONSTANT
 
-NAMES = (
-    "reversal dead",
-    "discriminator dead",
-    "unstable",
-    "saturated binary layer",
-    "collapsed",
-    "under-adapted",
-    "aligned",
-    "undetermined",
-)
+VERDICTS = {
+    "aligned": "The domains are aligned: a fresh discriminator cannot tell them apart well.",
+    "under-adapted": "The domains are still apart, or the labels are not learnt.",
+    "collapsed": "The target has collapsed into one class.",
+    "reversal dead": "The gradient reversal is dead: the backbone does not learn to confuse the "
+    "discriminator.",
+    "discriminator dead": "The discriminator is dead: it does not tell the domains apart, although "
+    "they can be told apart.",
+    "unstable": "The training is unstable.",
+    "saturated binary layer": "A binary layer is saturated: hardly any gradient passes it.",
+    "undetermined": "There is no verdict on the adaptation.",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Verdict:
     """A name for the state of a model, and why.
 
     Args:
-        name: One of `NAMES`.
+        name: One of `VERDICTS`.
         reasons: The evidence, a sentence each. The first decided.
     """
 
@@ -46,52 +48,19 @@ class Verdict:
 def verdict(measurements: Mapping[str, Any]) -> Verdict:
     """Says in words what measurements mean.
 
-    The first rule that holds decides; a rule whose measurements are missing does not hold.
+    The first rule that holds decides; a rule whose measurements are missing does not hold. The
+    order is that of `RULES`, then "aligned" if there is a `probe/loss`, else "undetermined".
+    `docs/diagnostics.md` states each rule with its thresholds, and
+    `docs/diagnostics-calibration.md` says from which runs these come. A domain loss `l` proves a
+    Jensen-Shannon divergence of the features of at least `log 2 - l` nats, so that .35 stands for
+    .34. The reasons also mention what is odd without deciding, such as a strength that has not
+    begun to rise, or a live discriminator that is weak or overrun.
 
-    1. "unstable": a measurement, or a number of an array, is not finite;
-       `game/largest_stable_step` may be infinite (nothing pulls in), and so may
-       `jacobian/target_to_source` (the logits stand still on the source)
-    2. "reversal dead": `reversal/state` is `"forgotten"`, `"applied twice"`, `"wrong sign"`,
-       `"discriminator reversed"`, `"graph override"`, `"strength 0"`, `"cut"` or
-       `"partly reversed"`
-    3. "discriminator dead": `reversal/state` is `"no gradient"`, `domain/spread` is below .0001, or
-       `reversal/head_norm` is 0: it gives nothing, tells nothing, or learns nothing. The rule does
-       not hold if the state is `"no gradient"` and `domain/loss` is below .35: then it is right,
-       and so sure of it that nothing is left to learn
-    4. "unstable": `game/growth`, momentum included, exceeds 1.1 and also the smaller of 1.5 and
-       `1 + p + sqrt(p + p^2)`, with `p = game/step * max(-game/least_real, 0)`. The latter is the
-       most that a direction without rotation grows if it pushes away, whatever the momentum: the
-       way down from a saddle, which is usual. With optimizers other than SGD there is no growth,
-       and this rule does not hold
-    5. "saturated binary layer": a `binary/<layer>/passed` is below .1
-    6. "collapsed": `target/largest_share` is at least .9, and above `label/largest_share` by half
-       of what that leaves to 1, while `probe/matched_loss` is at least .35: nearly all of the
-       target lies among the source's examples of one class
-    7. "under-adapted": `probe/loss` or `domain/loss` is below .35, so that a classifier of bounded
-       slope tells the domains apart; or both `mmd/squared` and `mmd/matched` are above .05 and 4
-       times their null, so that the features differ by more than the classes' shares; or
-       `label/loss` is at least .9 times `label/prior_entropy`
-    8. "aligned": there is a `probe/loss`, and no rule above holds
-    9. "undetermined": nothing of the kind was measured
-
-    A domain loss `l` proves a Jensen-Shannon divergence of the features of at least `log 2 - l`
-    nats, so that .35 stands for .34.
-
-    The reasons also mention what is odd without deciding: a strength that differs from the one that
-    arrives (`"wrong strength"`) or has not begun to rise; a live discriminator that loses .5 nats
-    more than a fresh one, so that it is weak or overrun, or that is too sure to give a gradient; a
-    target that is predicted with little certainty; an `mmd/squared` that alone is above .05 and 4
-    times `mmd/null`.
-
-    `docs/diagnostics-calibration.md` says from which runs the thresholds come. "Aligned" speaks of
-    the marginal distributions: without labels of the target nothing can show that each class lies
-    where it should.
+    "Aligned" speaks of the marginal distributions: without labels of the target nothing can show
+    that each class lies where it should.
 
     Args:
         measurements: What the diagnostics gave, together.
-
-    Returns:
-        The verdict.
 
     Example:
 

@@ -19,11 +19,6 @@ Slope = Callable[[Sequence[np.ndarray]], float]
 def by_differences(run: BackwardPass, found: Gradients, mode: str) -> tuple[Gradients, float]:
     """Returns the gradients without reversals, if these are multiples of the gradients found.
 
-    Args:
-        run: The pass.
-        found: What it gave.
-        mode: Where it runs; see `dann.diagnostics.instruments.modes.in_mode`.
-
     Returns:
         The gradients, and 1 if they are multiples. If not, in place of 1 the cosine of the loss'
         slopes along random directions with the slopes that the returned gradient predicts.

@@ -133,12 +133,9 @@ def record_calls(
 
 
 def inputs_first(layer: keras.Layer, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
-    """Returns the inputs of a layer's call, `None` if there are none, and its other arguments.
+    """Returns the inputs of a layer's call, also if given by name, and its other arguments.
 
-    Args:
-        layer: The layer.
-        args: Positional arguments of its call.
-        kwargs: Other arguments, among which the inputs may be by name.
+    The inputs are `None` if there are none.
     """
     if args:
         return args[0], args[1:], kwargs

@@ -1,4 +1,8 @@
-"""The losses of a step, each alone: as training computes them, or as functions of the weights."""
+"""The losses of a step, each alone: as training computes them, or as functions of the weights.
+
+`data` is a pair of inputs `x` with labels `y`, `features` are those of each part of the pair (see
+`features_of`), and `training` says whether the layers work as in a training step.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -45,14 +49,7 @@ def features_of(model: AdversarialModel, x: dict, training: bool) -> dict[str, A
 def loss_terms(
     model: AdversarialModel, data: tuple, features: dict, training: bool
 ) -> tuple[Any, Any]:
-    """Returns the label loss and the adversarial loss of a pair, scalars.
-
-    Args:
-        model: The model, compiled.
-        data: A pair of inputs, and labels.
-        features: Features by part of the pair; see `features_of`.
-        training: Whether the layers work as in a training step.
-    """
+    """Returns the label loss and the adversarial loss of a pair by a compiled model, scalars."""
     x, y = data
     forward = model.from_features(features, training)
     losses = model.pair_losses(x, y, forward, training=training)
@@ -84,14 +81,7 @@ def task_loss(model: AdversarialModel, features: dict, x: dict, y: Any, training
     """Returns the label loss plus those of the regularizers, a scalar.
 
     It includes losses of the layers' weights, such as a `kernel_regularizer`, and leaves out those
-    of their outputs.
-
-    Args:
-        model: The model; if it is not compiled, its loss is cross-entropy.
-        features: Features by part of the pair.
-        x: The pair of inputs.
-        y: Labels.
-        training: Whether the layers work as in a training step.
+    of their outputs. For a model that is not compiled the loss is cross-entropy.
     """
     forward = ForwardPass(features, model.classify(features, training))
     if model.compiled:
@@ -107,11 +97,6 @@ def domain_loss(model: Any, features: dict, training: bool) -> Any:
     """Returns the domain loss of a `dann.DANN` without the reversal, a scalar.
 
     It includes the losses of regularizers of the discriminator's weights.
-
-    Args:
-        model: The model.
-        features: Features by part of the pair.
-        training: Whether the layers work as in a training step.
     """
     source, target = features["source"], features["target"]
     domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])

@@ -20,11 +20,7 @@ def mode_of(model: Any) -> str:
 
 
 def in_mode(function: Callable, mode: str) -> Callable:
-    """Returns a function of tensors as it runs in a mode.
-
-    Args:
-        function: Function of tensors.
-        mode: `"eager"`, `"graph"` or `"xla"`; on JAX the last two are the same.
+    """Returns a function of tensors as it runs in a mode; on JAX graph and XLA are the same.
 
     Raises:
         NotImplementedError: If it must be compiled on a backend other than TensorFlow and JAX.
@@ -53,11 +49,8 @@ def in_mode(function: Callable, mode: str) -> Callable:
 def unchanged(model: Any, values: Sequence[tuple] = ()) -> keras.StatelessScope:
     """Returns a scope in which nothing that the model assigns to its variables survives.
 
-    Every scope begins with the same seeds, so that two passes draw the same noise.
-
-    Args:
-        model: Keras model or layer.
-        values: Pairs of a variable and the tensor that it reads as instead.
+    Every scope begins with the same seeds, so that two passes draw the same noise. `values` are
+    pairs of a variable and the tensor that it reads as instead.
     """
     variables = [*model.variables, *getattr(model, "metrics_variables", [])]
     return keras.StatelessScope([*((v, v.value) for v in variables), *values])

@@ -32,16 +32,9 @@ class PairOutputs:
 
 
 def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
-    """Runs the model on a pair in inference, some examples at a time; nothing of it changes.
+    """Runs the model on a pair in inference; nothing of it changes.
 
-    Args:
-        model: Model of `dann.adaptation`.
-        data: A pair of inputs, and labels.
-        batch_size: Inputs of the larger domain at a time, at least 1.
-
-    Raises:
-        TypeError: If it is another model.
-        ValueError: If `batch_size` is below 1.
+    It runs `batch_size` examples of the larger domain at a time, at least 1.
     """
     check_adversarial(model, compiled=False)
     check_integer("batch_size", batch_size, 1)
@@ -83,12 +76,7 @@ def _run(model: AdversarialModel, x) -> dict[str, dict]:
 
 
 def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
-    """Returns indices of examples of the source, in the class shares predicted for the target.
-
-    Args:
-        outputs: What `pair_outputs` gave.
-        seed: Seed of the choice.
-    """
+    """Returns indices of examples of the source, in the class shares predicted for the target."""
     rng = np.random.default_rng(seed)
     kinds = [outputs.logits[domain].argmax(axis=1) for domain in ("source", "target")]
     shares = np.bincount(kinds[1], minlength=outputs.logits["source"].shape[1])

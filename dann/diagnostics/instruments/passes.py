@@ -44,11 +44,7 @@ class Walk(NamedTuple):
 class Passes:
     """A model and a batch, and the forward passes over it that were run so far.
 
-    Nothing of the model changes.
-
-    Args:
-        model: Keras model or layer, or a function.
-        data: The batch, as the diagnostics take it.
+    `model` and `data` are those of a diagnostic. Nothing of the model changes.
     """
 
     def __init__(self, model: Any, data: Any):
@@ -69,12 +65,7 @@ class Passes:
         return self._outputs[batch_size]
 
     def walk(self, training: bool = True) -> Walk:
-        """Returns the calls of layers in one pass.
-
-        Args:
-            training: Whether the layers work as in a training step, as those of a model that is not
-                one of `dann.adaptation` always do.
-        """
+        """Returns the calls of layers in one pass; see `walk`."""
         if training not in self._walks:
             self._walks[training] = walk(self.model, self.tensors, training)
         return self._walks[training]
@@ -86,7 +77,8 @@ def walk(model: keras.Layer, data: Any, training: bool = True, values: Any = ())
     Args:
         model: Keras model or layer.
         data: The batch.
-        training: See `Passes.walk`.
+        training: Whether the layers work as in a training step, as those of a model that is not one
+            of `dann.adaptation` always do.
         values: Pairs of a variable and the tensor that it reads as instead.
     """
     inputs, order, outputs = inputs_of(data), {}, []

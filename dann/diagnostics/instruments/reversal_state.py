@@ -75,11 +75,8 @@ def state_of(
 ) -> str:
     """Returns the state of the reversals in words; see `reversal_certificate`.
 
-    Args:
-        sides: What was found.
-        measured: Measurements by name.
-        layers: Cosine and ratio of each reversal by name.
-        holds_outside: Whether the gradient is reversed for a tape outside of the compiled function.
+    `layers` holds the cosine and ratio of each reversal by name. `holds_outside` tells whether the
+    gradient is reversed for a tape outside of the compiled function.
     """
     run, found, _, turn = sides
     if sides.rank == 0:

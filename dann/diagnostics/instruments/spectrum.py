@@ -77,7 +77,7 @@ def spectrum(
     """
     check_integer("k", k, 1)
     values = [ops.convert_to_tensor(value) for value in values]
-    along = _by_differences if differences else _by_derivative
+    along = _by_differences if differences else lambda *point: jvp(*point)[1]
     product = Product(lambda xs, vs: along(field, xs, vs), values)
     if product.size <= max(_DENSE, 2 * k + 2):
         return Spectrum(_ordered(np.linalg.eigvals(product.dense())), product.count, 1.0)
@@ -87,12 +87,7 @@ def spectrum(
 
 
 def largest_eigenvalue(product: "Product", seed: int = 0) -> float:
-    """Returns the largest eigenvalue of a symmetric matrix, by Lanczos' method.
-
-    Args:
-        product: The matrix' product with vectors, as `hessian_product` makes it.
-        seed: Seed of the first vector.
-    """
+    """Returns the largest eigenvalue of a symmetric `Product`, by Lanczos' method."""
     if product.size <= _DENSE:
         dense = product.dense()
         return float(np.linalg.eigvalsh((dense + dense.T) / 2)[-1])
@@ -119,10 +114,8 @@ def hessian_product(function: Callable[..., Any], values: Sequence[Any]) -> "Pro
 class Product:
     """The product of a square matrix with vectors that are spread over several tensors.
 
-    Args:
-        product: Function of two lists of tensors, `values` and a direction, that returns the
-            product as such a list.
-        values: The point at which the matrix is taken.
+    `product` takes two lists of tensors, the point `values` at which the matrix is taken and a
+    direction, and returns the product as such a list.
     """
 
     def __init__(self, product: Callable, values: Sequence[Any]):
@@ -159,10 +152,6 @@ class Product:
     def operator(self) -> LinearOperator:
         """Returns the product as SciPy's solvers take it."""
         return LinearOperator((self.size, self.size), matvec=self, dtype="float64")  # pyright: ignore
-
-
-def _by_derivative(field, xs, vs):
-    return jvp(field, xs, vs)[1]
 
 
 def _by_differences(field, xs, vs):

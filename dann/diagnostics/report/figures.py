@@ -22,12 +22,9 @@ _BARS = {
 
 
 class Picture(NamedTuple):
-    """A figure and what it shows.
+    """A figure as SVG, with a short name for its file.
 
-    Attributes:
-        name: Short name, for a file.
-        caption: What it shows; also its text for readers who cannot see it.
-        svg: The figure.
+    The caption says what it shows, also to readers who cannot see it.
     """
 
     name: str
@@ -36,11 +33,7 @@ class Picture(NamedTuple):
 
 
 def draw(measurements: Mapping[str, Any]) -> list[Picture]:
-    """Draws the figures for which there are measurements.
-
-    Args:
-        measurements: Values by name, as the diagnostics give them.
-    """
+    """Draws the figures for which there are measurements."""
     pictures = []
     for name, (caption, painter) in _PAINTERS.items():
         figure = Figure(figsize=(5.2, 3.6), layout="constrained")

@@ -12,19 +12,7 @@ from dann.diagnostics.check import Diagnosis
 from dann.diagnostics.healthy_ranges import Evidence, evidence
 from dann.diagnostics.report.figures import Picture
 from dann.diagnostics.report.style import STYLE
-
-VERDICTS = {
-    "aligned": "The domains are aligned: a fresh discriminator cannot tell them apart well.",
-    "under-adapted": "The domains are still apart, or the labels are not learnt.",
-    "collapsed": "The target has collapsed into one class.",
-    "reversal dead": "The gradient reversal is dead: the backbone does not learn to confuse the "
-    "discriminator.",
-    "discriminator dead": "The discriminator is dead: it does not tell the domains apart, although "
-    "they can be told apart.",
-    "unstable": "The training is unstable.",
-    "saturated binary layer": "A binary layer is saturated: hardly any gradient passes it.",
-    "undetermined": "There is no verdict on the adaptation.",
-}
+from dann.diagnostics.verdict import VERDICTS
 
 _GOOD = ("aligned",)
 _OPEN = ("under-adapted", "undetermined")
@@ -35,10 +23,7 @@ def page(diagnosis: Diagnosis, pictures: Sequence[Picture]) -> str:
 
     It opens with the verdict and its reasons. Then come the measurements that have a healthy range,
     those out of it first, then the figures, and then all numbers.
-
-    Args:
-        diagnosis: The diagnosis.
-        pictures: The figures that `dann.diagnostics.report.figures.draw` made of it.
+    The pictures are those that `dann.diagnostics.report.figures.draw` made of the measurements.
     """
     title = f"Diagnosis: {_subject(diagnosis.about)}"
     body = "\n".join(
