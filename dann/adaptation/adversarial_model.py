@@ -99,7 +99,8 @@ class AdversarialModel(PairClassifier):
         ValueError: If the parts do not fit each other; if `passes` or a domain is unknown; if the
             `"blend"` does not give source images; if two regularizers have one name; if the label
             head has a single output and the method or a regularizer is `of_classes`; if
-            `task_radius` is negative, or above 0 in a method without a reversal.
+            `task_radius` is above 0 in a method without a reversal; if a number of this or another
+            method is out of its range.
     """
 
     critic_steps = 1  # steps of the critic for one of the rest

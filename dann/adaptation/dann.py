@@ -50,10 +50,7 @@ class DANN(AdversarialModel):
         domain_label_smoothing: What the domain labels give to the wrong domain, from 0 (default)
             to .5, where they tell nothing; `.1` is usual.
 
-    The other arguments, and more errors, are those of `AdversarialModel`.
-
-    Raises:
-        ValueError: If `domain_label_smoothing` is out of range.
+    The other arguments, and the errors, are those of `AdversarialModel`.
 
     Example:
 

@@ -69,7 +69,6 @@ class DIRTT(AdversarialModel):
 
     Raises:
         TypeError: If `radius` is not given.
-        ValueError: If a number is out of range.
 
     Example:
 

@@ -91,9 +91,6 @@ class FDAL(AdversarialModel):
 
     The other arguments are those of `AdversarialModel`.
 
-    Raises:
-        ValueError: If `divergence` is unknown.
-
     Example:
 
     >>> import dann

@@ -14,15 +14,7 @@ _OF_DISCRIMINATORS = ("strength", "domain_head", "domain_label_smoothing")
 
 
 def refuse_discriminator(method: type, arguments: Collection[str]) -> None:
-    """Raises an error if a method without a discriminator is given arguments of one.
-
-    Args:
-        method: Class of the method.
-        arguments: Names of the arguments that the method does not know itself.
-
-    Raises:
-        TypeError: If one of them belongs to a discriminator.
-    """
+    """Raises `TypeError` if a method without a discriminator is given arguments of one."""
     found = [name for name in _OF_DISCRIMINATORS if name in arguments]
     if found:
         having = named(lambda one: "domain_label_smoothing" in inspect.signature(one).parameters)

@@ -54,9 +54,6 @@ class MDAN(AdversarialModel):
 
     The other arguments are those of `AdversarialModel`.
 
-    Raises:
-        ValueError: If one of these arguments is out of range.
-
     Reference:
         - [Zhao et al., 2018](https://arxiv.org/abs/1705.09684), equations 4 (the hard maximum), 5
           (the smooth one) and 6 (the weights in its gradient), and algorithm 1.

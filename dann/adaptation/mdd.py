@@ -61,8 +61,7 @@ class MDD(AdversarialModel):
     The other arguments are those of `AdversarialModel`.
 
     Raises:
-        ValueError: If `disparity` is unknown or does not fit the label head, or if `gamma` is out
-            of range.
+        ValueError: If `disparity` is unknown or does not fit the label head.
 
     Example:
 

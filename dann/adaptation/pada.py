@@ -54,7 +54,7 @@ class PADA(DANN):
     The other arguments are those of `DANN`.
 
     Raises:
-        ValueError: If labels are one-hot, or if `momentum` is out of range.
+        ValueError: If labels are one-hot.
 
     Example:
 

@@ -11,16 +11,13 @@ from dann.adaptation.forward_pass import Losses, at_least_single
 from dann.autodiff import gradients
 
 
-def frozen(model: keras.Model, values: Sequence[tuple] = ()) -> keras.StatelessScope:
-    """Returns a scope in which the model's variables do not change.
+def frozen(model: keras.Layer, values: Sequence[tuple] = ()) -> keras.StatelessScope:
+    """Returns a scope in which nothing that a model or layer assigns to its variables survives.
 
-    They have the values that they have outside; assignments are forgotten at the end of the scope.
-
-    Args:
-        model: The model.
-        values: Pairs of a variable and a tensor, the variable's value within the scope.
+    Every scope begins with the same seeds, so that two passes draw the same noise. `values` are
+    pairs of a variable and the tensor that it reads as instead.
     """
-    variables = [*model.variables, *model.metrics_variables]
+    variables = [*model.variables, *getattr(model, "metrics_variables", [])]
     return keras.StatelessScope([*((v, v.value) for v in variables), *values])
 
 

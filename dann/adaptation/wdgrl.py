@@ -60,9 +60,6 @@ class WDGRL(AdversarialModel):
 
     The other arguments are those of `AdversarialModel`.
 
-    Raises:
-        ValueError: If one of these numbers is out of range.
-
     Example:
 
     >>> import dann

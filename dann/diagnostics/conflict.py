@@ -5,6 +5,7 @@ from typing import Any
 from keras import ops
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.diagnostics.catalogue import DIAGNOSTICS, REVERSING
 from dann.diagnostics.healthy_ranges import HealthyRange
@@ -15,7 +16,7 @@ from dann.diagnostics.instruments.losses import (
     loss_terms,
     trains_backbone,
 )
-from dann.diagnostics.instruments.modes import as_tensors, in_mode, mode_of, unchanged
+from dann.diagnostics.instruments.modes import as_tensors, in_mode, mode_of
 from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm, to_numpy
 
 
@@ -99,7 +100,7 @@ def _backbone_gradients(model: AdversarialModel, data, weights, mode):
     training = trains_backbone(model)
 
     def terms(values, blocked):
-        with unchanged(model, list(zip(weights, values, strict=True))):
+        with frozen(model, list(zip(weights, values, strict=True))):
             features = features_of(model, data[0], training)
             features = {k: ops.stop_gradient(f) if k in blocked else f for k, f in features.items()}
             return loss_terms(model, data, features, training)

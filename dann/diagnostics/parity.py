@@ -6,9 +6,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
-from dann.diagnostics.instruments.modes import in_mode, mode_of, unchanged
+from dann.diagnostics.instruments.modes import in_mode, mode_of
 from dann.diagnostics.instruments.passes import Passes, has_a_way
 from dann.diagnostics.instruments.vectors import to_numpy
 
@@ -85,7 +86,7 @@ def _run(call, way, mode):
     upstream = ops.convert_to_tensor(rng.normal(size=tuple(call.outputs.shape)), "float32")
 
     def outputs(inputs, *values):
-        with unchanged(layer, list(zip(weights, values, strict=True))):
+        with frozen(layer, list(zip(weights, values, strict=True))):
             return ops.cast(layer(inputs, *call.args, **call.kwargs), "float32")
 
     def both(*xs):

@@ -10,6 +10,7 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.forward_pass import parts_of
+from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_integer
 from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
@@ -17,13 +18,7 @@ from dann.diagnostics.healthy_ranges import HealthyRange
 from dann.diagnostics.instruments.backward_pass import random_sum
 from dann.diagnostics.instruments.layer_calls import Call, around_layers, inputs_first
 from dann.diagnostics.instruments.losses import features_of, loss_terms, trains_backbone
-from dann.diagnostics.instruments.modes import (
-    in_mode,
-    inputs_of,
-    mode_of,
-    run_in_training,
-    unchanged,
-)
+from dann.diagnostics.instruments.modes import in_mode, inputs_of, mode_of, run_in_training
 from dann.diagnostics.instruments.passes import Passes, is_binary, walk
 from dann.diagnostics.instruments.vectors import cosine, norm, to_numpy
 
@@ -168,7 +163,7 @@ def _passed(calls: list[Call], data: Any) -> dict[str, float]:
 
 def _passes(call: Call) -> np.ndarray:
     """Returns where a gradient of ones gets through."""
-    with unchanged(call.layer):
+    with frozen(call.layer):
         (slope,) = gradients(lambda x: ops.sum(call.again(x)), [call.inputs])
     return to_numpy(slope) != 0
 
@@ -235,7 +230,7 @@ def _loss_of_shift(model, data, layer) -> Callable[[Any], Any]:
             inputs, args, kwargs = inputs_first(layer, args, kwargs)
             return call(inputs + ops.cast(shift, inputs.dtype), *args, **kwargs)
 
-        with unchanged(model), around_layers(around):
+        with frozen(model), around_layers(around):
             if not isinstance(model, AdversarialModel):
                 return random_sum(run_in_training(model, inputs_of(data)))
             training = trains_backbone(model)

@@ -21,9 +21,6 @@ class ConditionalEntropy(Regularizer):
     Args:
         weight: Factor of the loss, at least 0. Defaults to `0.01`, as in VADA.
 
-    Raises:
-        ValueError: If `weight` is negative or not finite.
-
     Example:
 
     >>> import dann

@@ -28,9 +28,6 @@ class MCC(Regularizer):
         weight: Factor of the loss, at least 0. Defaults to `1.0`.
         temperature: Divides the logits, above 0. Defaults to `2.5`.
 
-    Raises:
-        ValueError: If `weight` is negative, or `temperature` is not above 0.
-
     Example:
 
     >>> import dann

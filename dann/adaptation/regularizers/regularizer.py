@@ -23,7 +23,7 @@ class Regularizer:
         weight: Factor of the loss, at least 0. Defaults to `1.0`.
 
     Raises:
-        ValueError: If `weight` is negative or not finite.
+        ValueError: If `weight` or a number of a subclass is out of its range or not finite.
     """
 
     name = ""

@@ -47,7 +47,6 @@ class VirtualAdversarial(Regularizer):
 
     Raises:
         TypeError: If `radius` is not given.
-        ValueError: If a number is out of range.
 
     Example:
 

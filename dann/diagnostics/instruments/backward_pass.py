@@ -10,6 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.diagnostics.instruments.layer_calls import (
     Call,
@@ -24,7 +25,7 @@ from dann.diagnostics.instruments.losses import (
     loss_terms,
     trains_backbone,
 )
-from dann.diagnostics.instruments.modes import in_mode, inputs_of, run_in_training, unchanged
+from dann.diagnostics.instruments.modes import in_mode, inputs_of, run_in_training
 from dann.diagnostics.instruments.passes import Passes, find_reversals
 from dann.diagnostics.instruments.vectors import norm, to_numpy
 
@@ -146,7 +147,7 @@ class BackwardPass:
 
     def _unchanged(self, values: Sequence[tuple] = ()) -> Any:
         is_layer = isinstance(self.model, keras.Layer)
-        return unchanged(self.model, values) if is_layer else contextlib.nullcontext()
+        return frozen(self.model, values) if is_layer else contextlib.nullcontext()
 
     def _loss_at(self, probes, before, after, weights, taken_out):
         values = list(zip([*self.backbone, *self.head], weights, strict=True))

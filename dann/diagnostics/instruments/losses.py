@@ -12,7 +12,7 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.forward_pass import ForwardPass
-from dann.diagnostics.instruments.modes import unchanged
+from dann.adaptation.smooth_task import frozen
 
 
 def check_adversarial(model: Any, compiled: bool = True) -> AdversarialModel:
@@ -71,7 +71,7 @@ def at_weights(
     """
 
     def of_values(*values):
-        with unchanged(model, list(zip(variables, values, strict=True))):
+        with frozen(model, list(zip(variables, values, strict=True))):
             return loss()
 
     return of_values

@@ -1,6 +1,6 @@
 """Where a measurement runs: eagerly or compiled as the model trains, and without a trace."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -44,16 +44,6 @@ def in_mode(function: Callable, mode: str) -> Callable:
         "Compiled measurements need TensorFlow or JAX; use `mode='eager'`. "
         f"Received: Keras backend {backend!r}"
     )
-
-
-def unchanged(model: Any, values: Sequence[tuple] = ()) -> keras.StatelessScope:
-    """Returns a scope in which nothing that the model assigns to its variables survives.
-
-    Every scope begins with the same seeds, so that two passes draw the same noise. `values` are
-    pairs of a variable and the tensor that it reads as instead.
-    """
-    variables = [*model.variables, *getattr(model, "metrics_variables", [])]
-    return keras.StatelessScope([*((v, v.value) for v in variables), *values])
 
 
 def run_in_training(model: Any, inputs: Any) -> Any:

@@ -7,9 +7,9 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.forward_pass import parts_of
+from dann.adaptation.smooth_task import frozen
 from dann.checks import check_integer
 from dann.diagnostics.instruments.losses import check_adversarial
-from dann.diagnostics.instruments.modes import unchanged
 from dann.diagnostics.instruments.vectors import to_numpy
 
 
@@ -44,7 +44,7 @@ def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
     pieces = {name: np.array_split(array, count) for name, array in arrays.items()}
     runs = []
     for i in range(count):
-        with unchanged(model):  # methods may draw noise
+        with frozen(model):  # methods may draw noise
             runs.append(_run(model, {name: parts[i] for name, parts in pieces.items()}))
     joined = {
         kind: {

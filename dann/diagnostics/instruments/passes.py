@@ -12,9 +12,10 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.diagnostics.instruments.layer_calls import Call, is_floating, leaves, record_calls
-from dann.diagnostics.instruments.modes import as_tensors, inputs_of, run_in_training, unchanged
+from dann.diagnostics.instruments.modes import as_tensors, inputs_of, run_in_training
 from dann.diagnostics.instruments.pair_outputs import PairOutputs, pair_outputs
 from dann.diagnostics.instruments.vectors import cosine, to_numpy
 from dann.layers import BinarySign, GradientReversal
@@ -93,7 +94,7 @@ def walk(model: keras.Layer, data: Any, training: bool = True, values: Any = ())
 
     if not model.built:
         model(inputs)  # layers that are built later would not be known
-    with unchanged(model, values):
+    with frozen(model, values):
         calls = record_calls(leaves(model), run, keep)
         reversals = [layer for layer in order.values() if isinstance(layer, GradientReversal)]
         strengths = {id(layer): float(to_numpy(layer.strength.value)) for layer in reversals}
@@ -174,6 +175,6 @@ def _turns_around(call: Call) -> bool:
     shape = tuple(call.inputs.shape)
     upstream = np.random.default_rng(0).normal(size=shape)
     weights = ops.cast(ops.convert_to_tensor(upstream, "float32"), call.inputs.dtype)
-    with unchanged(call.layer):
+    with frozen(call.layer):
         (gradient,) = gradients(lambda x: ops.sum(call.again(x) * weights), [call.inputs])
     return cosine([to_numpy(gradient)], [upstream]) < -0.5
