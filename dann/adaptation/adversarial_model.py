@@ -167,12 +167,7 @@ class AdversarialModel(PairClassifier):
         return self.from_features(features, training)._replace(start=start)
 
     def from_features(self, features: dict, training: bool) -> ForwardPass:
-        """Runs everything after the backbone.
-
-        Args:
-            features: Features by part of the pair, as `extract` returns them.
-            training: Whether this is a training step.
-        """
+        """Runs everything after the backbone, on what `extract` returned."""
         # Heads may be the user's, in half precision; losses are not made for it.
         logits = {k: at_least_single(v) for k, v in self.classify(features, training).items()}
         adversary = self.adversary(features, logits, training)
@@ -215,13 +210,7 @@ class AdversarialModel(PairClassifier):
     def through_reversal(
         self, network: Callable[..., Any], features: dict, training: bool
     ) -> DomainScores:
-        """Runs a network once over both domains, behind the reversal.
-
-        Args:
-            network: Takes features and `training`.
-            features: Features by part of the pair.
-            training: Whether this is a training step.
-        """
+        """Runs a network of features and `training` once over both domains, behind the reversal."""
         both = ops.concatenate([features["source"], features["target"]])
         scores = network(self.reversal(both, training=training), training=training)
         size = ops.shape(features["source"])[0]

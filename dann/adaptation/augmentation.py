@@ -18,11 +18,8 @@ def augmented(
 ) -> dict[str, Any]:
     """Returns a pair with each part changed by the layer of its domain, then the source blended.
 
-    Args:
-        pair: The parts by name.
-        layers: What `as_layers` returned.
-        oracle: Whether the part called `"source"` is the target.
-        dtype: Type of the images that the layers get.
+    `layers` are what `as_layers` returned; they get images of type `dtype`. With `oracle` the part
+    called `"source"` is the target.
     """
     changed = {}
     for name, part in parts_of(pair).items():

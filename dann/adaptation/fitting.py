@@ -1,4 +1,7 @@
-"""Checks whether the parts of a method fit each other, and builds those that are not given."""
+"""Checks whether the parts of a method fit each other, and builds those that are not given.
+
+What is not a Keras model raises a `TypeError`, what does not fit a `ValueError`.
+"""
 
 import inspect
 from collections.abc import Collection, Iterable
@@ -47,13 +50,7 @@ def _check_logits(name, head, *functions):
 def fitting_label_head(
     label_head: keras.Model | None, num_features: int, num_classes: int | None
 ) -> keras.Model:
-    """Returns the label head if it fits; builds one if it is `None`.
-
-    Raises:
-        TypeError: If it is not a Keras model.
-        ValueError: If it does not fit the features or `num_classes`, if it ends in a softmax, or if
-            neither it nor `num_classes` is given.
-    """
+    """Returns the label head if it fits; builds one if it is `None`."""
     if label_head is None:
         if num_classes is None:
             raise ValueError("Give `num_classes` or a `label_head`. Received: neither")
@@ -81,15 +78,8 @@ def fitting_domain_head(
 ) -> keras.Model:
     """Returns the domain head if it fits; builds one if it is `None`.
 
-    Args:
-        head: The user's head, or `None`.
-        length: Length of its input.
-        outputs: Numbers of outputs that it may have.
-        name: Name of a head that is built.
-
-    Raises:
-        TypeError: If it is not a Keras model.
-        ValueError: If its shapes do not fit, or if it ends in a sigmoid or softmax.
+    A head that is given must take inputs of `length` and give as many logits as one of `outputs`.
+    One that is built gets the `name`.
     """
     if head is None:
         return build_domain_head(length, name=name)
@@ -107,14 +97,8 @@ def fitting_domain_head(
 def second_head(head: keras.Model | None, label_head: keras.Model, name: str) -> keras.Model:
     """Returns a head with the label head's shapes and weights of its own.
 
-    Args:
-        head: The user's head; `None` builds one with the label head's layers.
-        label_head: The label head.
-        name: Name of the argument, and of a head that is built.
-
-    Raises:
-        TypeError: If `head` is not a Keras model.
-        ValueError: If its shapes differ, or if it is the label head itself.
+    `None` builds one with the label head's layers. `name` is that of the argument and of a head
+    that is built.
     """
     if head is None:
         return type(label_head).from_config({**label_head.get_config(), "name": name})
@@ -145,12 +129,7 @@ def check_classes(parts: Iterable[Any], num_classes: int) -> None:
 
 
 def flat_features(backbone: keras.Model) -> int:
-    """Returns the number of features that a backbone ends in.
-
-    Raises:
-        TypeError: If the backbone is not a Keras model.
-        ValueError: If the features are not flat, or if their number is unknown.
-    """
+    """Returns the number of features that a backbone ends in, which must be flat."""
     check_network("backbone", backbone)
     shape = backbone.output_shape if backbone.built else None
     if shape is None or len(shape) != 2 or shape[-1] is None:

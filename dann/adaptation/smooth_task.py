@@ -34,13 +34,9 @@ def losses_at_moved_weights(
     Random generators that the losses use move on. What the passes assign is not kept, because the
     step's own pass has assigned it already.
 
-    Args:
-        model: The `AdversarialModel` that trains.
-        x: The pair of inputs.
-        y: Labels.
-        start: Values of the model's non-trainable variables before this step's pass. The passes
-            here start from them, so that they draw the same noise.
-        sample_weight: Weights of the labels, or `None`.
+    `start` holds the values of the model's non-trainable variables before this step's pass. The
+    passes here start from them, so that they draw the same noise. The other arguments are those of
+    `AdversarialModel.pair_losses`.
 
     Reference:
         - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), the objective of SDAT, in which

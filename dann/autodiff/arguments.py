@@ -1,4 +1,7 @@
-"""Tensors as arguments, checked before a tape or a transform sees them."""
+"""Tensors as arguments, checked before a tape or a transform sees them.
+
+Each check gets the argument's name for its messages.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +12,7 @@ from dann.autodiff.engines import running_engine
 
 
 def floating_tensors(values: Any, name: str) -> list[Any]:
-    """Returns a list of values as tensors to differentiate by.
-
-    Args:
-        values: List or tuple of tensors or arrays.
-        name: Name of the argument, for messages.
+    """Returns a list or tuple of tensors or arrays as tensors to differentiate by.
 
     Raises:
         TypeError: If `values` is not a list or tuple, or one of them is not floating.
@@ -55,11 +54,7 @@ def tensors_like(values: Any, name: str, patterns: Sequence[Any], pattern_name: 
 
     With too few of them TensorFlow's tape crashes; with a wrong shape it gives a wrong answer.
 
-    Args:
-        values: List or tuple of tensors or arrays.
-        name: Name of the argument, for messages.
-        patterns: Tensors.
-        pattern_name: What the patterns are, for messages.
+    `pattern_name` says what the patterns are.
 
     Raises:
         TypeError: If `values` is not a list or tuple, or one is `None` or has another type.

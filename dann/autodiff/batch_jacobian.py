@@ -116,15 +116,8 @@ class _Plan(NamedTuple):
 def _make_plan(inputs: Any, outputs: int, largest: int, engine: str, memory_budget: int) -> _Plan:
     """Returns the plan for an engine, or for the one that suits the sizes.
 
-    Args:
-        inputs: Tensor `(batch, ...)`.
-        outputs: Number of outputs of an example.
-        largest: Elements of the largest tensor of the whole batch that the function computes.
-        engine: One of `ENGINES`, or `"auto"`.
-        memory_budget: Bytes.
-
-    Raises:
-        ValueError: If the engine does not fit the budget.
+    An example has `outputs` outputs. The largest tensor that the function computes for the whole
+    batch has `largest` elements.
     """
     dtype = keras.backend.standardize_dtype(inputs.dtype)
     width = {"float16": 2, "bfloat16": 2, "float64": 8}.get(dtype, 4)

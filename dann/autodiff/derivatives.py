@@ -89,16 +89,13 @@ def vjp(
     """Returns a function's outputs and the products of vectors with its Jacobian: `v^T J`.
 
     Args:
-        function: Takes as many tensors as `xs` holds; see `gradients`.
-        xs: List of floating-point tensors or arrays.
         vs: List of tensors, one for each output, in its shape and type.
+
+    The other arguments, and the errors, are those of `gradients`.
 
     Returns:
         The outputs as `function` returned them, and a list of tensors, each in the shape of its
         argument.
-
-    Raises:
-        NotImplementedError, TypeError, ValueError: As in `gradients`.
 
     Example:
 
@@ -123,15 +120,12 @@ def jvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> t
     not compile such a product with `jit_compile=True`.
 
     Args:
-        function: Takes as many tensors as `xs` holds; see `gradients`.
-        xs: List of floating-point tensors or arrays.
         vs: List of tensors, one for each of `xs`, in its shape and type.
+
+    The other arguments, and the errors, are those of `gradients`.
 
     Returns:
         The outputs as `function` returned them, and their tangents, nested alike.
-
-    Raises:
-        NotImplementedError, TypeError, ValueError: As in `gradients`.
 
     Example:
 

@@ -26,17 +26,13 @@ def frobenius_norm(
     - `error = std_s(||J^T e_s||^2) / (2 norm sqrt(samples))`
 
     Args:
-        function: Takes a batch of inputs and returns a batch of outputs, each of which depends on
-            its own input alone, as in `batch_jacobian`.
-        inputs: Floating-point tensor or array, `(batch, ...)`.
         samples: Number of random vectors, at least 2. Defaults to 16.
         seed: Seed of these vectors.
 
+    The other arguments, and the errors, are those of `batch_jacobian`.
+
     Returns:
         Norm and standard error, tensors `(batch,)` of the type of `inputs` but at least float32.
-
-    Raises:
-        NotImplementedError, TypeError, ValueError: As in `batch_jacobian`.
 
     Example:
 

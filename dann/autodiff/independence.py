@@ -25,10 +25,6 @@ def check_independence(function: Any, inputs: Any) -> IndependentBatch:
     half, and two calls must agree. A Keras model or a compiled function is checked once for each
     shape.
 
-    Args:
-        function: Function of tensors or Keras model.
-        inputs: Floating-point tensor or array, `(batch, ...)`.
-
     Raises:
         TypeError: If the inputs or outputs are not floating tensors, or the inputs are symbols in
             a function that is being compiled.

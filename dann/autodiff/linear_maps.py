@@ -1,4 +1,4 @@
-"""The Jacobians of a batch as maps of flat vectors."""
+"""The Jacobians of a function of a batch, at inputs `(batch, ...)`, as maps of flat vectors."""
 
 import math
 from collections.abc import Callable
@@ -17,23 +17,13 @@ def working_dtype(inputs: Any) -> str:
 
 
 def transposed_map(call: Callable, inputs: Any) -> Callable:
-    """Returns the function from `u`, `(batch, outputs)`, to `J^T u`, `(batch, inputs)`.
-
-    Args:
-        call: Function of a batch.
-        inputs: Floating-point tensor `(batch, ...)`.
-    """
+    """Returns the function from `u`, `(batch, outputs)`, to `J^T u`, `(batch, inputs)`."""
     outputs, pull = running_engine().pull_back(call, [inputs])
     return _flat(lambda u: pull([u])[0], outputs, working_dtype(inputs))
 
 
 def forward_map(call: Callable, inputs: Any) -> Callable:
-    """Returns the function from `v`, `(batch, inputs)`, to `J v`, `(batch, outputs)`.
-
-    Args:
-        call: Function of a batch.
-        inputs: Floating-point tensor `(batch, ...)`.
-    """
+    """Returns the function from `v`, `(batch, inputs)`, to `J v`, `(batch, outputs)`."""
     _, push = running_engine().push_forward(call, [inputs])
     return _flat(lambda v: push([v])[0], inputs, working_dtype(inputs))
 

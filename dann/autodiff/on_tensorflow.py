@@ -112,13 +112,9 @@ def largest_tensor(function: Any, x: Any) -> int:
 def run(function: Any, program: Callable, *tensors: Any, **static: Any) -> Any:
     """Runs `program(call, *tensors, **static)` as a graph, which is cached with `function`.
 
-    Args:
-        function: Function of tensors or Keras model; the program gets it as `call`.
-        program: Function of this package.
-        *tensors: Tensors for the program.
-        **static: Python values, each of which makes a graph of its own.
+    The program gets the function or Keras model as `call`. Each value in `static` makes a compiled
+    program of its own.
     """
-
     if not is_concrete(tensors[0]):
         return program(as_function(function), *tensors, **static)
 

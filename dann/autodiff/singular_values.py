@@ -29,19 +29,15 @@ def singular_values(
     has rows or columns they are exact.
 
     Args:
-        function: Takes a batch of inputs and returns a batch of outputs, each of which depends on
-            its own input alone, as in `batch_jacobian`.
-        inputs: Floating-point tensor or array, `(batch, ...)`.
         k: Number of singular values, from 1 to the number of inputs or outputs of an example,
             whichever is less.
         iterations: At least `k`. Defaults to `None`: `3 k + 10`, or exact if that is less.
         seed: Seed of the vectors that the iterations start from.
 
+    The other arguments, and the errors, are those of `batch_jacobian`.
+
     Returns:
         A tensor `(batch, k)`, of the type of `inputs` but at least float32.
-
-    Raises:
-        NotImplementedError, TypeError, ValueError: As in `batch_jacobian`.
 
     Example:
 

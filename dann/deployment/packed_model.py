@@ -81,15 +81,12 @@ def _fastest_engine():
 
 
 def load(path: str | os.PathLike, engine: str | None = None, threads: int = 1) -> PackedModel:
-    """Loads a packed classifier; see `PackedModel` for the arguments.
+    """Loads a packed classifier; see `PackedModel` for arguments and errors.
 
     It checks the whole file before it computes anything.
 
     Raises:
         FileNotFoundError: If the file is not there.
         PackedFileError: If it is not a packed file, or is of another version, damaged or cut short.
-        ValueError: If there is no such engine, or `threads` is below 1.
-        TypeError: If `threads` is not an integer.
-        ImportError: If the engine needs a package that is not installed.
     """
     return PackedModel(read(path), engine, threads)

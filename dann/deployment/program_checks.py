@@ -16,13 +16,9 @@ _LARGEST = 2**31 - 1  # of any size
 def check_program(program: Program) -> None:
     """Raises `ValueError` if the steps of a program do not fit together.
 
-    Args:
-        program: The program.
-
-    Raises:
-        ValueError: If a step lacks an attribute or an array, or has one of another size than its
-            inputs and its output need; if its output has another shape or kind than it says; or
-            if the last step gives bits.
+    So it is if a step lacks an attribute or an array, or has one of another size than its inputs
+    and its output need; if its output has another shape or kind than it says; or if the last step
+    gives bits.
     """
     steps = program.steps
     for number, step in enumerate(steps):
