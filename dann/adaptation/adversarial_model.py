@@ -236,12 +236,8 @@ class AdversarialModel(PairClassifier):
     def adversarial_losses(self, x: dict, y: Any, forward: ForwardPass) -> dict[str, Any]:
         """Returns the terms that are added to the label loss, scalars by name.
 
-        A term is logged where its name was given to `track`.
-
-        Args:
-            x: The pair of inputs.
-            y: Source labels, followed by the labelled target's if there is one.
-            forward: The forward pass on the pair.
+        A term is logged where its name was given to `track`. The arguments are those of
+        `pair_losses`.
         """
         return {}
 

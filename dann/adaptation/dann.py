@@ -108,10 +108,8 @@ class DANN(AdversarialModel):
     def discriminate(self, features: Any, logits: dict, training: bool) -> Any:
         """Returns the discriminator's logits of both domains, `(batch, k)`.
 
-        Args:
-            features: Features of the source, then of the target, behind the reversal.
-            logits: Logits of the classes by domain.
-            training: Whether this is a training step.
+        The features are the source's, then the target's, behind the reversal; the logits are those
+        of the classes by domain.
         """
         return self.domain_head(features, training=training)
 

@@ -35,15 +35,12 @@ _OF_SIGNS = (
 
 
 def estimated(model: keras.Model) -> list[tuple]:
-    """Returns what each layer of a model weighs and computes: the arguments of `LayerSummary`.
+    """Returns what each layer of a built model weighs and computes, for `LayerSummary`.
 
     A float weight counts 32 bits, a weight of one of Keras's 8-bit types 8, and a weight of a
     binary layer the bits of its estimator's codes. Multiply-accumulates are known for dense and
     convolution layers if the model's graph and sizes are; for other layers with a kernel they are
     `None`.
-
-    Args:
-        model: Any built model.
     """
     precisions = _precisions(model)
     entries = _layers(model)

@@ -31,8 +31,7 @@ class Node:
 def trace(model: keras.Model) -> Node:
     """Returns the last call of a functional or sequential model; its `inputs` lead to the others.
 
-    Args:
-        model: Model of one input and one output; nested models are looked into.
+    It looks into nested models. The model must have one input and one output.
 
     Raises:
         PackError: If the model is not built, is neither functional nor sequential, has a `call` of

@@ -172,13 +172,7 @@ def growth(
     With momentum `m` the direction `w` of an eigenvalue `mu` and its velocity `u` follow
     `u <- m u - step mu w`, `w <- w + u`, or with Nesterov's `w <- w + m u - step mu w`; the factor
     is the largest absolute eigenvalue of this map of two numbers. Without momentum it is
-    `max |1 - step * mu|`.
-
-    Args:
-        eigenvalues: Eigenvalues of the field's Jacobian.
-        step: Learning rate.
-        momentum: In [0, 1). Defaults to `0.0`.
-        nesterov: Whether the momentum is Nesterov's. Defaults to `False`.
+    `max |1 - step * mu|`. Momentum lies in [0, 1).
     """
     pull = step * np.asarray(eigenvalues, complex)
     of_velocity = momentum * (momentum if nesterov else 1.0)

@@ -80,15 +80,12 @@ def explicit_field(
 
     Args:
         model: A model that `has_explicit_field`.
-        data: One batch `({"source": inputs, "target": inputs}, labels)`.
-        training: Whether layers work as in a training step.
         factors: What the field of each weight is multiplied by. Defaults to `None`: 1.
+
+    The other arguments are those of a diagnostic, the errors those of `players`.
 
     Returns:
         A function of as many tensors as there are weights that returns the field in their shapes.
-
-    Raises:
-        TypeError, ValueError: See `players`.
     """
     variables = players(model)
     (x, y), factors = as_tensors(data), factors or [1.0] * len(variables)

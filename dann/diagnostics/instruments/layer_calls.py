@@ -25,9 +25,8 @@ _watches = 0  # on, in all threads
 def around_layers(around: Callable[[keras.Layer, Callable, tuple, dict], Any]) -> Iterator[None]:
     """Runs this thread's calls of layers through `around(layer, call, args, kwargs)`.
 
-    Args:
-        around: Gives what the call gives; `call(*args, **kwargs)` runs the layer. An inner watch
-            replaces an outer one.
+    `around` gives what the call gives; `call(*args, **kwargs)` runs the layer. An inner watch
+    replaces an outer one.
     """
     outer = getattr(_thread, "around", None)
     _count(1)

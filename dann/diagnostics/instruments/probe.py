@@ -86,7 +86,7 @@ def proxy_a_distance(
     Args:
         source: Features `(n, d)` of the source, at least 4.
         target: Features `(m, d)` of the target, at least 4.
-        probe: See `fresh_probe`.
+        probe: `"logistic"` (default), or `"mlp"` for differences that are not linear.
         seed: Seed of the halves.
 
     Example:
