@@ -71,7 +71,6 @@ def pair(
         int32 `(batch_size,)`.
 
     Raises:
-        TypeError: If `batch_size` is not an integer.
         ValueError: If a domain is empty, smaller than a batch (the source), already batched, or has
             other shapes or types than the other; if labels are missing, not one for each input, or
             out of range.
