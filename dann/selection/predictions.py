@@ -19,9 +19,6 @@ class RememberingModel:
     """A model that computes its logits and its features of an array once.
 
     Every score takes it as the model. Make a new one after the weights have changed.
-
-    Args:
-        model: The model.
     """
 
     def __init__(self, model: Any):
@@ -40,12 +37,7 @@ class RememberingModel:
 
 
 def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
-    """Returns the logits of inputs, float64 `(n, num_classes)`.
-
-    Args:
-        model: Model from inputs to logits.
-        inputs: Inputs `(n, ...)`, an array, a tensor or an array-like.
-        batch_size: Inputs at a time, at least 1.
+    """Returns the logits of `batch_size` inputs `(n, ...)` at a time, float64 `(n, num_classes)`.
 
     Raises:
         NotFiniteError: If a logit is not finite.
