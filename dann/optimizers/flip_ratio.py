@@ -52,8 +52,9 @@ class FlipRatio(keras.callbacks.Callback):
             _require_kernels(model)
 
     def on_train_begin(self, logs=None):
-        self.check(self.model)
         self._unbuilt = not _is_built(self.model)
+        if not self._unbuilt:
+            _require_kernels(self.model)
         self._kernels = {}
         self._find()
         self._steps = self._steps_before_epoch = self._first_step = 0
