@@ -87,7 +87,9 @@ def arrays(
     parts = {name: (x, _as_integers(name, y, class_names)) for name, (x, y) in parts.items()}
     if num_classes is None:
         num_classes = len(class_names) if class_names else _count_classes(parts)
-    _check_classes(num_classes, class_names)
+    check_integer("num_classes", num_classes, 2)
+    if class_names is not None and len(set(class_names)) < len(class_names):
+        raise ValueError(f"Every class must have a name of its own. Received: {class_names}")
     _check_target(parts["target"][1], num_classes)
     _check_apart(given)
     if source_test is None:
@@ -223,12 +225,6 @@ def _count_classes(parts):
     """One more than the largest label of the source."""
     labels = [labels for name, (_, labels) in parts.items() if name.startswith("source")]
     return int(np.concatenate(labels).max(initial=0)) + 1
-
-
-def _check_classes(num_classes, class_names):
-    check_integer("num_classes", num_classes, 2)
-    if class_names is not None and len(set(class_names)) < len(class_names):
-        raise ValueError(f"Every class must have a name of its own. Received: {class_names}")
 
 
 def _check_target(labels, num_classes):

@@ -19,10 +19,6 @@ def load_or_compute(
 
     The file is written under another name and renamed, so that it is there whole or not at all. If
     it cannot be read, such as half of a copy, it is computed again; a printed line says so.
-
-    Args:
-        path: The file.
-        compute: Returns the arrays by name.
     """
     path = pathlib.Path(path)
     found = _load(path) if path.is_file() else None

@@ -50,9 +50,9 @@ def csv_table(
 
     Spaces around names of columns, categories and labels are dropped; `NA` is a name like any other
     there. The classes are the source's labels, in order. The target's column of labels may have
-    empty cells, and may be absent if `target_test` is given. How test rows are drawn: see
-    `dann.data.arrays`. No file is both trained on and tested on; rows of different files are not
-    compared.
+    empty cells, and may be absent if `target_test` is given. How test rows are drawn, and the other
+    arguments: see `dann.data.arrays`. No file is both trained on and tested on; rows of different
+    files are not compared.
 
     Args:
         source: Path of the source's table.
@@ -65,8 +65,6 @@ def csv_table(
         source_test: Path of a table to test on. Defaults to `None`: a share of the source.
         target_test: The same for the target. Defaults to `None`: a share of its labelled rows.
         delimiter: The character between cells. Defaults to `","`.
-        test_share: Share of the rows to draw for a test, in (0, 1). Defaults to `0.2`.
-        seed: Seed of the draws.
         source_name: Name of the source. Defaults to the file's name.
         target_name: Name of the target. Defaults to the file's name.
 

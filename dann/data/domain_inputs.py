@@ -21,15 +21,9 @@ def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
 
 
 def with_labels(examples: Any, domain: str, num_classes: int | None = None) -> Any:
-    """Returns `(inputs, labels)` as arrays, or the `tf.data.Dataset` of them.
+    """Returns `(inputs, labels)` as arrays, or the `tf.data.Dataset` of single `(input, label)`.
 
-    Args:
-        examples: `(inputs, labels)`, or a dataset of single examples `(input, label)`.
-        domain: Name of the domain in messages.
-        num_classes: If given, the labels of an array must be below it.
-
-    Raises:
-        ValueError: If `examples` are something else, or a label is out of range.
+    Labels of an array must be below `num_classes`, if it is given.
     """
     if isinstance(examples, tf.data.Dataset):
         spec = examples.element_spec

@@ -42,9 +42,7 @@ class ImageFiles:
         channels: 3 (default), or 1 for grey.
 
     Raises:
-        TypeError: If `image_size` is not of integers.
-        ValueError: If a side is below 1 or `channels` is neither 1 nor 3; in indexing, if an image
-            cannot be read.
+        ValueError: In indexing, if an image cannot be read.
 
     Example:
 
@@ -167,15 +165,7 @@ class ImageFiles:
 
 
 def check_image_size(image_size: Any) -> tuple[int, int]:
-    """Returns a size as height and width.
-
-    Args:
-        image_size: A side, or a height and a width, in pixels of at least 1.
-
-    Raises:
-        TypeError: If it is not of integers.
-        ValueError: If it is not one or two integers, or one is below 1.
-    """
+    """Returns the height and width of a side, or of a height and a width, of at least 1 pixel."""
     pair = isinstance(image_size, Sequence) and not isinstance(image_size, str)
     sides = image_size if pair else [image_size] * 2
     if len(sides) != 2:

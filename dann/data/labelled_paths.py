@@ -37,11 +37,7 @@ def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:
 
     Names that begin with a dot are ignored. Links are followed, and all symbolic and hard links to
     a file in a class count as one image. A printed line counts the files that are not images or lie
-    beside the classes.
-
-    Raises:
-        FileNotFoundError: If the domain does not exist.
-        ValueError: If there are no images, a class has none, or a file is in two classes.
+    beside the classes. Errors are those of `dann.data.image_folder`.
     """
     folder = root / domain
     if not folder.is_dir():
@@ -89,17 +85,13 @@ def read_lists(
     A path is relative to `root`, to the folder of the list, or to `root/domain`: the first that has
     it. Labels are integers from 0. Links to one file are one image. Classes are named after the
     folders of their images if each class has exactly one folder of its own; else by their numbers.
+    Errors are those of `dann.data.image_folder`.
 
     Args:
         root: Folder of the data set.
         domain: Name of the domain.
         path: The list, relative to the working directory or else to `root`.
         test_path: A list of other images, to test on.
-
-    Raises:
-        FileNotFoundError: If a list does not exist.
-        ValueError: If a line cannot be read, an image does not exist, has two labels or is in both
-            lists, or a list is empty.
     """
     train = _read_list(root, domain, path)
     tests = {} if test_path is None else _read_list(root, domain, test_path)

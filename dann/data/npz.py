@@ -37,17 +37,13 @@ def npz(
 
     A file holds the inputs `x` and the labels `y`, and `x_test` and `y_test` if its test set is not
     to be drawn. A target with a test set may lack `y`. Other keys are ignored. What the arrays may
-    be and how test sets are drawn: see `dann.data.arrays`.
+    be, how test sets are drawn and the other arguments: see `dann.data.arrays`.
 
     Args:
         source: Path of the source's file.
         target: Path of the target's file.
-        test_share: Share of the examples to draw for a test, in (0, 1). Defaults to `0.2`.
-        seed: Seed of the draws.
         source_name: Name of the source. Defaults to the file's name.
         target_name: Name of the target. Defaults to the file's name.
-        num_classes: Number of classes. Defaults to `None`: see `dann.data.arrays`.
-        class_names: Names of the classes, by label.
 
     Raises:
         OSError: If a file does not exist.

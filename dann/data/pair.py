@@ -71,7 +71,6 @@ def pair(
         int32 `(batch_size,)`.
 
     Raises:
-        TypeError: If `batch_size` is not an integer.
         ValueError: If a domain is empty, smaller than a batch (the source), already batched, or has
             other shapes or types than the other; if labels are missing, not one for each input, or
             out of range.
@@ -143,11 +142,7 @@ def _in_order(single, buffer, shuffle, repeat, seed):
 
 
 def row_reader(examples: Any) -> Any:
-    """Returns a function from a batch of indices to those rows, for `tf.data`.
-
-    Args:
-        examples: An array, an array-like, or a tuple of these.
-    """
+    """Returns a function from indices to those rows of an array-like, or a tuple of them."""
     if isinstance(examples, tuple):
         readers = [row_reader(part) for part in examples]
         return lambda chosen: tuple(read(chosen) for read in readers)

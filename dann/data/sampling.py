@@ -23,9 +23,6 @@ def group_numbers(
 
     Returns:
         Values `(n,)`, alike within a group, or `None` if all examples are drawn alike.
-
-    Raises:
-        ValueError: If there are groups without arrays, or not one domain for each example.
     """
     if source_domain is None and not balanced:
         return None

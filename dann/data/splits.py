@@ -98,12 +98,7 @@ def check_files_apart(
 
 
 def check_arrays_apart(trained: Mapping[str, Any], tested: Mapping[str, Any]) -> None:
-    """Raises a `ValueError` if inputs to train on and inputs to test on share memory.
-
-    Args:
-        trained: Inputs to train on, under `"source"` and `"target"`.
-        tested: Inputs that test sets come from; names as for `check_files_apart`.
-    """
+    """Like `check_files_apart`, for inputs in memory that they may share."""
     for (part, values), (other, others) in _must_differ(trained, tested):
         if values is others or np.shares_memory(values, others):
             raise ValueError(

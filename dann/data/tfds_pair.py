@@ -137,12 +137,7 @@ def _labelled_images(name, info):
 
 
 def _check_disjoint(train, test):
-    """Raises a `ValueError` if a test split overlaps a training split of either domain.
-
-    Args:
-        train: Pairs of a builder and its split.
-        test: The same.
-    """
+    """Raises a `ValueError` if splits to train and to test on, with their builders, overlap."""
     for (builder, split), (other, test_split) in itertools.product(train, test):
         if builder.data_path == other.data_path:
             parts = itertools.product(_ranges(builder, split), _ranges(other, test_split))
@@ -182,15 +177,8 @@ def unify(image: Any, size: tuple[int, int], channels: int) -> Any:
     """Brings an image to a size and a channel count; an image that has both stays bit for bit.
 
     Resizing is bilinear, antialiased where it shrinks, and does not keep the aspect. Grey is
-    repeated; colour becomes its luma. Values are rounded to bytes.
-
-    Args:
-        image: Image, uint8 `(height, width, channels)`, with 1 or 3 channels.
-        size: Height and width of the result.
-        channels: Channels of the result, 1 or 3.
-
-    Returns:
-        Image, uint8 `(*size, channels)`.
+    repeated; colour becomes its luma. Values are rounded to bytes. An image is uint8
+    `(height, width, channels)` with 1 or 3 channels, before and after.
     """
     if image.shape[-1] == 3 and channels == 1:
         image = tf.image.rgb_to_grayscale(image)

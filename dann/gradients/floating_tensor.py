@@ -6,17 +6,10 @@ import keras
 
 
 def floating_tensor(inputs: Any) -> Any:
-    """Returns `inputs` as a tensor, if a gradient can flow through it.
-
-    Args:
-        inputs: Tensor, variable or array of any shape.
-
-    Returns:
-        The same values as a tensor of the running backend.
+    """Returns `inputs` as a tensor of the running backend, if a gradient can flow through it.
 
     Raises:
-        TypeError: If the data type is not a floating one; integer tensors have no gradient and
-            would silently get none.
+        TypeError: If the data type is not a floating one: integers would silently get no gradient.
     """
     if isinstance(inputs, keras.KerasTensor):
         raise TypeError(

@@ -69,17 +69,7 @@ def override_gradient(forward: Callable, backward: Callable) -> Callable:
 
 
 def check_gradients(gradients: Any, count: int, function: Callable) -> None:
-    """Raises a clear error unless `gradients` holds `count` tensors.
-
-    Args:
-        gradients: Sequence that `function` returned.
-        count: How many were due.
-        function: The gradient function, for the message.
-
-    Raises:
-        TypeError: If one of them is not a tensor.
-        ValueError: If the count differs.
-    """
+    """Raises an error unless the `gradients` that `function` returned are `count` tensors."""
     name = getattr(function, "__name__", repr(function))
     if len(gradients) != count:
         raise ValueError(

@@ -56,12 +56,7 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") ->
 
 
 def check_strength(strength: float) -> float:
-    """Returns `strength` if it is a finite number of at least 0.
-
-    Raises:
-        TypeError: If it is not a number.
-        ValueError: If it is negative, infinite or NaN.
-    """
+    """Returns `strength` if it is a finite number of at least 0."""
     why = (
         "because the reversal itself negates the gradient; functions also take a tensor or a "
         "variable, layers a schedule of `dann.schedules`"

@@ -22,11 +22,7 @@ class BinaryConvolution(BinaryLayer):
             or +1. Defaults to `0.0`, as in Keras, which is not one of the two values of a binary
             input.
 
-    Input shape:
-        That of the Keras layer.
-
-    Output shape:
-        That of the Keras layer.
+    Shapes of inputs and outputs are those of the Keras layer.
 
     Raises:
         ValueError: As `BinaryLayer`; or if `pad_values` is not -1, 0 or +1, or is not 0 with
@@ -38,6 +34,7 @@ class BinaryConvolution(BinaryLayer):
     dilation_rate: tuple[int, ...]
     padding: str
     data_format: str
+    convolve = staticmethod(ops.conv)
 
     def __init__(self, *args, pad_values: float = 0.0, **kwargs):
         super().__init__(*args, **kwargs)
@@ -53,19 +50,18 @@ class BinaryConvolution(BinaryLayer):
         self._widths(input_shape)  # here too, because a symbolic call only asks for a shape
         super().build(input_shape)
 
-    def padded(self, inputs: Any) -> tuple[Any, dict[str, Any]]:
-        """Returns the inputs, padded where Keras cannot do it, and the arguments of `keras.ops`."""
-        geometry = {
+    def apply(self, inputs, *kernels):
+        geometry: dict[str, Any] = {
             "strides": self.strides,
             "padding": self.padding,
             "dilation_rate": self.dilation_rate,
             "data_format": self.data_format,
         }
         widths = self._widths(inputs.shape)
-        if widths is None:
-            return inputs, geometry
-        padded = ops.pad(inputs, widths, constant_values=self.pad_values)
-        return padded, {**geometry, "padding": "valid"}
+        if widths is not None:
+            inputs = ops.pad(inputs, widths, constant_values=self.pad_values)
+            geometry["padding"] = "valid"
+        return self.convolve(inputs, *kernels, **geometry)
 
     def _widths(self, shape):
         """How wide to pad each axis, or `None` if Keras pads."""
@@ -113,10 +109,6 @@ class BinaryConv1D(BinaryConvolution, keras.layers.Conv1D):
     True
     """
 
-    def apply(self, inputs, *kernels):
-        inputs, geometry = self.padded(inputs)
-        return ops.conv(inputs, *kernels, **geometry)
-
 
 @keras.saving.register_keras_serializable("dann")
 class BinaryConv2D(BinaryConvolution, keras.layers.Conv2D):
@@ -135,10 +127,6 @@ class BinaryConv2D(BinaryConvolution, keras.layers.Conv2D):
     True
     """
 
-    def apply(self, inputs, *kernels):
-        inputs, geometry = self.padded(inputs)
-        return ops.conv(inputs, *kernels, **geometry)
-
 
 @keras.saving.register_keras_serializable("dann")
 class BinaryConv3D(BinaryConvolution, keras.layers.Conv3D):
@@ -156,10 +144,6 @@ class BinaryConv3D(BinaryConvolution, keras.layers.Conv3D):
     >>> layer(keras.ops.ones((1, 4, 4, 4, 2))).shape == (1, 4, 4, 4, 3)
     True
     """
-
-    def apply(self, inputs, *kernels):
-        inputs, geometry = self.padded(inputs)
-        return ops.conv(inputs, *kernels, **geometry)
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -180,10 +164,7 @@ class BinaryDepthwiseConv2D(BinaryConvolution, keras.layers.DepthwiseConv2D):
     """
 
     latents = {"kernel": ("depthwise_constraint", (-2, -1))}
-
-    def apply(self, inputs, *kernels):
-        inputs, geometry = self.padded(inputs)
-        return ops.depthwise_conv(inputs, *kernels, **geometry)
+    convolve = staticmethod(ops.depthwise_conv)
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -211,16 +192,13 @@ class BinarySeparableConv2D(BinaryConvolution, keras.layers.SeparableConv2D):
         "depthwise_kernel": ("depthwise_constraint", (-2, -1)),
         "pointwise_kernel": ("pointwise_constraint", (-1,)),
     }
+    convolve = staticmethod(ops.separable_conv)
 
     def quantized_kernels(self, training=None):
         (depthwise, pointwise), scales = super().quantized_kernels(training)
         if scales[0] is not None:  # of the pointwise kernel's inputs
             pointwise = ops.multiply(pointwise, ops.reshape(scales[0], (-1, 1)))
         return [depthwise, pointwise], scales
-
-    def apply(self, inputs, *kernels):
-        inputs, geometry = self.padded(inputs)
-        return ops.separable_conv(inputs, *kernels, **geometry)
 
 
 @keras.saving.register_keras_serializable("dann")

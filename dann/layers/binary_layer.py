@@ -26,10 +26,6 @@ class WeightClip(keras.constraints.Constraint):
     Args:
         limit: Greatest magnitude, above 0. Defaults to `1.0`.
 
-    Raises:
-        TypeError: If `limit` is not a number.
-        ValueError: If `limit` is not above 0.
-
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 1.4 and algorithm 1.
     """

@@ -9,6 +9,7 @@ from dann.gradients.estimators import (
     get_estimator,
     serialize_estimator,
 )
+from dann.layers.state import add_state
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -65,22 +66,11 @@ class BinarySign(keras.layers.Layer):
         self.step = self.sharpness = self.seed_generator = None
         if isinstance(self.estimator, Sharpened):
             # Not in `build`, because callbacks may read them before the first batch.
-            self.step = self._counter("step", "int", 0)
-            self.sharpness = self._counter("sharpness", "float32", self.estimator.low)
+            self.step = add_state(self, "step", "int", 0)
+            self.sharpness = add_state(self, "sharpness", "float32", self.estimator.low)
         if isinstance(self.estimator, Stochastic):
             self.seed_generator = keras.random.SeedGenerator(self.estimator.seed)
         self.built = True
-
-    def _counter(self, name, dtype, value):
-        return self.add_weight(
-            name=name,
-            shape=(),
-            dtype=dtype,
-            initializer=keras.initializers.Constant(value),
-            trainable=False,
-            autocast=False,
-            aggregation="only_first_replica",
-        )
 
     def call(self, inputs, training=False):
         sharpness = None

@@ -31,10 +31,6 @@ class DomainBlend(keras.layers.Layer):
         That of the source images, in the type that the layer computes in. In inference their values
         do not change.
 
-    Raises:
-        TypeError: If `factor` is not a number or `roll` not `True` or `False`.
-        ValueError: If `factor` is out of its range, or the inputs are not images of one size.
-
     Example:
 
     >>> import numpy as np

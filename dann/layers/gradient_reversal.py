@@ -4,6 +4,7 @@ from keras import ops
 from dann.checks import check_choice
 from dann.gradients import reverse_gradient
 from dann.gradients.reversal import WAYS, check_strength
+from dann.layers.state import add_state
 from dann.schedules import StrengthSchedule
 
 
@@ -67,20 +68,9 @@ class GradientReversal(keras.layers.Layer):
         self.way = check_choice("way", way, WAYS)
         self.supports_masking = True
         # Not in `build`, because callbacks may set the strength before the first batch.
-        self.step = self._counter("step", "int", 0)
-        self.strength = self._counter("strength", "float32", start)
+        self.step = add_state(self, "step", "int", 0)
+        self.strength = add_state(self, "strength", "float32", start)
         self.built = True
-
-    def _counter(self, name, dtype, value):
-        return self.add_weight(
-            name=name,
-            shape=(),
-            dtype=dtype,
-            initializer=keras.initializers.Constant(value),
-            trainable=False,
-            autocast=False,
-            aggregation="only_first_replica",
-        )
 
     def call(self, inputs, training=False):
         if training:

@@ -36,10 +36,6 @@ class MultilinearMap(keras.layers.Layer):
     Output shape:
         `(batch, F * C)`, or `(batch, max_units)` where that is shorter.
 
-    Raises:
-        TypeError: If `max_units` is not an integer.
-        ValueError: If `max_units` is below 1, or the inputs are not such a pair.
-
     Example:
 
     >>> import keras

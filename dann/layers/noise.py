@@ -5,9 +5,6 @@ class Noise(keras.layers.Layer):
     """Random numbers that continue where they stopped when the model is loaded from a file.
 
     Keras saves the weights of a layer but not the state of its `SeedGenerator`; this layer does.
-
-    Args:
-        seed: Seed, or `None` for a random one.
     """
 
     def __init__(self, seed: int | None = None, **kwargs):

@@ -27,10 +27,6 @@ class RSign(BinarySign):
     Output shape:
         The same as the input.
 
-    Raises:
-        TypeError: If `axis` is not an integer.
-        ValueError: If `way` or `estimator` is unknown, or the number of channels is.
-
     Example:
 
     >>> import keras
@@ -89,10 +85,6 @@ class RPReLU(keras.layers.Layer):
 
     Output shape:
         The same as the input.
-
-    Raises:
-        TypeError: If `axis` is not an integer.
-        ValueError: If the number of channels is unknown.
 
     Example:
 

@@ -26,26 +26,17 @@ def binary_label_head(
     takes the signs of the last hidden layer. Without a hidden layer it takes the features as they
     are; those of binary backbones are signs.
 
+    Shared arguments: see `dann.networks.binary_lenet_backbone`.
+
     Args:
         num_features: Length of the features.
         num_classes: Number of classes, at least 2.
         hidden_units: Widths of the hidden layers. Defaults to the DANN paper's.
-        binary: `False` builds the float twin: the same layers in full precision, with ReLU instead
-            of the sign. Defaults to `True`.
         binary_logits: Whether the last layer is binary too, with batch normalization after it, as
             in BinaryNet. Defaults to `False`: in full precision, with a bias.
-        input_estimator: Estimator of the layers' inputs, a name or an object of
-            `dann.gradients.estimators`, or `None` to binarize the kernels alone. Defaults to
-            `"htanh"`.
-        kernel_estimator: Estimator of the kernels. Defaults to `"htanh"`.
-        name: Name of the model.
 
     Returns:
         A functional model from `(batch, num_features)` to logits `(batch, num_classes)`.
-
-    Raises:
-        TypeError: If `binary` or `binary_logits` is not `True` or `False`.
-        ValueError: If `num_classes` is below 2.
 
     Example:
 

@@ -32,21 +32,16 @@ def binary_mlp_backbone(
     signs of the last. `dann.networks.binary_label_head` with no hidden layer makes BinaryNet's
     perceptron of it.
 
+    Shared arguments: see `dann.networks.binary_lenet_backbone`.
+
     Args:
         input_shape: Shape of one example; flattened if it has more than one axis.
         hidden_units: Widths of the layers; the last is the number of features. Defaults to
             BinaryNet's for MNIST.
-        binary: `False` builds the float twin: the same layers in full precision, with ReLU instead
-            of the sign. Defaults to `True`.
         first_layer: `"binary_kernel"` (default), BinaryNet's: a binary kernel on the inputs as they
             are; `"binary"` on their signs; `"float"` for a layer in full precision.
-        input_estimator: Estimator of the layers' inputs, a name or an object of
-            `dann.gradients.estimators`, or `None` to binarize the kernels alone. Defaults to
-            `"htanh"`.
-        kernel_estimator: Estimator of the kernels. Defaults to `"htanh"`.
         input_range: Smallest and largest value of the inputs, to map them to [-1, 1]. Defaults to
             `None`: the inputs are taken as they are.
-        name: Name of the model.
 
     Returns:
         A functional model from `(batch, *input_shape)` to features `(batch, hidden_units[-1])` of

@@ -37,23 +37,17 @@ def binary_resnet_backbone(
 
     Its features are real numbers: use it with `dann.networks.label_head`.
 
+    Shared arguments: see `dann.networks.binary_lenet_backbone`.
+
     Args:
         input_shape: Height, width (at least `2 ** (len(filters) - 1)` each) and channels of the
             images.
         filters: Channels of each stage.
         blocks: Blocks in each stage, at least 1. Defaults to `2`.
-        binary: `False` builds the float twin: the same layers in full precision, with ReLU instead
-            of the sign. Defaults to `True`.
-        first_layer: `"float"` (default) for a first layer in full precision; `"binary_kernel"` for
-            a binary kernel on the images as they are; `"binary"` for one on their signs.
-        input_estimator: Estimator of the layers' inputs, a name or an object of
-            `dann.gradients.estimators`, or `None` to binarize the kernels alone. Defaults to
-            `"approx_sign"`, the paper's.
+        input_estimator: Estimator of the layers' inputs. Defaults to `"approx_sign"`, the paper's.
         kernel_estimator: Estimator of the kernels. Defaults to `"magnitude_aware"`, the paper's.
         pad_values: What binary convolutions pad their inputs with: -1, 0 or +1. Defaults to `-1.0`,
             which keeps them binary.
-        input_range: Smallest and largest pixel value; mapped to [-1, 1]. Defaults to `(0, 255)`.
-        name: Name of the model.
 
     Returns:
         A functional model from images `(batch, height, width, channels)`, integer or float, to

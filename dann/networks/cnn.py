@@ -38,9 +38,6 @@ def cnn_backbone(
     Returns:
         A functional model from images `(batch, height, width, channels)`, integer or float, to
         features `(batch, units)`.
-
-    Raises:
-        ValueError: If the inputs are not images or are too small.
     """
     least = 2 ** len(filters)
     shape = check_input_shape("cnn_backbone", input_shape, height=least, width=least, channels=1)

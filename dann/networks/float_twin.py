@@ -26,10 +26,6 @@ class Precision:
         first_layer: What the first layer is in a binary network: in full precision (`"float"`), or
             with a binary kernel on inputs as they are (`"binary_kernel"`) or on their signs
             (`"binary"`).
-
-    Raises:
-        TypeError: If `binary` is not `True` or `False`.
-        ValueError: If `first_layer` is unknown.
     """
 
     binary: bool

@@ -29,19 +29,11 @@ def label_head(
     Returns:
         A functional model from `(batch, num_features)` to logits `(batch, num_classes)`.
 
-    Raises:
-        TypeError: If `num_classes` is not an integer.
-        ValueError: If `num_classes` is below 2.
-
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
-    check_integer(
-        "num_classes",
-        num_classes,
-        low=2,
-        why="else give a `label_head` of one output, for regression",
-    )
+    why = "else give a `label_head` of one output, for regression"
+    check_integer("num_classes", num_classes, low=2, why=why)
     return _dense_head(num_features, num_classes, hidden_units, dropout, name)
 
 
@@ -54,12 +46,7 @@ def domain_head(
     """Builds the domain discriminator: features to one logit, above 0 for the target domain.
 
     The defaults are those of the paper's MNIST architecture. The reversal is not part of it.
-
-    Args:
-        num_features: Length of the features.
-        hidden_units: Widths of the hidden layers, each followed by a ReLU.
-        dropout: Share of hidden units dropped in training, in [0, 1). Defaults to `0.0`.
-        name: Name of the model.
+    Arguments: see `label_head`.
 
     Returns:
         A functional model from `(batch, num_features)` to logits `(batch, 1)`.

@@ -1,6 +1,7 @@
 """Inputs of networks: the check of their shape, and the range that networks learn from."""
 
 import numbers
+import operator
 from collections.abc import Sequence
 
 import keras
@@ -13,12 +14,10 @@ def check_input_shape(network: str, input_shape: Sequence[int], **least: int) ->
         network: Name of the network, for the message.
         input_shape: Shape of one input, without the batch.
         **least: Smallest size of each axis, in order, under the name of the axis.
-
-    Raises:
-        ValueError: If there are more or fewer axes, or one is too small or has no fixed size.
     """
     shape = tuple(input_shape)
-    if len(shape) != len(least) or not all(map(_at_least, shape, least.values())):
+    fixed = all(isinstance(size, numbers.Integral) for size in shape)
+    if not fixed or len(shape) != len(least) or any(map(operator.lt, shape, least.values())):
         raise ValueError(
             f"`{network}` takes inputs of shape ({', '.join(least)}), each at least "
             f"{tuple(least.values())}. Received: input_shape={shape}"
@@ -26,16 +25,8 @@ def check_input_shape(network: str, input_shape: Sequence[int], **least: int) ->
     return shape
 
 
-def _at_least(size, least):
-    return isinstance(size, numbers.Integral) and size >= least
-
-
 def rescale(input_range: Sequence[float]) -> keras.layers.Layer:
-    """Returns the layer that maps values from `input_range` to [-1, 1].
-
-    Raises:
-        ValueError: If the range is empty.
-    """
+    """Returns the layer that maps values from `input_range` to [-1, 1]."""
     low, high = input_range
     if not low < high:
         raise ValueError(

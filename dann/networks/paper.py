@@ -68,17 +68,7 @@ def svhn_backbone(
 
     The paper's label head has hidden layers of 3072 and 2048 units, its domain head two of 1024.
 
-    Args:
-        input_shape: Height, width (at least 29 each) and channels of the images.
-        input_range: Smallest and largest pixel value; mapped to [-1, 1]. Defaults to `(0, 255)`.
-        name: Name of the model.
-
-    Returns:
-        A functional model from images `(batch, height, width, channels)`, integer or float, to
-        features `(batch, num_features)`.
-
-    Raises:
-        ValueError: If the inputs are not images or are too small.
+    Arguments and errors: see `mnist_backbone`; height and width are at least 29 each.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4b.
@@ -110,17 +100,7 @@ def gtsrb_backbone(
 
     The paper's label head has one hidden layer of 512 units, its domain head two of 1024.
 
-    Args:
-        input_shape: Height, width (at least 32 each) and channels of the images.
-        input_range: Smallest and largest pixel value; mapped to [-1, 1]. Defaults to `(0, 255)`.
-        name: Name of the model.
-
-    Returns:
-        A functional model from images `(batch, height, width, channels)`, integer or float, to
-        features `(batch, num_features)`.
-
-    Raises:
-        ValueError: If the inputs are not images or are too small.
+    Arguments and errors: see `mnist_backbone`; height and width are at least 32 each.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4c.

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from dann.checks import check_number
-from dann.optimizers.per_variable import PerVariable
+from dann.optimizers.per_variable import PerVariable, is_composed
 from dann.schedules import Scaled
 
 
@@ -29,8 +29,7 @@ def faster_heads(
             `10.0`, the usual choice.
 
     Raises:
-        TypeError: If the optimizer consists of others, or `factor` is not a number.
-        ValueError: If `factor` is not above 0.
+        TypeError: If the optimizer consists of others.
 
     Example:
 
@@ -43,8 +42,7 @@ def faster_heads(
         - [Long et al., 2015](https://arxiv.org/abs/1502.02791), section 4.1.
     """
     factor = check_number("factor", factor, low=0, above=True)
-    composed = (keras.optimizers.MultiOptimizer, keras.optimizers.LossScaleOptimizer)
-    if isinstance(optimizer, composed):
+    if is_composed(optimizer):
         raise TypeError(
             "Argument `optimizer` must be a single optimizer; `compile` wraps what this returns "
             f"where the precision needs it. Received: {type(optimizer).__name__}"

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_integer
-from dann.optimizers.binary_variables import is_binary
+from dann.optimizers.per_variable import is_binary
 
 
 class FlipRatio(keras.callbacks.Callback):
@@ -24,9 +24,8 @@ class FlipRatio(keras.callbacks.Callback):
             epoch.
 
     Raises:
-        TypeError: If `every` is neither an integer nor `None`.
-        ValueError: If `every` is below 1, or no binary layer of the model trains. If the first
-            batch builds the model, this error comes after that batch.
+        ValueError: In training, if no binary layer of the model trains. If the first batch builds
+            the model, this error comes after that batch.
 
     Example:
 

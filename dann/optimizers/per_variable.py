@@ -4,8 +4,6 @@ from typing import Any
 
 import keras
 
-from dann.optimizers.binary_variables import is_binary
-
 Rule = str | Callable[[Any], bool]
 
 
@@ -140,6 +138,17 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         return cls(**{**config, "optimizers": optimizers, "rest": restored(config["rest"])})
 
 
+def is_binary(variable: Any) -> bool:
+    """Returns whether a variable is a kernel of one bit, which its layer marks as `binary`."""
+    return bool(getattr(variable, "binary", False))
+
+
+def is_composed(optimizer: Any) -> bool:
+    """Returns whether an optimizer consists of others."""
+    composed = (keras.optimizers.MultiOptimizer, keras.optimizers.LossScaleOptimizer)
+    return isinstance(optimizer, composed)
+
+
 def _check_count(variables, places):
     if len(variables) != len(places):
         raise ValueError(
@@ -158,10 +167,9 @@ def _holds(rule, variable):
 def _check(optimizers, rest, loss_scale_factor):
     if not optimizers:
         raise ValueError("Argument `optimizers` must hold at least one rule. Received: none")
-    composed = (keras.optimizers.MultiOptimizer, keras.optimizers.LossScaleOptimizer)
     parts = [*optimizers.values(), rest]
     for part in parts:
-        if not isinstance(part, keras.optimizers.Optimizer) or isinstance(part, composed):
+        if not isinstance(part, keras.optimizers.Optimizer) or is_composed(part):
             raise TypeError(
                 "Each part must be a single Keras optimizer; `compile` wraps the whole where the "
                 f"precision needs it. Received: {part!r}"

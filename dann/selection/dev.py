@@ -4,13 +4,7 @@ import numpy as np
 from scipy import special
 
 from dann.selection.logistic import fit_logistic
-from dann.selection.predictions import (
-    check_labels_fit,
-    check_source,
-    check_target,
-    features,
-    logits,
-)
+from dann.selection.predictions import check_target, features, source_logits
 from dann.selection.scores import SCORES
 
 
@@ -45,10 +39,8 @@ def dev(model: Any, *, source: Any, target: Any, batch_size: int = 256, seed: in
     Reference:
         - [You et al., 2019](https://proceedings.mlr.press/v97/you19a.html), section 4.
     """
-    inputs, labels = check_source(source, least=4)
     check_target(target)
-    values = logits(model, inputs, batch_size)
-    check_labels_fit(labels, values.shape[1])
+    inputs, labels, values = source_logits(model, source, batch_size, least=4)
     of_source = features(model, inputs, batch_size)
     of_target = features(model, target, batch_size)
     order = np.random.default_rng(seed).permutation(len(labels))

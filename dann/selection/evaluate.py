@@ -12,12 +12,7 @@ NO_NUMBER = "no number at any checkpoint: the outputs of the model were not fini
 
 
 class Evaluation(NamedTuple):
-    """What choosing by each score costs.
-
-    Args:
-        scores: The result of `dann.selection.regret` by score.
-        left_out: The reason for each score that has no result.
-    """
+    """The results of `dann.selection.regret` by score, and why other scores have none."""
 
     scores: dict[str, dict[str, float]]
     left_out: dict[str, str]
@@ -30,16 +25,7 @@ def evaluate(scores: Mapping[str, Sequence[float]], oracle: Sequence[float]) -> 
     or infinite at every checkpoint. `dann.selection.score_checkpoints` computes all scores of given
     checkpoints, and `SelectionScores(("all",), ...)` in `fit` those of every epoch.
 
-    Args:
-        scores: Values of each score by checkpoint; higher is better.
-        oracle: Accuracy on the target by checkpoint.
-
-    Returns:
-        `scores`: `choice`, `accuracy` and `regret` by score, see `dann.selection.regret`;
-        `left_out`: the reason for each score without them.
-
-    Raises:
-        ValueError: If there are no checkpoints, their numbers differ, or an accuracy is not finite.
+    Arguments and errors: see `dann.selection.regret`.
 
     Example:
 

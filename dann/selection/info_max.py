@@ -15,8 +15,7 @@ from dann.selection.scores import SCORES
 def info_max(model: Any, *, target: Any, source: Any = None, batch_size: int = 256) -> float:
     """Scores a checkpoint by the mutual information of the target's inputs and its predictions.
 
-    With the softmax `p(x)` and its mean `q` over
-    the target:
+    With the softmax `p(x)` and its mean `q` over the target:
 
     - `H(q) - mean over the target of H(p(x))`, in [0, log C] nats
 

@@ -12,12 +12,9 @@ from threadpoolctl import threadpool_limits
 def fit_logistic(
     inputs: np.ndarray, labels: np.ndarray, num_classes: int
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Fits a logistic regression on standardized inputs.
+    """Fits a logistic regression on standardized inputs `(n, d)` and integer labels `(n,)`.
 
-    Args:
-        inputs: Inputs `(n, d)`.
-        labels: Integer labels `(n,)`. If all are equal, so is every prediction.
-        num_classes: Number of classes, including those that `labels` does not hold.
+    If all labels are equal, so is every prediction. `labels` need not hold all classes.
 
     Returns:
         A function from inputs `(m, d)` to the probabilities of the classes `(m, num_classes)`.

@@ -19,9 +19,6 @@ class RememberingModel:
     """A model that computes its logits and its features of an array once.
 
     Every score takes it as the model. Make a new one after the weights have changed.
-
-    Args:
-        model: The model.
     """
 
     def __init__(self, model: Any):
@@ -40,12 +37,7 @@ class RememberingModel:
 
 
 def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
-    """Returns the logits of inputs, float64 `(n, num_classes)`.
-
-    Args:
-        model: Model from inputs to logits.
-        inputs: Inputs `(n, ...)`, an array, a tensor or an array-like.
-        batch_size: Inputs at a time, at least 1.
+    """Returns the logits of `batch_size` inputs `(n, ...)` at a time, float64 `(n, num_classes)`.
 
     Raises:
         NotFiniteError: If a logit is not finite.
@@ -88,16 +80,7 @@ def features(model: keras.Model | RememberingModel, inputs: Any, batch_size: int
 
 
 def check_target(target: Any, least: int = 1) -> Any:
-    """Returns the target if it holds inputs only, and enough of them.
-
-    Args:
-        target: Inputs `(n, ...)`, an array, a tensor or an array-like.
-        least: Fewest examples.
-
-    Raises:
-        TypeError: If it is something else, which may hold labels.
-        ValueError: If there are too few examples.
-    """
+    """Returns the target if it is one array of inputs, without labels, of `least` examples."""
     if not _is_array(target):
         raise TypeError(
             "Argument `target` must be one array or tensor of inputs, because a score sees no "
@@ -109,16 +92,7 @@ def check_target(target: Any, least: int = 1) -> Any:
 
 
 def check_source(source: Any, least: int = 1) -> tuple[Any, np.ndarray]:
-    """Returns the held-out source's inputs and labels.
-
-    Args:
-        source: Inputs `(n, ...)` and integer labels `(n,)`.
-        least: Fewest examples.
-
-    Raises:
-        TypeError: If it is not a pair.
-        ValueError: If there is not one integer label for each input, or there are too few.
-    """
+    """Returns inputs `(n, ...)` and labels `(n,)` of the held-out source, at least `least`."""
     if not isinstance(source, tuple | list) or len(source) != 2 or not _is_array(source[0]):
         raise TypeError(
             "Argument `source` must be arrays `(inputs, labels)` of held-out source examples; "
@@ -135,18 +109,18 @@ def check_source(source: Any, least: int = 1) -> tuple[Any, np.ndarray]:
     return inputs, labels
 
 
-def check_labels_fit(labels: np.ndarray, num_classes: int) -> np.ndarray:
-    """Returns the labels of the source if the model has a logit for each.
-
-    Raises:
-        ValueError: If one is below 0 or not below `num_classes`.
-    """
-    if labels.min() < 0 or labels.max() >= num_classes:
+def source_logits(
+    model: keras.Model | RememberingModel, source: Any, batch_size: int, least: int = 1
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Returns the inputs and labels of the source, checked, and the model's logits of them."""
+    inputs, labels = check_source(source, least)
+    values = logits(model, inputs, batch_size)
+    if labels.min() < 0 or labels.max() >= values.shape[1]:
         raise ValueError(
-            f"Labels of the source must be at least 0 and below the model's {num_classes} "
+            f"Labels of the source must be at least 0 and below the model's {values.shape[1]} "
             f"classes. Received: labels from {labels.min()} to {labels.max()}"
         )
-    return labels
+    return inputs, labels, values
 
 
 def indexable(values: Any) -> Any:

@@ -4,13 +4,7 @@ from typing import Any
 import numpy as np
 
 from dann.selection.logistic import fit_logistic
-from dann.selection.predictions import (
-    check_labels_fit,
-    check_source,
-    check_target,
-    features,
-    logits,
-)
+from dann.selection.predictions import check_target, features, logits, source_logits
 from dann.selection.scores import SCORES
 
 
@@ -63,12 +57,11 @@ def reverse_validation(
         - [Zhong et al., 2010](https://doi.org/10.1007/978-3-642-15939-8_35), section 3.
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.1.2.
     """
-    inputs, labels = check_source(source)
-    values = logits(model, check_target(target), batch_size)
-    num_classes = values.shape[1]
-    check_labels_fit(labels, num_classes)
-    pseudo_labels = values.argmax(axis=1)
+    check_target(target)
+    inputs, labels, of_source = source_logits(model, source, batch_size)
+    pseudo_labels = logits(model, target, batch_size).argmax(axis=1)
     if fit is None:
+        num_classes = of_source.shape[1]
         predict = fit_logistic(features(model, target, batch_size), pseudo_labels, num_classes)
         predicted = predict(features(model, inputs, batch_size)).argmax(axis=1)
     else:

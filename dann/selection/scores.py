@@ -99,11 +99,7 @@ def score_checkpoints(
     them holds one at a time. A checkpoint whose outputs are not finite scores `-inf`.
 
     Args:
-        models: The checkpoints, each as `compute_scores` takes it.
-        source: As for `compute_scores`.
-        target: As for `compute_scores`.
-        scores: As for `compute_scores`. Defaults to all.
-        batch_size: Inputs at a time. Defaults to `256`.
+        models: The checkpoints, each as `compute_scores` takes it; so are the other arguments.
 
     Returns:
         The values of each score by checkpoint; higher is better.

@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.selection.predictions import check_labels_fit, check_source, check_target, logits
+from dann.selection.predictions import check_target, source_logits
 from dann.selection.scores import SCORES
 
 
@@ -23,7 +23,5 @@ def source_accuracy(model: Any, *, source: Any, target: Any = None, batch_size: 
     """
     if target is not None:
         check_target(target)
-    inputs, labels = check_source(source)
-    values = logits(model, inputs, batch_size)
-    check_labels_fit(labels, values.shape[1])
+    _, labels, values = source_logits(model, source, batch_size)
     return float(np.mean(values.argmax(axis=1) == labels))

@@ -10,6 +10,7 @@ X = RNG.normal(size=(60, 5, 2)).astype("float32")
 Y = np.arange(60) % 3
 COPY = X.copy()  # as another domain
 NAMED = np.array(["cat", "ant", "bee"])[Y]
+STRANGE = np.array(["eel", "ant", "dog"])[Y]
 
 
 def row_set(inputs):
@@ -188,32 +189,17 @@ def broken(value):
         ((X, Y), (COPY, np.full(60, -1)), {}, "Received: no labels of the target"),
         ((X, Y - 1), (X, Y), {}, "Every example of the source must .*Received: 20 without one"),
         ((X, NAMED), (X, Y), {}, r"in none. Received: strings in \['source'\], integers in \['ta"),
-        (
-            (X, NAMED),
-            (X, np.array(["eel", "ant", "dog"])[Y]),
-            {},
-            r"Labels of the target must be among .*\('ant', 'bee', 'cat'\). .*\['dog', 'eel'\]",
-        ),
+        ((X, NAMED), (X, STRANGE), {}, r"among .*\('ant', 'bee', 'cat'\). .*\['dog', 'eel'\]"),
         ((X, Y), (X, Y * 2), {}, r"those of the source, below num_classes=3.*Received: \[4\]"),
         ((X, Y), (X, Y - 3), {}, r"or -1 where unknown. Received: \[-3, -2\]"),
         ((X, Y), (X, Y), {"num_classes": 2}, r"below num_classes=2.*Received: \[2\]"),
         ((X, Y), (COPY[:, :4], Y), {}, r"one shape and type.*Received: target train with \(4, 2\)"),
         ((X, Y), (X, Y), {"source_test": X}, r"The source test must be `\(inputs, labels\)`. "),
-        (
-            (X, Y),
-            X,
-            {"target_test": (X, np.where(Y == 1, -1, Y))},
-            "Every example of the target test must have .*Received: 20 without one",
-        ),
+        ((X, Y), X, {"target_test": (X, Y - 1)}, "the target test must have .*: 20 without one"),
         ((X, Y), (COPY, Y), {"test_share": 1.5}, "Received: test_share=1.5"),
         ((X, Y * 0), (X, Y * 0), {}, "`num_classes` must be .*at least 2. Received: num_classes=1"),
         ((X, NAMED[:1].repeat(60)), X, {}, "at least 2. Received: num_classes=1"),
-        (
-            (X, Y % 2),
-            (X, Y % 2),
-            {"class_names": ["a", "a"]},
-            r"a name of its own. Received: \('a', 'a'\)",
-        ),
+        ((X, Y % 2), (X, Y % 2), {"class_names": ["a", "a"]}, r"a name of its own.*\('a', 'a'\)"),
     ],
 )
 def test_bad_input_is_refused(source, target, arguments, message):

@@ -39,6 +39,11 @@ def inputs_of(domains):
     return [source, source_test, domains.target_train, domains.target_test[0]]
 
 
+def assert_same(parts, expected):
+    for part, wanted in zip(parts, expected, strict=True):
+        np.testing.assert_array_equal(part, wanted)
+
+
 def places(column):
     """Which rows of the files these are, told from the order of a column."""
     return np.argsort(np.argsort(column))
@@ -87,8 +92,7 @@ def test_the_targets_labels_change_no_inputs(files):
         labels = np.random.default_rng(seed).permutation([row[3] for row in TARGET])
         rows = [[*row[:3], label] for row, label in zip(TARGET, labels, strict=True)]
         domains = csv_table(files[0], write(files[1], rows), "label")
-        for found, wanted in zip(inputs_of(domains), expected, strict=True):
-            np.testing.assert_array_equal(found, wanted)
+        assert_same(inputs_of(domains), expected)
 
 
 def test_test_rows_have_no_part_in_the_scale(files, tmp_path):
@@ -102,8 +106,7 @@ def test_test_rows_have_no_part_in_the_scale(files, tmp_path):
         assert (domains.target_test[0][:, 2:] == 0).all()  # a city that no training row has
         assert domains.source_test[1].tolist() == domains.target_test[1].tolist() == [1, 1, 1]
     assert len(trained[0][0]) == 40
-    for first, second in zip(*trained, strict=True):
-        np.testing.assert_array_equal(first, second)
+    assert_same(*trained)
 
 
 def test_a_missing_number_becomes_the_median_of_the_training_rows(tmp_path):
@@ -160,12 +163,9 @@ def test_columns_can_be_chosen(tmp_path, chosen, features):
 
 
 def test_the_order_of_columns_may_differ(files):
-    expected = csv_table(*files, "label")
+    expected = inputs_of(csv_table(*files, "label"))
     write(files[1], [row[::-1] for row in TARGET], HEADER[::-1])
-    for found, wanted in zip(
-        inputs_of(csv_table(*files, "label")), inputs_of(expected), strict=True
-    ):
-        np.testing.assert_array_equal(found, wanted)
+    assert_same(inputs_of(csv_table(*files, "label")), expected)
 
 
 def test_classes_that_are_numbers_are_in_their_order(tmp_path):
@@ -213,8 +213,7 @@ def test_spaces_around_names_texts_and_labels_are_no_part_of_them(files, tmp_pat
     expected = inputs_of(csv_table(*files, "label"))
     domains = csv_table(spaced, files[1], "label")
     assert domains.class_names == ("no", "yes")
-    for found, wanted in zip(inputs_of(domains), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    assert_same(inputs_of(domains), expected)
 
 
 def test_na_is_a_category_and_a_label_like_any_other(tmp_path):
@@ -264,36 +263,16 @@ A = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
         (",age,label\n0,1,a\n", A, {}, "a.csv, line 1: .* Received: one without a name"),
         (A + "1,x\n", A, {}, "a.csv, line 5: a row must have 3 cells.*Received: 2"),
         (A, A + "\n1,x,yes,no\n", {}, "b.csv, line 6: a row must have 3 cells.*Received: 4"),
-        (
-            A,
-            A.replace("age", "years"),
-            {},
-            r"same columns.*only in .*a.csv: \['age'\], only in .*b.csv: \['years'\]",
-        ),
-        (
-            A,
-            A,
-            {"label": "class"},
-            r"a.csv must have the column of labels 'class'. Received: \['age', 'city', 'label'\]",
-        ),
+        (A, A.replace("age", "years"), {}, r"in .*a.csv: \['age'\], only in .*b.csv: \['years'\]"),
+        (A, A, {"label": "class"}, r"a.csv must .* labels 'class'.*\['age', 'city', 'label'\]"),
         ("label\nyes\n", "label\nyes\n", {}, "must have a column beside the labels"),
-        (
-            A + "4,x,\n",
-            A,
-            {},
-            "a.csv, line 5: every row of the source must have a label in 'label'",
-        ),
+        (A + "4,x,\n", A, {}, "a.csv, line 5: every row of the source must .* label in 'label'"),
         (A, A + "4,x,maybe\n", {}, r"b.csv, line 5: .* \['no', 'yes'\]. Received: 'maybe'"),
         (A, A, {"numeric": ["city"]}, "a.csv, line 2: the numeric column 'city' .*Received: 'x'"),
         (A, A + "1_2,x,no\n", {"numeric": ["age"]}, "b.csv, line 5: .* 'age' .*Received: '1_2'"),
         (A, A + "-inf,x,no\n", {}, "b.csv, line 5: .* 'age' .* finite numbers. Received: '-inf'"),
         (A, A + "inf,x_y,no\n", {}, "b.csv, line 5: .* 'age' .* finite numbers. Received: 'inf'"),
-        (
-            A,
-            A,
-            {"numeric": ["height"]},
-            r"must name different columns of \['age', 'city'\]. Received: numeric=\['height'\]",
-        ),
+        (A, A, {"numeric": ["height"]}, r"columns of \['age', 'city'\].*: numeric=\['height'\]"),
         (A, A, {"delimiter": ";;"}, "must be one character, .*Received: delimiter=';;'"),
         (A, A, {"delimiter": ""}, "must be one character, .*Received: delimiter=''"),
         (A, A, {"delimiter": '"'}, "not a quote or .*Received: delimiter='\"'"),
@@ -322,13 +301,9 @@ def test_a_test_table_is_checked_as_the_others(files, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["numeric", "categorical"])
-def test_a_single_name_is_refused_as_a_list_of_columns(tmp_path, kind):
-    a, b = (
-        write(tmp_path / name, [[1, 2, "x"], [2, 1, "y"]], ["a", "b", "y"])
-        for name in ("a.csv", "b.csv")
-    )
-    with pytest.raises(TypeError, match=f"list of names of columns. Received: {kind}='ab'"):
-        csv_table(a, b, "y", **{kind: "ab"})
+def test_a_single_name_is_refused_as_a_list_of_columns(files, kind):
+    with pytest.raises(TypeError, match=f"list of names of columns. Received: {kind}='age'"):
+        csv_table(*files, "label", **{kind: "age"})
 
 
 @pytest.mark.parametrize("domain", ["source", "target"])

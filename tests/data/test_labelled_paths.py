@@ -223,14 +223,8 @@ def test_classes_are_numbers_where_folders_do_not_tell_them(root, labels):
         ("photo/cup/0.png ²", "line 1: "),
         ("7", "line 1: .*Received: '7'"),
         ("", "list.txt must have lines .* Received: an empty file"),
-        (
-            "photo/cup/0.png 1\nphoto/cup/40.png 1\ncup/41.png 1",
-            "images must exist.* Received: 2 that do not: photo/cup/40.png, cup/41.png",
-        ),
-        (
-            "photo/cup/0.png 1\ncup/0.png 2",
-            "line 2: an image must have one label. Received: cup/0.png with 1 and 2",
-        ),
+        ("cup/0.png 1\ncup/40.png 1\ncup/41.png 1", "exist.* 2 that do not: cup/40.png, cup/41"),
+        ("photo/cup/0.png 1\ncup/0.png 2", "line 2: an image must .*: cup/0.png with 1 and 2"),
     ],
 )
 def test_a_faulty_line_of_a_list_is_named(root, text, message):

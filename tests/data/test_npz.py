@@ -69,12 +69,6 @@ def test_a_file_that_lacks_a_key_is_refused(folder, keys, message):
         npz(folder / "walk.npz", folder / "run.npz")
 
 
-def test_a_target_without_labels_and_test_set_is_refused(folder):
-    np.savez(folder / "run.npz", x=X)
-    with pytest.raises(ValueError, match="or a test set that has labels.*Received: no labels"):
-        npz(folder / "walk.npz", folder / "run.npz")
-
-
 def test_one_file_as_both_domains_is_refused_if_a_test_set_is_drawn_from_it(folder):
     (folder / "link.npz").symlink_to(folder / "walk.npz")
     os.link(folder / "walk.npz", folder / "hard.npz")
@@ -91,15 +85,6 @@ def test_a_file_that_is_not_there_is_named(folder, name, state):
     message = f"Expected an .npz file. Received: .*, which is {state}$"
     with pytest.raises(FileNotFoundError, match=message):
         npz(folder / "walk.npz", folder / name)
-
-
-@pytest.mark.parametrize("domain", ["source", "target"])
-def test_an_empty_domain_is_refused(folder, domain):
-    path = folder / {"source": "walk.npz", "target": "run.npz"}[domain]
-    np.savez(path, x=X[:0], y=Y[:0])
-    message = rf"The {domain} holds no examples. Received: an empty array of shape \(0, 8, 2\)"
-    with pytest.raises(ValueError, match=message):
-        npz(folder / "walk.npz", folder / "run.npz")
 
 
 def flipped(content):

@@ -50,12 +50,8 @@ def test_a_second_time_the_same_images_come_from_the_cache(cache):
 
 
 def test_splits_are_taken_in_tfds_notation(cache):
-    domains = chalk(
-        cache,
-        source_split="train[:100]",
-        target_split="train[:90%]",
-        target_test_split="train[90%:]",
-    )
+    splits = {"target_split": "train[:90%]", "target_test_split": "train[90%:]"}
+    domains = chalk(cache, source_split="train[:100]", **splits)
     assert [len(domains.source_train[0]), len(domains.target_train)] == [100, 7200]
     assert len(domains.target_test[1]) == 800
 
@@ -114,22 +110,18 @@ class ColouredShapes(tfds.core.GeneratorBasedBuilder):
 
     def _info(self):
         name = self.builder_config.name
-        features = {"image": tfds.features.Image(shape=(None, None, 3))}
-        if name != "unlabelled":
-            names = list(name) if len(name) == 2 else ["b", "a"]
-            features["kind" if name == "renamed" else "label"] = tfds.features.ClassLabel(
-                names=names
-            )
-        keys = {
-            "unlabelled": None,
-            "renamed": ("image", "kind"),
-            "nested": ({"image": "image"}, "label"),
-        }
+        label = tfds.features.ClassLabel(names=list(name) if len(name) == 2 else ["b", "a"])
+        features = {"image": tfds.features.Image(shape=(None, None, 3)), self.label_key: label}
+        keys = {"unlabelled": None, "nested": ({"image": "image"}, "label")}
         return tfds.core.DatasetInfo(
             builder=self,
             features=tfds.features.FeaturesDict(features),
-            supervised_keys=keys.get(name, ("image", "label")),
+            supervised_keys=keys.get(name, ("image", self.label_key)),
         )
+
+    @property
+    def label_key(self):
+        return "kind" if self.builder_config.name == "renamed" else "label"
 
     def _split_generators(self, dl_manager):
         return {
@@ -144,9 +136,7 @@ class ColouredShapes(tfds.core.GeneratorBasedBuilder):
             name = "ab"[index % 2]
             image = np.full((4 + index, 5, 3), 100 * (name == "a"), "uint8")
             label = name if config in ("ba", "renamed") else index % 2
-            key = "kind" if config == "renamed" else "label"
-            labels = {} if config == "unlabelled" else {key: label if known else -1}
-            yield index, {"image": image, **labels}
+            yield index, {"image": image, self.label_key: label if known else -1}
 
 
 @pytest.mark.parametrize("target", ["ba", "renamed"])
@@ -162,31 +152,18 @@ def test_classes_are_matched_by_name_and_sizes_brought_to_one(cache, target):
 @pytest.mark.parametrize(
     ("target", "arguments", "message"),
     [
-        ("ac", {"image_size": 6}, r"only in coloured_shapes/ab: \['b'\], only in .*/ac: \['c'\]"),
-        ("ba", {}, "Images of several sizes need an `image_size`"),
-        ("unlabelled", {"image_size": 6}, "must be a data set of images with a class each"),
-        (
-            "nested",
-            {"image_size": 6},
-            "images with a class each. Received: supervised keys .*'image",
-        ),
-        (
-            "ba",
-            {"image_size": 6, "target_test_split": "unknown"},
-            r"Labels of the target test set must be at least 0 .*Received: \[-1\]",
-        ),
-        (
-            "ba",
-            {"image_size": 6, "source_split": "unknown"},
-            r"Labels of the source train set must be at least 0 .*Received: \[-1\]",
-        ),
+        ("ac", {}, r"only in coloured_shapes/ab: \['b'\], only in .*/ac: \['c'\]"),
+        ("ba", {"image_size": None}, "Images of several sizes need an `image_size`"),
+        ("unlabelled", {}, "must be a data set of images with a class each"),
+        ("nested", {}, "images with a class each. Received: supervised keys .*'image"),
+        ("ba", {"target_test_split": "unknown"}, r"target test set .*at least 0 .*: \[-1\]"),
+        ("ba", {"source_split": "unknown"}, r"source train set .*at least 0 .*: \[-1\]"),
     ],
 )
 def test_data_sets_that_do_not_fit_are_refused(own_cache, target, arguments, message):
+    names = "coloured_shapes/ab", f"coloured_shapes/{target}"
     with pytest.raises(ValueError, match=message):
-        tfds_pair(
-            "coloured_shapes/ab", f"coloured_shapes/{target}", cache_dir=own_cache, **arguments
-        )
+        tfds_pair(*names, cache_dir=own_cache, **{"image_size": 6, **arguments})
 
 
 def test_an_unknown_class_of_the_target_stays_unknown(own_cache):

@@ -27,16 +27,19 @@ def linear_layers(model):
     return [layer for layer in model.layers if isinstance(layer, kinds)]
 
 
+def norms_of(model):
+    return [x for x in model.layers if isinstance(x, keras.layers.BatchNormalization)]
+
+
 def with_random_statistics(model, seed=0):
     """Draws what batch normalization holds; a third of the factors is negative."""
     rng = np.random.default_rng(seed)
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.BatchNormalization):
-            shape = layer.gamma.shape
-            layer.gamma.assign(rng.uniform(-1, 2, shape))
-            layer.beta.assign(rng.normal(size=shape))
-            layer.moving_mean.assign(rng.normal(size=shape))
-            layer.moving_variance.assign(rng.uniform(0.5, 2, shape))
+    for layer in norms_of(model):
+        shape = layer.gamma.shape
+        layer.gamma.assign(rng.uniform(-1, 2, shape))
+        layer.beta.assign(rng.normal(size=shape))
+        layer.moving_mean.assign(rng.normal(size=shape))
+        layer.moving_variance.assign(rng.uniform(0.5, 2, shape))
     return model
 
 
@@ -54,11 +57,7 @@ def test_a_binary_perceptron_computes_signs_of_sums_of_signs():
     backbone = with_random_statistics(MAKERS["mlp"](input_range=(0, 255)))
     head = with_random_statistics(MAKERS["label_head"](), seed=1)
     first, second, hidden, last = linear_layers(backbone) + linear_layers(head)
-    norms = [
-        layer
-        for layer in backbone.layers + head.layers
-        if isinstance(layer, keras.layers.BatchNormalization)
-    ]
+    norms = norms_of(backbone) + norms_of(head)
     x = inputs / 127.5 - 1
     for place, layer in enumerate((first, second, hidden)):
         sums = (sign(x) if place else x) @ sign(np.array(layer.kernel))
@@ -87,7 +86,7 @@ def test_the_lenet_has_the_papers_kernels_and_four_numbers_a_channel():
 
 def test_a_shortcut_leads_around_each_convolution():
     backbone = with_random_statistics(binary_resnet_backbone((8, 8, 1), (3,), blocks=2))
-    norms = [x for x in backbone.layers if isinstance(x, keras.layers.BatchNormalization)]
+    norms = norms_of(backbone)
     for layer in norms[1:]:
         layer.gamma.assign(np.zeros(3))
         layer.beta.assign(np.zeros(3))
@@ -107,16 +106,8 @@ def test_a_shortcut_to_a_smaller_image_takes_means():
     images = np.random.default_rng(0).uniform(0, 255, (2, 8, 6, 1))
     given = keras.Model(backbone.input, before.output).predict(images, verbose=0)
     means = given.reshape(2, 4, 2, 3, 2, 2).mean(axis=(2, 4))
-    widen, norm = (
-        next(x for x in backbone.layers if test(x))
-        for test in (
-            lambda x: getattr(x, "kernel_size", None) == (1, 1),
-            lambda x: (
-                isinstance(x, keras.layers.BatchNormalization)
-                and getattr(x.input._keras_history.operation, "kernel_size", None) == (1, 1)
-            ),
-        )
-    )
+    widen = next(x for x in backbone.layers if getattr(x, "kernel_size", None) == (1, 1))
+    norm = next(x for x in norms_of(backbone) if x.input is widen.output)
     expected = keras.ops.convert_to_numpy(norm(widen(means)))
     seen = shortcut.predict(images, verbose=0)
     assert any(np.allclose(one, expected, rtol=1e-4, atol=1e-5) for one in seen)
@@ -124,8 +115,7 @@ def test_a_shortcut_to_a_smaller_image_takes_means():
 
 def test_batch_normalization_forgets_as_binary_networks_want():
     for name in MAKERS:
-        norms = [x for x in MAKERS[name]().layers if isinstance(x, keras.layers.BatchNormalization)]
-        assert {norm.momentum for norm in norms} == {0.9}
+        assert {norm.momentum for norm in norms_of(MAKERS[name]())} == {0.9}
 
 
 def test_a_new_stage_halves_the_image_and_its_shortcut_too():

@@ -75,27 +75,26 @@ def test_it_comes_back_from_a_file(name, tmp_path):
     )
 
 
-def test_the_papers_mnist_architecture_has_the_papers_parameters():
-    # Convolutions 5x5: 3 to 32 and 32 to 48 channels; figure 4a of the paper.
-    assert mnist_backbone().count_params() == (5 * 5 * 3 + 1) * 32 + (5 * 5 * 32 + 1) * 48
+@pytest.mark.parametrize(
+    ("make", "convolutions", "pools"),
+    [
+        (mnist_backbone, [(5, 3, 32), (5, 32, 48)], [(2, 2)] * 2),
+        (svhn_backbone, [(5, 3, 64), (5, 64, 64), (5, 64, 128)], [(3, 3)] * 2),
+        (gtsrb_backbone, [(5, 3, 96), (3, 96, 144), (5, 144, 256)], [(2, 2)] * 3),
+    ],
+)
+def test_the_papers_architectures_have_the_papers_parameters(make, convolutions, pools):
+    """Figures 4a, 4b and 4c: the side of each kernel, and its channels before and after."""
+    backbone = make()
+    expected = sum((side**2 * before + 1) * after for side, before, after in convolutions)
+    assert backbone.count_params() == expected
+    found = [layer for layer in backbone.layers if isinstance(layer, keras.layers.MaxPooling2D)]
+    assert [(layer.pool_size, layer.strides) for layer in found] == [(s, (2, 2)) for s in pools]
+
+
+def test_the_papers_heads_have_the_papers_parameters():
     assert label_head(768, 10).count_params() == 769 * 100 + 101 * 100 + 101 * 10
     assert domain_head(768).count_params() == 769 * 100 + 101
-
-
-def test_the_papers_svhn_architecture_has_the_papers_parameters():
-    # Convolutions 5x5: 3 to 64, 64 to 64 and 64 to 128 channels; figure 4b of the paper.
-    expected = (5 * 5 * 3 + 1) * 64 + (5 * 5 * 64 + 1) * 64 + (5 * 5 * 64 + 1) * 128
-    assert svhn_backbone().count_params() == expected
-    pools = [x for x in svhn_backbone().layers if isinstance(x, keras.layers.MaxPooling2D)]
-    assert [(x.pool_size, x.strides) for x in pools] == [((3, 3), (2, 2))] * 2
-
-
-def test_the_papers_traffic_sign_architecture_has_the_papers_parameters():
-    # Convolutions 5x5, 3x3 and 5x5 to 96, 144 and 256 channels; figure 4c of the paper.
-    expected = (5 * 5 * 3 + 1) * 96 + (3 * 3 * 96 + 1) * 144 + (5 * 5 * 144 + 1) * 256
-    assert gtsrb_backbone().count_params() == expected
-    pools = [x for x in gtsrb_backbone().layers if isinstance(x, keras.layers.MaxPooling2D)]
-    assert [(x.pool_size, x.strides) for x in pools] == [((2, 2), (2, 2))] * 3
 
 
 def test_the_papers_time_series_architecture_has_the_papers_parameters():
@@ -147,11 +146,6 @@ def test_the_smallest_images_that_are_let_in_leave_features(make, least):
     assert make((least, least, 1)).output_shape[-1] > 0
 
 
-def test_a_time_series_network_needs_a_kernel_size_for_each_stage():
-    with pytest.raises(ValueError, match=r"one number for each stage.*kernel_sizes=\(3,\)"):
-        time_series_backbone((9, 2), filters=(4, 4), kernel_sizes=(3,))
-
-
 @pytest.mark.parametrize(("input_range", "pixels"), [((0, 255), [0, 255]), ((-1, 3), [-1, 3])])
 def test_pixels_are_mapped_to_minus_one_and_one(input_range, pixels):
     rescaling = mnist_backbone(input_range=input_range).layers[1]
@@ -181,16 +175,15 @@ def test_logits_stay_in_single_precision():
     assert domain_head(6).outputs[0].dtype == "float32"
 
 
-def test_an_empty_input_range_is_refused():
-    with pytest.raises(ValueError, match=r"in this order. Received: input_range=\(1, 1\)"):
-        mnist_backbone(input_range=(1, 1))
-
-
-def test_fewer_than_two_classes_are_refused():
-    with pytest.raises(ValueError, match="at least 2, .*`label_head`.* Received: num_classes=1"):
-        label_head(6, 1)
-
-
-def test_a_perceptron_without_layers_is_refused():
-    with pytest.raises(ValueError, match="at least one layer. Received: none"):
-        mlp_backbone((3,), hidden_units=())
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: mnist_backbone(input_range=(1, 1)), r"in this order. Received: .*=\(1, 1\)"),
+        (lambda: label_head(6, 1), "at least 2, .*`label_head`.* Received: num_classes=1"),
+        (lambda: mlp_backbone((3,), hidden_units=()), "at least one layer. Received: none"),
+        (lambda: time_series_backbone((9, 2), (4, 4), (3,)), r"each stage.*kernel_sizes=\(3,\)"),
+    ],
+)
+def test_arguments_that_make_no_network_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -97,29 +97,19 @@ def test_it_comes_back_from_its_config_through_json(rates):
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "message"),
+    ("name", "value", "error", "message"),
     [
-        ({"weight_decay": 0.1}, "leave `weight_decay` out. Received: weight_decay=0.1"),
-        ({"learning_rate": 0.0}, "`learning_rate` .*above 0 and of at most 1.*learning_rate=0.0"),
-        ({"learning_rate": 2}, "`learning_rate` .*above 0 and of at most 1.*learning_rate=2"),
-        ({"threshold": -1e-8}, "`threshold` .*at least 0.*threshold=-1e-08"),
+        ("weight_decay", 0.1, ValueError, "leave `weight_decay` out"),
+        ("learning_rate", 0.0, ValueError, "`learning_rate` .*above 0 and of at most 1"),
+        ("learning_rate", 2, ValueError, "`learning_rate` .*above 0 and of at most 1"),
+        ("learning_rate", True, TypeError, "`learning_rate` must be .*number"),
+        ("threshold", -1e-8, ValueError, "`threshold` .*at least 0"),
+        ("threshold", "high", TypeError, "`threshold` .*number.* schedule of Keras"),
     ],
 )
-def test_values_out_of_range_are_refused(kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        Bop(**kwargs)
-
-
-def test_a_threshold_that_is_no_number_is_refused():
-    with pytest.raises(
-        TypeError, match="`threshold` .*number.* schedule of Keras.*threshold='high'"
-    ):
-        Bop(threshold="high")
-
-
-def test_a_learning_rate_that_is_a_bool_is_refused():
-    with pytest.raises(TypeError, match="`learning_rate` must be .*number.*=True"):
-        Bop(learning_rate=True)
+def test_wrong_arguments_are_refused(name, value, error, message):
+    with pytest.raises(error, match=f"{message}.*Received: {name}={value!r}"):
+        Bop(**{name: value})
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

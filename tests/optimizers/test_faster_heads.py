@@ -4,6 +4,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+from support.constant_gradient import assert_equal, values
 
 import dann
 from dann.networks import mlp_backbone
@@ -28,10 +29,6 @@ def model_with(optimizer, factor=None, batches=2, **compiled):
 def fit(model, batches=2, **kwargs):
     model.fit(PAIR, LABELS, batch_size=8 // batches, shuffle=False, verbose=0, **kwargs)
     return model
-
-
-def values(variables):
-    return [keras.ops.convert_to_numpy(variable) for variable in variables]
 
 
 def parts(model):
@@ -66,12 +63,11 @@ def test_heads_step_by_the_factor_more_than_the_backbone(rate, mode):
 
 
 def test_a_factor_of_one_is_the_plain_optimizer():
-    plain = model_with(keras.optimizers.Adam(0.01), batches=4)
-    for one, other in zip(
-        values(plain.trainable_variables),
-        values(model_with(keras.optimizers.Adam(0.01), factor=1.0, batches=4).trainable_variables),
-        strict=True,
-    ):
+    plain, same = (
+        values(model_with(keras.optimizers.Adam(0.01), factor, batches=4).trainable_variables)
+        for factor in (None, 1.0)
+    )
+    for one, other in zip(plain, same, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
@@ -104,13 +100,7 @@ def test_a_saved_model_goes_on_exactly_alike(name, precision, tmp_path):
     before = values(model.trainable_variables)
     for one in (fit(model, epochs=3), fit(again, epochs=3)):
         assert any((now != then).any() for now, then in zip(parts(one)[0], before, strict=False))
-    for which in ("variables", "trainable_variables"):
-        for one, other in zip(
-            values(getattr(model, which) + model.optimizer.variables),
-            values(getattr(again, which) + again.optimizer.variables),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(one, other)
+    assert_equal(model, again)
 
 
 @pytest.mark.skipif(
@@ -214,9 +204,8 @@ def test_layers_that_are_frozen_afterwards_are_told():
 @pytest.mark.parametrize("factor", [0, -1.0, float("inf"), float("nan")])
 def test_a_factor_that_is_no_number_above_0_is_refused(factor):
     model = dann.SourceOnly(dense_model("dense"), num_classes=2)
-    with pytest.raises(
-        ValueError, match=f"`factor` must be .*above 0. Received: factor={factor!r}"
-    ):
+    message = f"`factor` must be .*above 0. Received: factor={factor!r}"
+    with pytest.raises(ValueError, match=message):
         faster_heads(model, keras.optimizers.SGD(), factor)
 
 

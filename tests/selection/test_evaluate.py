@@ -58,14 +58,6 @@ def test_every_score_is_reported_or_left_out_with_the_reason():
         assert wanted in reason, name
 
 
-def test_no_score_is_left_out_if_all_are_given():
-    rng = np.random.default_rng(0)
-    scores = {name: list(rng.normal(size=3)) for name in SCORES}
-    found = evaluate(scores, ORACLE[:3])
-    assert found.left_out == {}
-    assert found.scores == regret(scores, ORACLE[:3])
-
-
 @pytest.mark.parametrize("values", [[1.0], []])
 def test_a_score_of_other_checkpoints_is_refused_and_not_left_out(values):
     with pytest.raises(ValueError, match="'snd'"):

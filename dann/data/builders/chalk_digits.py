@@ -1,5 +1,6 @@
 """Handwritten digits on black and over photos, from the data that scikit-learn ships."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,7 +59,8 @@ class ChalkDigits(tfds.core.GeneratorBasedBuilder):
         digits, labels = _digits("test" if split == "test" else kind)
         chosen = np.arange(len(digits)) if count is None else rng.integers(len(digits), size=count)
         ink = [_drawn(digits[i], rng, jitter=split == "train") for i in chosen]
-        crops = _crops(rng, right=split == "test") if kind == "photo" else _black()
+        black = itertools.repeat(np.zeros((_SIZE, _SIZE, 3)))
+        crops = _crops(rng, right=split == "test") if kind == "photo" else black
         for key, (index, shades, crop) in enumerate(zip(chosen, ink, crops, strict=False)):
             shades = shades[:, :, np.newaxis]
             image = 255 * shades + (1 - shades) * _BRIGHTNESS * crop
@@ -102,8 +104,3 @@ def _crops(rng: np.random.Generator, right: bool) -> Iterator[np.ndarray]:
         row, column = (rng.integers(side - _SIZE + 1) for side in half.shape[:2])
         crop = half[row : row + _SIZE, column : column + _SIZE]
         yield crop[:, ::-1] if rng.random() < 0.5 else crop
-
-
-def _black() -> Iterator[np.ndarray]:
-    while True:
-        yield np.zeros((_SIZE, _SIZE, 3))

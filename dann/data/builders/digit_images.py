@@ -22,13 +22,7 @@ GANIN_2016 = """
 
 
 def digit_images(height: int, width: int, channels: int) -> dict:
-    """Returns the features of images of ten digits, for a builder's `_info`.
-
-    Args:
-        height: Height of the images.
-        width: Width of the images.
-        channels: 1 or 3.
-    """
+    """Returns the features of images of ten digits, for a builder's `_info`."""
     features = {
         "image": tfds.features.Image(shape=(height, width, channels)),
         "label": tfds.features.ClassLabel(num_classes=10),

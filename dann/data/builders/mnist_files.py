@@ -66,13 +66,7 @@ class MnistFiles(tfds.core.GeneratorBasedBuilder):
 
 
 def find_mnist(directory: str | pathlib.Path) -> dict[tuple[str, str], pathlib.Path]:
-    """Finds the four files in `directory`, or in `mnist/` below it.
-
-    Args:
-        directory: Folder to look in; `~` is the home directory.
-
-    Returns:
-        The paths by `(split, part)`, the keys of `FILES`.
+    """Returns the paths by `(split, part)`, of files in `directory` or in `mnist/` below it.
 
     Raises:
         FileNotFoundError: If a file is missing.
@@ -112,14 +106,7 @@ def read_mnist(paths: Mapping[tuple[str, str], pathlib.Path], split: str) -> tup
 
 
 def mnist_digest(paths: Mapping[tuple[str, str], pathlib.Path]) -> str:
-    """Returns the SHA-256 of all images and labels, however their files are compressed.
-
-    Args:
-        paths: Paths of the files, as `find_mnist` returns them.
-
-    Raises:
-        ValueError: If a file is not the IDX file that its name says.
-    """
+    """Returns the SHA-256 of all images and labels, however their files are compressed."""
     digest = hashlib.sha256()
     for split in ("train", "test"):
         for array in read_mnist(paths, split):

@@ -121,26 +121,27 @@ def test_the_genuine_train_split_passes_the_check(tmp_path):
     assert sum(1 for _ in splits["train"]) == 60_000
 
 
-def test_downloaded_photos_that_differ_are_refused(raw_files):
+@pytest.fixture
+def downloaded(raw_files):
+    """A download manager that has to download the photos, and their folder."""
     photos = raw_files / "download/BSR/BSDS500/data/images/train"
     photos.parent.mkdir(parents=True)
     (raw_files / "bsds500").rename(photos)
     manager = types.SimpleNamespace(
         manual_dir=str(raw_files), download_and_extract=lambda url: raw_files / "download"
     )
+    return manager, photos
+
+
+def test_downloaded_photos_that_differ_are_refused(downloaded):
     with pytest.raises(ValueError, match="200 training photos.*b626d29a.*Received: 2 photos of"):
-        mnist_m._files(manager)
+        mnist_m._files(downloaded[0])
 
 
-def test_downloaded_photos_that_are_genuine_are_taken(raw_files, monkeypatch):
-    photos = raw_files / "download/BSR/BSDS500/data/images/train"
-    photos.parent.mkdir(parents=True)
-    (raw_files / "bsds500").rename(photos)
+def test_downloaded_photos_that_are_genuine_are_taken(downloaded, monkeypatch):
+    manager, photos = downloaded
     content = (photos / "1.jpg").read_bytes() + (photos / "2.jpg").read_bytes()
     monkeypatch.setattr(mnist_m, "_PHOTOS", hashlib.sha256(content).hexdigest())
-    manager = types.SimpleNamespace(
-        manual_dir=str(raw_files), download_and_extract=lambda url: raw_files / "download"
-    )
     assert mnist_m._files(manager)[1] == [photos / "1.jpg", photos / "2.jpg"]
 
 
