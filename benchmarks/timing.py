@@ -103,12 +103,9 @@ def table(comparisons: Sequence[Comparison]) -> str:
         for name, times in comparison.times.items():
             ratios = comparison.ratios(name)
             spread = f"{np.median(ratios):.2f} ({ratios.min():.2f}-{ratios.max():.2f})"
-            line = f"  {name:<42}{_milliseconds(times.cpu)}{_milliseconds(times.wall)}{spread:>24}"
+            cpu, wall = (1000 * seconds.min() for seconds in (times.cpu, times.wall))
+            line = f"  {name:<42}{cpu:>11.3f}{wall:>11.3f}{spread:>24}"
             lines.append(f"{line}  {comparison.notes.get(name, '')}".rstrip())
         if comparison.remark:
             lines.append(comparison.remark)
     return "\n".join(lines)
-
-
-def _milliseconds(seconds):
-    return f"{1000 * seconds.min():>11.3f}"

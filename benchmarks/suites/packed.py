@@ -3,6 +3,7 @@
 import pathlib
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -35,11 +36,7 @@ class PackedSuite:
         channels: Channels of the convolution 3x3, in and out.
         side: Height and width of its images.
         hidden_units: Widths of the perceptron whose file is weighed.
-        rounds: How often each way has its turn, at least 1.
-
-    Raises:
-        ValueError: If an argument is out of range.
-        TypeError: If `batches` or `hidden_units` is a number.
+        rounds: See `benchmarks.timing.in_turns`.
     """
 
     def __init__(
@@ -200,18 +197,9 @@ def _litert_ways(model, one, examples):
         ("LiteRT, int8", litert_file(model, examples)),
     ):
         runner = LiteRTModel(content)
-        inputs = runner.quantized(one)
-        invoke = _invoking(runner, inputs)
-        ways[name] = _Way(invoke, len(content), _predicting(runner, one))
+        invoke = partial(runner.invoke, runner.quantized(one))
+        ways[name] = _Way(invoke, len(content), partial(runner.predict, one))
     return ways
-
-
-def _invoking(runner, inputs):
-    return lambda: runner.invoke(inputs)
-
-
-def _predicting(runner, inputs):
-    return lambda: runner.predict(inputs)
 
 
 def _same(outputs, first):

@@ -64,10 +64,6 @@ def on_final_weights(
     With `use_ema=True` an optimizer trains one set of weights and ends with their moving average.
     These callbacks then see the average. What stands after them in the list sees the weights that
     train, which a checkpoint to go on from needs.
-
-    Args:
-        optimizer: The optimizer of the model.
-        callbacks: What looks at the model at the end of an epoch.
     """
     if not callbacks or not _averages(optimizer):
         return list(callbacks)
@@ -76,12 +72,7 @@ def on_final_weights(
 
 
 def keep_best(name: str, epochs: int) -> keras.callbacks.Callback:
-    """Returns a callback that ends the training with the weights of the epoch with the best score.
-
-    Args:
-        name: The score's name in the logs; higher is better.
-        epochs: Number of epochs, none of which is left out.
-    """
+    """Returns a callback that ends with the weights of the epoch whose score `name` is highest."""
     return keras.callbacks.EarlyStopping(
         monitor=name, mode="max", patience=epochs, restore_best_weights=True
     )

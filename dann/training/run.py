@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -189,9 +190,7 @@ class Run:
 
     def _watchers(self, optimizer, clock):
         """Callbacks that look at the model after every epoch; later callbacks see the scores."""
-        watchers = []
-        if self.scores is not None:
-            watchers.append(self.scores)
+        watchers = [] if self.scores is None else [self.scores]
         if self.keep:
             watchers.append(keep_best(f"selection/{self.keep}", self.steps // self.steps_per_epoch))
         if self.oracle_curve:
@@ -212,18 +211,13 @@ class Run:
             verbose=1 if sys.stdout.isatty() else 2,
         )
         scores = {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
-        predicted = {domain: self._predict(model, domain) for domain in ("source", "target")}
-        for domain, (_, labels) in self._tests().items():
+        predicted = {}
+        tests = {"source": self.domains.source_test, "target": self.domains.target_test}
+        for domain, (_, labels) in tests.items():
+            batches = self.domains.test_batches(domain, _TEST_BATCH)
+            predicted[domain] = np.argmax(model.predict(batches, verbose=0), axis=-1)
             scores[f"{domain}/accuracy"] = float(np.mean(predicted[domain] == labels))
         return {**scores, **self._final_scores(history.history)}, history.history, predicted
-
-    def _tests(self):
-        return {"source": self.domains.source_test, "target": self.domains.target_test}
-
-    def _predict(self, model, domain):
-        """The classes that the model predicts for a test set."""
-        batches = self.domains.test_batches(domain, _TEST_BATCH)
-        return np.argmax(model.predict(batches, verbose=0), axis=-1)
 
     def _final_scores(self, history):
         """The label-free scores of the weights that the training ended with."""
@@ -234,15 +228,13 @@ class Run:
     def _write(self, summary, history, views, predicted):
         """Writes the results; the summary comes last, because it tells that the run is whole."""
         self.directory.save_classifier(self.model.classifier)
-        with self._figure("samples") as path:
-            run_figures.save_samples(self.domains, path)
-        with self._figure("curves") as path:
-            run_figures.save_curves(history, self.steps_per_epoch, path)
-        with self._figure("confusion") as path:
-            run_figures.save_confusion(self.domains, predicted, path)
-        with self._figure("features") as path:
-            run_figures.save_features(views, self.domains, self.seed, path)
+        figures = {
+            "samples": partial(run_figures.save_samples, self.domains),
+            "curves": partial(run_figures.save_curves, history, self.steps_per_epoch),
+            "confusion": partial(run_figures.save_confusion, self.domains, predicted),
+            "features": partial(run_figures.save_features, views, self.domains, self.seed),
+        }
+        for name, save in figures.items():
+            with replacing(self.directory.figures / f"{name}.png") as path:
+                save(path)
         self.directory.write_summary(summary)
-
-    def _figure(self, name):
-        return replacing(self.directory.figures / f"{name}.png")

@@ -1,24 +1,17 @@
-import pathlib
-
 import keras
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
+from hydra import initialize_config_dir
 from omegaconf import OmegaConf
+from support.configs import CONF, composed
 
 from dann import config
 from dann.adaptation import DANN, MCC, ConditionalEntropy, SourceOnly, VirtualAdversarial
 from dann.schedules import GaninSchedule
 from dann.training import RunDirectory
 
-CONF = pathlib.Path(__file__).parents[2] / "conf"
 CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
 SHAPES = {"mlp_backbone": (10,), "time_series_backbone": (30, 2)}
-
-
-def composed(*overrides):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", ["paths.run_dir=run", *overrides])
 
 
 @pytest.mark.parametrize("choice", CHOICES)

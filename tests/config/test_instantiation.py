@@ -108,17 +108,6 @@ def test_a_partial_waits_for_the_rest_of_its_arguments():
     assert made(value=2) == Constant(2)
 
 
-def test_a_script_may_add_classes_of_its_own():
-    class Suite:
-        pass
-
-    Suite.__module__, Suite.__qualname__ = "dann.schedules", "Suite"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dann.schedules.Suite", Suite, raising=False)
-        built = config.instantiate({"_target_": "dann.schedules.Suite"}, "network", also=[Suite])
-    assert type(built) is Suite
-
-
 @pytest.mark.parametrize(
     ("node", "message"),
     [

@@ -131,8 +131,8 @@ def test_a_table_with_results_of_other_settings_raises_an_error(reproduce, tmp_p
 
 
 DRIVER = """
-import pathlib, signal, sys, time, types
-from dann.experiments.processes import interrupted_by_termination
+import pathlib, signal, time, types
+from dann.experiments.processes import ended_by_interruption
 from dann.experiments.reproduction import Reproduction
 settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
@@ -145,11 +145,8 @@ def interrupt(*_):
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGINT, interrupt)
-try:
-    with interrupted_by_termination():
-        Reproduction(settings, pathlib.Path("sleep.py"), lambda a: "x", lambda f: None).run()
-except KeyboardInterrupt:
-    sys.exit(130)
+with ended_by_interruption():
+    Reproduction(settings, pathlib.Path("sleep.py"), lambda a: "x", lambda f: None).run()
 """
 
 SLEEP = """

@@ -3,7 +3,7 @@
 import pathlib
 
 import pytest
-from hydra import compose, initialize_config_dir
+from support.configs import composed
 
 from benchmarks.suites import SUITES
 
@@ -26,9 +26,7 @@ def rows_of(output):
 
 
 def test_every_suite_has_its_section_of_the_config_and_a_test():
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        cfg = compose("benchmark")
-    assert set(cfg) - {"suite", "paths"} == set(SUITES)
+    assert set(composed(script="benchmark")) - {"suite", "paths"} == set(SUITES)
     assert {path.stem for path in (ROOT / "benchmarks/suites").glob("[!_]*.py")} == set(SUITES)
 
 
