@@ -65,8 +65,8 @@ class PackedSuite:
                 self._lenet(rng),
             ]
 
-    def sizes(self) -> tuple[int, int]:
-        """Returns the bytes of a binary perceptron for MNIST: as a packed file, and in float32."""
+    def _sizes(self):
+        """The bytes of a binary perceptron for MNIST: as a packed file, and in float32."""
         backbone = binary_mlp_backbone((28, 28, 1), self.hidden_units, input_range=(0, 255))
         head = binary_label_head(self.hidden_units[-1], 10, hidden_units=())
         model = keras.Model(backbone.input, head(backbone.output))
@@ -139,7 +139,7 @@ class PackedSuite:
             "dann, NumPy": _Way(lambda: packed["numpy"].predict(one), size),
             **_litert_ways(model, one, examples),
         }
-        packed_size, float_size = self.sizes()
+        packed_size, float_size = self._sizes()
         remark = (
             f"binary_mlp, {' x '.join(map(str, self.hidden_units))}: {packed_size:,} bytes packed, "
             f"{float_size:,} in float32: {float_size / packed_size:.1f} times"

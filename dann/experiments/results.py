@@ -61,7 +61,6 @@ class Result:
 
 _RUN = [field.name for field in dataclasses.fields(Result) if field.name != "measures"]
 _NUMBERS = {"seed": int, "steps": int}
-_CURVE = ("target/accuracy", "step", "cpu_seconds")
 
 
 def result_of_run(
@@ -75,9 +74,9 @@ def result_of_run(
 
     Args:
         directory: The run directory.
-        experiment: Name of the experiment.
-        method: Name of the method.
-        settings: Digest of its settings.
+        experiment: As in `Result`.
+        method: As in `Result`.
+        settings: As in `Result`.
         bar: Target accuracy whose first passing is looked up in the oracle curve, if there is one.
     """
     run = RunDirectory(directory)
@@ -102,7 +101,8 @@ def _first_passing(run, bar) -> dict[str, float]:
         curve = run.oracle_curve() if bar is not None else {}
     except FileNotFoundError:
         return {}
-    columns = (map(float, curve.get(name, ())) for name in _CURVE)
+    names = ("target/accuracy", "step", "cpu_seconds")
+    columns = (map(float, curve.get(name, ())) for name in names)
     for accuracy, *cost in zip(*columns, strict=True):
         if accuracy >= bar:
             return dict(zip(("bar/steps", "bar/cpu_seconds"), cost, strict=True))

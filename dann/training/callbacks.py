@@ -65,17 +65,12 @@ def on_final_weights(
     These callbacks then see the average. What stands after them in the list sees the weights that
     train, which a checkpoint to go on from needs.
     """
-    if not callbacks or not _averages(optimizer):
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of a loss scaling
+    averages = any(one.use_ema for one in getattr(inner, "optimizers", [inner]))
+    if not callbacks or not averages:
         return list(callbacks)
     swap = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
     return [swap, *callbacks, _SwapBack(swap)]
-
-
-def keep_best(name: str, epochs: int) -> keras.callbacks.Callback:
-    """Returns a callback that ends with the weights of the epoch whose score `name` is highest."""
-    return keras.callbacks.EarlyStopping(
-        monitor=name, mode="max", patience=epochs, restore_best_weights=True
-    )
 
 
 class _SwapBack(keras.callbacks.Callback):
@@ -85,8 +80,3 @@ class _SwapBack(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self.swap.on_epoch_begin(epoch)
-
-
-def _averages(optimizer: Any) -> bool:
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    return any(one.use_ema for one in getattr(inner, "optimizers", [inner]))

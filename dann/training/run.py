@@ -15,7 +15,7 @@ from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores, choose
 from dann.training import run_figures
 from dann.training.accuracy_table import accuracy_table
-from dann.training.callbacks import Clock, OracleCurve, keep_best, on_final_weights
+from dann.training.callbacks import Clock, OracleCurve, on_final_weights
 from dann.training.hardware import hardware
 from dann.training.run_directory import RunDirectory, replacing
 
@@ -192,7 +192,8 @@ class Run:
         """Callbacks that look at the model after every epoch; later callbacks see the scores."""
         watchers = [] if self.scores is None else [self.scores]
         if self.keep:
-            watchers.append(keep_best(f"selection/{self.keep}", self.steps // self.steps_per_epoch))
+            best = {"monitor": f"selection/{self.keep}", "mode": "max", "patience": self.steps}
+            watchers.append(keras.callbacks.EarlyStopping(**best, restore_best_weights=True))
         if self.oracle_curve:
             target = self.domains.test_batches("target", _TEST_BATCH)
             watchers.append(OracleCurve(target, self.directory, clock))
