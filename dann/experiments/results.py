@@ -8,7 +8,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from dann.training import RunDirectory
+from dann.training.run_directory import RunDirectory, replacing
 
 CHOSEN = "chosen/"  # and the name of a score
 _COLUMNS = ["measure", "value"]
@@ -169,13 +169,9 @@ def _measures_of(columns):
 def write_results(results: Sequence[Result], path: str | pathlib.Path) -> None:
     """Writes the CSV file of results, sorted; of two of one run the later one stays."""
     latest = {(r.experiment, r.method, r.seed): r for r in results}
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".part")
-    with beside.open("w", newline="") as file:
+    with replacing(pathlib.Path(path)) as draft, draft.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*_RUN, *_COLUMNS])
         for result in (latest[key] for key in sorted(latest)):
             run = [getattr(result, name) for name in _RUN]
             writer.writerows([*run, name, value] for name, value in result.measures.items())
-    beside.replace(path)

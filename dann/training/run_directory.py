@@ -36,7 +36,6 @@ class RunDirectory:
     def __init__(self, path: str | os.PathLike):
         self.path = pathlib.Path(path)
         self.config_file = self.path / ".hydra" / "config.yaml"
-        self.overrides_file = self.path / ".hydra" / "overrides.yaml"
         self.summary_file = self.path / "summary.json"
         self.metrics_file = self.path / "metrics.csv"
         self.oracle_file = self.path / "oracle.csv"

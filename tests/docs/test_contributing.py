@@ -65,13 +65,22 @@ def test_an_example_takes_at_most_25_lines_of_code(path):
     assert len([line for line in EXAMPLES[path].splitlines() if line.strip()]) <= 25
 
 
-METHOD = """
+SET_UP = """
 import dann, keras, numpy as np
-from dann.adaptation import METHODS, CORAL
-rng = np.random.default_rng(0)
-pair = {name: rng.normal(size=(9, 4)) for name in ("source", "target")}
 entry = keras.Input((4,))
 backbone = keras.Model(entry, keras.layers.Dense(5, use_bias=False)(entry))
+
+def examples(count):
+    rng = np.random.default_rng(0)
+    return {name: rng.normal(size=(count, 4)) for name in ("source", "target")}
+
+def lengths(pair):
+    return [np.linalg.norm(x @ np.array(backbone.weights[0]), axis=1) for x in pair.values()]
+"""
+
+METHOD = """
+from dann.adaptation import METHODS, CORAL
+pair = examples(9)
 model = METHODS["coral"](backbone, num_classes=3, weight=2.0)
 assert type(model) is CORAL is dann.CORAL
 weights = np.array(backbone.weights[0], "float64")
@@ -85,23 +94,17 @@ assert keras.models.load_model("coral.keras", safe_mode=True).weight == 2.0
 """
 
 REGULARIZER = """
-import dann, keras, numpy as np
-rng = np.random.default_rng(0)
-pair = {name: rng.normal(size=(9, 4)) for name in ("source", "target")}
-entry = keras.Input((4,))
-backbone = keras.Model(entry, keras.layers.Dense(5, use_bias=False)(entry))
+pair = examples(9)
 model = dann.DANN(backbone, num_classes=3, regularizers=[dann.FeatureNorm(radius=2.0)])
-lengths = [np.linalg.norm(pair[name] @ np.array(backbone.weights[0]), axis=1) for name in pair]
+expected = sum(np.mean((length - 2) ** 2) for length in lengths(pair))
 model.compile(keras.optimizers.SGD(0.1))
 logs = model.train_on_batch(pair, np.arange(9) % 3, return_dict=True)
-expected = sum(np.mean((length - 2) ** 2) for length in lengths)
 np.testing.assert_allclose(logs["afn/loss"], expected, rtol=1e-5)
 model.save("afn.keras")
 assert keras.models.load_model("afn.keras", safe_mode=True).regularizers[0].radius == 2.0
 """
 
 ESTIMATOR = """
-import keras, numpy as np
 from dann.autodiff import gradients
 from dann.gradients import binary_sign
 from dann.gradients.estimators import ArcTan
@@ -119,23 +122,16 @@ again = keras.models.load_model("arctan.keras", safe_mode=True)
 assert again.layers[0].kernel_estimators == [ArcTan()]
 """
 
-
 DIAGNOSTIC = """
-import dann, keras, numpy as np
-rng = np.random.default_rng(0)
-pair = {name: rng.normal(size=(64, 4)) for name in ("source", "target")}
-entry = keras.Input((4,))
-backbone = keras.Model(entry, keras.layers.Dense(5, use_bias=False)(entry))
+pair = examples(64)
 model = dann.DANN(backbone, num_classes=3)
 model.compile("adam")
-lengths = [np.linalg.norm(pair[name] @ np.array(backbone.weights[0]), axis=1) for name in pair]
+source, target = (length.mean() for length in lengths(pair))
 found = dann.diagnostics.check(model, (pair, np.arange(64) % 3)).measurements
-wanted = lengths[1].mean() / lengths[0].mean()
-np.testing.assert_allclose(found["norm/ratio"], wanted, rtol=1e-5)
+np.testing.assert_allclose(found["norm/ratio"], target / source, rtol=1e-5)
 """
 
 READER = """
-import numpy as np
 from scipy.io import loadmat
 from dann.data import mat
 features, labels = (loadmat("amazon.mat")[name] for name in ("fts", "labels"))
@@ -147,7 +143,6 @@ np.testing.assert_array_equal(domains.source_train[1], found)
 """
 
 SCORE = """
-import numpy as np
 from support.checkpoints import TARGET, checkpoint, logits
 from dann.selection import SCORES
 values = np.exp(logits(20, TARGET).astype("float64"))
@@ -156,19 +151,11 @@ wanted = np.mean(chances[:, -1] - chances[:, -2])
 np.testing.assert_allclose(SCORES["margin"](checkpoint(20), target=TARGET), wanted, rtol=1e-5)
 """
 
-PROGRAMS = {
-    "method": METHOD,
-    "regularizer": REGULARIZER,
-    "estimator": ESTIMATOR,
-    "diagnostic": DIAGNOSTIC,
-    "reader": READER,
-    "score": SCORE,
-}
-
 
 def test_every_example_computes_its_formula(tree):
     """In one process, whose start takes longer than the examples do."""
-    run(tree, "-c", "\n".join(PROGRAMS.values()))
+    programs = [SET_UP, METHOD, REGULARIZER, ESTIMATOR, DIAGNOSTIC, READER, SCORE]
+    run(tree, "-c", "\n".join(programs))
 
 
 def test_the_examples_are_choices_of_the_script(tree):
