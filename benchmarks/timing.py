@@ -60,14 +60,12 @@ def in_turns(
     Args:
         ways: What to call, by name.
         rounds: Number of rounds, at least 1.
-        seconds: How long a turn lasts at least; a way is called once or as often as that takes.
+        seconds: How long a turn lasts at least; a way is called once or as often as that takes. At
+            least 0.
         begin: Called on a way before each of its turns; what it returns is timed. Defaults to the
             way itself.
-        units: How many units one call makes, such as images. Times are told for one unit.
+        units: How many units one call makes, such as images; at least 1. Times are for one unit.
         warm_up: Whether each way is called once before the first round. Defaults to `True`.
-
-    Raises:
-        ValueError: If `rounds` or `units` is below 1, or `seconds` below 0.
     """
     check_integer("rounds", rounds, 1)
     check_integer("units", units, 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
@@ -109,8 +110,6 @@ def by_tape(network: keras.Model, engine: str | None = None) -> Callable[[Any], 
 
     That is `tape.batch_jacobian` with an engine, `"pfor"` or `"while"`, and else `tape.jacobian`.
     """
-    import tensorflow as tf
-
     @tf.function(autograph=False)
     def compute(x):
         with tf.GradientTape(persistent=engine == "while") as tape:
@@ -124,7 +123,5 @@ def by_tape(network: keras.Model, engine: str | None = None) -> Callable[[Any], 
 
 
 def _spectrum(matrices):
-    import tensorflow as tf
-
     shape = (matrices.shape[0], matrices.shape[1], -1)
     return tf.linalg.svd(tf.reshape(matrices, shape), compute_uv=False)

@@ -1,4 +1,4 @@
-"""The figures of a run. Every one can be read in grey."""
+"""The figures of a run, as PNG files at `path`. Every one can be read in grey."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,6 @@ def save_curves(
     Args:
         history: Values an epoch by name, as Keras' `History.history` has them.
         steps_per_epoch: Training steps in an epoch.
-        path: Where to write the PNG.
     """
     panels = [
         ("loss (nats)", {"label/loss": "-", "domain/loss": "--"}, None),
@@ -78,7 +77,6 @@ def save_confusion(
     Args:
         domains: The data.
         predicted: Class numbers predicted for the test sets, by `"source"` and `"target"`.
-        path: Where to write the PNG.
     """
     classes, few = np.arange(domains.num_classes), domains.num_classes <= _NAMED
     names = domains.class_names if few and domains.class_names else classes
@@ -132,7 +130,6 @@ def save_features(
         views: Title and features, as `features_of` returns them.
         domains: The data, for the names and the count of source examples.
         seed: Seed of the t-SNE.
-        path: Where to write the PNG.
 
     Reference:
         - [van der Maaten and Hinton, 2008](https://jmlr.org/papers/v9/vandermaaten08a.html)

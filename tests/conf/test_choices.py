@@ -31,6 +31,7 @@ def test_mdd_trains_with_the_strength_of_its_paper():
         (["schedule=constant", "schedule.value=0.5"], Constant(0.5)),
         (["schedule.high=0.3"], WarmStart(high=0.3)),
         (["experiment=recipe", "trainer.steps=70"], GaninSchedule(70)),
+        (["schedule=mdd"], PAPERS),
     ],
 )
 def test_the_command_line_and_an_experiment_choose_another(overrides, schedule):
@@ -59,18 +60,6 @@ def test_a_choice_builds_what_is_registered_by_its_name(group, name):
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"mdd", "dirt_t"}))
 def test_no_other_method_changes_the_schedule(method):
     assert composed(f"method={method}").schedule == composed().schedule
-
-
-def test_a_sweep_over_methods_gives_each_its_own():
-    schedules = {
-        name: config.instantiate(composed(f"method={name}").schedule, "schedule")
-        for name in ("dann", "mdd")
-    }
-    assert schedules == {
-        "dann": config.instantiate(composed().schedule, "schedule"),
-        "mdd": config.instantiate(composed("schedule=mdd").schedule, "schedule"),
-    }
-    assert schedules["mdd"] == PAPERS
 
 
 def test_all_computes_every_score():

@@ -120,7 +120,10 @@ def test_a_partial_waits_for_the_rest_of_its_arguments():
         ({"_target_": "dann.schedules.Constant", "_partial_": "yes"}, "Received: .*_partial_"),
         ({"_target_": "dann.schedules.Constant", "value": "\\${oc.env:A}"}, "once it is resolved"),
         ({"_target_": "dann.schedules.Constant", "valu": 1}, "dann.schedules.Constant.*valu"),
-        ({"_target_": "dann.schedules.Constant", "value": -1}, "`value` must be a finite.*value=-1"),
+        (
+            {"_target_": "dann.schedules.Constant", "value": -1},
+            "`value` must be a finite.*value=-1",
+        ),
     ],
 )
 def test_a_node_that_cannot_or_must_not_be_built_is_refused(node, message):

@@ -95,16 +95,6 @@ def test_a_sweep_over_the_oracle_and_a_method_with_every_option_of_the_data(tmp_
         assert len((tmp_path / f"runs/{number}/oracle.csv").read_text().splitlines()) == 3
 
 
-@pytest.mark.slow
-def test_a_sweep_runs_its_jobs_apart_and_survives_one_that_fails(tmp_path, run_apart):
-    arguments = ["-m", "debug=fast", "compare=false", "callbacks=none", "schedule.high=0.1,-1,0.2"]
-    result = run_apart("train.py", arguments, tmp_path)
-    assert result.returncode == 1
-    summaries = sorted(tmp_path.glob("multirun/*/*/summary.json"))
-    assert [path.parent.name for path in summaries] == ["0", "2"]
-    assert "Received: high=-1" in result.stderr
-
-
 WRONG = {
     "seed=abc": "Value 'abc' of type 'str' could not be converted to Integer",
     "trainer.stepz=3": "Could not override 'trainer.stepz'",
