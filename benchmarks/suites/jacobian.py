@@ -110,6 +110,7 @@ def by_tape(network: keras.Model, engine: str | None = None) -> Callable[[Any], 
 
     That is `tape.batch_jacobian` with an engine, `"pfor"` or `"while"`, and else `tape.jacobian`.
     """
+
     @tf.function(autograph=False)
     def compute(x):
         with tf.GradientTape(persistent=engine == "while") as tape:
