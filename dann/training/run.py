@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores, choose
 from dann.training import run_figures
-from dann.training.accuracy_table import accuracy_table
 from dann.training.callbacks import Clock, OracleCurve, on_final_weights
 from dann.training.hardware import hardware
 from dann.training.run_directory import RunDirectory, replacing
@@ -239,3 +238,23 @@ class Run:
             with replacing(self.directory.figures / f"{name}.png") as path:
                 save(path)
         self.directory.write_summary(summary)
+
+
+def accuracy_table(summary: Mapping[str, Any]) -> str:
+    """Formats the accuracies that a summary holds, a method a line, those of the oracle marked."""
+    rows = [(summary["method"], "")]
+    if "source_only/target/accuracy" in summary:
+        rows.insert(0, ("source only", "source_only/"))
+    lines = [
+        f"seed {summary['seed']}, {summary['steps']} steps, test accuracy after the last step",
+        f"{'':<14}{'source':>10}{'target (oracle)':>18}{'seconds':>10}",
+    ]
+    for name, prefix in rows:
+        source, target, seconds = (
+            summary[f"{prefix}{key}"] for key in ("source/accuracy", "target/accuracy", "seconds")
+        )
+        lines.append(f"{name:<14}{source:>10.1%}{target:>18.1%}{seconds:>10.1f}")
+    if len(rows) == 2:
+        gain = summary["target/accuracy"] - summary["source_only/target/accuracy"]
+        lines.append(f"{'gain':<14}{'':>10}{100 * gain:>+11.1f} points")
+    return "\n".join(lines)

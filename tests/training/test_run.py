@@ -15,7 +15,7 @@ from dann.data import DomainPair
 from dann.networks import cnn_backbone
 from dann.selection import compute_scores
 from dann.training import run_figures
-from dann.training.accuracy_table import accuracy_table
+from dann.training.run import accuracy_table
 
 TRAINER = TrainerConfig(steps=6, steps_per_epoch=2, batch_size=4)
 
