@@ -108,7 +108,7 @@ def _check_given(cfg):
 
 
 def _report(error):
-    """Tells an error, and the first line of its cause, in one line."""
+    """Prints an error and the first line of its cause, on one line."""
     message = str(error)
     cause = str(error.__cause__ or "").partition("\n")[0]
     if cause not in message and not isinstance(error, ConfigError):

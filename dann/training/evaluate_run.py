@@ -8,7 +8,7 @@ from dann.training.run_directory import RunDirectory
 
 
 def evaluate_run(directory: str | os.PathLike) -> Evaluation:
-    """Tells for every score of a finished run what choosing an epoch by it would have cost.
+    """Returns what choosing an epoch by each score of a finished run would have cost.
 
     Args:
         directory: A run directory with `selection/...` columns among its metrics and with an

@@ -34,7 +34,7 @@ def test_mdd_trains_with_the_strength_of_its_paper():
         (["schedule=mdd"], PAPERS),
     ],
 )
-def test_the_command_line_and_an_experiment_choose_another(overrides, schedule):
+def test_the_command_line_and_an_experiment_choose_another_schedule(overrides, schedule):
     cfg = composed("method=mdd", *overrides)
     assert config.instantiate(cfg.schedule, "schedule") == schedule
     assert cfg.method.strength == cfg.schedule
