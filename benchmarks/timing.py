@@ -60,14 +60,12 @@ def in_turns(
     Args:
         ways: What to call, by name.
         rounds: Number of rounds, at least 1.
-        seconds: How long a turn lasts at least; a way is called once or as often as that takes.
+        seconds: How long a turn lasts at least; a way is called once or as often as that takes. At
+            least 0.
         begin: Called on a way before each of its turns; what it returns is timed. Defaults to the
             way itself.
-        units: How many units one call makes, such as images. Times are told for one unit.
+        units: How many units one call makes, such as images; at least 1. Times are for one unit.
         warm_up: Whether each way is called once before the first round. Defaults to `True`.
-
-    Raises:
-        ValueError: If `rounds` or `units` is below 1, or `seconds` below 0.
     """
     check_integer("rounds", rounds, 1)
     check_integer("units", units, 1)
@@ -103,12 +101,9 @@ def table(comparisons: Sequence[Comparison]) -> str:
         for name, times in comparison.times.items():
             ratios = comparison.ratios(name)
             spread = f"{np.median(ratios):.2f} ({ratios.min():.2f}-{ratios.max():.2f})"
-            line = f"  {name:<42}{_milliseconds(times.cpu)}{_milliseconds(times.wall)}{spread:>24}"
+            cpu, wall = (1000 * seconds.min() for seconds in (times.cpu, times.wall))
+            line = f"  {name:<42}{cpu:>11.3f}{wall:>11.3f}{spread:>24}"
             lines.append(f"{line}  {comparison.notes.get(name, '')}".rstrip())
         if comparison.remark:
             lines.append(comparison.remark)
     return "\n".join(lines)
-
-
-def _milliseconds(seconds):
-    return f"{1000 * seconds.min():>11.3f}"

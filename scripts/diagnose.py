@@ -30,12 +30,13 @@ def prepare(cfg):
 
 
 def work(prepared):
-    from dann.training.diagnose_run import diagnose_run, verdict_of, write_diagnosis
+    from dann.training.diagnose_run import diagnose_run, write_diagnosis
 
     run, model, domains, settings = prepared
     found = diagnose_run(model, domains, *settings)
     report = write_diagnosis(found, run)
-    print(f"{verdict_of(found)}\nWritten to {report}")
+    print(f"verdict: {found.verdict.name}", *found.verdict.reasons, sep="\n  ")
+    print(f"Written to {report}")
 
 
 if __name__ == "__main__":

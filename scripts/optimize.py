@@ -29,14 +29,10 @@ def prepare(cfg):
 
 
 def work(study):
-    from dann.experiments.processes import interrupted_by_termination
+    from dann.experiments.processes import ended_by_interruption
 
-    try:
-        with interrupted_by_termination():
-            table = study.run()
-    except KeyboardInterrupt:
-        print("\nInterrupted. Run the same command again to continue.", file=sys.stderr)
-        sys.exit(130)
+    with ended_by_interruption():
+        table = study.run()
     if table is None:
         sys.exit("error: no trial reached a score, see log.txt of each")
     print(f"{table}\nWritten to {study.directory / 'optimize.csv'}")

@@ -28,14 +28,10 @@ def prepare(cfg):
 
 
 def work(reproduction):
-    from dann.experiments.processes import interrupted_by_termination
+    from dann.experiments.processes import ended_by_interruption
 
-    try:
-        with interrupted_by_termination():
-            failed = reproduction.run()
-    except KeyboardInterrupt:
-        print("Interrupted. Run the same command again to continue.", file=sys.stderr)
-        sys.exit(130)
+    with ended_by_interruption():
+        failed = reproduction.run()
     if failed:
         sys.exit(f"error: failed, see log.txt of each: {', '.join(failed)}")
 

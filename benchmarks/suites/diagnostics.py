@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -34,10 +35,7 @@ class DiagnosticsSuite:
         batch_size: Number of examples of each domain, at least 2.
         few: So many of them for `game` and `sharpness`, as in `dann.diagnostics.measure`; at least
             2.
-        rounds: How often each way has its turn, after a first call that does not count.
-
-    Raises:
-        ValueError: If an argument is out of range.
+        rounds: See `benchmarks.timing.in_turns`.
     """
 
     def __init__(
@@ -85,20 +83,16 @@ class DiagnosticsSuite:
         field = step_field(self.model, self.data)
         values = [ops.convert_to_tensor(variable.value) for variable in players(self.model)]
         compiled = in_mode(field, "graph")
+        certificate = partial(reversal_certificate, self.model, self.data)
+        conflict = partial(gradient_conflict, self.model, self.data)
         return {
-            "a step's gradient, eager": lambda: field(*values),
-            "a step's gradient, in a graph": lambda: compiled(*values),
-            "certificate, eager": lambda: self._certificate("eager"),
-            "certificate, traced into a graph": lambda: self._certificate("graph"),
-            "conflict, eager": lambda: self._conflict("eager"),
-            "conflict, traced into a graph": lambda: self._conflict("graph"),
+            "a step's gradient, eager": partial(field, *values),
+            "a step's gradient, in a graph": partial(compiled, *values),
+            "certificate, eager": partial(certificate, mode="eager"),
+            "certificate, traced into a graph": partial(certificate, mode="graph"),
+            "conflict, eager": partial(conflict, mode="eager"),
+            "conflict, traced into a graph": partial(conflict, mode="graph"),
         }
-
-    def _certificate(self, mode):
-        return reversal_certificate(self.model, self.data, mode=mode)
-
-    def _conflict(self, mode):
-        return gradient_conflict(self.model, self.data, mode=mode)
 
     def passes(self) -> dict[str, str]:
         """Returns how many backward passes through the backbone a diagnostic takes, by way."""

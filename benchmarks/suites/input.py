@@ -33,11 +33,8 @@ class InputSuite:
         photo_size: Height and width of the photos, at most 427 and 640.
         image_size: Side of the images in a batch.
         batch_size: Images of each domain in a batch.
-        rounds: How often each way has its turn.
-        seconds: How long a turn lasts.
-
-    Raises:
-        ValueError: If an argument is out of range.
+        rounds: See `benchmarks.timing.in_turns`.
+        seconds: The same.
     """
 
     def __init__(

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
@@ -34,14 +36,11 @@ class JacobianSuite:
         networks: Keras models by name, each with one input and one output.
         batch_sizes: Numbers of examples.
         k: Number of singular values; networks with fewer are measured without.
-        rounds: How often each way has its turn, after a first call that does not count.
-        seconds: How long a turn lasts, at least one call.
+        rounds: See `benchmarks.timing.in_turns`.
+        seconds: The same.
         memory_budget: Bytes, for `batch_jacobian` and for the ways beside it.
         only: Names of the ways to measure, for batches at which some take minutes. Defaults to
             `None`: all.
-
-    Raises:
-        ValueError: If an argument is out of range, or a way is unknown.
     """
 
     def __init__(
@@ -94,52 +93,36 @@ class JacobianSuite:
             )
         for engine in fits:
             if fits[engine]:
-                ways[f"tape.batch_jacobian, {engine}"] = _bound(by_tape(network, engine), x)
+                ways[f"tape.batch_jacobian, {engine}"] = partial(by_tape(network, engine), x)
         if 12 * x.shape[0] * outputs * largest <= self.memory_budget:
-            ways["tape.jacobian"] = _bound(whole_by_tape(network), x)
-        ways["frobenius_norm"] = lambda: frobenius_norm(network, x)
+            ways["tape.jacobian"] = partial(by_tape(network), x)
+        ways["frobenius_norm"] = partial(frobenius_norm, network, x)
         if self.k <= min(inputs, outputs):
-            ways["singular_values"] = lambda: singular_values(network, x, self.k)
+            ways["singular_values"] = partial(singular_values, network, x, self.k)
             if fits["while"]:
                 tape = by_tape(network, "while")
                 ways["tape.batch_jacobian and SVD"] = lambda: _spectrum(tape(x))[:, : self.k]
         return {name: way for name, way in ways.items() if name in self.only}
 
 
-def by_tape(network: keras.Model, engine: str) -> Callable[[Any], Any]:
-    """Returns a `tf.function` around a tape's `batch_jacobian`, as it is commonly written."""
-    import tensorflow as tf
+def by_tape(network: keras.Model, engine: str | None = None) -> Callable[[Any], Any]:
+    """Returns a `tf.function` around a tape's Jacobian, as it is commonly written.
+
+    That is `tape.batch_jacobian` with an engine, `"pfor"` or `"while"`, and else `tape.jacobian`.
+    """
 
     @tf.function(autograph=False)
     def compute(x):
         with tf.GradientTape(persistent=engine == "while") as tape:
             tape.watch(x)
             y = network(x, training=False)
+        if engine is None:
+            return tape.jacobian(y, x)
         return tape.batch_jacobian(y, x, experimental_use_pfor=engine == "pfor")
 
     return compute
 
 
-def whole_by_tape(network: keras.Model) -> Callable[[Any], Any]:
-    """Returns a `tf.function` around a tape's `jacobian`, as it is commonly written."""
-    import tensorflow as tf
-
-    @tf.function(autograph=False)
-    def compute(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = network(x, training=False)
-        return tape.jacobian(y, x)
-
-    return compute
-
-
-def _bound(function, x):
-    return lambda: function(x)
-
-
 def _spectrum(matrices):
-    import tensorflow as tf
-
     shape = (matrices.shape[0], matrices.shape[1], -1)
     return tf.linalg.svd(tf.reshape(matrices, shape), compute_uv=False)

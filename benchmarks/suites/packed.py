@@ -3,6 +3,7 @@
 import pathlib
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -35,11 +36,7 @@ class PackedSuite:
         channels: Channels of the convolution 3x3, in and out.
         side: Height and width of its images.
         hidden_units: Widths of the perceptron whose file is weighed.
-        rounds: How often each way has its turn, at least 1.
-
-    Raises:
-        ValueError: If an argument is out of range.
-        TypeError: If `batches` or `hidden_units` is a number.
+        rounds: See `benchmarks.timing.in_turns`.
     """
 
     def __init__(
@@ -68,14 +65,14 @@ class PackedSuite:
                 self._lenet(rng),
             ]
 
-    def sizes(self) -> tuple[int, int]:
-        """Returns the bytes of a binary perceptron for MNIST: as a packed file, and in float32."""
+    def _perceptron_bytes(self):
+        """The bytes of a binary perceptron for MNIST: as a packed file, and in float32."""
         backbone = binary_mlp_backbone((28, 28, 1), self.hidden_units, input_range=(0, 255))
         head = binary_label_head(self.hidden_units[-1], 10, hidden_units=())
         model = keras.Model(backbone.input, head(backbone.output))
         with tempfile.TemporaryDirectory() as folder:
             packed = pack(model, pathlib.Path(folder) / "mlp.dann")
-        return packed, 4 * sum(int(np.prod(weight.shape)) for weight in model.weights)
+        return packed, 4 * model.count_params()
 
     def _dense(self, rng, batch):
         kernel = rng.choice(np.array([-1, 1], "float32"), (self.units, self.units))
@@ -135,14 +132,14 @@ class PackedSuite:
             path = pathlib.Path(folder) / "lenet.dann"
             size = pack(model, path)
             packed = {engine: load(path, engine) for engine in ("numba", "numpy")}
-        floats = 4 * sum(int(np.prod(weight.shape)) for weight in model.weights)
+        floats = 4 * model.count_params()
         ways = {
             "Keras": _Way(lambda: keras.ops.convert_to_numpy(model(one, training=False)), floats),
             "dann, numba": _Way(lambda: packed["numba"].predict(one), size),
             "dann, NumPy": _Way(lambda: packed["numpy"].predict(one), size),
             **_litert_ways(model, one, examples),
         }
-        packed_size, float_size = self.sizes()
+        packed_size, float_size = self._perceptron_bytes()
         remark = (
             f"binary_mlp, {' x '.join(map(str, self.hidden_units))}: {packed_size:,} bytes packed, "
             f"{float_size:,} in float32: {float_size / packed_size:.1f} times"
@@ -200,18 +197,9 @@ def _litert_ways(model, one, examples):
         ("LiteRT, int8", litert_file(model, examples)),
     ):
         runner = LiteRTModel(content)
-        inputs = runner.quantized(one)
-        invoke = _invoking(runner, inputs)
-        ways[name] = _Way(invoke, len(content), _predicting(runner, one))
+        invoke = partial(runner.invoke, runner.quantized(one))
+        ways[name] = _Way(invoke, len(content), partial(runner.predict, one))
     return ways
-
-
-def _invoking(runner, inputs):
-    return lambda: runner.invoke(inputs)
-
-
-def _predicting(runner, inputs):
-    return lambda: runner.predict(inputs)
 
 
 def _same(outputs, first):

@@ -3,12 +3,13 @@
 import dataclasses
 import functools
 import inspect
+import pathlib
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from dann.config.instantiation import ConfigError, instantiate
-from dann.config.teacher import start_from_teacher
+from dann.training.run_directory import RunDirectory, load_model
 
 
 def build_domains(cfg: DictConfig) -> Any:
@@ -81,16 +82,29 @@ def build_model(
     parts = {name: part for name, part in parts.items() if name in named}
     parts["regularizers"] = list(regularizers)
     model = method(backbone, augmentation=instantiate(cfg.augmentation, "augmentation"), **parts)
-    return model if teacher is None else start_from_teacher(model, teacher)
+    return model if teacher is None else _start_from_teacher(model, teacher)
+
+
+def _start_from_teacher(model: Any, path: str) -> Any:
+    """Gives a second stage the weights of a run's classifier or of a `.keras` file."""
+    if not hasattr(model, "start_from"):
+        raise ConfigError(
+            f"Only a second stage has a teacher. Received: method.teacher={path} for a "
+            f"`{type(model).__name__}`"
+        )
+    file = pathlib.Path(path)
+    if file.is_dir():
+        file = RunDirectory(file).classifier_file
+    if file.suffix != ".keras" or not file.is_file():
+        raise ConfigError(
+            "method.teacher must be the directory of a finished run, or a .keras file. "
+            f"Received: {path}"
+        )
+    return model.start_from(load_model(file, compile=False))
 
 
 def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:
-    """Builds the callbacks of `cfg` but those that are null, and checks that they suit the model.
-
-    Args:
-        cfg: The composed config.
-        model: The model that they will watch.
-    """
+    """Builds the callbacks of `cfg` that are not null, and checks that they suit the model."""
     import keras
 
     built = instantiate(cfg.callbacks, "callbacks")
@@ -106,12 +120,7 @@ def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:
 
 
 def build_optimizer(cfg: DictConfig, model: Any) -> Any:
-    """Builds the optimizer of `cfg`; all but the backbone learns `network.head_rate` times as fast.
-
-    Args:
-        cfg: The composed config.
-        model: The model to compile with it.
-    """
+    """Builds the optimizer of `cfg`; the heads of `model` learn at `network.head_rate` times it."""
     import keras
 
     from dann.optimizers import PerVariable

@@ -2,7 +2,7 @@
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -17,7 +17,7 @@ class ConfigError(Exception):
     """What the user can mend in the command or the files it names."""
 
 
-def instantiate(node: Any, group: str, also: Sequence[Callable] = ()) -> Any:
+def instantiate(node: Any, group: str) -> Any:
     """Builds the object that a config node describes.
 
     A node names a class or function as `_target_` and its arguments; with `_partial_: true` it
@@ -28,36 +28,22 @@ def instantiate(node: Any, group: str, also: Sequence[Callable] = ()) -> Any:
     Args:
         node: The node.
         group: Group of the config; see `dann.config.allowed_targets`.
-        also: Further classes and functions that the node may name.
 
     Raises:
         ConfigError: If a target may not be named in this group, or refuses its arguments.
     """
     plain = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-    return _build(plain, check_targets(plain, group, also))
+    return _build(plain, check_targets(plain, group))
 
 
-def check_targets(node: Any, group: str, also: Sequence[Callable] = ()) -> dict[str, Callable]:
-    """Returns what the targets of a resolved node are, by their names, and builds nothing.
-
-    Args:
-        node: The node, as plain containers.
-        group: See `instantiate`.
-        also: See `instantiate`.
-
-    Raises:
-        ConfigError: If a target may not be named in this group.
-    """
-    things = {id(thing): thing for thing in (*allowed(group), *also)}
+def check_targets(node: Any, group: str) -> dict[str, Callable]:
+    """Returns what the targets of a resolved node are, by name; checks as `instantiate` does."""
+    things = {id(thing): thing for thing in allowed(group)}
     return {name: _find(name, group, things) for name in _targets(node)}
 
 
 def check_packages(node: Any) -> None:
-    """Refuses targets of other packages by their names alone, before anything is imported.
-
-    Raises:
-        ConfigError: If a node is none, or its target is not in one of the two packages.
-    """
+    """Raises `ConfigError` if a target is of another package, before anything is imported."""
     for target in _targets(node):
         if not target.startswith(_PACKAGES):
             raise ConfigError(

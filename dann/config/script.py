@@ -44,7 +44,9 @@ def run_script(
 
     def job(cfg: DictConfig) -> None:
         try:
-            _check(cfg)
+            check_packages(OmegaConf.to_container(cfg, resolve=True))
+            _check_paths(cfg)
+            _check_given(cfg)
             start_backend()
             _check_groups(cfg)
             prepared = prepare(cfg)
@@ -77,14 +79,6 @@ def run_script(
         sys.exit(1)
 
 
-def _check(cfg):
-    """Checks what needs no backend."""
-    check_packages(OmegaConf.to_container(cfg, resolve=True))
-    _check_paths(cfg)
-    _check_run_dir(cfg)
-    _check_given(cfg)
-
-
 def _check_groups(cfg):
     """Checks every target before data are loaded or a model is built."""
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
@@ -97,9 +91,6 @@ def _check_paths(cfg):
     data_dir = cfg.paths.data_dir
     if data_dir is not None and not pathlib.Path(data_dir).expanduser().is_dir():
         raise ConfigError(f"paths.data_dir must be a directory that is there. Received: {data_dir}")
-
-
-def _check_run_dir(cfg):
     # What reads a run finds its config beside its results, where Hydra writes it.
     given, used = pathlib.Path(cfg.paths.run_dir), HydraConfig.get().runtime.output_dir
     if given.resolve() != pathlib.Path(used).resolve():
@@ -117,7 +108,7 @@ def _check_given(cfg):
 
 
 def _report(error):
-    """Tells an error, and the first line of its cause, in one line."""
+    """Prints an error and the first line of its cause, on one line."""
     message = str(error)
     cause = str(error.__cause__ or "").partition("\n")[0]
     if cause not in message and not isinstance(error, ConfigError):

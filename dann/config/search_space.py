@@ -21,7 +21,7 @@ def search_space(lines: Sequence[str]) -> dict[str, Any]:
     """Reads a search space.
 
     Args:
-        lines: Of each key one line: `key=interval(low,high)`, in `int(...)` for whole numbers, both
+        lines: One line a key: `key=interval(low,high)`, in `int(...)` for whole numbers, both
             ends included, in `tag(log,...)` for a logarithmic scale, or `key=choice(a,b,...)`, for
             short `key=a,b`.
 

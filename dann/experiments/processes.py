@@ -3,17 +3,21 @@
 import contextlib
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 
 @contextlib.contextmanager
-def interrupted_by_termination() -> Iterator[None]:
-    """Makes SIGTERM, which `timeout` and schedulers send, raise `KeyboardInterrupt` too."""
+def ended_by_interruption() -> Iterator[None]:
+    """Ends the program with a line and status 130 on Ctrl-C, or SIGTERM as schedulers send it."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
+    except KeyboardInterrupt:
+        print("\nInterrupted. Run the same command again to continue.", file=sys.stderr)
+        sys.exit(130)
     finally:
         signal.signal(signal.SIGTERM, before)
 

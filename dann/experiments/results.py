@@ -8,7 +8,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from dann.training import RunDirectory
+from dann.training.run_directory import RunDirectory, replacing
 
 CHOSEN = "chosen/"  # and the name of a score
 _COLUMNS = ["measure", "value"]
@@ -61,7 +61,6 @@ class Result:
 
 _RUN = [field.name for field in dataclasses.fields(Result) if field.name != "measures"]
 _NUMBERS = {"seed": int, "steps": int}
-_CURVE = ("target/accuracy", "step", "cpu_seconds")
 
 
 def result_of_run(
@@ -75,9 +74,9 @@ def result_of_run(
 
     Args:
         directory: The run directory.
-        experiment: Name of the experiment.
-        method: Name of the method.
-        settings: Digest of its settings.
+        experiment: As in `Result`.
+        method: As in `Result`.
+        settings: As in `Result`.
         bar: Target accuracy whose first passing is looked up in the oracle curve, if there is one.
     """
     run = RunDirectory(directory)
@@ -102,7 +101,8 @@ def _first_passing(run, bar) -> dict[str, float]:
         curve = run.oracle_curve() if bar is not None else {}
     except FileNotFoundError:
         return {}
-    columns = (map(float, curve.get(name, ())) for name in _CURVE)
+    names = ("target/accuracy", "step", "cpu_seconds")
+    columns = (map(float, curve.get(name, ())) for name in names)
     for accuracy, *cost in zip(*columns, strict=True):
         if accuracy >= bar:
             return dict(zip(("bar/steps", "bar/cpu_seconds"), cost, strict=True))
@@ -169,13 +169,9 @@ def _measures_of(columns):
 def write_results(results: Sequence[Result], path: str | pathlib.Path) -> None:
     """Writes the CSV file of results, sorted; of two of one run the later one stays."""
     latest = {(r.experiment, r.method, r.seed): r for r in results}
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".part")
-    with beside.open("w", newline="") as file:
+    with replacing(pathlib.Path(path)) as draft, draft.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*_RUN, *_COLUMNS])
         for result in (latest[key] for key in sorted(latest)):
             run = [getattr(result, name) for name in _RUN]
             writer.writerows([*run, name, value] for name, value in result.measures.items())
-    beside.replace(path)

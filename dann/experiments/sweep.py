@@ -20,7 +20,7 @@ def rank_sweep(
 
     The table has a row a run, the best first, with the columns `rank`, `run`, `overrides`, every
     label-free score of its summary, `source/accuracy` and `target/accuracy`. Of runs with the same
-    score the earlier comes first. A failed run has its name and overrides alone.
+    score the earlier comes first. A failed run has only its name and overrides.
 
     Target accuracies are an oracle's, so nothing is ranked by them. They are shown, and give the
     regret: the best of the column minus that of the run that the score puts first. A run that

@@ -64,27 +64,13 @@ def on_final_weights(
     With `use_ema=True` an optimizer trains one set of weights and ends with their moving average.
     These callbacks then see the average. What stands after them in the list sees the weights that
     train, which a checkpoint to go on from needs.
-
-    Args:
-        optimizer: The optimizer of the model.
-        callbacks: What looks at the model at the end of an epoch.
     """
-    if not callbacks or not _averages(optimizer):
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of a loss scaling
+    averages = any(one.use_ema for one in getattr(inner, "optimizers", [inner]))
+    if not callbacks or not averages:
         return list(callbacks)
     swap = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
     return [swap, *callbacks, _SwapBack(swap)]
-
-
-def keep_best(name: str, epochs: int) -> keras.callbacks.Callback:
-    """Returns a callback that ends the training with the weights of the epoch with the best score.
-
-    Args:
-        name: The score's name in the logs; higher is better.
-        epochs: Number of epochs, none of which is left out.
-    """
-    return keras.callbacks.EarlyStopping(
-        monitor=name, mode="max", patience=epochs, restore_best_weights=True
-    )
 
 
 class _SwapBack(keras.callbacks.Callback):
@@ -94,8 +80,3 @@ class _SwapBack(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self.swap.on_epoch_begin(epoch)
-
-
-def _averages(optimizer: Any) -> bool:
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    return any(one.use_ema for one in getattr(inner, "optimizers", [inner]))

@@ -15,11 +15,7 @@ from dann.training.run_directory import RunDirectory
 
 
 def check_choices(diagnostics: list[str] | None, samples: int, few: int) -> None:
-    """Checks the arguments of `diagnose_run` before anything is loaded.
-
-    Raises:
-        ValueError: If a diagnostic is unknown, or there are too few examples.
-    """
+    """Raises `ValueError` if an argument of `diagnose_run` is wrong, before anything is loaded."""
     if diagnostics is not None:
         choose(diagnostics)
     check_integer("samples", samples, low=4)
@@ -27,12 +23,7 @@ def check_choices(diagnostics: list[str] | None, samples: int, few: int) -> None
 
 
 def model_of_run(run: RunDirectory) -> AdversarialModel:
-    """Loads the whole model of a run's last epoch.
-
-    Raises:
-        FileNotFoundError: If the checkpoint is not there.
-        ValueError: If it cannot be read, or is no model of `dann.adaptation`.
-    """
+    """Loads `run.model()`; raises `ValueError` if that is no model of `dann.adaptation`."""
     model = run.model()
     if not isinstance(model, AdversarialModel):
         raise ValueError(
@@ -77,18 +68,8 @@ def diagnose_run(
 
 
 def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
-    """Writes the diagnosis, its figures and the report into a run, and returns the report's path.
-
-    Raises:
-        OSError: If one of them cannot be written; then an earlier diagnosis is left whole.
-    """
+    """Writes a diagnosis, its figures and its report into a run; returns the report's path."""
     pictures = draw(diagnosis.measurements)
     figures = {picture.name: picture.svg for picture in pictures}
     run.write_diagnosis(diagnosis.to_json(), page(diagnosis, pictures), figures)
     return run.report_file
-
-
-def verdict_of(diagnosis: Diagnosis) -> str:
-    """Returns the verdict and its reasons, a line each."""
-    found = diagnosis.verdict
-    return "\n".join([f"verdict: {found.name}", *(f"  {reason}" for reason in found.reasons)])

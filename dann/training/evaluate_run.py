@@ -6,11 +6,9 @@ from dann.selection import Evaluation, evaluate
 from dann.selection.evaluate import NOT_COMPUTED
 from dann.training.run_directory import RunDirectory
 
-HOW = "train with selection=all"
-
 
 def evaluate_run(directory: str | os.PathLike) -> Evaluation:
-    """Tells for every score of a finished run what choosing an epoch by it would have cost.
+    """Returns what choosing an epoch by each score of a finished run would have cost.
 
     Args:
         directory: A run directory with `selection/...` columns among its metrics and with an
@@ -49,7 +47,7 @@ def evaluate_run(directory: str | os.PathLike) -> Evaluation:
         for name, of in found.scores.items()
     }
     left_out = {
-        name: f"{why}; {HOW}" if why == NOT_COMPUTED else why
+        name: f"{why}; train with selection=all" if why == NOT_COMPUTED else why
         for name, why in found.left_out.items()
     }
     return Evaluation(rows, left_out)

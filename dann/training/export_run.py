@@ -10,11 +10,9 @@ from dann.training.run_directory import RunDirectory
 
 
 def check_export(format: str, examples: int, tolerance: float) -> None:
-    """Checks the arguments of `export_run` before anything is loaded.
+    """Raises an error if an argument of `export_run` is wrong, before anything is loaded.
 
-    Raises:
-        ImportError: If a package that the format needs is missing.
-        ValueError: If an argument is out of range or the format unknown.
+    That is `ImportError` for a package that the format needs, and else `ValueError`.
     """
     check_integer("examples", examples, low=1)
     check_number("tolerance", tolerance, low=0)

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -13,8 +14,7 @@ from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores, choose
 from dann.training import run_figures
-from dann.training.accuracy_table import accuracy_table
-from dann.training.callbacks import Clock, OracleCurve, keep_best, on_final_weights
+from dann.training.callbacks import Clock, OracleCurve, on_final_weights
 from dann.training.hardware import hardware
 from dann.training.run_directory import RunDirectory, replacing
 
@@ -189,11 +189,10 @@ class Run:
 
     def _watchers(self, optimizer, clock):
         """Callbacks that look at the model after every epoch; later callbacks see the scores."""
-        watchers = []
-        if self.scores is not None:
-            watchers.append(self.scores)
+        watchers = [] if self.scores is None else [self.scores]
         if self.keep:
-            watchers.append(keep_best(f"selection/{self.keep}", self.steps // self.steps_per_epoch))
+            best = {"monitor": f"selection/{self.keep}", "mode": "max", "patience": self.steps}
+            watchers.append(keras.callbacks.EarlyStopping(**best, restore_best_weights=True))
         if self.oracle_curve:
             target = self.domains.test_batches("target", _TEST_BATCH)
             watchers.append(OracleCurve(target, self.directory, clock))
@@ -212,18 +211,13 @@ class Run:
             verbose=1 if sys.stdout.isatty() else 2,
         )
         scores = {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
-        predicted = {domain: self._predict(model, domain) for domain in ("source", "target")}
-        for domain, (_, labels) in self._tests().items():
+        predicted = {}
+        tests = {"source": self.domains.source_test, "target": self.domains.target_test}
+        for domain, (_, labels) in tests.items():
+            batches = self.domains.test_batches(domain, _TEST_BATCH)
+            predicted[domain] = np.argmax(model.predict(batches, verbose=0), axis=-1)
             scores[f"{domain}/accuracy"] = float(np.mean(predicted[domain] == labels))
         return {**scores, **self._final_scores(history.history)}, history.history, predicted
-
-    def _tests(self):
-        return {"source": self.domains.source_test, "target": self.domains.target_test}
-
-    def _predict(self, model, domain):
-        """The classes that the model predicts for a test set."""
-        batches = self.domains.test_batches(domain, _TEST_BATCH)
-        return np.argmax(model.predict(batches, verbose=0), axis=-1)
 
     def _final_scores(self, history):
         """The label-free scores of the weights that the training ended with."""
@@ -234,15 +228,33 @@ class Run:
     def _write(self, summary, history, views, predicted):
         """Writes the results; the summary comes last, because it tells that the run is whole."""
         self.directory.save_classifier(self.model.classifier)
-        with self._figure("samples") as path:
-            run_figures.save_samples(self.domains, path)
-        with self._figure("curves") as path:
-            run_figures.save_curves(history, self.steps_per_epoch, path)
-        with self._figure("confusion") as path:
-            run_figures.save_confusion(self.domains, predicted, path)
-        with self._figure("features") as path:
-            run_figures.save_features(views, self.domains, self.seed, path)
+        figures = {
+            "samples": partial(run_figures.save_samples, self.domains),
+            "curves": partial(run_figures.save_curves, history, self.steps_per_epoch),
+            "confusion": partial(run_figures.save_confusion, self.domains, predicted),
+            "features": partial(run_figures.save_features, views, self.domains, self.seed),
+        }
+        for name, save in figures.items():
+            with replacing(self.directory.figures / f"{name}.png") as path:
+                save(path)
         self.directory.write_summary(summary)
 
-    def _figure(self, name):
-        return replacing(self.directory.figures / f"{name}.png")
+
+def accuracy_table(summary: Mapping[str, Any]) -> str:
+    """Formats the accuracies that a summary holds, a method a line, those of the oracle marked."""
+    rows = [(summary["method"], "")]
+    if "source_only/target/accuracy" in summary:
+        rows.insert(0, ("source only", "source_only/"))
+    lines = [
+        f"seed {summary['seed']}, {summary['steps']} steps, test accuracy after the last step",
+        f"{'':<14}{'source':>10}{'target (oracle)':>18}{'seconds':>10}",
+    ]
+    for name, prefix in rows:
+        source, target, seconds = (
+            summary[f"{prefix}{key}"] for key in ("source/accuracy", "target/accuracy", "seconds")
+        )
+        lines.append(f"{name:<14}{source:>10.1%}{target:>18.1%}{seconds:>10.1f}")
+    if len(rows) == 2:
+        gain = summary["target/accuracy"] - summary["source_only/target/accuracy"]
+        lines.append(f"{'gain':<14}{'':>10}{100 * gain:>+11.1f} points")
+    return "\n".join(lines)

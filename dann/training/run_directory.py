@@ -36,7 +36,6 @@ class RunDirectory:
     def __init__(self, path: str | os.PathLike):
         self.path = pathlib.Path(path)
         self.config_file = self.path / ".hydra" / "config.yaml"
-        self.overrides_file = self.path / ".hydra" / "overrides.yaml"
         self.summary_file = self.path / "summary.json"
         self.metrics_file = self.path / "metrics.csv"
         self.oracle_file = self.path / "oracle.csv"
@@ -85,7 +84,8 @@ class RunDirectory:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Writes the summary, which tells that the run is whole."""
-        self._write(self.summary_file, (json.dumps(summary, indent=2) + "\n").encode())
+        with replacing(self.summary_file) as draft:
+            draft.write_text(json.dumps(summary, indent=2) + "\n")
 
     def discard_summary(self) -> None:
         """Deletes the summary, so that the run does not look finished while it is done anew."""
@@ -125,7 +125,7 @@ class RunDirectory:
         return load_model(_present(self.checkpoint_file, wanted))
 
     def check_writable(self) -> None:
-        """Raises `OSError` if a diagnosis could not be written: see `write_diagnosis`."""
+        """Raises `OSError` if a file or a folder of a diagnosis could not be written."""
         for path in (self.diagnosis_file, self.report_file):
             if path.is_dir():
                 raise IsADirectoryError(f"Expected to write a file. Received: the directory {path}")
@@ -158,30 +158,23 @@ class RunDirectory:
             figures: SVG by name.
 
         Raises:
-            OSError: If a folder stands where a file goes or the other way round, or the directory
-                is read-only.
+            OSError: If `check_writable` does, or the disk is full.
         """
         self.check_writable()
         contents = {self.figures / f"diagnosis_{name}.svg": svg for name, svg in figures.items()}
         contents[self.diagnosis_file] = found.encode()
         contents[self.report_file] = page.encode()
         self.figures.mkdir(exist_ok=True)
-        _replace_all(contents)
+        with contextlib.ExitStack() as stack:  # none moves to its place before all are written
+            for path, content in contents.items():
+                stack.enter_context(replacing(path)).write_bytes(content)
         for path in self.figures.glob("diagnosis_*.svg"):
             if path not in contents:
                 path.unlink()
 
-    def _write(self, path, content):
-        self.path.mkdir(parents=True, exist_ok=True)
-        _replace_all({path: content})
-
 
 def load_model(path: pathlib.Path, compile: bool = True) -> Any:
-    """Loads a `.keras` file in safe mode.
-
-    Args:
-        path: The file.
-        compile: Whether the optimizer and the losses are loaded too. Defaults to `True`.
+    """Loads a `.keras` file in safe mode, with its optimizer and losses if `compile`.
 
     Raises:
         ValueError: If it cannot be read, or holds code.
@@ -200,13 +193,9 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Gives a place beside a file to write to; what is there at the end becomes the file.
-
-    Args:
-        path: The file, whose folder is made if it is not there.
-    """
+    """Gives a draft beside a file, whose folder it makes; at the end the draft becomes the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = _draft(path)
+    draft = path.with_name(f"{path.stem}.part{path.suffix}")
     draft.unlink(missing_ok=True)  # it could be a link to somewhere else
     try:
         yield draft
@@ -214,23 +203,6 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
             draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _replace_all(contents: Mapping[pathlib.Path, bytes]) -> None:
-    """Writes several files: none of them moves to its place before all are written."""
-    try:
-        for path, content in contents.items():
-            _draft(path).unlink(missing_ok=True)  # it could be a link to somewhere else
-            _draft(path).write_bytes(content)
-        for path in contents:
-            _draft(path).replace(path)
-    finally:
-        for path in contents:
-            _draft(path).unlink(missing_ok=True)
-
-
-def _draft(path: pathlib.Path) -> pathlib.Path:
-    return path.with_name(f"{path.stem}.part{path.suffix}")
 
 
 def _present(path: pathlib.Path, wanted: str) -> pathlib.Path:

@@ -1,4 +1,4 @@
-"""The figures of a run. Every one can be read in grey."""
+"""The figures of a run, as PNG files at `path`. Every one can be read in grey."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,20 @@ _SOURCE = {"color": "#1b4f8f", "marker": "o", "facecolors": "none"}
 _TARGET = {"color": "#e0701b", "marker": "x"}
 
 
-def save_samples(domains: DomainPair, path: str | pathlib.Path, columns: int = 10) -> None:
-    """Shows training images of both domains, two rows each.
+def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
+    """Shows training images of both domains, two rows of ten each.
 
     Inputs that are not images, `(height, width, 1 or 3)`, get no figure.
     """
     if len(domains.input_shape) != 3 or domains.input_shape[-1] not in (1, 3):
         return
     rows = [(domains.source, domains.source_train[0]), (domains.target, domains.target_train)]
-    figure = Figure(figsize=(columns * 0.8, 3.9), layout="constrained")
+    figure = Figure(figsize=(8, 3.9), layout="constrained")
     upper, lower = (figure.add_subfigure(part) for part in figure.add_gridspec(2, 1))
     for half, (name, images) in zip((upper, lower), rows, strict=True):
         half.suptitle(name, fontsize=10)
-        chosen = np.linspace(0, len(images) - 1, 2 * columns).astype(int)
-        for axes, index in zip(half.subplots(2, columns).flat, chosen, strict=True):
+        chosen = np.linspace(0, len(images) - 1, 20).astype(int)
+        for axes, index in zip(half.subplots(2, 10).flat, chosen, strict=True):
             axes.imshow(images[index].squeeze(), cmap="gray", vmin=0, vmax=255)
             axes.axis("off")
     figure.savefig(path, dpi=120)
@@ -45,7 +45,6 @@ def save_curves(
     Args:
         history: Values an epoch by name, as Keras' `History.history` has them.
         steps_per_epoch: Training steps in an epoch.
-        path: Where to write the PNG.
     """
     panels = [
         ("loss (nats)", {"label/loss": "-", "domain/loss": "--"}, None),
@@ -78,7 +77,6 @@ def save_confusion(
     Args:
         domains: The data.
         predicted: Class numbers predicted for the test sets, by `"source"` and `"target"`.
-        path: Where to write the PNG.
     """
     classes, few = np.arange(domains.num_classes), domains.num_classes <= _NAMED
     names = domains.class_names if few and domains.class_names else classes
@@ -132,7 +130,6 @@ def save_features(
         views: Title and features, as `features_of` returns them.
         domains: The data, for the names and the count of source examples.
         seed: Seed of the t-SNE.
-        path: Where to write the PNG.
 
     Reference:
         - [van der Maaten and Hinton, 2008](https://jmlr.org/papers/v9/vandermaaten08a.html)

@@ -43,17 +43,3 @@ def test_every_way_is_measured_in_every_round():
         assert (times.cpu.shape, times.wall.shape) == ((2,), (2,))
         speed = float(comparison.notes[name].split()[0])
         assert speed == pytest.approx(np.median(1 / times.wall), abs=0.5)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"rounds": 0}, "`rounds`.*Received: rounds=0"),
-        ({"seconds": 0}, "`seconds`.*Received: seconds=0"),
-        ({"images": 60}, "`images`.*Received: images=60, batch_size=32"),
-        ({"photo_size": (500, 375)}, r"`photo_size`.*Received: \[500, 375\]"),
-    ],
-)
-def test_a_value_out_of_range_raises_an_error(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        InputSuite(**arguments)

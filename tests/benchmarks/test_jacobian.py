@@ -46,17 +46,3 @@ def test_every_network_is_measured_at_every_size():
     comparisons = suite.measure()
     assert [comparison.task for comparison in comparisons] == ["small, batch 1", "small, batch 2"]
     assert all(times.cpu > 0 for of_it in comparisons for times in of_it.times.values())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"networks": {}}, r"`networks`.*Received: \[\]"),
-        ({"rounds": 0}, "`rounds`.*Received: rounds=0"),
-        ({"batch_sizes": [1, 0]}, "`batch_sizes`.*Received: batch_sizes=0"),
-        ({"only": ["while"]}, "`only`.*'tape.jacobian'.*Received: only='while'"),
-    ],
-)
-def test_a_value_out_of_range_raises_an_error(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        JacobianSuite(**{"networks": {"small": network()}, "batch_sizes": [1], **arguments})

@@ -3,8 +3,8 @@
 import keras
 import pytest
 import tensorflow_datasets as tfds
-from hydra import compose, initialize_config_dir
-from test_experiments import CONF, train
+from support.configs import composed
+from test_experiments import train
 
 from dann import config
 from dann.optimizers import Bop
@@ -40,8 +40,7 @@ def test_mnist_is_classified_in_one_bit_and_by_the_float_twin(
 
 
 def optimizer_of(*overrides):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("train", ["optimizer=bop", "paths.run_dir=run", *overrides])
+    cfg = composed("optimizer=bop", *overrides)
     model = config.build_model(cfg, cfg.method, (16, 16, 1), 10)
     return config.build_optimizer(cfg, model)
 

@@ -1,17 +1,15 @@
 """Every experiment of `conf/experiment/`, and those whose data a test can mock through a run."""
 
-import pathlib
 import re
 
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
-from hydra import compose, initialize_config_dir
 from PIL import Image
+from support.configs import CONF, composed
 
 from dann import config, training
 
-CONF = pathlib.Path(__file__).parents[2] / "conf"
 EXPERIMENTS = sorted((CONF / "experiment").glob("*.yaml"))
 EXAMPLE = re.compile(r'^```yaml title="conf/experiment/(\w+\.yaml)"\n(.*?)^```', re.M | re.S)
 
@@ -32,9 +30,7 @@ def test_the_example_of_contributing_composes_and_builds(tmp_path):
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / name).write_text(content)
     found = [f"hydra.searchpath=[file://{tmp_path}]", f"experiment={name.removesuffix('.yaml')}"]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("train", [*found, "paths.run_dir=run"])
-        of_base = compose("train", ["experiment=mnist_to_usps", "paths.run_dir=run"])
+    cfg, of_base = composed(*found), composed("experiment=mnist_to_usps")
     assert (cfg.trainer.steps, of_base.trainer.steps) == (1000, 2000)
     assert (cfg.data, cfg.network) == (of_base.data, of_base.network)
     model = config.build_model(cfg, cfg.method, (28, 28, 1), num_classes=10)
@@ -45,8 +41,7 @@ def train(tmp_path, *overrides):
     """What `scripts/train.py` does, in this process, for two steps."""
     short = ["trainer.steps=2", "trainer.batch_size=4", "callbacks=none"]
     paths = [f"paths.run_dir={tmp_path}/run", f"paths.cache_dir={tmp_path}/cache"]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("train", [*overrides, *short, *paths])
+    cfg = composed(*overrides, *short, *paths)
     domains = config.build_domains(cfg)
     model = config.build_model(cfg, cfg.method, domains.input_shape, domains.num_classes)
     training.compile_model(model, config.build_optimizer(cfg, model), cfg.trainer)

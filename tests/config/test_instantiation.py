@@ -108,17 +108,6 @@ def test_a_partial_waits_for_the_rest_of_its_arguments():
     assert made(value=2) == Constant(2)
 
 
-def test_a_script_may_add_classes_of_its_own():
-    class Suite:
-        pass
-
-    Suite.__module__, Suite.__qualname__ = "dann.schedules", "Suite"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dann.schedules.Suite", Suite, raising=False)
-        built = config.instantiate({"_target_": "dann.schedules.Suite"}, "network", also=[Suite])
-    assert type(built) is Suite
-
-
 @pytest.mark.parametrize(
     ("node", "message"),
     [
@@ -131,7 +120,10 @@ def test_a_script_may_add_classes_of_its_own():
         ({"_target_": "dann.schedules.Constant", "_partial_": "yes"}, "Received: .*_partial_"),
         ({"_target_": "dann.schedules.Constant", "value": "\\${oc.env:A}"}, "once it is resolved"),
         ({"_target_": "dann.schedules.Constant", "valu": 1}, "dann.schedules.Constant.*valu"),
-        ({"_target_": "dann.schedules.Constant", "value": -1}, "`value` must be finite"),
+        (
+            {"_target_": "dann.schedules.Constant", "value": -1},
+            "`value` must be a finite.*value=-1",
+        ),
     ],
 )
 def test_a_node_that_cannot_or_must_not_be_built_is_refused(node, message):

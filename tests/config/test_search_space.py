@@ -1,14 +1,11 @@
 """Search spaces, in Hydra's words for sweeps."""
 
-import pathlib
-
 import pytest
 from hydra import initialize_config_dir
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from support.configs import CONF, composed
 
 from dann import config
-
-CONF = pathlib.Path(__file__).parents[2] / "conf"
 
 
 def test_each_line_is_a_distribution():
@@ -49,10 +46,8 @@ def test_what_is_no_search_space_is_refused(lines, message):
 
 
 def test_the_default_space_is_one_that_the_training_script_takes():
+    cfg = composed(script="optimize")
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        from hydra import compose
-
-        cfg = compose("optimize")
         space = config.search_space(cfg.space)
         assert cfg.objective in config.scores_of_trials(cfg.overrides, space)
 

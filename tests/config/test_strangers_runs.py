@@ -144,7 +144,7 @@ def test_a_strangers_run_reads_nothing_of_the_environment(data, others, tmp_path
     assert "do not tell" not in str(raised.value)
 
 
-def test_a_strangers_run_decides_not_where_data_are_kept(tmp_path, cache):
+def test_a_strangers_run_does_not_decide_where_data_are_kept(tmp_path, cache):
     elsewhere = tmp_path / "elsewhere"
     data = {"_target_": "dann.data.digits_to_photos", "cache_dir": str(elsewhere)}
     assert domains_of(tmp_path / "run", data, cache_dir=cache).num_classes == 10

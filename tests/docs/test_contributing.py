@@ -1,5 +1,6 @@
 """The worked examples of CONTRIBUTING.md, added to a copy of the package as they stand."""
 
+import json
 import os
 import pathlib
 import re
@@ -7,7 +8,9 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from scipy.io import savemat
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -26,7 +29,7 @@ pytestmark = pytest.mark.tensorflow
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A copy of the package, the configs and the scripts with all examples in it."""
+    """A copy of the package with all examples in it, and two files as Office-Caltech has them."""
     tree = tmp_path_factory.mktemp("tree")
     for folder in ("dann", "conf", "scripts", "tests"):
         ignored = shutil.ignore_patterns("__pycache__")
@@ -34,12 +37,16 @@ def tree(tmp_path_factory):
     shutil.copy(ROOT / "pyproject.toml", tree)
     for path, code in EXAMPLES.items():
         (tree / path).write_text(code)  # a block without a title has no file, which fails
+    rng, labels = np.random.default_rng(0), np.arange(90, dtype="uint8")[:, None] % 3 + 1
+    for name in ("amazon", "webcam"):
+        savemat(tree / f"{name}.mat", {"fts": rng.normal(size=(90, 5)), "labels": labels})
     return tree
 
 
 def run(tree, *command):
     """Runs Python in the copy; returns what it printed."""
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    path = f"{tree}{os.pathsep}{tree / 'tests'}"
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     found = subprocess.run(
         [sys.executable, *command], cwd=tree, env=environment, capture_output=True, text=True
     )
@@ -58,13 +65,22 @@ def test_an_example_takes_at_most_25_lines_of_code(path):
     assert len([line for line in EXAMPLES[path].splitlines() if line.strip()]) <= 25
 
 
-METHOD = """
+SET_UP = """
 import dann, keras, numpy as np
-from dann.adaptation import METHODS, CORAL
-rng = np.random.default_rng(0)
-pair = {name: rng.normal(size=(9, 4)) for name in ("source", "target")}
 entry = keras.Input((4,))
 backbone = keras.Model(entry, keras.layers.Dense(5, use_bias=False)(entry))
+
+def examples(count):
+    rng = np.random.default_rng(0)
+    return {name: rng.normal(size=(count, 4)) for name in ("source", "target")}
+
+def lengths(pair):
+    return [np.linalg.norm(x @ np.array(backbone.weights[0]), axis=1) for x in pair.values()]
+"""
+
+METHOD = """
+from dann.adaptation import METHODS, CORAL
+pair = examples(9)
 model = METHODS["coral"](backbone, num_classes=3, weight=2.0)
 assert type(model) is CORAL is dann.CORAL
 weights = np.array(backbone.weights[0], "float64")
@@ -78,23 +94,17 @@ assert keras.models.load_model("coral.keras", safe_mode=True).weight == 2.0
 """
 
 REGULARIZER = """
-import dann, keras, numpy as np
-rng = np.random.default_rng(0)
-pair = {name: rng.normal(size=(9, 4)) for name in ("source", "target")}
-entry = keras.Input((4,))
-backbone = keras.Model(entry, keras.layers.Dense(5, use_bias=False)(entry))
+pair = examples(9)
 model = dann.DANN(backbone, num_classes=3, regularizers=[dann.FeatureNorm(radius=2.0)])
-lengths = [np.linalg.norm(pair[name] @ np.array(backbone.weights[0]), axis=1) for name in pair]
+expected = sum(np.mean((length - 2) ** 2) for length in lengths(pair))
 model.compile(keras.optimizers.SGD(0.1))
 logs = model.train_on_batch(pair, np.arange(9) % 3, return_dict=True)
-expected = sum(np.mean((length - 2) ** 2) for length in lengths)
 np.testing.assert_allclose(logs["afn/loss"], expected, rtol=1e-5)
 model.save("afn.keras")
 assert keras.models.load_model("afn.keras", safe_mode=True).regularizers[0].radius == 2.0
 """
 
 ESTIMATOR = """
-import keras, numpy as np
 from dann.autodiff import gradients
 from dann.gradients import binary_sign
 from dann.gradients.estimators import ArcTan
@@ -112,47 +122,56 @@ again = keras.models.load_model("arctan.keras", safe_mode=True)
 assert again.layers[0].kernel_estimators == [ArcTan()]
 """
 
-
 DIAGNOSTIC = """
-import dann, keras, numpy as np
-rng = np.random.default_rng(0)
-pair = {name: rng.normal(size=(64, 4)) for name in ("source", "target")}
-entry = keras.Input((4,))
-backbone = keras.Model(entry, keras.layers.Dense(5, use_bias=False)(entry))
+pair = examples(64)
 model = dann.DANN(backbone, num_classes=3)
 model.compile("adam")
-lengths = [np.linalg.norm(pair[name] @ np.array(backbone.weights[0]), axis=1) for name in pair]
+source, target = (length.mean() for length in lengths(pair))
 found = dann.diagnostics.check(model, (pair, np.arange(64) % 3)).measurements
-wanted = lengths[1].mean() / lengths[0].mean()
-np.testing.assert_allclose(found["norm/ratio"], wanted, rtol=1e-5)
+np.testing.assert_allclose(found["norm/ratio"], target / source, rtol=1e-5)
+"""
+
+READER = """
+from scipy.io import loadmat
+from dann.data import mat
+features, labels = (loadmat("amazon.mat")[name] for name in ("fts", "labels"))
+rows = {row.tobytes(): label - 1 for row, [label] in zip(features.astype("float32"), labels)}
+domains = mat("amazon.mat", "webcam.mat")
+assert (domains.num_classes, domains.input_shape) == (3, (5,))
+found = [rows[row.tobytes()] for row in domains.source_train[0]]
+np.testing.assert_array_equal(domains.source_train[1], found)
+"""
+
+SCORE = """
+from support.checkpoints import TARGET, checkpoint, logits
+from dann.selection import SCORES
+values = np.exp(logits(20, TARGET).astype("float64"))
+chances = np.sort(values / values.sum(axis=1, keepdims=True))
+wanted = np.mean(chances[:, -1] - chances[:, -2])
+np.testing.assert_allclose(SCORES["margin"](checkpoint(20), target=TARGET), wanted, rtol=1e-5)
 """
 
 
-@pytest.mark.parametrize(
-    "program",
-    [METHOD, REGULARIZER, ESTIMATOR, DIAGNOSTIC],
-    ids=["method", "regularizer", "estimator", "diagnostic"],
-)
-def test_an_example_computes_its_formula(tree, program):
-    run(tree, "-c", program)
+def test_every_example_computes_its_formula(tree):
+    """In one process, whose start takes longer than the examples do."""
+    programs = [SET_UP, METHOD, REGULARIZER, ESTIMATOR, DIAGNOSTIC, READER, SCORE]
+    run(tree, "-c", "\n".join(programs))
 
 
 def test_the_examples_are_choices_of_the_script(tree):
-    choices = ["method=coral", "regularizer=afn", "method.weight=0.5", "network=strided"]
-    short = ["trainer.steps=2", "trainer.steps_per_epoch=2", "compare=false", "selection=none"]
-    run(tree, "scripts/train.py", "hydra.run.dir=run", "debug=fast", *choices, *short)
+    choices = ["data=mat", "method=coral", "method.weight=0.5", "regularizer=afn", "selection=all"]
+    files = ["data.source=amazon.mat", "data.target=webcam.mat", "network=mlp", "compare=false"]
+    run(tree, "scripts/train.py", "hydra.run.dir=run", "debug=fast", *choices, *files)
     assert "coral/loss" in (tree / "run/metrics.csv").read_text()
+    assert 0 <= json.loads((tree / "run/summary.json").read_text())["selection/margin"] <= 1
 
 
-def test_the_network_joins_the_tests_of_every_network(tree):
-    found = run(
-        tree, "-m", "pytest", "-q", "-k", "strided or exported", "tests/networks/test_networks.py"
-    )
-    assert "3 passed" in found
-
-
-def test_the_examples_join_the_tests_of_every_method_and_the_configs(tree):
-    named = "coral or afn or registered"
-    tests = ["tests/adaptation/test_every_method.py", "tests/conf/test_method_configs.py"]
-    found = run(tree, "-m", "pytest", "-q", "-k", named, "-m", "not slow", *tests)
-    assert "passed" in found
+def test_the_examples_join_the_tests_of_their_kind_and_of_the_configs(tree):
+    names = ("coral", "afn", "strided")
+    files = ["networks/test_networks", "adaptation/test_every_method", "conf/test_choices"]
+    tests = [f"tests/{file}.py" for file in files]
+    choices = "tests/config/test_config.py::test_every_choice_composes_and_builds_what_it_names"
+    named = " or ".join([*names, "registered", "exported"])
+    found = run(tree, "-m", "pytest", "-v", "-k", named, "-m", "not slow", *tests, choices)
+    for test in (*names, "network=strided", "everything_registered_is_a_choice"):
+        assert re.search(rf"{test}.*PASSED", found), found

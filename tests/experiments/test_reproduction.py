@@ -1,5 +1,6 @@
 """Which runs are started, with a script that only pretends to train."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -7,11 +8,11 @@ import subprocess
 import sys
 import textwrap
 import time
-import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from dann.config.schema import PathsConfig, ReproduceConfig
 from dann.experiments.reproduction import Reproduction
 from dann.experiments.results import read_results
 
@@ -32,6 +33,18 @@ SCRIPT = textwrap.dedent("""
         (folder / "digest").write_text(values.get("digest", "first"))
 """)
 
+SETTINGS = ReproduceConfig(
+    experiments=["a_to_b"],
+    methods=["dann"],
+    seeds=[0, 1],
+    overrides=[],
+    runs_dir="runs",
+    results="docs/results.csv",
+    bars={},
+    published={},
+    paths=PathsConfig(cache_dir="cache"),
+)
+
 
 @pytest.fixture
 def reproduce(tmp_path, monkeypatch):
@@ -39,30 +52,19 @@ def reproduce(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text(SCRIPT)
 
     def start(**changes):
-        settings = {
-            "experiments": ["a_to_b"],
-            "methods": ["dann"],
-            "seeds": [0, 1],
-            "overrides": [],
-            "jobs": 1,
-            "runs_dir": "runs",
-            "results": "docs/results.csv",
-            "bars": {},
-            "published": {},
-            "paths": types.SimpleNamespace(data_dir=None, cache_dir="cache"),
-        }
-        settings = types.SimpleNamespace(**{**settings, **changes})
-
-        def digest_of_command(arguments):
-            return next((a[7:] for a in arguments if a.startswith("digest=")), "first")
-
-        def digest_of_run(folder):
-            file = folder / "digest"
-            return file.read_text() if file.is_file() else None
-
+        settings = dataclasses.replace(SETTINGS, **changes)
         return Reproduction(settings, tmp_path / "train.py", digest_of_command, digest_of_run)
 
     return start
+
+
+def digest_of_command(arguments):
+    return next((a[7:] for a in arguments if a.startswith("digest=")), "first")
+
+
+def digest_of_run(folder):
+    file = folder / "digest"
+    return file.read_text() if file.is_file() else None
 
 
 def calls(tmp_path):
@@ -131,8 +133,8 @@ def test_a_table_with_results_of_other_settings_raises_an_error(reproduce, tmp_p
 
 
 DRIVER = """
-import pathlib, signal, sys, time, types
-from dann.experiments.processes import interrupted_by_termination
+import pathlib, signal, time, types
+from dann.experiments.processes import ended_by_interruption
 from dann.experiments.reproduction import Reproduction
 settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
@@ -145,11 +147,8 @@ def interrupt(*_):
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGINT, interrupt)
-try:
-    with interrupted_by_termination():
-        Reproduction(settings, pathlib.Path("sleep.py"), lambda a: "x", lambda f: None).run()
-except KeyboardInterrupt:
-    sys.exit(130)
+with ended_by_interruption():
+    Reproduction(settings, pathlib.Path("sleep.py"), lambda a: "x", lambda f: None).run()
 """
 
 SLEEP = """

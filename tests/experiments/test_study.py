@@ -1,13 +1,14 @@
 """Which trials a study asks for, with a script that only pretends to train."""
 
 import csv
+import dataclasses
 import json
 import textwrap
-import types
 
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 
+from dann.config.schema import OptimizeConfig, PathsConfig
 from dann.experiments.study import Study
 
 # Its score is highest at x = 3; `broken` fails, and x below 1 diverges.
@@ -33,15 +34,14 @@ def study(tmp_path):
     (tmp_path / "train.py").write_text(SCRIPT)
 
     def start(space=SPACE, scores=("snd", "info_max"), **changes):
-        settings = {
-            "trials": 4,
-            "objective": "snd",
-            "overrides": ["seed=5"],
-            "seed": 0,
-            "directory": str(tmp_path / "study"),
-            "paths": types.SimpleNamespace(data_dir="raw", cache_dir="cache"),
-        }
-        settings = types.SimpleNamespace(**{**settings, **changes})
+        settings = OptimizeConfig(
+            trials=4,
+            objective="snd",
+            overrides=["seed=5"],
+            directory=str(tmp_path / "study"),
+            paths=PathsConfig(data_dir="raw", cache_dir="cache"),
+        )
+        settings = dataclasses.replace(settings, **changes)
         return Study(settings, space, tmp_path / "train.py", scores)
 
     return start

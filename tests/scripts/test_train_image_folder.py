@@ -1,7 +1,6 @@
 """`scripts/train.py` on folders of images, some of which are broken."""
 
 import json
-import pathlib
 import re
 import shutil
 
@@ -9,8 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-ROOT = pathlib.Path(__file__).parents[2].parent
-SCRIPT = ROOT / "scripts" / "train.py"
 CLASSES = ["circle", "cross", "square", "stripes"]
 
 

@@ -1,7 +1,6 @@
 import csv
 import dataclasses
 import json
-import types
 
 import keras
 import numpy as np
@@ -11,21 +10,14 @@ from PIL import Image
 
 from dann import training
 from dann.adaptation import DANN, SourceOnly, TargetOnly
+from dann.config.schema import SelectionConfig, TrainerConfig
 from dann.data import DomainPair
 from dann.networks import cnn_backbone
 from dann.selection import compute_scores
 from dann.training import run_figures
-from dann.training.accuracy_table import accuracy_table
+from dann.training.run import accuracy_table
 
-TRAINER = types.SimpleNamespace(
-    steps=6,
-    steps_per_epoch=2,
-    batch_size=4,
-    steps_per_execution=1,
-    jit_compile=False,
-    run_eagerly=False,
-    oracle_curve=False,
-)
+TRAINER = TrainerConfig(steps=6, steps_per_epoch=2, batch_size=4)
 
 
 @pytest.fixture
@@ -91,7 +83,7 @@ def test_a_training_that_diverges_still_leaves_its_summary(domains, figures, tmp
 
 @pytest.mark.parametrize("steps", [0, 5])
 def test_steps_that_make_no_whole_epochs_are_refused(domains, tmp_path, steps):
-    trainer = types.SimpleNamespace(**{**vars(TRAINER), "steps": steps})
+    trainer = dataclasses.replace(TRAINER, steps=steps)
     with pytest.raises(ValueError, match=f"multiple of .*Received: {steps} steps, 2 an epoch"):
         training.Run(tmp_path, domains, trainer, 1, compiled(DANN))
 
@@ -163,7 +155,7 @@ def test_an_oracle_trains_on_the_targets_labels_and_no_method_does(domains, tmp_
     wrong = dataclasses.replace(domains, target_train_labels=np.full(12, 2))
     for method, share in ((TargetOnly, 1.0), (DANN, 1 / 3)):
         model = compiled(method, learning_rate=0.1)
-        trainer = types.SimpleNamespace(**{**vars(TRAINER), "steps": 60})
+        trainer = dataclasses.replace(TRAINER, steps=60)
         training.Run(tmp_path, wrong, trainer, 1, model).train()
         logits = model.classifier.predict(domains.target_train, verbose=0)
         assert np.mean(logits.argmax(axis=1) == 2) == pytest.approx(share, abs=0.35)
@@ -176,7 +168,7 @@ def test_an_oracle_without_labels_is_refused_before_training(domains, tmp_path):
 
 
 def test_the_oracle_curve_is_written_where_it_is_asked_for(domains, tmp_path):
-    trainer = types.SimpleNamespace(**{**vars(TRAINER), "oracle_curve": True})
+    trainer = dataclasses.replace(TRAINER, oracle_curve=True)
     summary = training.Run(tmp_path, domains, trainer, 1, compiled(DANN)).train()
     rows = (tmp_path / "oracle.csv").read_text().splitlines()
     assert rows[0] == "step,cpu_seconds,target/accuracy"
@@ -185,7 +177,7 @@ def test_the_oracle_curve_is_written_where_it_is_asked_for(domains, tmp_path):
     assert summary["cpu_seconds"] >= float(rows[-1].split(",")[1])
 
 
-SELECTION = types.SimpleNamespace(scores=["source_accuracy", "info_max"], samples=8, keep=None)
+SELECTION = SelectionConfig(scores=["source_accuracy", "info_max"], samples=8)
 
 
 def scored(domains, tmp_path, model, selection=SELECTION, callbacks=()):
@@ -233,7 +225,7 @@ def test_scores_do_not_change_what_is_trained(domains, tmp_path):
 
 def test_the_weights_of_the_epoch_that_a_score_puts_first_are_kept(domains, tmp_path):
     """Losses that grow without end make later epochs worse by the score."""
-    keep = types.SimpleNamespace(**{**vars(SELECTION), "keep": "info_max"})
+    keep = dataclasses.replace(SELECTION, keep="info_max")
     model = compiled(DANN, learning_rate=2.0)
     summary, rows, final = scored(domains, tmp_path, model, keep)
     values = [row["info_max"] for row in rows]
@@ -267,6 +259,6 @@ def test_averaged_weights_are_scored_as_the_training_ends_with_them(domains, tmp
     ],
 )
 def test_scores_that_do_not_exist_are_refused_before_training(domains, tmp_path, changes, message):
-    selection = types.SimpleNamespace(**{**vars(SELECTION), **changes})
+    selection = dataclasses.replace(SELECTION, **changes)
     with pytest.raises(ValueError, match=message):
         training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), selection=selection)

@@ -1,12 +1,15 @@
-"""What the README's examples claim, beyond that they run."""
+"""What the README and docs/methods.md claim, beyond that their examples run."""
 
 import keras
 import numpy as np
 import pytest
 from support import pages
 
+from dann.adaptation import METHODS, REGULARIZERS
+
 README = (pages.ROOT / "README.md").read_text()
 BLOCKS = [block for _, block in pages.blocks(README, "python")]
+METHODS_PAGE = (pages.ROOT / "docs/methods.md").read_text()
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -48,3 +51,18 @@ def test_the_readme_is_short_and_shows_before_it_lists():
     assert len(README.split()) <= 1200
     table = README.index("\n|")
     assert all(README.index(part) < table for part in ("pip install", "```python", "!["))
+
+
+@pytest.mark.parametrize("name", sorted({*METHODS, *REGULARIZERS}))
+def test_every_method_and_regularizer_is_on_the_page(name):
+    assert f"`{name}`" in METHODS_PAGE
+
+
+def test_the_example_of_regression_errs_by_less_than_a_third_of_the_best_source_fit(names):
+    [(_, block)] = pages.blocks(METHODS_PAGE, "python")
+    exec(block, names)
+    columns = [np.column_stack([names[name], np.ones(512)]) for name in ("source", "target")]
+    fit = np.linalg.lstsq(columns[0], names["labels"][0])[0]
+    unadapted = np.mean(np.abs(columns[1] @ fit - names["labels"][1]))
+    assert unadapted > 1.1
+    assert names["error"] < unadapted / 3, names["error"]

@@ -1,25 +1,19 @@
-"""The choices of `conf/method/` and `conf/regularizer/`, and the schedules they come with."""
+"""The choices of `conf/method/`, `conf/regularizer/` and `conf/selection/`."""
 
 import math
-import pathlib
 
 import pytest
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from support.configs import CONF, composed
 
 import dann
 from dann import config
 from dann.adaptation import METHODS, REGULARIZERS
 from dann.schedules import Constant, GaninSchedule, WarmStart
+from dann.selection import SCORES, choose
 
-CONF = pathlib.Path(__file__).parents[2] / "conf"
 GROUPS = {"method": METHODS, "regularizer": REGULARIZERS}
 PAPERS = WarmStart(low=0.0, high=0.1, alpha=1.0, steps=1000)
-
-
-def composed(*overrides):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", ["paths.run_dir=run", *overrides])
 
 
 def test_mdd_trains_with_the_strength_of_its_paper():
@@ -37,9 +31,10 @@ def test_mdd_trains_with_the_strength_of_its_paper():
         (["schedule=constant", "schedule.value=0.5"], Constant(0.5)),
         (["schedule.high=0.3"], WarmStart(high=0.3)),
         (["experiment=recipe", "trainer.steps=70"], GaninSchedule(70)),
+        (["schedule=mdd"], PAPERS),
     ],
 )
-def test_the_command_line_and_an_experiment_choose_another(overrides, schedule):
+def test_the_command_line_and_an_experiment_choose_another_schedule(overrides, schedule):
     cfg = composed("method=mdd", *overrides)
     assert config.instantiate(cfg.schedule, "schedule") == schedule
     assert cfg.method.strength == cfg.schedule
@@ -67,13 +62,18 @@ def test_no_other_method_changes_the_schedule(method):
     assert composed(f"method={method}").schedule == composed().schedule
 
 
-def test_a_sweep_over_methods_gives_each_its_own():
-    schedules = {
-        name: config.instantiate(composed(f"method={name}").schedule, "schedule")
-        for name in ("dann", "mdd")
-    }
-    assert schedules == {
-        "dann": config.instantiate(composed().schedule, "schedule"),
-        "mdd": config.instantiate(composed("schedule=mdd").schedule, "schedule"),
-    }
-    assert schedules["mdd"] == PAPERS
+def test_all_computes_every_score():
+    assert choose(composed("selection=all").selection.scores) == dict(SCORES)
+
+
+def test_the_default_computes_some_scores_and_ranks_by_one_of_them():
+    selection = composed().selection
+    assert selection.rank_by in choose(selection.scores)
+    assert composed("selection.scores=[snd,dev]").selection.scores == ["snd", "dev"]
+
+
+def test_a_run_with_all_scores_has_the_digest_that_it_had_when_they_were_listed():
+    listed = "[source_accuracy,entropy,info_max,snd,bnm,mcc,dev,mix_val,reverse_validation]"
+    wanted = config.settings_digest(composed(f"selection.scores={listed}", "selection.keep=snd"))
+    assert config.settings_digest(composed("selection=all", "selection.keep=snd")) == wanted
+    assert config.settings_digest(composed("selection.keep=snd")) != wanted

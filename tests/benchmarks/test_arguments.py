@@ -1,0 +1,31 @@
+"""Arguments of the suites that are out of range."""
+
+import pytest
+from support.linear_models import network
+
+from benchmarks.suites import SUITES
+
+
+@pytest.mark.parametrize(
+    ("suite", "arguments", "received"),
+    [
+        ("input", {"rounds": 0}, "rounds=0"),
+        ("input", {"seconds": 0}, "seconds=0"),
+        ("input", {"images": 60}, "images=60, batch_size=32"),
+        ("input", {"photo_size": (500, 375)}, r"\[500, 375\]"),
+        ("jacobian", {"networks": {}}, r"\[\]"),
+        ("jacobian", {"rounds": 0}, "rounds=0"),
+        ("jacobian", {"batch_sizes": [1, 0]}, "batch_sizes=0"),
+        ("jacobian", {"only": ["while"]}, "only='while'"),
+        ("diagnostics", {"few": 1}, "few=1"),
+        ("diagnostics", {"batch_size": 1}, "batch_size=1"),
+        ("diagnostics", {"num_classes": 0}, "num_classes=0"),
+        ("diagnostics", {"rounds": 0}, "rounds=0"),
+    ],
+)
+def test_a_value_out_of_range_raises_an_error(suite, arguments, received):
+    model = network((3, 2), "backbone")
+    needed = {"jacobian": {"networks": {"small": model}}, "diagnostics": {"backbone": model}}
+    ((name, _),) = arguments.items()
+    with pytest.raises(ValueError, match=f"`{name}`.*Received: {received}"):
+        SUITES[suite](**{**needed.get(suite, {}), **arguments})
