@@ -3,27 +3,14 @@
 import keras
 import numpy as np
 import pytest
-from support.one_step import (
-    LABELS,
-    MODES,
-    PAIR,
-    SOURCE,
-    STRENGTH,
-    TARGET,
-    central_differences,
-    check_step,
-    cross_entropy,
-    linear,
-    linear_parts,
-    softmax,
-    step,
-    weights_of,
-    with_random_weights,
-)
-from support.shifted_classes import linear_backbone, source_only_accuracies, target_accuracies
+from support.arrays import assert_all_equal
+from support.closed_forms import central_differences, cross_entropy, softmax
+from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.one_step import MODES, check_step, step
+from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import MADA
-from dann.networks import domain_head, label_head
+from dann.networks import domain_head
 
 INPUTS = np.concatenate([SOURCE, TARGET])
 
@@ -113,21 +100,8 @@ def test_the_accuracy_weighs_a_discriminator_by_the_probability_of_its_class():
 
 
 @pytest.mark.tensorflow
-def test_every_discriminator_comes_back_from_a_file(tmp_path):
+def test_every_discriminator_comes_back_from_a_file(reloaded):
     model = linear_mada()
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    again = reloaded(model)
     assert len(again.trainable_weights) == 5
-    for mine, other in zip(model.trainable_weights, again.trainable_weights, strict=True):
-        np.testing.assert_array_equal(mine, other)
-
-
-@pytest.mark.slow
-def test_it_adapts_where_the_best_source_classifier_fails():
-    model = MADA(
-        linear_backbone(),
-        label_head=label_head(2, 2, hidden_units=()),
-        domain_head=domain_head(2, hidden_units=(16,)),
-    )
-    accuracies = target_accuracies(model)
-    assert accuracies.mean() > source_only_accuracies().mean() + 0.35, accuracies
+    assert_all_equal(model.trainable_weights, again.trainable_weights)

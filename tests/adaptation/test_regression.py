@@ -3,16 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from support.one_step import (
-    MODES,
-    PAIR,
-    SOURCE,
-    STRENGTH,
-    TARGET,
-    linear,
-    weights_of,
-    with_random_weights,
-)
+from support.arrays import assert_all_close
+from support.networks import linear, weights_of, with_random_weights
+from support.one_step import MODES
+from support.pair import PAIR, SOURCE, STRENGTH, TARGET
 from support.shifted_classes import linear_backbone
 
 from dann.adaptation import DANN, MDAN, MDD, WDGRL, SourceOnly
@@ -68,8 +62,7 @@ def check_step(model, mode, name, head_loss, head_slope):
     assert logs[name] == pytest.approx(head_loss, rel=1e-5)
     assert logs["loss"] == pytest.approx(label_loss + head_loss, rel=1e-5)
     expected = gradients_of(weights, label_slope, head_slope)
-    for slope, gradient in zip(slopes, expected, strict=True):
-        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=2e-6)
+    assert_all_close(slopes, expected, rtol=1e-4, atol=2e-6)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -123,11 +116,10 @@ def test_the_disparity_is_the_mean_over_several_outputs():
 
 
 @pytest.mark.tensorflow
-def test_a_regression_model_comes_back_from_a_file_and_evaluates(tmp_path):
+def test_a_regression_model_comes_back_from_a_file_and_evaluates(reloaded):
     model = linear_regression(MDD, disparity="squared_error")
     model.compile("sgd", loss="mse", metrics=["mae"])
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    again = reloaded(model)
     assert again.disparity == "squared_error"
     a, b, _ = weights_of(model)
     logs = again.evaluate(TARGET, LABELS, verbose=0, return_dict=True)

@@ -3,22 +3,11 @@
 import keras
 import numpy as np
 import pytest
-from support.one_step import (
-    LABELS,
-    MODES,
-    PAIR,
-    SOURCE,
-    STRENGTH,
-    TARGET,
-    central_differences,
-    cross_entropy,
-    linear,
-    linear_parts,
-    softmax,
-    step,
-    weights_of,
-    with_random_weights,
-)
+from support.arrays import assert_all_close
+from support.closed_forms import central_differences, cross_entropy, softmax
+from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.one_step import MODES, step
+from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import CDAN, DANN, MCC
 
@@ -151,6 +140,5 @@ def test_cdan_e_with_mcc_and_a_smooth_task_is_the_sum_of_its_parts_at_the_moved_
         assert logs[name] == pytest.approx(term, rel=1e-5)
     total = terms["label/loss"] + terms["domain/loss"] + WEIGHT * terms["mcc/loss"]
     assert logs["loss"] == pytest.approx(total, rel=1e-5)
-    for slope, gradient in zip(slopes, gradients, strict=True):
-        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=2e-6)
+    assert_all_close(slopes, gradients, rtol=1e-4, atol=2e-6)
     assert all(np.isfinite(weight).all() for weight in weights_of(model))

@@ -1,7 +1,7 @@
 """What the diagnostics cost; `test_run.py` measures it."""
 
 import pytest
-from support.linear_models import network
+from support.networks import network
 
 from benchmarks.suites.diagnostics import DiagnosticsSuite
 

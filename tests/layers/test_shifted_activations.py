@@ -82,7 +82,7 @@ def test_they_keep_shape_type_and_mask(layer):
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("cls", [RSign, RPReLU])
-def test_they_train_and_come_back_from_a_file(cls, tmp_path):
+def test_they_train_and_come_back_from_a_file(cls, reloaded):
     model = keras.Sequential([keras.Input((3,)), cls(), keras.layers.Dense(2)])
     before = [array(variable) for variable in model.trainable_variables]
     model.compile("sgd", "mse")
@@ -90,8 +90,7 @@ def test_they_train_and_come_back_from_a_file(cls, tmp_path):
     model.fit(inputs, np.ones((8, 2)), verbose=0)
     for variable, was in zip(model.trainable_variables, before, strict=True):
         assert np.abs(array(variable) - was).max() > 0, variable.path
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    again = reloaded(model)
     np.testing.assert_array_equal(
         again.predict(inputs, verbose=0), model.predict(inputs, verbose=0)
     )
