@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import special
 from support.arrays import assert_all_close, assert_all_equal
+from support.one_step import step
 
 import dann
 import dann.adaptation
@@ -253,6 +254,20 @@ def test_sample_weights_of_zero_give_a_label_loss_of_zero(name):
     model = compiled(name)
     logs = model.fit(INPUTS, LABELS, sample_weight=np.zeros(12), verbose=0).history
     assert logs["label/loss"] == [0.0]
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - BASELINES - VARIANTS - {"dirt_t"}))
+def test_sample_weights_of_zero_leave_the_adversary_alone(name):
+    logs = []
+    for weights in (None, np.zeros(12)):
+        keras.utils.set_random_seed(3)
+        found, slopes = step(METHODS[name](), "eager", INPUTS, LABELS, weights)
+        terms = {key for key in found if key.endswith("/loss") and "label" not in key}
+        logs.append({key: found[key] for key in terms})
+    assert logs[0]
+    assert logs[0] == pytest.approx(logs[1], rel=1e-5)
+    if name != "wdgrl":  # whose critic learns alone at first
+        assert np.abs(slopes[0]).max() > 0
 
 
 def test_a_custom_head_sets_the_number_of_classes():

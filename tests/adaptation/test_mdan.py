@@ -131,19 +131,6 @@ def test_sample_weights_multiply_the_label_loss_alone(shape):
     assert logs["domain/loss"] == pytest.approx(chosen @ domain, rel=1e-5)
 
 
-def test_a_step_of_the_features_raises_the_domain_loss_and_one_of_the_heads_lowers_it():
-    # With label weights of 0, the features' step is the reversed one alone, and the source with the
-    # smallest discriminator's loss counts.
-    model = linear_mdan("hard")
-    before = weights_of(model)
-    worst = np.argmin(errors(*before)[1])
-    _, slopes = step(model, "graph", PAIRS, sample_weight=np.zeros(5))
-    a, b, w = before
-    loss = errors(a, b, w)[1][worst]
-    assert errors(a - 1e-3 * slopes[0], b, w)[1][worst] - loss > 1e-6
-    assert errors(a, b, w - 1e-3 * slopes[2])[1][worst] - loss < -1e-6
-
-
 @pytest.mark.parametrize("weighting", ["soft", "hard"])
 def test_a_source_that_a_batch_lacks_has_no_weight(weighting):
     model = linear_mdan(weighting)

@@ -23,9 +23,7 @@ on_tensorflow = pytest.mark.skipif(
 PASSES = {dann.DANN: 2, planted.Forgotten: 2, planted.Twice: 3}
 WAYS = ["stop_gradient"]
 if keras.backend.backend() == "tensorflow":
-    from support.naive_override import NaiveOverride
-
-    PASSES[NaiveOverride] = 2
+    PASSES[planted.NaiveOverride] = 2
     WAYS.append("op_override")
 
 DATA = PAIR, LABELS

@@ -436,12 +436,6 @@ def test_inference_counts_no_step_and_draws_nothing():
     assert int(layer.kernel_signs[0].step) == 2
 
 
-def test_masks_pass_as_in_keras():
-    embedded = keras.layers.Embedding(4, 3, mask_zero=True)(np.array([[1, 0]]))
-    mask = BinaryDense(2)(embedded)._keras_mask
-    np.testing.assert_array_equal(array(mask), [[True, False]])
-
-
 def test_lengths_may_be_unknown_where_strides_are_one():
     layer = BinaryConv2D(3, 3, padding="same", pad_values=1)
     assert layer(keras.Input((None, None, 2))).shape == (None, None, None, 3)

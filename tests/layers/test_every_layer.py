@@ -87,7 +87,7 @@ CASES = [
     ),
     Case(lambda **kw: BinaryConv2DTranspose(2, 3, way="stop_gradient", **kw), (IMAGES,), (8, 7, 2)),
 ]
-KEEPS_MASKS = (GradientReversal, BinarySign, RPReLU)
+KEEPS_MASKS = (GradientReversal, BinarySign, RSign, RPReLU, BinaryDense)
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 

@@ -26,7 +26,7 @@ def step(model, mode, x=PAIR, y=LABELS, sample_weight=None, **compiled):
     return logs, [old - new for old, new in zip(before, after, strict=True)]
 
 
-def check_step(model, mode, terms, gradients, loss=None, atol=1e-6, **given):
+def check_step(model, mode, terms, gradients, total=None, atol=1e-6, **given):
     """Trains one step and compares the logged terms, the loss and every gradient.
 
     Args:
@@ -34,7 +34,7 @@ def check_step(model, mode, terms, gradients, loss=None, atol=1e-6, **given):
         mode: One of `MODES`.
         terms: Expected values by name.
         gradients: Expected gradient of each trainable weight.
-        loss: The expected loss. `None` is the sum of the terms.
+        total: The expected loss. `None` is the sum of the terms.
         atol: How far a gradient may be off beside one part in 10,000.
         given: Further arguments of `step`.
 
@@ -44,6 +44,7 @@ def check_step(model, mode, terms, gradients, loss=None, atol=1e-6, **given):
     logs, slopes = step(model, mode, **given)
     for name, term in terms.items():
         assert logs[name] == pytest.approx(term, rel=1e-5), name
-    assert logs["loss"] == pytest.approx(sum(terms.values()) if loss is None else loss, rel=1e-5)
+    total = sum(terms.values()) if total is None else total
+    assert logs["loss"] == pytest.approx(total, rel=1e-5)
     assert_all_close(slopes, gradients, atol=atol)
     return logs

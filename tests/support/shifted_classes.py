@@ -49,18 +49,32 @@ def source_only_accuracies(problem=shifted_classes):
     return np.array([np.mean((t[:, 0] > 0) == y) for _, _, t, y in map(problem, SEEDS)])
 
 
-def target_accuracies(
-    model, optimizer=None, steps=600, batch_size=64, problem=shifted_classes, source_domain=None
+def target_accuracies(model, *arguments, **named):
+    """The accuracies on the target of a model that is trained on each seed."""
+    accuracies = []
+    for target, labels in trained_on_each_seed(model, *arguments, **named):
+        logits = keras.ops.convert_to_numpy(model(target))
+        accuracies.append(np.mean(np.argmax(logits, axis=1) == labels))
+    return np.array(accuracies)
+
+
+def trained_on_each_seed(
+    model,
+    optimizer=None,
+    steps=600,
+    batch_size=64,
+    problem=shifted_classes,
+    source_domain=None,
+    **compiled,
 ):
-    """Trains `model` anew on the problem of each seed; returns its accuracies on the target."""
+    """Trains `model` anew on the problem of each seed; yields its target with the labels."""
     optimizer = optimizer or keras.optimizers.Adam(0.01, beta_1=0.5)
-    model.compile(optimizer, metrics=["accuracy"], steps_per_execution=20)
+    model.compile(optimizer, steps_per_execution=20, **{"metrics": ["accuracy"], **compiled})
     start = [np.array(variable) for variable in model.non_trainable_variables]
     rate = np.array(optimizer.learning_rate)
-    accuracies = []
     for seed in SEEDS:
         source, labels, target, target_labels = problem(seed)
-        _initialize(model, seed)
+        initialize(model, seed)
         for variable, value in zip(model.non_trainable_variables, start, strict=True):
             variable.assign(value)
         for variable in optimizer.variables:
@@ -75,13 +89,11 @@ def target_accuracies(
         if source_domain is not None:
             pair["source_domain"] = source_domain[of_source]
         model.fit(pair, labels[of_source], batch_size=batch_size, shuffle=False, verbose=0)
-        logits = keras.ops.convert_to_numpy(model(target))
-        accuracies.append(np.mean(np.argmax(logits, axis=1) == target_labels))
-    return np.array(accuracies)
+        yield target, target_labels
 
 
-def _initialize(model, seed):
-    """He's normal weights, and no biases."""
+def initialize(model, seed):
+    """Draws He's normal weights, without biases."""
     rng = np.random.default_rng(1000 + seed)
     for weight in model.trainable_variables:
         deviation = np.sqrt(2 / weight.shape[0]) if len(weight.shape) > 1 else 0.0
