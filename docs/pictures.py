@@ -3,9 +3,9 @@
 python docs/pictures.py                  all of them, docs/images/methods_*.png
 python docs/pictures.py discriminators   one: discriminators, critics or stages
 
-The problem is that of tests/support/nearer_classes.py. Every panel shows one training with seed 0,
-a linear backbone, small heads, Adam at .01 and the method's defaults; no panel was picked among
-several.
+The problem is `nearer_classes` of tests/support/shifted_classes.py. Every panel shows one training
+with seed 0, a linear backbone, small heads, Adam at .01 and the method's defaults; no panel was
+picked among several.
 """
 
 import functools

@@ -30,6 +30,17 @@ def double_precision():
     keras.config.set_floatx("float32")
 
 
+@pytest.fixture
+def reloaded(tmp_path):
+    """A function that saves a model, and loads it again in safe mode."""
+
+    def reload(model):
+        model.save(tmp_path / "model.keras")
+        return keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+
+    return reload
+
+
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory):
     """A folder of prepared data that all tests share, those of other workers too."""

@@ -3,18 +3,11 @@
 import keras
 import numpy as np
 import pytest
-from support.one_step import (
-    LABELS,
-    MODES,
-    SOURCE,
-    STRENGTH,
-    TARGET,
-    linear,
-    softmax,
-    step,
-    weights_of,
-    with_random_weights,
-)
+from support.arrays import assert_all_close
+from support.closed_forms import softmax
+from support.networks import linear, weights_of, with_random_weights
+from support.one_step import MODES, step
+from support.pair import LABELS, SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import DANN
 from dann.layers import BinaryDense
@@ -67,8 +60,7 @@ def test_latent_kernels_get_the_mask_times_label_part_minus_strength_times_adver
     )
     gradients = expected(weights_of(with_random_weights(model)), STRENGTH)
     _, slopes = step(model, mode)
-    for slope, gradient in zip(slopes, gradients, strict=True):
-        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-6)
+    assert_all_close(slopes, gradients)
 
 
 def binary_dann(strength):

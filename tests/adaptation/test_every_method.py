@@ -6,6 +6,8 @@ import keras
 import numpy as np
 import pytest
 from scipy import special
+from support.arrays import assert_all_close, assert_all_equal
+from support.one_step import step
 
 import dann
 import dann.adaptation
@@ -133,8 +135,7 @@ def test_its_losses_can_be_computed_from_features_without_changing_it(name):
     assert all(one is other for one, other in zip(kept, keras.tree.flatten(forward), strict=True))
     after = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
     if name not in DRAWS:
-        for one, other in zip(before, after, strict=True):
-            np.testing.assert_array_equal(one, other)
+        assert_all_equal(before, after)
     logs = model.evaluate(INPUTS, LABELS, batch_size=12, verbose=0, return_dict=True)
     if name not in DRAWS:
         assert float(losses.total) == pytest.approx(logs["loss"], rel=1e-5)
@@ -152,15 +153,13 @@ def test_its_classifier_shares_the_weights_and_gives_the_same_logits(name):
 
 
 @each_method
-def test_it_comes_back_from_a_file_and_trains_on_as_before(name, tmp_path):
+def test_it_comes_back_from_a_file_and_trains_on_as_before(name, reloaded):
     model = compiled(name)
     model.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    again = reloaded(model)
     for one in (model, again):
         one.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
-    for mine, other in zip(model.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-7)
+    assert_all_close(model.get_weights(), again.get_weights(), rtol=1e-5, atol=1e-7)
 
 
 @few_methods
@@ -247,8 +246,7 @@ def test_it_trains_eagerly_as_compiled(name):
         model = compiled(name, run_eagerly=run_eagerly)
         model.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
         runs.append(model.get_weights())
-    for eager, graph in zip(*runs, strict=True):
-        np.testing.assert_allclose(eager, graph, rtol=1e-4, atol=1e-6)
+    assert_all_close(*runs)
 
 
 @few_methods
@@ -256,6 +254,20 @@ def test_sample_weights_of_zero_give_a_label_loss_of_zero(name):
     model = compiled(name)
     logs = model.fit(INPUTS, LABELS, sample_weight=np.zeros(12), verbose=0).history
     assert logs["label/loss"] == [0.0]
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - BASELINES - VARIANTS - {"dirt_t"}))
+def test_sample_weights_of_zero_leave_the_adversary_alone(name):
+    logs = []
+    for weights in (None, np.zeros(12)):
+        keras.utils.set_random_seed(3)
+        found, slopes = step(METHODS[name](), "eager", INPUTS, LABELS, weights)
+        terms = {key for key in found if key.endswith("/loss") and "label" not in key}
+        logs.append({key: found[key] for key in terms})
+    assert logs[0]
+    assert logs[0] == pytest.approx(logs[1], rel=1e-5)
+    if name != "wdgrl":  # whose critic learns alone at first
+        assert np.abs(slopes[0]).max() > 0
 
 
 def test_a_custom_head_sets_the_number_of_classes():
@@ -388,8 +400,7 @@ def test_methods_without_the_unlabelled_target_ignore_the_blend(method):
         model.compile("sgd")
         model.fit(INPUTS, LABELS, verbose=0)
         trained.append(model.get_weights())
-    for without, given in zip(*trained, strict=True):
-        np.testing.assert_array_equal(without, given)
+    assert_all_equal(*trained)
 
 
 @pytest.mark.parametrize(
@@ -406,11 +417,10 @@ def test_a_blend_that_does_not_give_source_images_is_refused(layer, received):
 
 
 @few_methods
-def test_augmentation_comes_back_from_a_file(name, tmp_path):
+def test_augmentation_comes_back_from_a_file(name, reloaded):
     layers = {"source": keras.layers.GaussianNoise(0.3), "target": [keras.layers.RandomFlip()]}
     model = METHODS[name](augmentation=layers)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    again = reloaded(model)
     assert again.augmentation["source"].stddev == 0.3
     assert isinstance(again.augmentation["target"].layers[0], keras.layers.RandomFlip)
 
@@ -441,10 +451,9 @@ adapting = pytest.mark.parametrize("name", sorted(set(METHODS) - BASELINES))
 
 
 @adapting
-def test_a_regularizer_adds_its_weight_times_its_loss(name, tmp_path):
+def test_a_regularizer_adds_its_weight_times_its_loss(name, reloaded):
     model = METHODS[name](regularizers=[MeanSquare(weight=3.0)])
-    model.save(tmp_path / "model.keras")
-    model = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    model = reloaded(model)
     model.compile(keras.optimizers.SGD(0.0))
     logits = keras.ops.convert_to_numpy(model.classifier(INPUTS["target"])).astype("float64")
     without = METHODS[name]()

@@ -3,38 +3,18 @@
 import keras
 import numpy as np
 import pytest
-from support.one_step import (
-    MODES,
-    PAIR,
-    SOURCE,
-    STRENGTH,
-    TARGET,
-    linear,
-    weights_of,
-    with_random_weights,
-)
-from support.shifted_classes import linear_backbone
+from support.networks import linear, weights_of, with_random_weights
+from support.one_step import MODES, check_step, step
+from support.pair import PAIR, SOURCE, STRENGTH, TARGET
+from support.shifted_classes import SEEDS, SIZE, linear_backbone, trained_on_each_seed
 
 from dann.adaptation import DANN, MDAN, MDD, WDGRL, SourceOnly
 from dann.networks import domain_head
 
 LABELS = np.array([0.5, -1.25, 2.0, 0.0, 3.5])
+REGRESSION = {"y": LABELS, "loss": "mse", "metrics": ["mae"]}
 INPUTS = np.concatenate([SOURCE, TARGET])
 DOMAIN = np.repeat([[0.0], [1.0]], 5, axis=0)
-
-
-def step(model, mode):
-    """Trains one step at learning rate 1; returns the logs and the gradient of each weight."""
-    before = weights_of(model)
-    model.compile(
-        keras.optimizers.SGD(1.0),
-        loss="mse",
-        metrics=["mae"],
-        jit_compile=mode == "xla",
-        run_eagerly=mode == "eager",
-    )
-    logs = model.train_on_batch(PAIR, LABELS, return_dict=True)
-    return logs, [old - new for old, new in zip(before, weights_of(model), strict=True)]
 
 
 def linear_regression(method, **kwargs):
@@ -59,17 +39,12 @@ def gradients_of(weights, label_slope, head_slope):
     return [INPUTS.T @ feature_slope, features[:5].T @ label_slope, features.T @ head_slope]
 
 
-def check_step(model, mode, name, head_loss, head_slope):
+def check(model, mode, name, head_loss, head_slope):
     weights = weights_of(model)
     label_loss, absolute_error, label_slope = label_part(weights)
-    logs, slopes = step(model, mode)
-    assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
-    assert logs["mae"] == pytest.approx(absolute_error, rel=1e-5)
-    assert logs[name] == pytest.approx(head_loss, rel=1e-5)
-    assert logs["loss"] == pytest.approx(label_loss + head_loss, rel=1e-5)
-    expected = gradients_of(weights, label_slope, head_slope)
-    for slope, gradient in zip(slopes, expected, strict=True):
-        np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=2e-6)
+    terms = {"label/loss": label_loss, "mae": absolute_error, name: head_loss}
+    gradients = gradients_of(weights, label_slope, head_slope)
+    check_step(model, mode, terms, gradients, label_loss + head_loss, 2e-6, **REGRESSION)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -78,7 +53,7 @@ def test_dann_matches_the_closed_form(mode):
     a, _, w = weights_of(model)
     sigmoid = 1 / (1 + np.exp(-INPUTS @ a @ w))
     loss = -np.mean(DOMAIN * np.log(sigmoid) + (1 - DOMAIN) * np.log(1 - sigmoid))
-    check_step(model, mode, "domain/loss", loss, (sigmoid - DOMAIN) / 10)
+    check(model, mode, "domain/loss", loss, (sigmoid - DOMAIN) / 10)
 
 
 @pytest.mark.parametrize("disparity", ["absolute_error", "squared_error"])
@@ -92,7 +67,7 @@ def test_mdd_matches_the_closed_form(mode, disparity):
     error = np.abs(difference) if absolute else difference**2
     slope = np.sign(difference) if absolute else 2 * difference
     sign = np.where(DOMAIN, -1.0, 1.5) / 5
-    check_step(model, mode, "disparity/loss", np.sum(sign * error), sign * slope)
+    check(model, mode, "disparity/loss", np.sum(sign * error), sign * slope)
 
 
 @pytest.mark.parametrize("method", [SourceOnly, MDAN, WDGRL])
@@ -103,7 +78,7 @@ def test_other_methods_without_classes_learn_numbers_too(method):
     model = with_random_weights(method(**parts, **settings))
     a, b, *_ = weights_of(model)
     label_loss, _, label_slope = label_part([a, b, None])
-    logs, slopes = step(model, "graph")
+    logs, slopes = step(model, "graph", **REGRESSION)
     assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
     np.testing.assert_allclose(slopes[1], (SOURCE @ a).T @ label_slope, rtol=1e-4, atol=2e-6)
     of_adversary = slopes[0] - SOURCE.T @ label_slope @ b.T
@@ -123,19 +98,15 @@ def test_the_disparity_is_the_mean_over_several_outputs():
 
 
 @pytest.mark.tensorflow
-def test_a_regression_model_comes_back_from_a_file_and_evaluates(tmp_path):
+def test_a_regression_model_comes_back_from_a_file_and_evaluates(reloaded):
     model = linear_regression(MDD, disparity="squared_error")
     model.compile("sgd", loss="mse", metrics=["mae"])
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    again = reloaded(model)
     assert again.disparity == "squared_error"
     a, b, _ = weights_of(model)
     logs = again.evaluate(TARGET, LABELS, verbose=0, return_dict=True)
     assert logs["loss"] == pytest.approx(np.mean(((TARGET @ a @ b)[:, 0] - LABELS) ** 2), rel=1e-5)
     assert set(logs) == {"loss", "mae"}
-
-
-SIZE, SEEDS = 512, range(5)
 
 
 def shifted_line(seed):
@@ -161,28 +132,6 @@ def least_squares_errors():
     return np.array(errors)
 
 
-def target_errors(model, steps=600, batch_size=64):
-    """Trains `model` anew on each seed; returns its mean absolute errors on the target."""
-    optimizer = keras.optimizers.Adam(0.01, beta_1=0.5)
-    model.compile(optimizer, loss="mse", metrics=["mae"], steps_per_execution=20)
-    rate = np.array(optimizer.learning_rate)
-    errors = []
-    for seed in SEEDS:
-        source, labels, target, target_labels = shifted_line(seed)
-        rng = np.random.default_rng(seed)
-        for weight in model.trainable_variables:
-            deviation = np.sqrt(2 / weight.shape[0]) if len(weight.shape) > 1 else 0.0
-            weight.assign(rng.normal(size=weight.shape) * deviation)
-        for variable in optimizer.variables:
-            variable.assign(np.zeros_like(variable))
-        optimizer.learning_rate = rate
-        order = rng.integers(SIZE, size=(2, steps * batch_size))
-        pair = {"source": source[order[0]], "target": target[order[1]]}
-        model.fit(pair, labels[order[0]], batch_size=batch_size, shuffle=False, verbose=0)
-        errors.append(model.evaluate(target, target_labels, batch_size=SIZE, verbose=0)[1])
-    return np.array(errors)
-
-
 METHODS = {
     "dann": lambda **parts: DANN(**parts, domain_head=domain_head(2, hidden_units=(16,))),
     "mdd": lambda **parts: MDD(
@@ -198,7 +147,11 @@ METHODS = {
 @pytest.mark.parametrize("name", METHODS)
 def test_it_lowers_the_error_on_the_target_below_the_best_source_fit(name):
     head = domain_head(2, hidden_units=(), name="label_head")
-    errors = target_errors(METHODS[name](backbone=linear_backbone(), label_head=head))
+    model = METHODS[name](backbone=linear_backbone(), label_head=head)
+    training = trained_on_each_seed(model, problem=shifted_line, loss="mse", metrics=["mae"])
+    errors = [
+        model.evaluate(target, labels, batch_size=SIZE, verbose=0)[1] for target, labels in training
+    ]
     unadapted = least_squares_errors()
     assert (unadapted > 1).all()
-    assert errors.mean() < 0.5 * unadapted.mean(), errors
+    assert np.mean(errors) < 0.5 * unadapted.mean(), errors

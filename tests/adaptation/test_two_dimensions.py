@@ -7,14 +7,27 @@ best source classifier reaches on the target follows from its direction, the fir
 import keras
 import numpy as np
 import pytest
-from support.shifted_classes import SEEDS, SIZE, linear_backbone, target_accuracies
+from support.shifted_classes import (
+    SEEDS,
+    SIZE,
+    linear_backbone,
+    nearer_classes,
+    shifted_classes,
+    source_only_accuracies,
+    target_accuracies,
+)
 
 from dann.adaptation import (
+    CDAN,
+    DALN,
     DANN,
     FDAL,
+    MADA,
     MCC,
+    MCD,
     MDD,
     PADA,
+    WDGRL,
     ConditionalEntropy,
     SourceOnly,
     VirtualAdversarial,
@@ -92,6 +105,70 @@ def small_dann(classes, strength, method=DANN, **kwargs):
     return method(**parts(classes, domain_head=head, strength=strength, **kwargs))
 
 
+def hidden_head(name):
+    return label_head(2, 2, hidden_units=(16,), name=name)
+
+
+def of_domains(method=DANN, features=2, **kwargs):
+    return method(**parts(domain_head=domain_head(features, hidden_units=(16,)), **kwargs))
+
+
+def small_fdal(divergence):
+    return FDAL(**parts(critic=hidden_head("critic")), divergence=divergence)
+
+
+# A method, how much more than the best source classifier it gets right, and how it is trained.
+ADAPTING = {
+    "dann": (of_domains, 0.43, {}),
+    "dann smoothed": (
+        lambda: of_domains(domain_label_smoothing=0.1),
+        0.43,
+        {"steps": 1200},
+    ),
+    "cdan": (lambda: of_domains(CDAN, features=4), 0.35, {}),
+    "cdan_e": (lambda: of_domains(CDAN, features=4, entropy_conditioning=True), 0.35, {}),
+    "dann at moved weights": (lambda: of_domains(task_radius=0.05), 0.43, {}),
+    "mada": (lambda: of_domains(MADA), 0.35, {}),
+    "pada": (lambda: of_domains(PADA), 0.35, {}),
+    "wdgrl": (lambda: of_domains(WDGRL, critic_steps=1, seed=0), 0.43, {}),
+    "wdgrl of 5 steps": (
+        lambda: of_domains(WDGRL, critic_steps=5, seed=0),
+        0.43,
+        {"steps": 1500},
+    ),
+    "daln": (lambda: DALN(linear_backbone(), label_head=hidden_head("label_head")), 0.2, {}),
+    "mcd": (
+        lambda: MCD(
+            linear_backbone(),
+            label_head=hidden_head("label_head"),
+            second_head=hidden_head("second_head"),
+        ),
+        0.2,
+        {},
+    ),
+    "fdal": (lambda: small_fdal("jensen_shannon"), 0.3, {}),
+    "fdal on nearer classes": (lambda: small_fdal("pearson"), 0.12, {"problem": nearer_classes}),
+    "mdd on nearer classes": (
+        lambda: MDD(**parts(adversarial_head=hidden_head("adversarial_head")), strength=1.0),
+        0.12,
+        {"problem": nearer_classes},
+    ),
+}
+QUICK = {"dann", "dann smoothed", "cdan", "cdan_e"}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ADAPTING],
+)
+def test_it_adapts_where_the_best_source_classifier_fails(name):
+    make, gain, training = ADAPTING[name]
+    problem = training.get("problem", shifted_classes)
+    accuracies = target_accuracies(make(), **training)
+    assert accuracies.mean() > source_only_accuracies(problem).mean() + gain, accuracies
+
+
 def test_the_best_source_classifiers_have_the_accuracies_that_the_problems_state():
     for problem, known in ((mostly_one_class, 0.704), (turned_by_50, 0.791)):
         assert of_the_best_source_classifier(problem).mean() == pytest.approx(known, abs=0.02)
@@ -165,13 +242,11 @@ def test_pada_adapts_to_a_target_that_lacks_a_class_better_than_dann_and_source_
     assert means["pada"] > means["dann"] + 0.005, means
 
 
-def critic(name):
-    return label_head(2, 2, hidden_units=(16,), name=name)
-
-
 @pytest.mark.slow
 def test_mdd_adapts_with_the_schedule_of_its_paper():
-    model = MDD(**parts(adversarial_head=critic("adversarial_head")), strength=WarmStart(high=0.1))
+    model = MDD(
+        **parts(adversarial_head=hidden_head("adversarial_head")), strength=WarmStart(high=0.1)
+    )
     accuracies = target_accuracies(model, steps=1500, problem=mostly_one_class)
     unadapted = of_the_best_source_classifier(mostly_one_class).mean()
     assert accuracies.mean() > unadapted + 0.25, accuracies
@@ -179,7 +254,7 @@ def test_mdd_adapts_with_the_schedule_of_its_paper():
 
 @pytest.mark.slow
 def test_fdal_adapts_with_the_divergence_of_its_paper():
-    model = FDAL(**parts(critic=critic("critic")))
+    model = FDAL(**parts(critic=hidden_head("critic")))
     assert model.divergence == "pearson"
     accuracies = target_accuracies(model, problem=mostly_one_class)
     unadapted = of_the_best_source_classifier(mostly_one_class).mean()

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from support.arrays import assert_all_equal
 from support.maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
 
 from dann.autodiff import batch_jacobian
@@ -204,8 +205,7 @@ def test_batch_statistics_are_refused_and_not_updated(batch):
     before = [w.copy() for w in layer.get_weights()]
     with pytest.raises(ValueError, match=r"one by one.*`training=False`.*Received: a gradient"):
         batch_jacobian(lambda x: layer(x, training=True), INPUTS[:batch])
-    for old, new in zip(before, layer.get_weights(), strict=True):
-        np.testing.assert_array_equal(old, new)
+    assert_all_equal(before, layer.get_weights())
 
 
 def test_one_example_that_sees_one_other_is_refused():

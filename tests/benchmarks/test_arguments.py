@@ -1,7 +1,7 @@
 """Arguments of the suites that are out of range."""
 
 import pytest
-from support.linear_models import network
+from support.networks import network
 
 from benchmarks.suites import SUITES
 

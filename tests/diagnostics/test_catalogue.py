@@ -5,7 +5,8 @@ import json
 import keras
 import numpy as np
 import pytest
-from support.linear_models import DATA, network
+from support.linear_models import DATA
+from support.networks import network
 
 import dann
 from dann.adaptation import DANN

@@ -3,18 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from support.one_step import (
-    LABELS,
-    PAIR,
-    SOURCE,
-    STRENGTH,
-    TARGET,
-    linear,
-    linear_parts,
-    softmax,
-    weights_of,
-    with_random_weights,
-)
+from support.arrays import assert_all_equal
+from support.closed_forms import softmax
+from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
 import dann
 from dann.diagnostics import conflict, gradient_conflict
@@ -105,8 +97,7 @@ def test_it_takes_three_backward_passes_and_changes_nothing(monkeypatch):
     before = [np.array(v) for v in [*model.variables, *model.metrics_variables]]
     gradient_conflict(model, DATA, mode="eager")
     assert len(calls) == 3
-    for value, variable in zip(before, [*model.variables, *model.metrics_variables], strict=True):
-        np.testing.assert_array_equal(value, variable)
+    assert_all_equal(before, [*model.variables, *model.metrics_variables])
 
 
 def test_dropout_draws_alike_in_all_passes():

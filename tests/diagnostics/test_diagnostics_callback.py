@@ -5,7 +5,7 @@ import csv
 import keras
 import numpy as np
 import pytest
-from support.linear_models import network
+from support.networks import network
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from dann.adaptation import DANN, SourceOnly

@@ -4,14 +4,15 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from support.arrays import assert_all_equal
 from support.linear_models import (
     DATA,
     cdan_field_by_hand,
     central_differences,
     field_by_hand,
     linear_dann,
-    network,
 )
+from support.networks import network
 
 import dann
 from dann.adaptation import CDAN, DANN, faster_heads
@@ -224,8 +225,7 @@ def test_measuring_changes_nothing_of_the_model():
     before = [np.array(v) for v in [*model.variables, *model.metrics_variables]]
     game(model, DATA)
     after = [np.array(v) for v in [*model.variables, *model.metrics_variables]]
-    for old, new in zip(before, after, strict=True):
-        np.testing.assert_array_equal(old, new)
+    assert_all_equal(before, after)
 
 
 def test_other_fields_and_other_optimizers_are_not_mistaken_for_this_one():

@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support.one_step import LABELS, MODES, PAIR, SOURCE, linear, linear_parts, with_random_weights
+from support.networks import linear, linear_parts, with_random_weights
+from support.one_step import MODES
+from support.pair import LABELS, PAIR, SOURCE
 
 import dann
 from dann.diagnostics import way_parity

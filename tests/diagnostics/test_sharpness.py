@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support.linear_models import DATA, LABELS, SOURCE, central_differences, network, softmax
+from support.closed_forms import softmax
+from support.linear_models import DATA, LABELS, SOURCE, central_differences
+from support.networks import network
 
 from dann.adaptation import DANN, MCC, SourceOnly
 from dann.diagnostics import sharpness

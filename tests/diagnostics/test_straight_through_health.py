@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from keras import ops
 from scipy import stats
-from support.one_step import LABELS, PAIR, SOURCE, TARGET, linear, linear_parts, with_random_weights
+from support.networks import linear, linear_parts, with_random_weights
+from support.pair import LABELS, PAIR, SOURCE, TARGET
 
 import dann
 from dann.diagnostics import straight_through_health

@@ -12,9 +12,6 @@ from dann.gradients import reverse_gradient
 from dann.layers import GradientReversal
 from dann.schedules import Constant
 
-if keras.backend.backend() == "tensorflow":
-    from support.naive_override import NaiveOverride
-
 on_tensorflow = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="another backend takes no gradient from it"
 )
@@ -46,7 +43,7 @@ def test_a_reversal_of_the_wrong_sign_is_dead():
 @on_tensorflow
 def test_a_naive_graph_override_is_dead_in_fit_and_is_told_from_a_forgotten_one():
     """The features learn the domains in `fit`, and `check` finds the cause where `fit` runs."""
-    model = planted.dann(NaiveOverride)
+    model = planted.dann(planted.NaiveOverride)
     name, state, reasons = said_of(planted.trained(model, seed=0, steps=100))
     assert (name, state) == ("reversal dead", "graph override")
     assert "gradient_override_map" in reasons[0]

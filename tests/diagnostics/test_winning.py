@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from scipy import special, stats
-from support.one_step import linear
+from support.networks import linear
 
 import dann
 from dann.diagnostics import (

@@ -30,7 +30,10 @@ LOST = (
 # The cells that raise: (context, way, function).
 REFUSALS = {
     (context, way, function): LOST
-    for context in ("vectorized_map_tape_outside", "vectorized_map_in_function")
+    for context in (
+        "`vectorized_map`, tape outside",
+        "`vectorized_map`, tape outside, in `tf.function`",
+    )
     for way, function in (
         ("override", "reverse_gradient"),
         ("override", "binary_sign"),
@@ -62,10 +65,9 @@ def results():
     [
         pytest.param(
             description,
-            id=check.__name__,
-            marks=[TF2ONNX_ON_NUMPY] if check.__name__ == "onnx" else [],
+            marks=[TF2ONNX_ON_NUMPY] if description.startswith("ONNX") else [],
         )
-        for description, check in ALL_CONTEXTS.items()
+        for description in ALL_CONTEXTS
     ],
 )
 def test_construction_is_right_in_context(description, way, function, results, request):
@@ -73,7 +75,7 @@ def test_construction_is_right_in_context(description, way, function, results, r
     arguments = [CONSTRUCTIONS[function](way)]
     if description in DEPLOYED_CONTEXTS:
         arguments += [f"{function}-{way}", request.getfixturevalue("deployments")]
-    refusal = REFUSALS.get((check.__name__, way, function))
+    refusal = REFUSALS.get((description, way, function))
 
     results[description, way, function] = "wrong"
     if refusal is None:
@@ -89,20 +91,32 @@ def test_construction_is_right_in_context(description, way, function, results, r
 @pytest.mark.parametrize("function", CONSTRUCTIONS)
 @pytest.mark.parametrize(
     "context",
-    ["eager", "function_tape_inside", "xla_tape_inside", "fit", "fit_under_xla", "fit_eagerly"],
+    [
+        "eager",
+        "`tf.function`, tape inside",
+        "XLA, tape inside",
+        "Keras `fit`",
+        "Keras `fit`, `jit_compile=True`",
+        "Keras `fit`, `run_eagerly=True`",
+    ],
 )
 def test_the_same_checks_find_the_naive_construction_wrong(context, function):
     """The checks can fail: `gradient_override_map` alone does not hold here."""
-    check = next(check for check in CONTEXTS.values() if check.__name__ == context)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        check(NAIVE_CONSTRUCTIONS[function])
+        CONTEXTS[context](NAIVE_CONSTRUCTIONS[function])
 
 
 @pytest.mark.parametrize("function", CONSTRUCTIONS)
-@pytest.mark.parametrize("context", ["function_tape_outside", "tf_gradients", "version_one_graph"])
+@pytest.mark.parametrize(
+    "context",
+    [
+        "`tf.function`, tape outside",
+        "`tf.gradients` in `tf.function`",
+        "`tf.compat.v1` graph and `tf.gradients`",
+    ],
+)
 def test_the_same_checks_find_the_naive_construction_right_where_it_holds(context, function):
-    check = next(check for check in CONTEXTS.values() if check.__name__ == context)
-    check(NAIVE_CONSTRUCTIONS[function])
+    CONTEXTS[context](NAIVE_CONSTRUCTIONS[function])
 
 
 def row(description, results):

@@ -1,7 +1,6 @@
 """The classical examples of overridden operations, and the traps of TensorFlow around them."""
 
 import keras
-import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow")
@@ -99,74 +98,6 @@ def test_tensorflow_alone_speaks_of_an_attribute():
 
     with pytest.raises(AttributeError, match="'int' object has no attribute 'name'"):
         value_and_gradient(sign, EDGES)
-
-
-def naive_sign(inputs):
-    with tf.compat.v1.get_default_graph().gradient_override_map({"Sign": "QuantizeGrad"}):
-        return tf.sign(inputs)
-
-
-def test_the_naive_map_is_silently_ignored_in_eager_mode():
-    """Why `override_op_gradients` exists: 0 everywhere is the gradient of `tf.sign` itself."""
-    assert value_and_gradient(naive_sign, EDGES) == (SIGNS, [[0.0] * 7])
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_the_naive_map_is_silently_ignored_by_a_tape_in_the_same_function(jit_compile):
-    assert gradient_with_tape_inside(naive_sign, jit_compile) == [0.0] * 7
-
-
-def test_the_naive_map_holds_only_for_a_tape_outside():
-    assert value_and_gradient(tf.function(naive_sign), EDGES) == (SIGNS, [HTANH])
-
-
-def gradient_with_tape_inside(function, jit_compile):
-    @tf.function(jit_compile=jit_compile, autograph=False)
-    def gradient(inputs):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            value = function(inputs)
-        return tape.gradient(value, inputs)
-
-    return gradient(tf.constant(EDGES)).numpy().tolist()
-
-
-@pytest.fixture(scope="module")
-def sign():
-    return override_op_gradients(tf.sign, {"Sign": "QuantizeGrad"})
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_the_override_holds_with_the_tape_inside(sign, jit_compile):
-    assert gradient_with_tape_inside(sign, jit_compile) == HTANH
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_the_override_holds_with_the_tape_outside(sign, jit_compile):
-    compiled = tf.function(sign, jit_compile=jit_compile)
-    assert value_and_gradient(compiled, EDGES) == (SIGNS, [HTANH])
-
-
-def test_the_override_holds_when_functions_run_eagerly(sign):
-    tf.config.run_functions_eagerly(True)
-    try:
-        assert value_and_gradient(sign, EDGES) == (SIGNS, [HTANH])
-    finally:
-        tf.config.run_functions_eagerly(False)
-
-
-@pytest.mark.parametrize(
-    "compiled", [{}, {"jit_compile": True}, {"run_eagerly": True}], ids=["graph", "XLA", "eager"]
-)
-def test_the_override_holds_in_fit(sign, compiled):
-    layer = keras.layers.Dense(7, use_bias=False, kernel_initializer="zeros")
-    model = keras.Sequential([keras.Input((1,)), layer, keras.layers.Activation(sign)])
-    layer.kernel.assign([EDGES])
-    model.compile(
-        keras.optimizers.SGD(1.0), lambda y, outputs: keras.ops.sum(outputs, axis=-1), **compiled
-    )
-    model.fit(np.ones((1, 1)), np.ones((1, 7)), verbose=0)
-    np.testing.assert_array_equal(np.asarray(layer.kernel)[0], np.subtract(EDGES, HTANH))
 
 
 def test_all_operations_of_a_type_are_overridden_and_no_other():

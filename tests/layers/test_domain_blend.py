@@ -100,7 +100,7 @@ def of_any_size():
 
 
 @pytest.mark.tensorflow
-def test_a_model_that_blends_trains_compiled_and_comes_back_from_a_file(tmp_path):
+def test_a_model_that_blends_trains_compiled_and_comes_back_from_a_file(reloaded):
     model = DANN(
         of_any_size(),
         num_classes=2,
@@ -111,6 +111,5 @@ def test_a_model_that_blends_trains_compiled_and_comes_back_from_a_file(tmp_path
     pair = dict(zip(("source", "target"), images, strict=True))
     logs = model.fit(pair, np.arange(4) % 2, verbose=0).history
     assert np.isfinite(logs["loss"]).all()
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras").augmentation["blend"]
+    again = reloaded(model).augmentation["blend"]
     assert (again.factor, again.roll, again.seed) == (0.7, False, 1)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import keras
 import numpy as np
 import pytest
+from support.arrays import assert_all_equal
 
 import dann.layers
 from dann.gradients.estimators import SwishSign
@@ -86,7 +87,7 @@ CASES = [
     ),
     Case(lambda **kw: BinaryConv2DTranspose(2, 3, way="stop_gradient", **kw), (IMAGES,), (8, 7, 2)),
 ]
-KEEPS_MASKS = (GradientReversal, BinarySign, RPReLU)
+KEEPS_MASKS = (GradientReversal, BinarySign, RSign, RPReLU, BinaryDense)
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
@@ -181,17 +182,15 @@ def network(case):
 @pytest.mark.tensorflow
 @each_case
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_it_trains_in_a_compiled_fit_and_comes_back_from_a_file(case, jit_compile, tmp_path):
+def test_it_trains_in_a_compiled_fit_and_comes_back_from_a_file(case, jit_compile, reloaded):
     model, inputs = network(case), arrays(case)
     before = {weight.path: array(weight) for weight in model.trainable_weights}
     model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=jit_compile)
     model.fit(inputs, np.ones((3, 2)), epochs=2, verbose=0)  # schedules start at 0
     for weight in model.trainable_weights:
         assert np.abs(array(weight) - before[weight.path]).max() > 0, weight.path
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
-    for one, other in zip(model.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    again = reloaded(model)
+    assert_all_equal(model.get_weights(), again.get_weights())
     np.testing.assert_array_equal(
         again.predict(inputs, verbose=0), model.predict(inputs, verbose=0)
     )

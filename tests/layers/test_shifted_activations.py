@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -69,32 +68,6 @@ def test_rprelu_bends_and_shifts_each_channel(axis):
     np.testing.assert_allclose(seen[0], of_inputs, rtol=1e-6)
     for gradient, hand in zip(seen[1:], by_hand, strict=True):
         np.testing.assert_allclose(gradient.reshape(-1), hand, rtol=1e-6)
-
-
-@pytest.mark.parametrize("layer", [RSign(), RPReLU()], ids=lambda layer: layer.name)
-def test_they_keep_shape_type_and_mask(layer):
-    embedded = keras.layers.Embedding(4, 3, mask_zero=True)(np.array([[1, 0]]))
-    outputs = layer(embedded)
-    assert outputs.shape == (1, 2, 3)
-    np.testing.assert_array_equal(array(outputs._keras_mask), [[True, False]])
-    assert layer.compute_output_shape((None, 2, 3)) == (None, 2, 3)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("cls", [RSign, RPReLU])
-def test_they_train_and_come_back_from_a_file(cls, tmp_path):
-    model = keras.Sequential([keras.Input((3,)), cls(), keras.layers.Dense(2)])
-    before = [array(variable) for variable in model.trainable_variables]
-    model.compile("sgd", "mse")
-    inputs = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
-    model.fit(inputs, np.ones((8, 2)), verbose=0)
-    for variable, was in zip(model.trainable_variables, before, strict=True):
-        assert np.abs(array(variable) - was).max() > 0, variable.path
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
-    np.testing.assert_array_equal(
-        again.predict(inputs, verbose=0), model.predict(inputs, verbose=0)
-    )
 
 
 @pytest.mark.parametrize("cls", [RSign, RPReLU])

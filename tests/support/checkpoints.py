@@ -8,6 +8,7 @@ offsets within 60 degrees of `t - 40`.
 
 import keras
 import numpy as np
+from support.networks import linear
 
 from dann.adaptation import DANN
 
@@ -35,12 +36,6 @@ def _weights(turn):
     rotation = np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]])
     directions = np.deg2rad([0, 120, 240])
     return rotation, 3 * np.stack([np.cos(directions), np.sin(directions)])
-
-
-def linear(inputs, outputs):
-    """A network `x W` without bias."""
-    entry = keras.Input((inputs,))
-    return keras.Model(entry, keras.layers.Dense(outputs, use_bias=False)(entry))
 
 
 def checkpoint(turn):

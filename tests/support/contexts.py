@@ -1,21 +1,15 @@
-"""Where TensorFlow takes a gradient: each context compares a construction with its closed form.
+"""Where TensorFlow and Keras take a gradient: each context compares it with the closed form.
 
 A context raises `AssertionError` where value or gradient are wrong.
 """
 
+import tempfile
+from functools import partial
+
+import keras
 import numpy as np
 import tensorflow as tf
 from support.constructions import INPUTS, WEIGHTS, loss
-
-CONTEXTS = {}
-
-
-def context(description):
-    def add(check):
-        CONTEXTS[description] = check
-        return check
-
-    return add
 
 
 def assert_close(seen, expected, tolerance=1e-6):
@@ -35,18 +29,20 @@ def value_and_gradient(function, inputs):
     return value, tape.gradient(total, inputs)
 
 
-def second_gradient(function, inputs):
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        _, gradient = value_and_gradient(function, inputs)
-    return tape.gradient(gradient, inputs)
+def nested_tapes(made, compiled=lambda function: function):
+    def second_gradient(inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            _, gradient = value_and_gradient(made.function, inputs)
+        return tape.gradient(gradient, inputs)
+
+    assert_close(compiled(second_gradient)(tf.constant(INPUTS)), made.second_gradient)
 
 
 def in_graph(function, **arguments):
     return tf.function(function, autograph=False, **arguments)
 
 
-@context("eager")
 def eager(made):
     assert_right(made, *value_and_gradient(made.function, tf.constant(INPUTS)))
 
@@ -61,37 +57,6 @@ def tape_outside(made, **arguments):
     assert_right(made, *value_and_gradient(compiled, tf.constant(INPUTS)))
 
 
-@context("`tf.function`, tape inside")
-def function_tape_inside(made):
-    tape_inside(made)
-
-
-@context("`tf.function`, tape outside")
-def function_tape_outside(made):
-    tape_outside(made)
-
-
-@context("XLA, tape inside")
-def xla_tape_inside(made):
-    tape_inside(made, jit_compile=True)
-
-
-@context("XLA, tape outside")
-def xla_tape_outside(made):
-    tape_outside(made, jit_compile=True)
-
-
-@context("`tf.function`, unknown shape")
-def unknown_shape(made):
-    tape_inside(made, input_signature=[tf.TensorSpec([None, None])])
-
-
-@context("`tf.function`, unknown rank")
-def unknown_rank(made):
-    tape_inside(made, input_signature=[tf.TensorSpec(None)])
-
-
-@context("`tf.config.run_functions_eagerly(True)`")
 def run_functions_eagerly(made):
     tf.config.run_functions_eagerly(True)
     try:
@@ -101,7 +66,6 @@ def run_functions_eagerly(made):
         tf.config.run_functions_eagerly(False)
 
 
-@context("`tf.gradients` in `tf.function`")
 def tf_gradients(made):
     def differentiate(inputs):
         value = made.function(inputs)
@@ -110,7 +74,6 @@ def tf_gradients(made):
     assert_right(made, *in_graph(differentiate)(tf.constant(INPUTS)))
 
 
-@context("`tf.compat.v1` graph and `tf.gradients`")
 def version_one_graph(made):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = tf.compat.v1.placeholder(tf.float32, INPUTS.shape)
@@ -119,7 +82,6 @@ def version_one_graph(made):
         assert_right(made, *session.run([value, gradient], {inputs: INPUTS}))
 
 
-@context("inside `tf.cond`")
 def conditional(made):
     def branch(inputs):
         positive = tf.reduce_sum(inputs) > -100.0
@@ -129,7 +91,6 @@ def conditional(made):
     assert_right(made, *compiled(tf.constant(INPUTS)))
 
 
-@context("inside `tf.while_loop`")
 def while_loop(made):
     def once(inputs):
         def step(count, values):
@@ -141,35 +102,16 @@ def while_loop(made):
     assert_right(made, *compiled(tf.constant(INPUTS)))
 
 
-@context("inside `tf.map_fn`")
 def map_fn(made):
     mapped = in_graph(lambda inputs: tf.map_fn(made.function, inputs))
     assert_right(made, *value_and_gradient(mapped, tf.constant(INPUTS)))
 
 
-@context("inside `tf.recompute_grad`")
 def recompute_grad(made):
     recomputed = tf.recompute_grad(made.function)
     assert_right(made, *value_and_gradient(recomputed, tf.constant(INPUTS)))
     compiled = in_graph(lambda inputs: value_and_gradient(recomputed, inputs))
     assert_right(made, *compiled(tf.constant(INPUTS)))
-
-
-@context("nested tapes (second order)")
-def nested_tapes(made):
-    assert_close(second_gradient(made.function, tf.constant(INPUTS)), made.second_gradient)
-
-
-@context("nested tapes in `tf.function`")
-def nested_tapes_in_function(made):
-    compiled = in_graph(lambda inputs: second_gradient(made.function, inputs))
-    assert_close(compiled(tf.constant(INPUTS)), made.second_gradient)
-
-
-@context("nested tapes under XLA")
-def nested_tapes_under_xla(made):
-    compiled = in_graph(lambda inputs: second_gradient(made.function, inputs), jit_compile=True)
-    assert_close(compiled(tf.constant(INPUTS)), made.second_gradient)
 
 
 def jacobian(made, pfor):
@@ -193,27 +135,6 @@ def batch_jacobian(made, pfor):
     assert_close(in_graph(differentiate)(tf.constant(INPUTS)), expected)
 
 
-@context("`jacobian`")
-def jacobian_by_pfor(made):
-    jacobian(made, pfor=True)
-
-
-@context("`jacobian` without pfor")
-def jacobian_by_while(made):
-    jacobian(made, pfor=False)
-
-
-@context("`batch_jacobian` in `tf.function`")
-def batch_jacobian_by_pfor(made):
-    batch_jacobian(made, pfor=True)
-
-
-@context("`batch_jacobian` without pfor")
-def batch_jacobian_by_while(made):
-    batch_jacobian(made, pfor=False)
-
-
-@context("forward mode by two backward passes")
 def double_backward(made):
     inputs, upstream = tf.constant(INPUTS), tf.ones(INPUTS.shape)
     with tf.GradientTape() as outer:
@@ -225,7 +146,6 @@ def double_backward(made):
     assert_close(outer.gradient(pulled_back, upstream, WEIGHTS), made.slope * WEIGHTS)
 
 
-@context("`jacobian` of a gradient (Hessian)")
 def hessian(made):
     inputs = tf.constant(INPUTS)
     with tf.GradientTape() as tape:
@@ -236,25 +156,15 @@ def hessian(made):
     assert_close(tf.reshape(seen, (size, size)), np.diag(made.second_gradient.ravel()))
 
 
-def forward_mode(function, inputs):
-    with tf.autodiff.ForwardAccumulator(inputs, tf.constant(WEIGHTS)) as accumulator:
-        outputs = function(inputs)
-    return accumulator.jvp(outputs)
+def forward_accumulator(made, compiled=lambda function: function):
+    def forward_mode(inputs):
+        with tf.autodiff.ForwardAccumulator(inputs, tf.constant(WEIGHTS)) as accumulator:
+            outputs = made.function(inputs)
+        return accumulator.jvp(outputs)
+
+    assert_close(compiled(forward_mode)(tf.constant(INPUTS)), made.slope * WEIGHTS)
 
 
-@context("`ForwardAccumulator`")
-def forward_accumulator(made):
-    seen = forward_mode(made.function, tf.constant(INPUTS))
-    assert_close(seen, made.slope * WEIGHTS)
-
-
-@context("`ForwardAccumulator` in `tf.function`")
-def forward_accumulator_in_function(made):
-    compiled = in_graph(lambda inputs: forward_mode(made.function, inputs))
-    assert_close(compiled(tf.constant(INPUTS)), made.slope * WEIGHTS)
-
-
-@context("`vectorized_map`, tape inside")
 def vectorized_map_tape_inside(made):
     def row(arguments):
         inputs, weights = arguments
@@ -268,18 +178,98 @@ def vectorized_map_tape_inside(made):
     assert_right(made, *tf.vectorized_map(row, rows))
 
 
-@context("`vectorized_map`, tape outside")
-def vectorized_map_tape_outside(made):
-    def mapped(inputs):
-        return tf.vectorized_map(made.function, inputs)
+def vectorized_map_tape_outside(made, compiled=lambda function: function):
+    def differentiate(inputs):
+        mapped = partial(tf.vectorized_map, made.function)
+        return value_and_gradient(mapped, inputs)
 
-    assert_right(made, *value_and_gradient(mapped, tf.constant(INPUTS)))
+    assert_right(made, *compiled(differentiate)(tf.constant(INPUTS)))
 
 
-@context("`vectorized_map`, tape outside, in `tf.function`")
-def vectorized_map_in_function(made):
-    def mapped(inputs):
-        return tf.vectorized_map(made.function, inputs)
+def weighted_sum(weights, outputs):
+    return keras.ops.sum(weights * outputs, axis=-1)
 
-    compiled = in_graph(lambda inputs: value_and_gradient(mapped, inputs))
-    assert_right(made, *compiled(tf.constant(INPUTS)))
+
+def model_around(made):
+    """A model whose first kernel is the identity, so that INPUTS reach the layer as they are."""
+    size = INPUTS.shape[1]
+    first = keras.layers.Dense(size, use_bias=False, kernel_initializer="identity")
+    return keras.Sequential([keras.Input((size,)), first, made.make_layer()])
+
+
+def fitted_kernel(made, **compiled):
+    """The first kernel after one step of gradient descent at the learning rate 1."""
+    model = model_around(made)
+    model.compile(keras.optimizers.SGD(1.0), weighted_sum, **compiled)
+    model.fit(INPUTS, WEIGHTS, batch_size=len(INPUTS), shuffle=False, verbose=0)
+    return np.asarray(model.layers[0].kernel)
+
+
+def expected_kernel(made):
+    """I - X' (w s) / n, for the loss mean over n rows of sum w y."""
+    return np.eye(INPUTS.shape[1]) - INPUTS.T @ (WEIGHTS * made.slope) / len(INPUTS)
+
+
+def fit(made, **compiled):
+    assert_close(fitted_kernel(made, **compiled), expected_kernel(made))
+
+
+def fit_in_mixed_precision(made, policy, tolerance):
+    keras.config.set_dtype_policy(policy)
+    try:
+        assert_close(fitted_kernel(made), expected_kernel(made), tolerance)
+    finally:
+        keras.config.set_dtype_policy("float32")
+
+
+def keras_file(made):
+    with tempfile.TemporaryDirectory() as folder:
+        model_around(made).save(f"{folder}/model.keras")
+        loaded = keras.models.load_model(f"{folder}/model.keras", safe_mode=True)
+    assert_right(made, *value_and_gradient(loaded, tf.constant(INPUTS)))
+
+
+CONTEXTS = {
+    "eager": eager,
+    "`tf.function`, tape inside": tape_inside,
+    "`tf.function`, tape outside": tape_outside,
+    "XLA, tape inside": partial(tape_inside, jit_compile=True),
+    "XLA, tape outside": partial(tape_outside, jit_compile=True),
+    "`tf.function`, unknown shape": partial(
+        tape_inside, input_signature=[tf.TensorSpec([None, None])]
+    ),
+    "`tf.function`, unknown rank": partial(tape_inside, input_signature=[tf.TensorSpec(None)]),
+    "`tf.config.run_functions_eagerly(True)`": run_functions_eagerly,
+    "`tf.gradients` in `tf.function`": tf_gradients,
+    "`tf.compat.v1` graph and `tf.gradients`": version_one_graph,
+    "inside `tf.cond`": conditional,
+    "inside `tf.while_loop`": while_loop,
+    "inside `tf.map_fn`": map_fn,
+    "inside `tf.recompute_grad`": recompute_grad,
+    "nested tapes (second order)": nested_tapes,
+    "nested tapes in `tf.function`": partial(nested_tapes, compiled=in_graph),
+    "nested tapes under XLA": partial(nested_tapes, compiled=partial(in_graph, jit_compile=True)),
+    "`jacobian`": partial(jacobian, pfor=True),
+    "`jacobian` without pfor": partial(jacobian, pfor=False),
+    "`batch_jacobian` in `tf.function`": partial(batch_jacobian, pfor=True),
+    "`batch_jacobian` without pfor": partial(batch_jacobian, pfor=False),
+    "forward mode by two backward passes": double_backward,
+    "`jacobian` of a gradient (Hessian)": hessian,
+    "`ForwardAccumulator`": forward_accumulator,
+    "`ForwardAccumulator` in `tf.function`": partial(forward_accumulator, compiled=in_graph),
+    "`vectorized_map`, tape inside": vectorized_map_tape_inside,
+    "`vectorized_map`, tape outside": vectorized_map_tape_outside,
+    "`vectorized_map`, tape outside, in `tf.function`": partial(
+        vectorized_map_tape_outside, compiled=in_graph
+    ),
+    "Keras `fit`": fit,
+    "Keras `fit`, `jit_compile=True`": partial(fit, jit_compile=True),
+    "Keras `fit`, `run_eagerly=True`": partial(fit, run_eagerly=True),
+    "Keras `fit`, `mixed_float16`": partial(
+        fit_in_mixed_precision, policy="mixed_float16", tolerance=1e-3
+    ),
+    "Keras `fit`, `mixed_bfloat16`": partial(
+        fit_in_mixed_precision, policy="mixed_bfloat16", tolerance=1e-2
+    ),
+    "`.keras` file, loaded in safe mode": keras_file,
+}

@@ -9,22 +9,12 @@ from pathlib import Path
 import keras
 import numpy as np
 from support.constructions import CONSTRUCTIONS, INPUTS, WEIGHTS
-from support.contexts import assert_close, assert_right
-from support.keras_contexts import expected_kernel
+from support.contexts import assert_close, assert_right, expected_kernel
 
 import dann
 
 HERE = Path(__file__).parent
 WAYS = ["override", "stop_gradient", "op_override"]
-DEPLOYED_CONTEXTS = {}
-
-
-def deployed_context(description):
-    def add(check):
-        DEPLOYED_CONTEXTS[description] = check
-        return check
-
-    return add
 
 
 def every_construction():
@@ -97,28 +87,32 @@ class Deployments:
         return dict(zip(names, values, strict=True))
 
 
-@deployed_context("Keras `fit`, `MirroredStrategy` on two devices")
 def two_devices(made, name, deployments):
     assert int(deployments.two_devices["replicas"]) == 2
     assert_close(deployments.two_devices[name], expected_kernel(made))
 
 
-@deployed_context("`export`, reloaded without this package")
 def reloaded(made, name, deployments):
     seen = deployments.reloaded
     assert_right(made, seen[f"{name}/value"], seen[f"{name}/gradient"])
 
 
-@deployed_context("the same, second order")
 def reloaded_second_order(made, name, deployments):
     assert_close(deployments.reloaded[f"{name}/second_gradient"], made.second_gradient)
 
 
-@deployed_context("LiteRT (values only)")
 def litert(made, name, deployments):
     np.testing.assert_array_equal(deployments.litert[name], made.value)
 
 
-@deployed_context("ONNX (values only)")
 def onnx(made, name, deployments):
     np.testing.assert_array_equal(deployments.onnx[name], made.value)
+
+
+DEPLOYED_CONTEXTS = {
+    "Keras `fit`, `MirroredStrategy` on two devices": two_devices,
+    "`export`, reloaded without this package": reloaded,
+    "the same, second order": reloaded_second_order,
+    "LiteRT (values only)": litert,
+    "ONNX (values only)": onnx,
+}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from support.contexts import fitted_kernel
 from support.deployments import every_construction
-from support.keras_contexts import fitted_kernel
 
 
 def main(folder):

@@ -1,7 +1,9 @@
-"""Networks that are products of matrices, and their losses in NumPy."""
+"""Linear models that train together, and their fields in NumPy."""
 
 import keras
 import numpy as np
+from support.closed_forms import softmax
+from support.networks import network
 
 from dann.adaptation import CDAN, DANN
 
@@ -11,15 +13,6 @@ TARGET = (RNG.normal(size=(6, 3)) + 0.5).astype("float32")
 LABELS = np.array([0, 1, 1, 0, 1, 0])
 DATA = ({"source": SOURCE, "target": TARGET}, LABELS)
 SHAPES = [(3, 2), (2, 2), (2, 1)]  # backbone, label head, discriminator
-
-
-def network(sizes, name, activation=None):
-    """Dense layers without biases."""
-    inputs = keras.Input((sizes[0],))
-    x = inputs
-    for units in sizes[1:]:
-        x = keras.layers.Dense(units, activation, use_bias=False)(x)
-    return keras.Model(inputs, x, name=name)
 
 
 def linear_dann(strength=0.7, optimizer=None, seed=4, cls=DANN):
@@ -39,12 +32,6 @@ def linear_dann(strength=0.7, optimizer=None, seed=4, cls=DANN):
     for variable, weight in zip(model.trainable_variables, weights, strict=True):
         variable.assign(weight)
     return model, weights
-
-
-def softmax(logits):
-    """Softmax of the last axis."""
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def field_by_hand(flat, strength):

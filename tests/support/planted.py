@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 from keras import ops
-from support.shifted_classes import linear_backbone, shifted_classes
+from support.shifted_classes import initialize, linear_backbone, shifted_classes
 
 from dann.adaptation import DANN
 from dann.adaptation.forward_pass import DomainScores
@@ -11,6 +11,13 @@ from dann.layers import BinarySign
 from dann.networks import domain_head, label_head
 
 STRENGTH = 0.7
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
+
+    @tf.RegisterGradient("dann.tests.Negative")
+    def _negative(op, upstream):
+        return -upstream
 
 
 def dann(cls=DANN, strength=STRENGTH, backbone=None, head=None):
@@ -42,11 +49,8 @@ def trained(model, seed, steps):
 
 
 def initialized(model, seed):
-    """Draws He's normal weights, without biases, and begins anew; returns the model."""
-    rng = np.random.default_rng(1000 + seed)
-    for weight in model.trainable_variables:
-        deviation = np.sqrt(2 / weight.shape[0]) if len(weight.shape) > 1 else 0.0
-        weight.assign(rng.normal(size=weight.shape) * deviation)
+    """Draws the weights, and begins anew; returns the model."""
+    initialize(model, seed)
     for variable in model.optimizer.variables:
         if variable is not model.optimizer.learning_rate:
             variable.assign(np.zeros(variable.shape))
@@ -86,6 +90,18 @@ class OneDomain(OtherWay):
 class Cut(OtherWay):
     def turn(self, features, training):
         return self.reversal(ops.stop_gradient(features), training=training)
+
+
+class NaiveOverride(OtherWay):
+    """As the old recipes have it: right for `tf.gradients`, without effect on a tape inside.
+
+    TensorFlow alone has this fault.
+    """
+
+    def turn(self, features, training):
+        graph = tf.compat.v1.get_default_graph()
+        with graph.gradient_override_map({"Identity": "dann.tests.Negative"}):
+            return tf.identity(features)
 
 
 class BehindHead(DANN):

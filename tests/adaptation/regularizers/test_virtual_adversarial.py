@@ -5,20 +5,11 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from support.one_step import (
-    LABELS,
-    MODES,
-    PAIR,
-    SOURCE,
-    TARGET,
-    central_differences,
-    cross_entropy,
-    linear_parts,
-    softmax,
-    step,
-    weights_of,
-    with_random_weights,
-)
+from support.arrays import assert_all_close, assert_all_equal
+from support.closed_forms import central_differences, cross_entropy, softmax
+from support.networks import linear_parts, weights_of, with_random_weights
+from support.one_step import MODES, step
+from support.pair import LABELS, PAIR, SOURCE, TARGET
 
 from dann.adaptation import DANN, AdversarialModel, VirtualAdversarial
 from dann.layers.noise import Noise
@@ -78,8 +69,7 @@ def test_loss_and_every_gradient_match_the_formula(mode, source_weight, monkeypa
     logs, slopes = step(model, mode)
     assert logs["vat/loss"] == pytest.approx(loss(a, b), rel=1e-3)
     # Single precision rounds the slope at the probe, of a hundredth of the radius, to 1e-4.
-    for slope, gradient in zip(slopes, gradients, strict=True):
-        np.testing.assert_allclose(slope, gradient, rtol=2e-3, atol=1e-4)
+    assert_all_close(slopes, gradients, rtol=2e-3, atol=1e-4)
 
 
 def test_the_perturbation_does_more_than_a_random_one_of_the_same_length():
@@ -149,10 +139,7 @@ def test_it_does_not_change_the_state_of_the_classifier():
     before = [np.array(v) for v in model.backbone.variables + model.label_head.variables]
     drawn = np.array(vat.noise.seed_generator.state)
     vat.loss(model, PAIR, {})
-    for variable, value in zip(
-        model.backbone.variables + model.label_head.variables, before, strict=True
-    ):
-        np.testing.assert_array_equal(variable, value)
+    assert_all_equal(model.backbone.variables + model.label_head.variables, before)
     assert (np.array(vat.noise.seed_generator.state) != drawn).any()
 
 
@@ -164,14 +151,13 @@ def test_inputs_that_nothing_depends_on_have_no_perturbation():
     assert float(vat.loss(model, PAIR, {})) == 0
 
 
-def test_its_directions_go_on_where_they_stopped_when_the_model_is_loaded(tmp_path):
+def test_its_directions_go_on_where_they_stopped_when_the_model_is_loaded(reloaded):
     vat = VirtualAdversarial(0.5, radius=2.0, source_weight=0.3, seed=4)
     model = DANN(mlp_backbone((3,), hidden_units=(6,)), num_classes=3, regularizers=[vat])
     model.compile(keras.optimizers.Adam(0.01))
     first = next_numbers(vat)
     model.fit(PAIR, LABELS, batch_size=5, epochs=2, verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
+    again = reloaded(model)
     other = again.regularizers[0]
     assert (other.weight, other.radius, other.source_weight, other.seed) == (0.5, 2.0, 0.3, 4)
     drawn = [next_numbers(one) for one in (vat, other)]
@@ -179,8 +165,7 @@ def test_its_directions_go_on_where_they_stopped_when_the_model_is_loaded(tmp_pa
     assert (drawn[0] != first).all()
     for one in (model, again):
         one.fit(PAIR, LABELS, batch_size=5, shuffle=False, verbose=0)
-    for mine, theirs in zip(model.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-7)
+    assert_all_close(model.get_weights(), again.get_weights(), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,37 @@
+"""What both functions refuse, each with a way out."""
+
+import keras
+import pytest
+from keras import ops
+from support.differentiate import BACKEND, tensor
+
+from dann.gradients import binary_sign, reverse_gradient
+
+each_function = pytest.mark.parametrize("function", [reverse_gradient, binary_sign])
+
+
+@each_function
+def test_an_unknown_way_is_refused(function):
+    with pytest.raises(ValueError, match="`way` must be .*'stop_gradient'.*Received: way='ste'"):
+        function(tensor([1.0], "float32"), way="ste")
+
+
+@each_function
+def test_integers_are_refused(function):
+    with pytest.raises(TypeError, match="Expected a floating-point tensor.*Received: dtype=int32"):
+        function(ops.array([1, 2], "int32"))
+
+
+@pytest.mark.parametrize(
+    ("function", "layer"), [(reverse_gradient, "GradientReversal"), (binary_sign, "BinarySign")]
+)
+def test_a_symbolic_tensor_is_sent_to_the_layer(function, layer):
+    with pytest.raises(TypeError, match=f"`dann.layers.{layer}`"):
+        function(keras.Input((3,)))
+
+
+@pytest.mark.skipif(BACKEND == "tensorflow", reason="works there")
+@each_function
+def test_op_override_names_the_alternatives_on_other_backends(function):
+    with pytest.raises(ImportError, match="use `way='override'` or `way='stop_gradient'`"):
+        function(tensor([1.0], "float32"), way="op_override")

@@ -1,0 +1,35 @@
+"""Networks that are products of matrices, and their weights."""
+
+import keras
+import numpy as np
+
+
+def network(sizes, name=None, activation=None):
+    """Dense layers without biases."""
+    inputs = x = keras.Input((sizes[0],))
+    for units in sizes[1:]:
+        x = keras.layers.Dense(units, activation, use_bias=False)(x)
+    return keras.Model(inputs, x, name=name)
+
+
+def linear(inputs, outputs, name=None):
+    """A network `x W` without bias."""
+    return network((inputs, outputs), name)
+
+
+def linear_parts():
+    """A backbone from 3 inputs to 4 features and a label head from those to 3 classes."""
+    return {"backbone": linear(3, 4, "backbone"), "label_head": linear(4, 3, "label_head")}
+
+
+def with_random_weights(model, seed=2):
+    """Draws all trainable weights from the standard normal distribution; returns the model."""
+    rng = np.random.default_rng(seed)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    return model
+
+
+def weights_of(model):
+    """The trainable weights in double precision, in order: backbone, label head, what is added."""
+    return [np.array(weight, "float64") for weight in model.trainable_weights]
