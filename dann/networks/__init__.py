@@ -8,6 +8,7 @@ from dann.networks.binary_resnet import binary_resnet_backbone
 from dann.networks.cnn import cnn_backbone
 from dann.networks.gtsrb import gtsrb_backbone
 from dann.networks.heads import domain_head, label_head
+from dann.networks.lenet import lenet_backbone
 from dann.networks.mlp import mlp_backbone
 from dann.networks.mnist import mnist_backbone
 from dann.networks.svhn import svhn_backbone
@@ -23,6 +24,7 @@ __all__ = [
     "domain_head",
     "gtsrb_backbone",
     "label_head",
+    "lenet_backbone",
     "mlp_backbone",
     "mnist_backbone",
     "svhn_backbone",

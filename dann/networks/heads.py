@@ -5,12 +5,16 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
+from dann.networks.initialization import initializers
+
 
 def label_head(
     num_features: int,
     num_classes: int,
     hidden_units: Sequence[int] = (100, 100),
     dropout: float = 0.0,
+    batch_norm: bool = False,
+    initializer: str = "keras",
     name: str = "label_head",
 ) -> keras.Model:
     """Builds the label predictor: features to one logit a class.
@@ -22,6 +26,9 @@ def label_head(
         num_classes: Number of classes, at least 2.
         hidden_units: Widths of the hidden layers, each followed by a ReLU.
         dropout: Share of hidden units dropped in training, in [0, 1). Defaults to `0.0`.
+        batch_norm: Whether batch normalization follows each hidden layer, before its ReLU. Defaults
+            to `False`.
+        initializer: `"keras"` (default) or `"torch"`: the default initial weights of either.
         name: Name of the model.
 
     Returns:
@@ -38,13 +45,17 @@ def label_head(
             "Argument `num_classes` must be at least 2; for regression, give `label_head`, of one "
             f"output. Received: num_classes={num_classes}"
         )
-    return _dense_head(num_features, num_classes, hidden_units, dropout, name)
+    return _dense_head(
+        num_features, num_classes, hidden_units, dropout, batch_norm, initializer, name
+    )
 
 
 def domain_head(
     num_features: int,
     hidden_units: Sequence[int] = (100,),
     dropout: float = 0.0,
+    batch_norm: bool = False,
+    initializer: str = "keras",
     name: str = "domain_head",
 ) -> keras.Model:
     """Builds the domain discriminator: features to one logit, above 0 for the target domain.
@@ -55,6 +66,9 @@ def domain_head(
         num_features: Length of the features.
         hidden_units: Widths of the hidden layers, each followed by a ReLU.
         dropout: Share of hidden units dropped in training, in [0, 1). Defaults to `0.0`.
+        batch_norm: Whether batch normalization follows each hidden layer, before its ReLU. Defaults
+            to `False`.
+        initializer: `"keras"` (default) or `"torch"`: the default initial weights of either.
         name: Name of the model.
 
     Returns:
@@ -63,16 +77,23 @@ def domain_head(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
-    return _dense_head(num_features, 1, hidden_units, dropout, name)
+    return _dense_head(num_features, 1, hidden_units, dropout, batch_norm, initializer, name)
 
 
-def _dense_head(num_features, num_outputs, hidden_units, dropout, name):
+def _dense_head(num_features, num_outputs, hidden_units, dropout, batch_norm, initializer, name):
     inputs = keras.Input((num_features,), name="features")
     x = inputs
     for units in hidden_units:
-        x = layers.Dense(units, activation="relu")(x)
+        if batch_norm:
+            x = layers.Dense(units, **initializers(initializer, x.shape[-1]))(x)
+            x = layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
+            x = layers.ReLU()(x)
+        else:
+            start = initializers(initializer, x.shape[-1])
+            x = layers.Dense(units, activation="relu", **start)(x)
         if dropout:
             x = layers.Dropout(dropout)(x)
+    start = initializers(initializer, x.shape[-1])
     # Logits feed a loss; half precision would round them.
-    outputs = layers.Dense(num_outputs, dtype="float32", name="logits")(x)
+    outputs = layers.Dense(num_outputs, dtype="float32", name="logits", **start)(x)
     return keras.Model(inputs, outputs, name=name)
