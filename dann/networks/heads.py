@@ -6,6 +6,7 @@ import keras
 from keras import layers
 
 from dann.checks import check_integer
+from dann.networks.initialization import initializers
 
 
 def label_head(
@@ -14,6 +15,8 @@ def label_head(
     hidden_units: Sequence[int] = (100, 100),
     dropout: float = 0.0,
     name: str = "label_head",
+    batch_norm: bool = False,
+    initializer: str = "keras",
 ) -> keras.Model:
     """Builds the label predictor: features to one logit a class.
 
@@ -25,6 +28,9 @@ def label_head(
         hidden_units: Widths of the hidden layers, each followed by a ReLU.
         dropout: Share of hidden units dropped in training, in [0, 1). Defaults to `0.0`.
         name: Name of the model.
+        batch_norm: Whether batch normalization follows each hidden layer, before its ReLU. Defaults
+            to `False`.
+        initializer: `"keras"` (default) or `"torch"`: the default initial weights of either.
 
     Returns:
         A functional model from `(batch, num_features)` to logits `(batch, num_classes)`.
@@ -34,7 +40,9 @@ def label_head(
     """
     why = "else give a `label_head` of one output, for regression"
     check_integer("num_classes", num_classes, low=2, why=why)
-    return _dense_head(num_features, num_classes, hidden_units, dropout, name)
+    return _dense_head(
+        num_features, num_classes, hidden_units, dropout, batch_norm, initializer, name
+    )
 
 
 def domain_head(
@@ -42,6 +50,8 @@ def domain_head(
     hidden_units: Sequence[int] = (100,),
     dropout: float = 0.0,
     name: str = "domain_head",
+    batch_norm: bool = False,
+    initializer: str = "keras",
 ) -> keras.Model:
     """Builds the domain discriminator: features to one logit, above 0 for the target domain.
 
@@ -54,16 +64,23 @@ def domain_head(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
-    return _dense_head(num_features, 1, hidden_units, dropout, name)
+    return _dense_head(num_features, 1, hidden_units, dropout, batch_norm, initializer, name)
 
 
-def _dense_head(num_features, num_outputs, hidden_units, dropout, name):
+def _dense_head(num_features, num_outputs, hidden_units, dropout, batch_norm, initializer, name):
     inputs = keras.Input((num_features,), name="features")
     x = inputs
     for units in hidden_units:
-        x = layers.Dense(units, activation="relu")(x)
+        if batch_norm:
+            x = layers.Dense(units, **initializers(initializer, x.shape[-1]))(x)
+            x = layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
+            x = layers.ReLU()(x)
+        else:
+            start = initializers(initializer, x.shape[-1])
+            x = layers.Dense(units, activation="relu", **start)(x)
         if dropout:
             x = layers.Dropout(dropout)(x)
+    start = initializers(initializer, x.shape[-1])
     # Logits feed a loss; half precision would round them.
-    outputs = layers.Dense(num_outputs, dtype="float32", name="logits")(x)
+    outputs = layers.Dense(num_outputs, dtype="float32", name="logits", **start)(x)
     return keras.Model(inputs, outputs, name=name)

@@ -208,6 +208,17 @@ def test_both_tasks_of_usps_share_all_but_the_domains():
     assert groups("mnist_to_usps", *shared) == groups("usps_to_mnist", *shared)
 
 
+def test_both_published_tasks_share_all_but_the_domains_and_the_rate():
+    shared = "trainer", "network", "schedule", "augmentation", "method", "selection"
+    assert groups("protocol_mnist_to_usps", *shared) == groups("protocol_usps_to_mnist", *shared)
+    to_usps, to_mnist = (
+        config.build_optimizer(composed(f"experiment=protocol_{task}"), None).learning_rate
+        for task in ("mnist_to_usps", "usps_to_mnist")
+    )
+    assert float(to_usps) == pytest.approx(0.01)
+    assert float(to_mnist) == pytest.approx(0.1)
+
+
 APPLICATION = ("network=keras_application", "network.name=MobileNet")
 
 

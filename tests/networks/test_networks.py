@@ -13,6 +13,7 @@ from dann.networks import (
     domain_head,
     gtsrb_backbone,
     label_head,
+    lenet_backbone,
     mlp_backbone,
     mnist_backbone,
     svhn_backbone,
@@ -24,11 +25,12 @@ MAKERS = {
     **{entry.name: (entry.thing, entry.facts["example"]) for entry in NETWORKS.entries()},
     "binary_label_head": (binary_label_head, LABELS | {"hidden_units": (5, 3)}),
     "label_head": (label_head, LABELS | {"hidden_units": (5,), "dropout": 0.5}),
-    "domain_head": (domain_head, {"num_features": 6}),
+    "domain_head": (domain_head, {"num_features": 6, "batch_norm": True, "initializer": "torch"}),
 }
 FEATURES = {
     "mnist": 768,
     "cnn": 6,
+    "lenet": 6,
     "svhn": 128,
     "gtsrb": 1024,
     "keras_application": 256,
@@ -97,6 +99,44 @@ def test_the_papers_heads_have_the_papers_parameters():
     assert domain_head(768).count_params() == 769 * 100 + 101
 
 
+def test_the_published_lenet_has_the_published_parameters():
+    # Convolutions 5x5: 1 to 20 and 20 to 50 channels; 50 maps of 4x4 to 500 units.
+    expected = (5 * 5 + 1) * 20 + (5 * 5 * 20 + 1) * 50 + (50 * 4 * 4 + 1) * 500
+    assert lenet_backbone().count_params() == expected
+    # A bottleneck of 256 units, with four numbers a unit in batch normalization.
+    assert lenet_backbone(bottleneck_units=256).count_params() == expected + (501 + 4) * 256
+
+
+def test_lenet_drops_whole_channels_between_its_convolutions():
+    backbone = lenet_backbone(dropout=0.5)
+    [dropout] = [x for x in backbone.layers if isinstance(x, keras.layers.SpatialDropout2D)]
+    maps = keras.ops.convert_to_numpy(dropout(np.ones((4, 8, 8, 50), "float32"), training=True))
+    assert set(np.unique(maps)) == {0.0, 2.0}
+    np.testing.assert_array_equal(maps, np.broadcast_to(maps[:, :1, :1], maps.shape))
+    assert not [x for x in lenet_backbone(dropout=0).layers if "dropout" in x.name]
+
+
+def test_torchs_initial_weights_fill_the_range_that_the_fan_in_sets():
+    backbone = lenet_backbone(bottleneck_units=256, initializer="torch")
+    head = domain_head(256, (64,), batch_norm=True, initializer="torch")
+    weighted = [x for x in (*backbone.layers, *head.layers) if hasattr(x, "kernel")]
+    fans_in = [25, 500, 800, 500, 256, 64]
+    for layer, fan_in in zip(weighted, fans_in, strict=True):
+        limit = 1 / np.sqrt(fan_in)
+        for weights, least in ((layer.kernel, 0.9), (layer.bias, 0.0)):
+            largest = np.abs(keras.ops.convert_to_numpy(weights)).max()
+            assert least * limit < largest <= limit
+
+
+def test_heads_normalise_their_hidden_layers_only_if_told_to():
+    def kinds(head):
+        return [type(layer).__name__ for layer in head.layers[1:]]
+
+    assert kinds(domain_head(6, (5,))) == ["Dense", "Dense"]
+    expected = ["Dense", "BatchNormalization", "ReLU", "Dropout", "Dense"]
+    assert kinds(label_head(6, 4, (5,), dropout=0.5, batch_norm=True)) == expected
+
+
 def test_the_papers_time_series_architecture_has_the_papers_parameters():
     # Convolutions of 8, 5 and 3 points to 128, 256 and 128 channels, four numbers a channel in
     # batch normalization instead of a bias.
@@ -120,6 +160,7 @@ def test_a_time_series_network_takes_the_mean_over_time():
         (mnist_backbone, (15, 28, 3), r"at least \(16, 16, 1\). Received: input_shape=\(15, 28, 3"),
         (cnn_backbone, (28, 3), r"`cnn_backbone` .*. Received: input_shape=\(28, 3\)"),
         (cnn_backbone, (7, 8, 3), r"at least \(8, 8, 1\). Received: input_shape=\(7, 8, 3\)"),
+        (lenet_backbone, (15, 28, 1), r"`lenet_backbone` .* at least \(16, 16, 1\). Received"),
         (svhn_backbone, (28, 28, 3), r"`svhn_backbone` .* at least \(29, 29, 1\). Received"),
         (gtsrb_backbone, (31, 40, 3), r"`gtsrb_backbone` .* at least \(32, 32, 1\). Received"),
         (application_backbone, (64,), r"`ResNet50` takes inputs of shape \(height, width, chan"),
@@ -137,6 +178,7 @@ def test_inputs_that_a_network_is_not_made_for_are_refused(make, shape, message)
     ("make", "least"),
     [
         (mnist_backbone, 16),
+        (lenet_backbone, 16),
         (svhn_backbone, 29),
         (gtsrb_backbone, 32),
         (lambda shape: cnn_backbone(shape, filters=(2, 2)), 4),
@@ -180,6 +222,8 @@ def test_logits_stay_in_single_precision():
     [
         (lambda: mnist_backbone(input_range=(1, 1)), r"in this order. Received: .*=\(1, 1\)"),
         (lambda: label_head(6, 1), "at least 2, .*`label_head`.* Received: num_classes=1"),
+        (lambda: lenet_backbone(initializer="jax"), "one of .* Received: initializer='jax'"),
+        (lambda: lenet_backbone(filters=(20,)), r"two numbers. Received: \(20,\)"),
         (lambda: mlp_backbone((3,), hidden_units=()), "at least one layer. Received: none"),
         (lambda: time_series_backbone((9, 2), (4, 4), (3,)), r"each stage.*kernel_sizes=\(3,\)"),
     ],

@@ -1,0 +1,83 @@
+"""The LeNet of the published digit experiments."""
+
+from collections.abc import Sequence
+
+import keras
+from keras import layers
+
+from dann.networks.backbones import NETWORKS
+from dann.networks.initialization import initializers
+from dann.networks.inputs import check_input_shape, rescale
+
+
+@NETWORKS.register(
+    "lenet",
+    summary="The LeNet of the published digit experiments.",
+    example={"input_shape": (28, 28, 1), "bottleneck_units": 6, "initializer": "torch"},
+)
+def lenet_backbone(
+    input_shape: Sequence[int] = (28, 28, 1),
+    filters: Sequence[int] = (20, 50),
+    units: int = 500,
+    dropout: float = 0.5,
+    bottleneck_units: int | None = None,
+    initializer: str = "keras",
+    input_range: Sequence[float] = (0, 255),
+    name: str = "backbone",
+) -> keras.Model:
+    """Builds the LeNet in which MNIST→USPS and USPS→MNIST are compared.
+
+    Convolution 5x5, max pooling 2x2, ReLU; convolution 5x5, dropout of whole channels, max pooling
+    2x2, ReLU; flat; dense, ReLU, dropout. With `bottleneck_units` a dense layer, batch
+    normalization and ReLU follow, as in the common library's DANN and CDAN: then the discriminator
+    and the label head read features that no dropout has touched.
+
+    Args:
+        input_shape: Height, width (at least 16 each) and channels of the images.
+        filters: Channels of the two convolutions. Defaults to `(20, 50)`.
+        units: Units of the dense layer. Defaults to `500`.
+        dropout: Share of channels, and of the dense layer's units, dropped in training, in [0, 1).
+            Defaults to `0.5`.
+        bottleneck_units: Units of the bottleneck; the common library has 256. Defaults to `None`:
+            no bottleneck, so that the features are those of the dense layer.
+        initializer: `"keras"` (default) or `"torch"`: the default initial weights of either.
+        input_range: Smallest and largest pixel value; mapped to [-1, 1]. Defaults to `(0, 255)`.
+        name: Name of the model.
+
+    Returns:
+        A functional model from images `(batch, height, width, channels)`, integer or float, to
+        features `(batch, bottleneck_units or units)`.
+
+    Raises:
+        ValueError: If the inputs are not images or are too small, `filters` are not two, or
+            `initializer` is unknown.
+
+    Example:
+
+    >>> from dann.networks import lenet_backbone
+    >>> lenet_backbone(bottleneck_units=256).output_shape
+    (None, 256)
+
+    Reference:
+        - [Jiang et al., 2022](https://arxiv.org/abs/2201.05867), the Transfer-Learning-Library,
+          whose digit scripts train this network.
+    """
+    shape = check_input_shape("lenet_backbone", input_shape, height=16, width=16, channels=1)
+    if len(filters) != 2:
+        raise ValueError(f"Argument `filters` must hold two numbers. Received: {tuple(filters)}")
+    inputs = keras.Input(shape, name="images")
+    x = rescale(input_range)(inputs)
+    for place, channels in enumerate(filters):
+        x = layers.Conv2D(channels, 5, **initializers(initializer, 25 * x.shape[-1]))(x)
+        if place and dropout:
+            x = layers.SpatialDropout2D(dropout)(x)
+        x = layers.ReLU()(layers.MaxPooling2D()(x))
+    x = layers.Flatten()(x)
+    x = layers.Dense(units, activation="relu", **initializers(initializer, x.shape[-1]))(x)
+    if dropout:
+        x = layers.Dropout(dropout)(x)
+    if bottleneck_units:
+        x = layers.Dense(bottleneck_units, **initializers(initializer, units))(x)
+        x = layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
+        x = layers.ReLU()(x)
+    return keras.Model(inputs, x, name=name)
