@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -114,44 +114,6 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(_message(name, "True or False", "", value))
     return value
-
-
-def check_shape(
-    name: str, shape: Sequence[int | None], expected: Sequence[int | str | None], *, why: str = ""
-) -> tuple[int | None, ...]:
-    """Returns `shape` as a tuple if it is the expected one.
-
-    Args:
-        name: Name of the argument that has the shape, for the error.
-        shape: The shape, `None` where a length is not known.
-        expected: The length of each axis; where any length will do, `None` or a word that says what
-            the axis is for, such as `"batch"`.
-        why: Reason or how to mend it, which the error adds. Defaults to none.
-
-    Raises:
-        ValueError: If the ranks differ, or a length does.
-
-    Example:
-
-    >>> from dann.checks import check_shape
-    >>> check_shape("x", (8, 4, 4), ("batch", "num_features"))
-    Traceback (most recent call last):
-        ...
-    ValueError: Argument `x` must have the shape (batch, num_features). Received: shape (8, 4, 4)
-    """
-    fits = len(shape) == len(expected) and all(
-        wanted is None or isinstance(wanted, str) or length == wanted
-        for length, wanted in zip(shape, expected, strict=True)
-    )
-    if not fits:
-        reason = f", {why}" if why else ""
-        shown = ", ".join("any" if wanted is None else str(wanted) for wanted in expected)
-        shown += "," if len(expected) == 1 else ""
-        raise ValueError(
-            f"Argument `{name}` must have the shape ({shown}){reason}. "
-            f"Received: shape {tuple(shape)}"
-        )
-    return tuple(shape)
 
 
 def _message(name, wanted, why, value):

@@ -53,13 +53,26 @@ def rooms():
 def reference(module):
     """The page of a module: its docstring, then what it exports, in alphabetical order."""
     parts = [inspect.cleandoc(module.__doc__)]
-    for name, thing in exports(module):
+    exported = dict(exports(module))
+    for name, thing in [*exported.items(), *bases(module, exported.values())]:
         if isinstance(thing, types.ModuleType):
             parts.append(f"## {thing.__name__}\n\n{reference(thing)}")
         else:
             path = f"{thing.__module__}.{thing.__qualname__}"
             parts.append(f"::: {path}\n    options: {{heading: {name}, toc_label: {name}}}\n")
     return "\n\n".join(parts)
+
+
+def bases(module, exported):
+    """Names of documented classes that the exported ones derive from, and the classes."""
+    found = {
+        base.__name__: base
+        for thing in exported
+        if inspect.isclass(thing)
+        for base in thing.__mro__
+        if base.__module__.startswith(module.__name__) and base.__doc__ and base not in exported
+    }
+    return sorted(found.items())
 
 
 def exports(module):

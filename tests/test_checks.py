@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from dann.checks import check_choice, check_flag, check_integer, check_number, check_shape
+from dann.checks import check_choice, check_flag, check_integer, check_number
 
 
 def test_a_number_in_range_comes_back_as_a_float():
@@ -73,11 +73,3 @@ def test_a_flag_is_no_number():
     assert check_flag("sure", True) is True
     with pytest.raises(TypeError, match="`sure` must be True or False. Received: sure=1"):
         check_flag("sure", 1)
-
-
-def test_a_shape_may_have_free_axes():
-    assert check_shape("x", (None, 3), ("batch", 3)) == (None, 3)
-    with pytest.raises(ValueError, match=r"the shape \(batch, 3\). Received: shape \(8, 4\)"):
-        check_shape("x", (8, 4), ("batch", 3))
-    with pytest.raises(ValueError, match=r"\(batch, 3\).*\(8,\)"):
-        check_shape("x", (8,), ("batch", 3))

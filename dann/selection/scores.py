@@ -2,7 +2,8 @@
 
 A score is a function `(model, *, source, target, batch_size=256) -> float`; higher is better. Each
 has a file of its own, which registers it in `SCORES` with these facts: `reads`, the examples it
-needs; `cost`, the work beside one pass over them; `paper`, a link.
+needs (`"target"`, `"labelled source"` or `"labelled source, target"`); `cost`, the work beside one
+pass over them; `paper`, a link.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

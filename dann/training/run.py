@@ -117,6 +117,7 @@ class Run:
 
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
+        self.directory.discard_summary()  # of an earlier run: this one is not finished yet
         self.directory.figures.mkdir(parents=True, exist_ok=True)
         model, baseline = self.model, self.baseline
         summary = self._describe()

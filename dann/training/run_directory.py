@@ -67,11 +67,11 @@ class RunDirectory:
 
     def config(self) -> str:
         """Returns the composed config as YAML, references unresolved."""
-        return _present(self.config_file, "a run directory of scripts/train.py").read_text()
+        return _text(self.config_file, "a run directory of scripts/train.py")
 
     def summary(self) -> dict[str, Any]:
         """Returns what the run came to: accuracies, times, label-free scores."""
-        text = _present(self.summary_file, _TRAINED).read_text()
+        text = _text(self.summary_file, _TRAINED)
         try:
             summary = json.loads(text)
         except ValueError as error:
@@ -93,12 +93,12 @@ class RunDirectory:
 
     def metrics(self) -> dict[str, list[str]]:
         """Returns the columns of the epochs' metrics by name, as text."""
-        return _columns(_present(self.metrics_file, f"{_TRAINED} with `callbacks=default`"))
+        return _columns(self.metrics_file, f"{_TRAINED} with `callbacks=default`")
 
     def oracle_curve(self) -> dict[str, list[str]]:
         """Returns the columns `step`, `cpu_seconds` and `target/accuracy`, as text."""
         wanted = "a finished run, and `trainer.oracle_curve=true` in it"
-        return _columns(_present(self.oracle_file, wanted))
+        return _columns(self.oracle_file, wanted)
 
     def write_oracle_curve(self, rows: Iterable[Sequence[Any]]) -> None:
         """Writes step, CPU seconds and target accuracy of every epoch so far."""
@@ -211,7 +211,21 @@ def _present(path: pathlib.Path, wanted: str) -> pathlib.Path:
     return path
 
 
-def _columns(path: pathlib.Path) -> dict[str, list[str]]:
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+def _text(path: pathlib.Path, wanted: str) -> str:
+    try:
+        return _present(path, wanted).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"Expected {wanted}. Received: {path}, which is not text") from error
+
+
+def _columns(path: pathlib.Path, wanted: str) -> dict[str, list[str]]:
+    reader = csv.DictReader(_text(path, wanted).splitlines())
+    rows = []
+    for row in reader:
+        if None in row or None in row.values():
+            raise ValueError(
+                f"Expected {len(reader.fieldnames or ())} columns in each line. "
+                f"Received: others in line {reader.line_num} of {path}"
+            )
+        rows.append(row)
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}

@@ -12,6 +12,7 @@ from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 import dann
 from dann.diagnostics import reversal_certificate
 from dann.diagnostics.instruments import backward_pass
+from dann.diagnostics.instruments.layer_calls import around_layers
 from dann.gradients import reverse_gradient
 from dann.layers import BinarySign, GradientReversal
 from dann.schedules import Constant, GaninSchedule, StrengthSchedule, WarmStart
@@ -483,3 +484,18 @@ def test_gradients_that_overflow_by_the_scale_are_measured_with_a_smaller_one():
 def test_an_unknown_mode_is_refused():
     with pytest.raises(ValueError, match="`mode`.*'xla'.*mode='lazy'"):
         reversal_certificate(two_heads(), SOURCE, mode="lazy")
+
+
+def test_a_wrapper_of_keras_by_another_library_stays_in_place_and_in_use(monkeypatch):
+    calls, call = [], keras.Operation.__call__
+
+    def wrapper(self, *args, **kwargs):
+        calls.append(self)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(keras.Operation, "__call__", wrapper)
+    layer = keras.layers.Dense(1)
+    with around_layers(lambda layer, call, args, kwargs: call(*args, **kwargs)):
+        layer(np.ones((1, 1), "float32"))
+    assert calls[0] is layer
+    assert keras.Operation.__call__ is wrapper

@@ -262,3 +262,15 @@ def test_scores_that_do_not_exist_are_refused_before_training(domains, tmp_path,
     selection = dataclasses.replace(SELECTION, **changes)
     with pytest.raises(ValueError, match=message):
         training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), selection=selection)
+
+
+def test_a_run_that_fails_in_the_directory_of_another_does_not_look_finished(domains, tmp_path):
+    def fail(batch, logs=None):
+        raise RuntimeError("stopped")
+
+    training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN)).train()
+    stopped = keras.callbacks.LambdaCallback(on_train_batch_end=fail)
+    run = training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), callbacks=[stopped])
+    with pytest.raises(RuntimeError, match="stopped"):
+        run.train()
+    assert not run.directory.is_finished()

@@ -145,3 +145,20 @@ def test_no_other_module_spells_the_names_of_a_runs_files():
         if any(name in path.read_text() for name in names)
     }
     assert spelled == {"run_directory.py"}
+
+
+@pytest.mark.parametrize("name", ["summary", "config", "metrics", "oracle_curve"])
+def test_a_file_that_is_not_text_is_named(run, name):
+    for path in (run.summary_file, run.config_file, run.metrics_file, run.oracle_file):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=f"Received: {run}/.*, which is not text"):
+        getattr(run, name)()
+
+
+@pytest.mark.parametrize("row", ["2", "2,0.5,7"])
+def test_a_line_of_the_metrics_with_other_columns_is_named(run, row):
+    run.path.mkdir()
+    run.metrics_file.write_text(f"epoch,loss\n1,0.6\n{row}\n")
+    with pytest.raises(ValueError, match=f"2 columns.*line 3 of {run.metrics_file}"):
+        run.metrics()

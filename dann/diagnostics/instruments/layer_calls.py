@@ -2,7 +2,9 @@
 
 Keras runs every layer through `keras.Operation.__call__`, with inputs that are cast already. While
 a watch is on, this one method asks the watch of its own thread first; threads without a watch run
-as ever. No attribute of a model or a layer is set.
+as ever. No attribute of a model or a layer is set. Keras has no hook for it: `clone_model` with a
+`call_function` sees the layers of functional models, but not those inside other layers or inside
+subclassed models, where reversals and signs stand too.
 """
 
 import contextlib
@@ -15,10 +17,10 @@ from typing import Any
 
 import keras
 
-_call = keras.Operation.__call__
 _thread = threading.local()
 _lock = threading.Lock()
 _watches = 0  # on, in all threads
+_call: Any = None  # what was there before the first of them
 
 
 @contextlib.contextmanager
@@ -39,13 +41,14 @@ def around_layers(around: Callable[[keras.Layer, Callable, tuple, dict], Any]) -
 
 
 def _count(change):
-    global _watches
+    global _call, _watches
     with _lock:
+        if not _watches:
+            _call = keras.Operation.__call__  # perhaps another library's
         _watches += change
-        setattr(keras.Operation, "__call__", _watched_call if _watches else _call)  # noqa: B010
+        keras.Operation.__call__ = _watched_call if _watches else _call
 
 
-@functools.wraps(_call)
 def _watched_call(operation, *args, **kwargs):
     around = getattr(_thread, "around", None)
     if around is None or not isinstance(operation, keras.Layer):
