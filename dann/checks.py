@@ -28,7 +28,7 @@ def check_number(
         why: Reason for the range or how to mend it, which the error adds. Defaults to none.
 
     Raises:
-        TypeError: If it is not a number; a `bool` is none.
+        TypeError: If it is not a number. A `bool` does not count as one.
         ValueError: If it is out of range or not finite.
 
     Example:
@@ -62,7 +62,7 @@ def check_integer(
         why: Reason for the range or how to mend it, which the error adds. Defaults to none.
 
     Raises:
-        TypeError: If it is not an integer; a `bool` is none.
+        TypeError: If it is not an integer. A `bool` does not count as one.
         ValueError: If it is out of range.
 
     Example:

@@ -5,7 +5,7 @@ python scripts/evaluate.py run=run
 
 The regret of a score is the best target accuracy of all epochs minus that of the epoch which the
 score puts first. The choices are made without target labels; the two columns on the right need
-them. A score of which the run tells nothing is listed too, with the reason.
+them. A score that the run did not compute is listed too, with the reason.
 """
 
 import os

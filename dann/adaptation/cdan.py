@@ -14,7 +14,7 @@ from dann.layers import MultilinearMap
 )
 @METHODS.register(
     "cdan_e",
-    summary="CDAN+E: the same, and sure predictions weigh more",
+    summary="CDAN+E: CDAN in which sure predictions weigh more",
     when="CDAN, where many predictions are unsure at first",
     arguments={"entropy_conditioning": True},
 )

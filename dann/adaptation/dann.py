@@ -17,7 +17,7 @@ from dann.checks import check_number
 )
 @METHODS.register(
     "els",
-    summary="the same with smoothed domain labels",
+    summary="DANN with smoothed domain labels",
     when="the discriminator wins at once",
     arguments={"domain_label_smoothing": 0.1},
 )

@@ -1,6 +1,6 @@
 """The results of many runs, in a long table: a row a run and measure.
 
-A new measure is more rows of a file, so that no older file is refused for want of it.
+A new measure adds rows, so older files without it still load.
 """
 
 import csv
@@ -77,7 +77,7 @@ def result_of_run(
         experiment: As in `Result`.
         method: As in `Result`.
         settings: As in `Result`.
-        bar: Target accuracy whose first passing is looked up in the oracle curve, if there is one.
+        bar: Target accuracy; the result holds when the oracle curve first reaches it.
     """
     run = RunDirectory(directory)
     summary = run.summary()

@@ -51,7 +51,7 @@ def results_page(
 
     Args:
         results: The results.
-        bars: For each experiment, the target accuracy whose first passing the page tells.
+        bars: For each experiment, the target accuracy that the page reports the first passing of.
         published: Target accuracies of the literature, by experiment and method.
         noted: Experiments that `experiments.md` beside the page has a section on, which is linked.
         table: Name of the file of results beside the page.

@@ -1,6 +1,7 @@
 """Heads on flat features: the label predictor and the domain discriminator."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import layers
@@ -69,7 +70,7 @@ def domain_head(
 
 def _dense_head(num_features, num_outputs, hidden_units, dropout, batch_norm, initializer, name):
     inputs = keras.Input((num_features,), name="features")
-    x = inputs
+    x: Any = inputs
     for units in hidden_units:
         if batch_norm:
             x = layers.Dense(units, **initializers(initializer, x.shape[-1]))(x)

@@ -190,7 +190,7 @@ class Run:
 
     def _watchers(self, optimizer, clock):
         """Callbacks that look at the model after every epoch; later callbacks see the scores."""
-        watchers = [] if self.scores is None else [self.scores]
+        watchers: list[keras.callbacks.Callback] = [] if self.scores is None else [self.scores]
         if self.keep:
             best = {"monitor": f"selection/{self.keep}", "mode": "max", "patience": self.steps}
             watchers.append(keras.callbacks.EarlyStopping(**best, restore_best_weights=True))

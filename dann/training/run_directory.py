@@ -51,7 +51,7 @@ class RunDirectory:
         return str(self.path)
 
     def is_finished(self) -> bool:
-        """Returns whether the run came to its end, whose last act is the summary."""
+        """Returns whether the run is finished: it writes its summary last."""
         try:
             self.summary()
         except (OSError, ValueError):
@@ -70,13 +70,13 @@ class RunDirectory:
         return _text(self.config_file, "a run directory of scripts/train.py")
 
     def summary(self) -> dict[str, Any]:
-        """Returns what the run came to: accuracies, times, label-free scores."""
+        """Returns the results of the run: accuracies, times, label-free scores."""
         text = _text(self.summary_file, _TRAINED)
         try:
             summary = json.loads(text)
         except ValueError as error:
             raise ValueError(
-                f"Expected a summary in JSON. Received: {self.summary_file}, which is not whole"
+                f"Expected a summary in JSON. Received: {self.summary_file}, which is incomplete"
             ) from error
         if not isinstance(summary, dict):
             raise ValueError(f"Expected a summary by name. Received: {self.summary_file}")
@@ -88,7 +88,7 @@ class RunDirectory:
             draft.write_text(json.dumps(summary, indent=2) + "\n")
 
     def discard_summary(self) -> None:
-        """Deletes the summary, so that the run does not look finished while it is done anew."""
+        """Deletes the summary, so that a run that starts again does not look finished."""
         self.summary_file.unlink(missing_ok=True)
 
     def metrics(self) -> dict[str, list[str]]:

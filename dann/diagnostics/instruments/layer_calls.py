@@ -46,7 +46,8 @@ def _count(change):
         if not _watches:
             _call = keras.Operation.__call__  # perhaps another library's
         _watches += change
-        keras.Operation.__call__ = _watched_call if _watches else _call
+        now: Any = _watched_call if _watches else _call
+        keras.Operation.__call__ = now
 
 
 def _watched_call(operation, *args, **kwargs):
