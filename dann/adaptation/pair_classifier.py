@@ -3,6 +3,7 @@ from typing import Any
 import keras
 
 from dann.adaptation.forward_pass import ForwardPass, Losses
+from dann.adaptation.training_state import load_training_state, makes_weights, save_training_state
 
 
 class PairClassifier(keras.Model):
@@ -38,7 +39,7 @@ class PairClassifier(keras.Model):
 
     def make_train_function(self, force=False):
         # A step that creates variables is traced twice, and tracing is most of the start of `fit`.
-        late = any(map(_makes_weights, self._flatten_layers()))
+        late = any(map(makes_weights, self._flatten_layers()))
         if not (late or self.optimizer.built):
             self.optimizer.build(self.trainable_variables)
         metrics = self._compile_metrics
@@ -50,6 +51,15 @@ class PairClassifier(keras.Model):
         # Keras requires this of a class that overrides `compile`.
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        save_training_state(self, store)
+
+    def load_own_variables(self, store):
+        own = {key: store[key] for key in store.keys() if key.isdigit()}  # noqa: SIM118
+        super().load_own_variables(own)
+        load_training_state(self, store)
 
     def compiled_loss(self, x, y, logits, sample_weight=None, training=True) -> Any:
         """Returns the loss given to `compile`, and those of the layers, a scalar."""
@@ -84,9 +94,3 @@ class PairClassifier(keras.Model):
             return logs
         # The trackers did not change here, and a stale number would mislead.
         return {name: value for name, value in logs.items() if name not in self.trackers}
-
-
-def _makes_weights(layer):
-    """Whether a layer may create weights at its first call."""
-    makes_none = type(layer).build is keras.layers.Layer.build
-    return not (layer.built or makes_none or isinstance(layer, keras.Sequential))

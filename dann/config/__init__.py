@@ -9,6 +9,7 @@ from dann.config.building import (
 )
 from dann.config.config_of_run import config_of_run
 from dann.config.instantiation import ConfigError, instantiate
+from dann.config.resuming import is_done, settings_of
 from dann.config.script import run_script
 from dann.config.search_space import scores_of_trials, search_space
 from dann.config.settings_digest import digest_of_command, digest_of_run, settings_digest
@@ -25,9 +26,11 @@ __all__ = [
     "digest_of_command",
     "digest_of_run",
     "instantiate",
+    "is_done",
     "run_script",
     "schema",
     "scores_of_trials",
     "search_space",
     "settings_digest",
+    "settings_of",
 ]

@@ -18,19 +18,24 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dann.config.allowed_targets import GROUPS
 from dann.config.instantiation import ConfigError, check_packages, check_targets
+from dann.config.interruption import stopped_by_signals
 from dann.config.startup import start_backend
-from dann.training import RunDirectory
+from dann.training.run_directory import ResumeError, RunDirectory
 
 T = TypeVar("T")
 
 
 def run_script(
-    config_name: str, prepare: Callable[[DictConfig], T], work: Callable[[T], Any]
+    config_name: str,
+    prepare: Callable[[DictConfig], T],
+    work: Callable[[T], Any],
+    is_done: Callable[[DictConfig], bool] | None = None,
 ) -> None:
     """Runs a script: composes its config from the command line, prepares, and does the work.
 
     The user can mend an error in preparing: it is told in one line on standard error, the exit
-    status is 1, and the run directory that Hydra made is removed. An error in the work is shown in
+    status is 1, and the run directory that Hydra made is removed. Ctrl-C and SIGTERM end the script
+    at any time, with the exit status 130 or 143. An error in the work is shown in
     full, and the directory stays; in a sweep (`-m`) the other jobs go on. With `HYDRA_FULL_ERROR=1`
     both are shown in full.
 
@@ -38,6 +43,8 @@ def run_script(
         config_name: Primary config in `conf/`, which lies beside the folder of the script.
         prepare: Function of the config that checks it, loads and builds.
         work: Function of what `prepare` returns.
+        is_done: Function of the config that returns whether nothing is left to do; it runs before
+            large libraries are loaded. Defaults to `None`: there always is.
     """
     full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
     failed = []
@@ -47,9 +54,14 @@ def run_script(
             check_packages(OmegaConf.to_container(cfg, resolve=True))
             _check_paths(cfg)
             _check_given(cfg)
+            if is_done is not None and is_done(cfg):
+                return
             start_backend()
             _check_groups(cfg)
             prepared = prepare(cfg)
+        except (KeyboardInterrupt, SystemExit):
+            _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
+            raise
         except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
             if full_errors:
                 raise
@@ -59,6 +71,9 @@ def run_script(
             return
         try:
             work(prepared)
+        except ResumeError as error:
+            failed.append(error)
+            _report(error)
         except Exception as error:
             if HydraConfig.get().mode != RunMode.MULTIRUN:
                 raise
@@ -69,7 +84,8 @@ def run_script(
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
     try:
-        main(job)()
+        with stopped_by_signals():
+            main(job)()
     except (HydraException, OmegaConfBaseException) as error:
         if full_errors:
             raise
