@@ -1,4 +1,4 @@
-"""What a training needs to go on besides weights and optimizer: seeds, and weights under averages."""
+"""What a training needs to go on besides weights and optimizer."""
 
 from collections.abc import Sequence
 from typing import Any

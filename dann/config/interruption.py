@@ -29,6 +29,7 @@ def stopped_by_signals() -> Iterator[None]:
         if asked:
             os._exit(status)
         asked.append(number)
+        print("Stopped.", file=sys.stderr, flush=True)
         end = threading.Timer(_PATIENCE, os._exit, (status,))
         end.daemon = True
         end.start()

@@ -11,7 +11,7 @@ import keras
 from dann.training.checkpoints import flush_to_disk
 from dann.training.plain_values import is_plain
 
-_EVENTS = "*tfevents*"
+_EVENTS = "events.out.tfevents.*"
 # Of those that write files, whose other attributes belong to the open file.
 _CHOSEN = {
     keras.callbacks.CSVLogger: ("keys",),
@@ -101,6 +101,7 @@ def _files(callback) -> Iterator[tuple[str, pathlib.Path]]:
     if log_dir is None:
         return
     folder = pathlib.Path(log_dir)
-    for path in sorted(folder.rglob(_EVENTS)):
-        if path.is_file():
+    of_keras = isinstance(callback, keras.callbacks.TensorBoard)
+    for part in ("train", "validation") if of_keras else (".",):
+        for path in sorted((folder / part).glob(_EVENTS)):
             yield str(path.relative_to(folder)), path

@@ -1,4 +1,4 @@
-"""Checkpoints of a training on disk: whole or not there, checked by their sums, the last few kept."""
+"""Checkpoints of a training on disk, each whole or not there."""
 
 import hashlib
 import json

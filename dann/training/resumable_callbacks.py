@@ -44,7 +44,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         super().__init__(callbacks, **params)
         self.watched = list(callbacks)
         self.checkpoints, self.found, self.times, self.request = checkpoints, found, times, request
-        state = {"step": 0, "epoch": 0, "batch": 0, "stopped": False}
+        state = {"begun": False, "step": 0, "epoch": 0, "batch": 0, "stopped": False}
         if found:
             state = unpacked(found.state, found.arrays)
             times.written(state["step"])
@@ -59,21 +59,20 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
     def on_train_begin(self, logs=None):
         if self._begun:
             return
-        self._begun = True
         if self.found:
             cut_files(self.watched, self.state["files"])
-            self.found.load_into(self.model)
-        super().on_train_begin(logs)
-        if self.found:
             self._restore()
         else:
             self._write()
+        self._begun = True
+        super().on_train_begin(logs)
+        if self.state["begun"]:
+            self._restore()  # once more, because callbacks set values as they begin
 
     def _restore(self):
-        self.found.load_into(
-            self.model
-        )  # once more, because callbacks may set weights as they begin
-        restore(self.watched, self.state["callbacks"])
+        self.found.load_into(self.model)
+        if self.state["begun"]:
+            restore(self.watched, self.state["callbacks"])
         random.setstate(self.state["random"])
         np.random.set_state(self.state["numpy_random"])
 
@@ -128,6 +127,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         arrays: dict[str, np.ndarray] = {}
         model = self.model
         state = {
+            "begun": self._begun,
             "step": self.step,
             "epoch": self.epoch,
             "batch": self.batch,

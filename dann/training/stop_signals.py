@@ -18,7 +18,7 @@ class StopRequest:
         return self.signal is not None
 
     def stop(self) -> None:
-        """Ends the training: `KeyboardInterrupt` after Ctrl-C, else the exit status of the signal."""
+        """Ends the training as the signal asks: by `KeyboardInterrupt` or an exit status."""
         if self.signal == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + (self.signal or 0))
