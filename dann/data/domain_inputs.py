@@ -39,8 +39,8 @@ def source_of(
             f"The {domain} must be `(inputs, labels)`, perhaps with weights. "
             f"Received: a {type(given).__name__} of {len(given)}"
         )
-    columns = dict(zip(COLUMNS, given, strict=False))
-    columns["inputs"], columns["labels"] = _nested(given[0], domain), np.asarray(given[1])
+    columns: dict[str, Any] = dict(zip(COLUMNS, given, strict=False))
+    columns["inputs"], columns["labels"] = _nested(given[0], domain), as_array(given[1], domain)
     examples = Examples(columns, domain)
     labels, weights = columns["labels"], examples.columns.get("weights")
     if labels.dtype.kind in "USO":
