@@ -4,6 +4,7 @@ import keras
 
 from dann.adaptation.forward_pass import ForwardPass, Losses
 from dann.adaptation.training_state import load_training_state, makes_weights, save_training_state
+from dann.data.pair import Pairs
 
 
 class PairClassifier(keras.Model):
@@ -36,6 +37,12 @@ class PairClassifier(keras.Model):
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         self._labels_are_classes = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+
+    def fit(self, x=None, y=None, batch_size=None, **kwargs):
+        if isinstance(x, Pairs):
+            # Keras would shuffle the batches of an epoch, or warn that it does not.
+            kwargs = {"shuffle": False, **kwargs}
+        return super().fit(x, y, batch_size, **kwargs)
 
     def make_train_function(self, force=False):
         # A step that creates variables is traced twice, and tracing is most of the start of `fit`.

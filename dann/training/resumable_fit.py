@@ -20,7 +20,7 @@ def fit(
     directory: str | os.PathLike,
     *,
     epochs: int,
-    steps_per_epoch: int,
+    steps_per_epoch: int | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     every: str | int | None = "epoch",
     keep: int = 2,
@@ -46,12 +46,12 @@ def fit(
 
     Args:
         model: A compiled model, such as `dann.DANN`, built as at the first start.
-        pairs: Batches without end, what `dann.data.pair` makes with `repeat=True`; or a
-            `keras.utils.PyDataset` of your own whose attribute `start` is the step that its first
-            batch belongs to.
+        pairs: What `dann.data.pair` makes; or a `keras.utils.PyDataset` of your own whose attribute
+            `start` is the step that its first batch belongs to.
         directory: Folder of the checkpoints; made if it is not there.
         epochs: Number of epochs since the very first start, at least 1.
-        steps_per_epoch: Training steps in an epoch, at least 1.
+        steps_per_epoch: Training steps in an epoch, at least 1, of pairs without end
+            (`repeat=True`). Others have their own number, which `None` (default) stands for.
         callbacks: Keras callbacks, the same at every start.
         every: When to write a checkpoint: `"epoch"` (default), after each and every 10 minutes
             within; a number of steps; a time such as `"30s"`, `"10min"` or `"2h"`; `None` for no
@@ -65,6 +65,8 @@ def fit(
         The history of all epochs, those of earlier processes included.
 
     Raises:
+        TypeError: If a number is not an integer.
+        ValueError: If a number is out of range, or `every` is none of these.
         ResumeError: If the checkpoint is of another model, optimizer, backend or length of epochs,
             or beyond `epochs`; or if `pairs` cannot start at its step.
 
@@ -81,7 +83,7 @@ def fit(
     [0, 1]
     """
     check_integer("epochs", epochs, low=1)
-    check_integer("steps_per_epoch", steps_per_epoch, low=1)
+    steps_per_epoch = _steps_of(pairs, steps_per_epoch)
     check_integer("keep", keep, low=1)
     times = CheckpointTimes(every)
     checkpoints, found = None if times.never else Checkpoints(directory, keep), None
@@ -132,6 +134,16 @@ def _run(model, pairs, watched, epochs, steps_per_epoch, verbose):
         steps_per_epoch=steps_per_epoch,
         **settings,
     )
+
+
+def _steps_of(pairs, steps_per_epoch):
+    own = getattr(pairs, "num_batches", None)
+    if own is not None and steps_per_epoch not in (None, own):
+        raise ValueError(
+            "Argument `steps_per_epoch` is for pairs without end, such as `repeat=True` makes. "
+            f"Received: steps_per_epoch={steps_per_epoch} with {own} batches an epoch"
+        )
+    return check_integer("steps_per_epoch", own or steps_per_epoch, low=1)
 
 
 def _from_step(pairs, step):

@@ -17,7 +17,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import types
 from unittest import mock
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -251,7 +250,8 @@ def differences(one, other):
         found += [name for name in a.files if not np.array_equal(a[name], b[name])]
         found += ["number of variables"] if a.files != b.files else []
     for name in ("metrics.csv", "oracle.csv"):
-        rows = [list(csv.reader(open(folder / name))) for folder in (one, other)]
+        texts = [(folder / name).read_text() for folder in (one, other)]
+        rows = [list(csv.reader(text.splitlines())) for text in texts]
         found += [name] if without_times(rows[0]) != without_times(rows[1]) else []
     if events(one / "tensorboard") != events(other / "tensorboard"):
         found.append("TensorBoard")
@@ -268,7 +268,7 @@ def differences(one, other):
 
 def spread(passed, count):
     """Returns moments of all kinds in turns, spread over each kind's number."""
-    kinds = [kind for kind in ("data", "tracing", "step", "checkpoint", "epoch", "figures")]
+    kinds = ["data", "tracing", "step", "checkpoint", "epoch", "figures"]
     turns = [kinds[place % len(kinds)] for place in range(count)]
     moments = []
     for kind in kinds:
