@@ -3,7 +3,14 @@ from typing import Any
 import keras
 
 from dann.adaptation.forward_pass import ForwardPass, Losses
-from dann.adaptation.training_state import load_training_state, makes_weights, save_training_state
+from dann.adaptation.training_state import (
+    KeepTrained,
+    averages_weights,
+    load_training_state,
+    makes_weights,
+    put_trained_back,
+    save_training_state,
+)
 from dann.data.pair import Pairs
 
 
@@ -42,6 +49,11 @@ class PairClassifier(keras.Model):
         if isinstance(x, Pairs):
             # Keras would shuffle the batches of an epoch, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
+        callbacks = kwargs.get("callbacks")
+        shared = isinstance(callbacks, keras.callbacks.CallbackList)  # among several calls
+        if averages_weights(getattr(self, "optimizer", None)) and not shared:
+            put_trained_back(self)
+            kwargs["callbacks"] = [*keras.tree.flatten(callbacks or []), KeepTrained()]
         return super().fit(x, y, batch_size, **kwargs)
 
     def make_train_function(self, force=False):

@@ -15,18 +15,51 @@ def seeds_of(model: keras.Model) -> list[Any]:
 
 def save_training_state(model: keras.Model, store: Any) -> None:
     """Adds to the model's own entries in a file what Keras leaves out."""
-    for number, seed in enumerate(values_of(seeds_of(model))):
-        store[f"seed_{number}"] = seed
+    parts = {"seed": values_of(seeds_of(model)), "trained": getattr(model, "_trained", ())}
+    for name, values in parts.items():
+        for number, value in enumerate(values):
+            store[f"{name}_{number}"] = value
 
 
 def load_training_state(model: keras.Model, store: Any) -> None:
     """Takes back what `save_training_state` has saved; older files hold nothing of it."""
-    seeds = seeds_of(model)
-    saved = [key for key in store.keys() if key.startswith("seed_")]  # noqa: SIM118
-    if len(saved) != len(seeds):  # such as the weights of a network with other dropout
+    seeds, count = seeds_of(model), len(model.trainable_variables)
+    saved = _numbered(store, "seed")
+    if len(saved) == len(seeds):  # not so for the weights of a network with other dropout
+        for seed, value in zip(seeds, saved, strict=True):
+            seed.assign(value)
+    trained = _numbered(store, "trained")
+    model._trained = tuple(trained) if len(trained) == count else ()
+
+
+def _numbered(store, name):
+    count = sum(key.startswith(f"{name}_") for key in store.keys())  # noqa: SIM118
+    return [np.array(store[f"{name}_{number}"]) for number in range(count)]
+
+
+class KeepTrained(keras.callbacks.Callback):
+    """Keeps the weights that train, where `fit` ends by putting their averages in their place."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.model._trained = tuple(values_of(self.model.trainable_variables))
+
+
+def put_trained_back(model: keras.Model) -> None:
+    """Gives a model the weights that train, if its weights still are the averages that `fit` left.
+
+    So two calls of `fit` do what one does, in one process and with a file between them.
+    """
+    trained, model._trained = getattr(model, "_trained", ()), ()
+    weights = model.trainable_variables
+    if not (trained and model.optimizer.built and len(trained) == len(weights)):
         return
-    for number, seed in enumerate(seeds):
-        seed.assign(store[f"seed_{number}"])
+    now = values_of(weights)
+    model.optimizer.finalize_variable_values(weights)
+    averages = values_of(weights)
+    if not all(map(np.array_equal, now, averages)):
+        trained = now  # somebody has set them since
+    for variable, value in zip(weights, trained, strict=True):
+        variable.assign(value)
 
 
 def values_of(variables: Sequence[Any]) -> list[np.ndarray]:

@@ -8,7 +8,12 @@ import keras
 import numpy as np
 
 import dann
-from dann.adaptation.training_state import averages_weights, values_of
+from dann.adaptation.training_state import (
+    KeepTrained,
+    averages_weights,
+    put_trained_back,
+    values_of,
+)
 from dann.training.callback_states import cut_files, lengths_of_files, restore, states_of
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoint, Checkpoints
@@ -41,8 +46,10 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         request: StopRequest,
         **params: Any,
     ):
-        super().__init__(callbacks, **params)
         self.watched = list(callbacks)
+        if averages_weights(params["model"].optimizer):
+            callbacks = [*callbacks, KeepTrained()]
+        super().__init__(callbacks, **params)
         self.checkpoints, self.found, self.times, self.request = checkpoints, found, times, request
         state = {"begun": False, "step": 0, "epoch": 0, "batch": 0, "stopped": False}
         if found:
@@ -54,7 +61,6 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         self.offset = self.batch
         self.more_to_come = False  # another call of `fit` goes on with this training
         self._begun = False
-        self._trained = None
 
     def on_train_begin(self, logs=None):
         if self._begun:
@@ -63,6 +69,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             cut_files(self.watched, self.state["files"])
             self._restore()
         else:
+            put_trained_back(self.model)
             self._write()
         self._begun = True
         super().on_train_begin(logs)
@@ -106,15 +113,12 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         if last or self.request or self.times.is_due(self.step, True):
             self._write()
         self._stop_if_asked()
-        if self.more_to_come and averages_weights(self.model.optimizer):
-            self._trained = values_of(self.model.trainable_variables)
 
     def on_train_end(self, logs=None):
         if not self.more_to_come or self.stopped:
             super().on_train_end(logs)
-        elif self._trained is not None:  # Keras has put the averages in their place
-            for variable, value in zip(self.model.trainable_variables, self._trained, strict=True):
-                variable.assign(value)
+        else:
+            put_trained_back(self.model)
 
     def _stop_if_asked(self):
         if self.request:

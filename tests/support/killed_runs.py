@@ -139,7 +139,7 @@ def second_stage():
 
 
 def binary():
-    return dann.DANN(binary_lenet_backbone((12, 12, 3), filters=(2, 3)), num_classes=3)
+    return dann.DANN(binary_lenet_backbone((16, 16, 3), filters=(2, 3)), num_classes=3)
 
 
 def decayed_sgd(**kwargs):
@@ -170,7 +170,7 @@ def train(folder, kind):
     precision = kind if kind == "mixed_float16" else "float32"
     training.start(1, precision)
     image = kind == "bop"
-    domains = tiny_domains((12, 12, 3) if image else (5,), 2 if kind == "mdan" else 1)
+    domains = tiny_domains((16, 16, 3) if image else (5,), 2 if kind == "mdan" else 1)
     baseline = None
     if kind == "dann":
         baseline = plain(dann.SourceOnly, strength=None)
