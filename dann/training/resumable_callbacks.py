@@ -46,15 +46,16 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         request: StopRequest,
         **params: Any,
     ):
+        state = {"begun": False, "step": 0, "epoch": 0, "batch": 0, "stopped": False}
+        if found:
+            state = unpacked(found.state, found.arrays)
+            times.written(state["step"])
+            cut_files(callbacks, state["files"])  # before any callback opens its own
         self.watched = list(callbacks)
         if averages_weights(params["model"].optimizer):
             callbacks = [*callbacks, KeepTrained()]
         super().__init__(callbacks, **params)
         self.checkpoints, self.found, self.times, self.request = checkpoints, found, times, request
-        state = {"begun": False, "step": 0, "epoch": 0, "batch": 0, "stopped": False}
-        if found:
-            state = unpacked(found.state, found.arrays)
-            times.written(state["step"])
         self.state = state
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
         self.stopped = state["stopped"]
@@ -66,7 +67,6 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         if self._begun:
             return
         if self.found:
-            cut_files(self.watched, self.state["files"])
             self._restore()
         else:
             put_trained_back(self.model)
