@@ -268,7 +268,7 @@ def differences(one, other):
 
 def spread(passed, count):
     """Returns moments of all kinds in turns, spread over each kind's number."""
-    kinds = ["data", "tracing", "step", "checkpoint", "epoch", "figures"]
+    kinds = ["checkpoint", "step", "figures", "epoch", "data", "tracing"]
     turns = [kinds[place % len(kinds)] for place in range(count)]
     moments = []
     for kind in kinds:
@@ -283,17 +283,19 @@ def main(folder, kind, count):
     status, passed = start_apart(folder / "whole", kind, None)
     if status:
         sys.exit((folder / "whole.txt").read_text())
-    moments, killed, found = spread(passed, count), [], []
+    moments, found = spread(passed, count), []
     order = np.random.default_rng(0).permutation(len(moments))
-    for moment in [*(moments[place] for place in order), None]:
-        status, _ = start_apart(folder / "killed", kind, moment)
+    todo = [*(moments[place] for place in order), None]
+    while todo:
+        status, _ = start_apart(folder / "killed", kind, todo[0])
         if status == 1:
             sys.exit((folder / "killed.txt").read_text())
-        if status == -signal.SIGKILL:
-            killed.append(moment)
-        else:  # it came to its end, and the next kill meets a new run
+        if status == 0:  # it came to its end before the moment, so the kill meets a new run
             found += differences(folder / "whole", folder / "killed")
             shutil.rmtree(folder / "killed")
+        if status or todo[0] is None:
+            todo.pop(0)
+    killed = [moments[place] for place in order]
     print(json.dumps({"kind": kind, "killed": killed, "differences": found}))
 
 
