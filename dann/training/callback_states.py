@@ -37,8 +37,9 @@ def restore(callbacks: Sequence[keras.callbacks.Callback], states: dict[str, Any
     for name, callback in _named(callbacks):
         if name not in states:
             continue
-        if hasattr(callback, "load_state_dict"):
-            callback.load_state_dict(states[name])
+        load = getattr(callback, "load_state_dict", None)
+        if load is not None:
+            load(states[name])
         else:
             vars(callback).update(states[name])
 

@@ -2,12 +2,12 @@
 
 import os
 import random
+import sys
 from typing import Any
 
 import keras
 import numpy as np
 
-import dann
 from dann.adaptation.training_state import (
     KeepTrained,
     averages_weights,
@@ -69,7 +69,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         if self.found:
             self._restore()
         else:
-            put_trained_back(self.model)
+            put_trained_back(self._attached())
             self._write()
         self._begun = True
         super().on_train_begin(logs)
@@ -77,7 +77,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             self._restore()  # once more, because callbacks set values as they begin
 
     def _restore(self):
-        self.found.load_into(self.model)
+        self.found.load_into(self._attached())
         if self.state["begun"]:
             restore(self.watched, self.state["callbacks"])
         random.setstate(self.state["random"])
@@ -118,7 +118,11 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         if not self.more_to_come or self.stopped:
             super().on_train_end(logs)
         else:
-            put_trained_back(self.model)
+            put_trained_back(self._attached())
+
+    def _attached(self) -> Any:
+        """The model with all its state, which JAX keeps elsewhere within an epoch."""
+        return self.model
 
     def _stop_if_asked(self):
         if self.request:
@@ -129,7 +133,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         if self.checkpoints is None:
             return
         arrays: dict[str, np.ndarray] = {}
-        model = self.model
+        model = self._attached()
         state = {
             "begun": self._begun,
             "step": self.step,
@@ -152,7 +156,7 @@ def made_by() -> dict[str, Any]:
     """Returns the versions and the number of cores on which the bits of a training depend."""
     return {
         "backend": keras.backend.backend(),
-        "dann": dann.__version__,
+        "dann": sys.modules["dann"].__version__,
         "keras": keras.__version__,
         "cores": os.cpu_count(),
     }
