@@ -25,12 +25,12 @@ class At(keras.callbacks.Callback):
             self.action()
 
 
-class Died(Exception):
+class DeathError(Exception):
     """Stands for the end of a process."""
 
 
 def die():
-    raise Died
+    raise DeathError
 
 
 def started(**options):
@@ -53,8 +53,11 @@ def run(folder, *callbacks, epochs=3, every=2, **options):
     model, pairs = started(**options)
     logger = keras.callbacks.CSVLogger(folder / "metrics.csv")
     settings = {"epochs": epochs, "steps_per_epoch": 4, "every": every, "verbose": 0}
-    history = fit(model, pairs, folder / "checkpoints", callbacks=[logger, *callbacks], **settings)
-    return model, history
+    callbacks = [logger, *callbacks]
+    try:
+        return model, fit(model, pairs, folder / "checkpoints", callbacks=callbacks, **settings)
+    finally:
+        logger.on_train_end()  # closes its file
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +78,7 @@ def check_equal(whole, folder, model, history):
 
 def test_a_training_that_died_twice_ends_with_the_same_bits_and_rows(whole, tmp_path):
     for step in (3, 7):
-        with pytest.raises(Died):
+        with pytest.raises(DeathError):
             run(tmp_path, At(step, die))
     check_equal(whole, tmp_path, *run(tmp_path))
 
@@ -107,7 +110,7 @@ def test_a_signal_ends_the_training_after_its_step_with_a_checkpoint(
 def test_executions_of_several_steps_go_on_too(tmp_path):
     several = {"steps_per_execution": 2}
     one = bits(run(tmp_path / "whole", every=1, **several)[0])
-    with pytest.raises(Died):
+    with pytest.raises(DeathError):
         run(tmp_path / "killed", At(6, die), every=1, **several)
     other = bits(run(tmp_path / "killed", every=1, **several)[0])
     for value, expected in zip(other, one, strict=True):
