@@ -4,7 +4,6 @@ import functools
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,6 +14,7 @@ from PIL import Image, ImageOps
 
 from dann.checks import check_choice, check_integer
 from dann.data.cache import make_folder
+from dann.data.image_cache import ImageCache
 
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
@@ -85,7 +85,8 @@ class ImageFiles:
         The file's name is a digest of the form of the images and of the paths, sizes, times and
         samples of their files (4 KiB each of the head, the middle and the tail). Changed images, or
         those of another folder with the same names, are therefore decoded again. The cache file is
-        there whole or not at all.
+        there whole or not at all. Its checksum is verified here, once a start; if it is broken, a
+        printed line says so and it is made again.
 
         Args:
             directory: Folder of the cache file.
@@ -98,15 +99,17 @@ class ImageFiles:
         Raises:
             OSError: If there is no room for the file, or `directory` is a file.
         """
-        path = make_folder(directory) / f"{self._digest(root)}.npy"
-        unreadable = self._unreadable_in(path)
+        store = ImageCache(make_folder(directory) / f"{self._digest(root)}.npy", self.shape)
+        unreadable, _ = self._unreadable_in(store)
         if unreadable is None:
             # Of two processes one writes; the other waits and finds the finished file.
-            with filelock.FileLock(path.with_suffix(".lock")):
-                unreadable = self._unreadable_in(path)
+            with filelock.FileLock(store.path.with_suffix(".lock")):
+                unreadable, fault = self._unreadable_in(store)
+                if fault:
+                    print(f"{store.path} is made again: {fault}", flush=True)
                 if unreadable is None:
-                    unreadable = self._write(path)
-        return np.load(path, mmap_mode="r"), unreadable
+                    unreadable = self._write(store)
+        return store.images(), unreadable
 
     def _chunks(self):
         indices = np.arange(len(self))
@@ -123,45 +126,20 @@ class ImageFiles:
         files = [[os.path.relpath(path, root), *_trace(path)] for path in self.paths]
         return hashlib.sha256(json.dumps([_FORM, self.shape, files]).encode()).hexdigest()[:24]
 
-    def _unreadable_in(self, path):
-        """The unreadable indices that a finished cache notes; `None` if there is no valid cache."""
+    def _unreadable_in(self, store):
+        """The unreadable indices that a valid cache notes, or `None`; and what is wrong with it."""
         try:
-            noted = json.loads(path.with_suffix(".json").read_text())
+            noted = store.unreadable()
         except FileNotFoundError:
-            return None
-        if not path.is_file():
-            return None
+            return None, None
+        except ValueError as error:
+            return None, error
         # A file may become readable without a change in it, by its permissions.
-        return noted if list(self._decode(noted)[1]) == noted else None
+        return (noted if list(self._decode(noted)[1]) == noted else None), None
 
-    def _write(self, path):
-        size = int(np.prod(self.shape))
-        free = shutil.disk_usage(path.parent).free
-        if free < size:
-            raise OSError(
-                f"The images take {size / 1e9:.1f} GB in the cache; choose another `cache_dir`, or "
-                f"`cache=False`. Received: {path.parent} with {free / 1e9:.1f} GB free"
-            )
-        print(f"Decoding {len(self)} images, once, into {path}", flush=True)
-        partial = path.with_suffix(".partial")
-        unreadable = []
-        try:
-            with partial.open("wb") as file:
-                header = {"descr": "|u1", "fortran_order": False, "shape": self.shape}
-                np.lib.format.write_array_header_1_0(file, header)
-                for rows in self._chunks():
-                    images, errors = self._decode(rows)
-                    file.write(images.data)
-                    unreadable += errors
-            # The notes come last: they mark the cache as finished, and old ones would be wrong.
-            notes = path.with_suffix(".json")
-            notes.unlink(missing_ok=True)
-            partial.replace(path)
-            partial.write_text(json.dumps(unreadable))
-            partial.replace(notes)
-        finally:
-            partial.unlink(missing_ok=True)
-        return unreadable
+    def _write(self, store):
+        print(f"Decoding {len(self)} images, once, into {store.path}", flush=True)
+        return store.write(self._decode(rows) for rows in self._chunks())
 
 
 def check_image_size(image_size: Any) -> tuple[int, int]:

@@ -1,3 +1,4 @@
+import json
 import os
 import pathlib
 import shutil
@@ -10,6 +11,7 @@ from sklearn.datasets import load_sample_image
 
 from dann.data import image_files
 from dann.data.image_files import EXTENSIONS, ImageFiles, check_image_size
+from tests.support import corruptions
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (5, 6, 8, 3)).astype("uint8")
@@ -374,3 +376,49 @@ def test_a_full_disk_is_an_error_before_the_decoding(paths, tmp_path, monkeypatc
         ImageFiles(paths, SIZE).cached(tmp_path / "cache")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=720))
     assert len(ImageFiles(paths, SIZE).cached(tmp_path / "cache")[0]) == 5
+
+
+def change_notes(**changes):
+    return lambda content, rng: json.dumps({**json.loads(content), **changes}).encode()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "way"),
+    [
+        (".npy", corruptions.flip_a_bit),
+        (".npy", corruptions.cut),
+        (".npy", corruptions.zero_all),
+        (".npy", corruptions.empty),
+        (".npy", corruptions.append),
+        (".npy", lambda content, rng: content[:-1] + bytes([content[-1] ^ 1])),
+        (".npy", lambda content, rng: content.replace(b"(5, 6, 8, 3)", b"(5, 8, 6, 3)")),
+        (".json", corruptions.cut),
+        (".json", corruptions.zero_all),
+        (".json", lambda content, rng: b"[]"),  # as version 1 wrote them
+        (".json", change_notes(unreadable=[5])),
+        (".json", change_notes(unreadable=[-1])),
+        (".json", change_notes(unreadable={"0": 1})),
+        (".json", change_notes(unreadable=[1.5])),
+        (".json", change_notes(crc32=None)),
+        (".json", change_notes(version=3)),
+    ],
+)
+def test_a_cache_that_is_broken_or_of_another_version_is_told_and_made_again(
+    paths, tmp_path, capsys, suffix, way
+):
+    images = ImageFiles(paths, SIZE)
+    images.cached(tmp_path / "cache")
+    (finished,) = (tmp_path / "cache").glob("*.npy")
+    file = finished.with_suffix(suffix)
+    content = file.read_bytes()
+    file.write_bytes(way(content, np.random.default_rng(1)))
+    assert file.read_bytes() != content
+    capsys.readouterr()
+    found, unreadable = images.cached(tmp_path / "cache")
+    np.testing.assert_array_equal(found, PIXELS)
+    assert unreadable == []
+    told = [line for line in capsys.readouterr().out.splitlines() if "made again" in line]
+    assert len(told) == 1
+    assert told[0].startswith(f"{finished} is made again: it")
+    images.cached(tmp_path / "cache")
+    assert capsys.readouterr().out == ""
