@@ -20,6 +20,7 @@ from dann.config.allowed_targets import GROUPS
 from dann.config.instantiation import ConfigError, check_packages, check_targets
 from dann.config.startup import start_backend
 from dann.training import RunDirectory
+from dann.training.keras_file import KerasFileError
 
 T = TypeVar("T")
 
@@ -111,7 +112,7 @@ def _report(error):
     """Prints an error and the first line of its cause, on one line."""
     message = str(error)
     cause = str(error.__cause__ or "").partition("\n")[0]
-    if cause not in message and not isinstance(error, ConfigError):
+    if cause not in message and not isinstance(error, ConfigError | KerasFileError):
         message = f"{message}: {cause}"
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
 

@@ -8,6 +8,8 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dann.training.keras_file import KerasFileError, check_keras_file
+
 _TRAINED = "a finished run of scripts/train.py"
 
 
@@ -177,17 +179,20 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
     """Loads a `.keras` file in safe mode, with its optimizer and losses if `compile`.
 
     Raises:
-        ValueError: If it cannot be read, or holds code.
+        KerasFileError: If it cannot be read, or holds code. What Keras says of it is the cause, and
+            may advise to trust the file.
     """
     import keras
 
     import dann.adaptation  # noqa: F401  registers the classes that a file may hold
 
+    check_keras_file(path)
     try:
         return keras.models.load_model(path, compile=compile, safe_mode=True)
-    except Exception as error:  # a broken archive can raise anything
-        raise ValueError(
-            f"Expected a Keras model. Received: {path}, which cannot be read"
+    except Exception as error:  # a strange config can raise anything
+        raise KerasFileError(
+            "Expected a Keras model of classes that Keras and this package know, without code, and "
+            f"with its weights. Received: {path}, which cannot be read as one"
         ) from error
 
 
