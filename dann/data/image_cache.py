@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class ImageCache:
             raise ValueError("it has changed since it was written")
         return indices
 
-    def _noted(self):
+    def _noted(self) -> tuple[list[int], Any]:
         """The indices and the checksum in the notes."""
         try:
             notes = json.loads(self.notes.read_text())
@@ -62,10 +63,8 @@ class ImageCache:
         if not isinstance(notes, dict) or notes.get("version") != _VERSION:
             raise ValueError("it is of another version of this package")
         indices = notes.get("unreadable")
-        valid = isinstance(indices, list) and all(
-            type(index) is int and 0 <= index < self.shape[0] for index in indices
-        )
-        if not valid:
+        known = range(self.shape[0])
+        if not isinstance(indices, list) or not all(type(i) is int and i in known for i in indices):
             raise ValueError("it has notes of images that it does not have")
         return indices, notes.get("crc32")
 

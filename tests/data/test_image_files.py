@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_image
+from support import corruptions
 
 from dann.data import image_files
 from dann.data.image_files import EXTENSIONS, ImageFiles, check_image_size
-from tests.support import corruptions
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (5, 6, 8, 3)).astype("uint8")

@@ -64,18 +64,10 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
     return builder
 
 
-def _builder(builder_class, folder, config, raw):
+def _builder(builder_class, folder, config, raw) -> tfds.core.DatasetBuilder:
     """The builder of a data set that is prepared and whole; prepares it if it is not."""
-    try:
-        builder = builder_class(data_dir=folder, config=config)
-        path = pathlib.Path(builder.data_path)
-        fault = _fault_of(builder, path, folder) if path.exists() else None
-    except Exception as error:  # TFDS raises nearly anything for broken files
-        builder, path = None, _place(builder_class, folder, config)
-        if not path.exists():
-            raise
-        fault = f"TFDS cannot read it, {' '.join(str(error).split())[:200]}"
-    if fault is not None:
+    builder, path, fault = _found(builder_class, folder, config)
+    if builder is None or fault is not None:
         return _prepare_again(
             lambda: builder_class(data_dir=folder, config=config), raw, path, fault
         )
@@ -84,6 +76,19 @@ def _builder(builder_class, folder, config, raw):
     if raw is not None:
         _check_made_of(builder, raw)
     return builder
+
+
+def _found(builder_class, folder, config):
+    """The builder, or `None` if TFDS cannot read what is there; its place; and what is wrong."""
+    try:
+        builder = builder_class(data_dir=folder, config=config)
+        path = pathlib.Path(builder.data_path)
+        return builder, path, _fault_of(builder, path, folder) if path.exists() else None
+    except Exception as error:  # TFDS raises nearly anything for broken files
+        path = _place(builder_class, folder, config)
+        if not path.exists():
+            raise
+        return None, path, f"TFDS cannot read it, {' '.join(str(error).split())[:200]}"
 
 
 def _prepare_again(make_builder, raw, path, fault):

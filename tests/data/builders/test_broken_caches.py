@@ -6,10 +6,10 @@ import shutil
 
 import numpy as np
 import pytest
+from support import corruptions
 
 from dann.data import tfds_pair
 from dann.data.builders.prepared import prepared
-from tests.support import corruptions
 
 WAYS = (
     corruptions.flip_a_bit,
