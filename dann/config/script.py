@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dann.config.allowed_targets import GROUPS
 from dann.config.instantiation import ConfigError, check_packages, check_targets
+from dann.config.known_keys import check_known
 from dann.config.startup import start_backend
 from dann.training import RunDirectory
 from dann.training.keras_file import KerasFileError
@@ -41,9 +42,10 @@ def run_script(
         work: Function of what `prepare` returns.
     """
     full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
-    failed = []
+    begun, failed = [], []
 
     def job(cfg: DictConfig) -> None:
+        begun.append(cfg)
         try:
             check_packages(OmegaConf.to_container(cfg, resolve=True))
             _check_paths(cfg)
@@ -71,8 +73,10 @@ def run_script(
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
     try:
         main(job)()
-    except (HydraException, OmegaConfBaseException) as error:
-        if full_errors:
+    except Exception as error:
+        # Where no job has begun, any error is about the command: Hydra also raises plain ones.
+        about_command = not begun or isinstance(error, HydraException | OmegaConfBaseException)
+        if full_errors or not about_command:
             raise
         failed.append(error)
         _report(error)
@@ -102,6 +106,7 @@ def _check_paths(cfg):
 
 
 def _check_given(cfg):
+    check_known(cfg)
     several = {"data.source"} if OmegaConf.select(cfg, "data.sources") else set()
     missing = sorted(OmegaConf.missing_keys(cfg) - several)
     if missing:
