@@ -11,7 +11,8 @@ from dann.diagnostics.instruments.pair_outputs import matched_source
 from dann.diagnostics.instruments.passes import Passes
 from dann.diagnostics.instruments.probe import LEAST
 
-DIFFERENT = 4, 0.05  # `mmd/squared` in multiples of its null quantile, and alone
+# The domains differ if `mmd/squared` is more than this, and than so many times its null quantile.
+DIFFERENT, TIMES_NULL = 0.05, 4
 
 
 @DIAGNOSTICS.register(

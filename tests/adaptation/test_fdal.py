@@ -12,7 +12,7 @@ from support.one_step import MODES, check_step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import FDAL
-from dann.adaptation.fdal import DIVERGENCES
+from dann.adaptation.f_divergences import DIVERGENCES
 from dann.networks import label_head
 
 # The activation g(v) and the conjugate phi*(t), as in the table of Nowozin et al.

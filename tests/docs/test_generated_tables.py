@@ -35,3 +35,12 @@ def test_a_table_has_a_row_for_each_entry_and_the_columns_that_the_page_asks_for
         "| `b` | `dict(x=1)` | Second \\| last. | `source` |",
         "",
     ]
+
+
+def test_marked_thresholds_are_those_of_the_code():
+    text = (
+        "`probe/loss` < <!-- winning.APART -->9<!-- = -->, <!-- conflict/cosine low -->1<!-- = -->"
+    )
+    assert tables.filled(text, {}).endswith(
+        "APART -->.35<!-- = -->, <!-- conflict/cosine low -->-.9<!-- = -->"
+    )

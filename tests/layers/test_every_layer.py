@@ -1,7 +1,6 @@
 """The battery that every layer of the package passes."""
 
 import dataclasses
-import inspect
 import json
 from collections.abc import Callable
 
@@ -27,6 +26,7 @@ from dann.layers import (
     RPReLU,
     RSign,
 )
+from dann.registry import import_modules
 from dann.schedules import GaninSchedule
 
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
@@ -109,12 +109,14 @@ def array(tensor):
 
 
 def test_no_layer_is_forgotten():
-    classes = {
-        value
-        for value in vars(dann.layers).values()
-        if inspect.isclass(value) and issubclass(value, keras.layers.Layer)
+    import_modules("dann.layers")
+    registered = {
+        cls
+        for cls in keras.saving.get_custom_objects().values()
+        if cls.__module__.startswith("dann.layers.") and issubclass(cls, keras.layers.Layer)
     }
-    assert {type(case.make()) for case in CASES} == classes
+    assert {type(case.make()) for case in CASES} == registered
+    assert {cls.__name__ for cls in registered} <= set(dann.layers.__all__)
 
 
 @each_case
