@@ -111,6 +111,7 @@ def _first_passing(run, bar) -> dict[str, float]:
 
 def _choices(run) -> dict[str, float]:
     """Target accuracies at the choice of each score, and the best, where the run has them."""
+    from dann.training.evaluate_run import evaluate_curves, read_curves  # loads Keras
 
     try:
         scores = evaluate_curves(read_curves(run.path)).scores

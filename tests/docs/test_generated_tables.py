@@ -38,9 +38,5 @@ def test_a_table_has_a_row_for_each_entry_and_the_columns_that_the_page_asks_for
 
 
 def test_marked_thresholds_are_those_of_the_code():
-    text = (
-        "`probe/loss` < <!-- winning.APART -->9<!-- = -->, <!-- conflict/cosine low -->1<!-- = -->"
-    )
-    assert tables.filled(text, {}).endswith(
-        "APART -->.35<!-- = -->, <!-- conflict/cosine low -->-.9<!-- = -->"
-    )
+    page = "below <!-- winning.APART -->{}<!-- = --> or <!-- conflict/cosine low -->{}<!-- = -->"
+    assert tables.filled(page.format("9", "-1"), {}) == page.format(".35", "-.9")
