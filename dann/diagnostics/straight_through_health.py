@@ -56,7 +56,7 @@ def straight_through_health(
 ) -> dict[str, float]:
     """Measures what becomes of gradients at every layer that makes numbers binary.
 
-    For each layer that is the share of inputs whose gradient is passed on; with `pairs` above 0, for
+    For each layer that is the share of inputs whose gradient passes; with `pairs` above 0, for
     layers of activations, also the bias of the gradient against the derivative of a smoothed loss;
     and with `before`, earlier weights of the model, the share of signs that flip in a step.
     `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
