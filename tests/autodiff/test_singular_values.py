@@ -95,18 +95,15 @@ def test_the_seed_decides_the_start():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "message"),
     [
-        ({"k": 0}, ValueError, "from 1 to 4, .*k=0"),
-        ({"k": 5}, ValueError, "from 1 to 4, .*k=5"),
-        ({"k": 1.5}, TypeError, "from 1 to 4, .*k=1.5"),
-        ({"k": True}, TypeError, "from 1 to 4, .*k=True"),
-        ({"k": 1, "iterations": 4.5}, TypeError, "at least 1, .*iterations=4.5"),
-        ({"k": 3, "iterations": 2}, ValueError, "at least 3, .*iterations=2"),
+        ({"k": 0}, "from 1 to 4, .*k=0"),
+        ({"k": 5}, "from 1 to 4, .*k=5"),
+        ({"k": 3, "iterations": 2}, "at least 3, .*iterations=2"),
     ],
 )
-def test_numbers_out_of_range_are_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
+def test_numbers_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
         singular_values(curved, INPUTS, **arguments)
 
 

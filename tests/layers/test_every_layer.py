@@ -62,6 +62,7 @@ CASES = [
     elementwise(RSign),
     elementwise(RPReLU),
     Case(lambda **kw: DomainBlend(0.7, seed=3, **kw), (IMAGES, IMAGES), IMAGES),
+    Case(MultilinearMap, (FLAT, (3,)), (12,)),
     Case(lambda **kw: MultilinearMap(max_units=7, seed=3, **kw), (FLAT, (3,)), (7,)),
     Case(lambda **kw: BinaryDense(2, kernel_estimator="magnitude_aware", **kw), (FLAT,), (2,)),
     Case(lambda **kw: BinaryConv1D(2, 3, padding="causal", pad_values=-1, **kw), (SERIES,), (5, 2)),
