@@ -58,7 +58,6 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
     The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
-        TypeError: If it is another model.
         ValueError: If the model is not compiled, has no reversal, or no trainable backbone.
 
     Reference:

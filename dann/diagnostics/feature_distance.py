@@ -37,7 +37,6 @@ def feature_distance(
     The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
-        TypeError: If it is another model.
         ValueError: If a domain has fewer than 2 examples.
 
     Reference:

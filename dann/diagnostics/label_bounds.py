@@ -62,7 +62,6 @@ def label_bounds(
     The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
-        TypeError: If it is another model.
         ValueError: If the model has one output, as in regression, or the labels are not numbers of
             its classes.
 

@@ -78,7 +78,6 @@ def who_is_winning(
     The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
-        TypeError: If it is another model.
         ValueError: If a domain has fewer than 4 examples, or an argument is out of range.
 
     Reference:

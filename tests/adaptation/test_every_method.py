@@ -179,16 +179,6 @@ def test_it_comes_back_from_a_file_and_trains_on_as_before(name, reloaded):
 
 
 @few_methods
-def test_its_classifier_comes_back_alone(name, tmp_path):
-    model = compiled(name)
-    model.classifier.save(tmp_path / "classifier.keras")
-    again = keras.models.load_model(tmp_path / "classifier.keras")
-    np.testing.assert_array_equal(
-        again.predict(INPUTS["source"], verbose=0), model.predict(INPUTS["source"], verbose=0)
-    )
-
-
-@few_methods
 @pytest.mark.parametrize(
     "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
 )

@@ -141,17 +141,6 @@ def test_a_symbolic_and_an_eager_call_give_the_promised_shape(case):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if type(case.make()) in (GradientReversal, BinarySign)], ids=str
-)
-def test_an_eager_call_gives_what_the_function_gives(case):
-    (inputs,) = arrays(case)
-    layer = case.make()
-    expected = np.where(inputs >= 0, 1, -1) if isinstance(layer, BinarySign) else inputs
-    np.testing.assert_array_equal(array(layer(inputs)), expected)
-
-
-@pytest.mark.tensorflow
 @each_case
 @pytest.mark.parametrize("policy", ["float32", "float16", "bfloat16", "mixed_float16", "float64"])
 def test_it_computes_in_its_policy(case, policy):
