@@ -66,7 +66,7 @@ def test_a_healthy_reversal_is_certified_to_the_strength_as_numpy_has_it(mode):
     assert found["reversal/calls"] == 1
 
 
-def test_a_reloaded_model_is_certified_alike(reloaded):
+def test_a_reloaded_model_gets_the_same_certificate(reloaded):
     model = linear_dann(strength=GaninSchedule(100))
     model.reversal.step.assign(30)
     again = reloaded(model)
@@ -130,7 +130,7 @@ def test_a_schedule_is_judged_from_the_present_step_on(schedule, trained, counte
     assert reversal_certificate(model, DATA, mode="eager")["reversal/state"] == state
 
 
-def test_a_strength_without_effect_is_found():
+def test_a_reversal_that_ignores_half_of_its_strength_is_found():
     class Halved(GradientReversal):
         def call(self, inputs, training=False):
             return reverse_gradient(inputs, 0.5 * ops.convert_to_tensor(self.strength))
@@ -216,7 +216,7 @@ def test_differences_cannot_tell_where_values_do_not_follow_gradients():
     assert found["reversal/state"] == "cannot tell"
 
 
-def test_a_model_without_floating_inputs_or_reversals_is_cannot_tell():
+def test_without_floating_inputs_or_reversals_the_state_is_cannot_tell():
     model = keras.Sequential([keras.layers.Embedding(5, 3)])
     found = reversal_certificate(model, np.array([[1, 2]]))
     assert found == {"reversal/state": "cannot tell"}
@@ -234,7 +234,7 @@ def test_a_function_is_certified_in_half_precision(policy, strength, state):
     assert reversal_certificate(model, INPUTS, mode="eager")["reversal/state"] == state
 
 
-def test_inputs_given_by_name_are_seen():
+def test_reversals_called_with_keyword_arguments_are_found():
     class ByName(planted.OwnModel):
         def call(self, inputs, training=None):
             features = self.features(inputs=inputs)
@@ -275,7 +275,7 @@ class Named(keras.layers.Layer):
     "other", [keras.layers.Dropout(0.5, name="grl_dropout"), Named(name="grl_log")]
 )
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_layer_that_passes_on_in_a_row_with_a_reversal_is_no_fault(other, is_first):
+def test_an_identity_layer_next_to_a_reversal_is_no_fault(other, is_first):
     def both(features):
         layers = [other, GradientReversal(0.5)] if is_first else [GradientReversal(0.5), other]
         return layers[1](layers[0](features))
@@ -286,7 +286,7 @@ def test_a_layer_that_passes_on_in_a_row_with_a_reversal_is_no_fault(other, is_f
     assert found["reversal/strength"] == pytest.approx(0.5)
 
 
-def test_a_layer_that_passes_on_a_reversed_gradient_is_no_fault():
+def test_an_identity_layer_before_other_layers_and_a_reversal_is_no_fault():
     layers = [Named(name="grl_log"), keras.layers.Dense(3), GradientReversal(0.5)]
 
     def in_turn(features):
@@ -317,7 +317,7 @@ def test_a_reversal_behind_the_discriminator_reverses_it_too():
     assert found["reversal/state"] == "discriminator reversed"
 
 
-def test_what_lies_between_the_backbone_and_the_reversal_is_rightly_reversed():
+def test_a_layer_between_backbone_and_reversal_is_no_fault():
     class Bottleneck(planted.DANN):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
@@ -421,7 +421,7 @@ def test_a_plain_function_is_certified_by_differences(factor, state):
         assert found["reversal/cosine"] == pytest.approx(np.sign(factor))
 
 
-def test_a_forgotten_reversal_is_known_where_differences_give_a_wrong_length():
+def test_a_forgotten_reversal_is_recognized_even_if_differences_give_a_wrong_length():
     """`exp` bends within a difference of .001 times the features' norm, as a sure loss does."""
 
     def function(x):
@@ -435,7 +435,7 @@ def test_a_forgotten_reversal_is_known_where_differences_give_a_wrong_length():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("fault", [dann.DANN, planted.Forgotten])
-def test_with_gradients_that_are_not_finite_the_state_is_not_finite(fault, value):
+def test_gradients_that_are_not_finite_give_the_state_not_finite(fault, value):
     model = linear_dann(fault)
     weight = model.backbone.trainable_variables[0]
     weight.assign(np.full(weight.shape, value))
@@ -458,7 +458,7 @@ def test_gradients_too_small_for_half_precision_are_certified(mode):
     assert found["reversal/backbone_ratio"] == pytest.approx(0.3, rel=2e-3)
 
 
-def test_gradients_that_overflow_by_the_scale_are_measured_with_a_smaller_one():
+def test_an_overflow_under_the_loss_scale_is_measured_with_a_smaller_scale():
     keras.config.set_dtype_policy("mixed_float16")
     model = two_heads(GradientReversal(0.5))
     weight = model.get_layer("domain_0").kernel
