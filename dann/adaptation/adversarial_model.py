@@ -5,12 +5,6 @@ import keras
 from keras import ops
 
 from dann.adaptation.augmentation import as_layers, augmented, check_blend
-from dann.adaptation.fitting import (
-    check_classes,
-    fitting_label_head,
-    flat_features,
-    refuse_discriminator,
-)
 from dann.adaptation.forward_pass import (
     DomainScores,
     ForwardPass,
@@ -19,6 +13,12 @@ from dann.adaptation.forward_pass import (
     in_one_pass,
     is_pair,
     parts_of,
+)
+from dann.adaptation.model_parts import (
+    check_classes,
+    fitting_label_head,
+    flat_features,
+    refuse_discriminator,
 )
 from dann.adaptation.pair_classifier import PairClassifier
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers

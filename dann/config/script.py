@@ -33,8 +33,8 @@ def run_script(
 
     The user can mend an error in preparing: it is told in one line on standard error, the exit
     status is 1, and the run directory that Hydra made is removed. An error in the work is shown in
-    full, and the directory stays; in a sweep (`-m`) the other jobs go on. With `HYDRA_FULL_ERROR=1`
-    both are shown in full.
+    full, unless it is a `ConfigError`, and the directory stays; in a sweep (`-m`) the other jobs go
+    on. With `HYDRA_FULL_ERROR=1` all are shown in full.
 
     Args:
         config_name: Primary config in `conf/`, which lies beside the folder of the script.
@@ -63,10 +63,11 @@ def run_script(
         try:
             work(prepared)
         except Exception as error:
-            if HydraConfig.get().mode != RunMode.MULTIRUN:
+            told = isinstance(error, ConfigError) and not full_errors
+            if HydraConfig.get().mode != RunMode.MULTIRUN and not told:
                 raise
-            traceback.print_exc()
             failed.append(error)
+            _report(error) if told else traceback.print_exc()
 
     conf = pathlib.Path(inspect.getfile(prepare)).resolve().parent.parent / "conf"
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)

@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dann.checks import check_integer, check_number
 from dann.data.arrays import arrays
-from dann.data.csv_file import read_tables, some
+from dann.data.csv_parser import read_tables, some
 from dann.data.domain_pair import DomainPair
 from dann.data.readers import READERS
 from dann.data.splits import check_files_apart
