@@ -108,8 +108,10 @@ def _check_paths(cfg):
 
 def _check_given(cfg):
     check_known(cfg)
-    several = {"data.source"} if OmegaConf.select(cfg, "data.sources") else set()
-    missing = sorted(OmegaConf.missing_keys(cfg) - several)
+    missing = OmegaConf.missing_keys(cfg)
+    if "data" not in missing and OmegaConf.select(cfg, "data.sources"):
+        missing.discard("data.source")
+    missing = sorted(missing)
     if missing:
         raise ConfigError(f"{', '.join(missing)} must be given. Received: nothing")
 
