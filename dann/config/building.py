@@ -79,7 +79,7 @@ def build_model(
         "num_sources": num_sources,
     }
     named = inspect.signature(method.func).parameters
-    _check_parts(cfg.network, set(named) - set(parts))
+    _check_parts(cfg.network, set(named) - set(nodes))
     parts = {name: part for name, part in parts.items() if name in named}
     parts["regularizers"] = list(regularizers)
     model = method(backbone, augmentation=instantiate(cfg.augmentation, "augmentation"), **parts)
