@@ -30,9 +30,10 @@ def run_script(
     """Runs a script: composes its config from the command line, prepares, and does the work.
 
     The user can mend an error in preparing: it is told in one line on standard error, the exit
-    status is 1, and the run directory that Hydra made is removed. An error in the work is shown in
-    full, and the directory stays; in a sweep (`-m`) the other jobs go on. With `HYDRA_FULL_ERROR=1`
-    both are shown in full.
+    status is 1, and the run directory that Hydra made is removed. So are numbers that are no longer
+    finite and files that cannot be written, in the work; but the directory stays. Any other error
+    in the work is shown in full. In a sweep (`-m`) the other jobs go on. With `HYDRA_FULL_ERROR=1`
+    all are shown in full.
 
     Args:
         config_name: Primary config in `conf/`, which lies beside the folder of the script.
@@ -59,6 +60,11 @@ def run_script(
             return
         try:
             work(prepared)
+        except (FloatingPointError, OSError) as error:
+            if full_errors:
+                raise
+            failed.append(error)
+            _report(error)
         except Exception as error:
             if HydraConfig.get().mode != RunMode.MULTIRUN:
                 raise
