@@ -118,7 +118,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         )
 
 
-def check_weights(model: keras.Model) -> None:
+def check_weights(model: Any) -> None:
     """Raises `FloatingPointError` if a variable of a model or of its optimizer is not finite.
 
     The message names the first and counts the others. On JAX call `model.jax_state_sync()` before
