@@ -64,6 +64,15 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._recent = []
         _check_inputs({k: v for k, v in self.inputs.items() if isinstance(v, np.ndarray)})
 
+    def state_dict(self) -> dict[str, int]:
+        """Returns the steps so far, for a training that goes on in another process."""
+        return {"step": self._step, "before_epoch": self._before_epoch}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Goes on from what `state_dict` returned."""
+        self._step = self._checked = state["step"]
+        self._before_epoch = state["before_epoch"]
+
     def on_epoch_begin(self, epoch, logs=None):
         self._before_epoch = self._step
 
@@ -83,8 +92,6 @@ class StopOnNonFinite(keras.callbacks.Callback):
         if self._recent and _not_finite(self._losses(self._recent[-1][1])):
             _check_inputs(self.inputs)
             raise FloatingPointError(self._about_losses())
-        if keras.backend.backend() == "jax":
-            self.model.jax_state_sync()
         try:
             check_weights(self.model)
         except FloatingPointError as error:
@@ -121,9 +128,10 @@ class StopOnNonFinite(keras.callbacks.Callback):
 def check_weights(model: Any) -> None:
     """Raises `FloatingPointError` if a variable of a model or of its optimizer is not finite.
 
-    The message names the first and counts the others. On JAX call `model.jax_state_sync()` before
-    it within `fit`.
+    The message names the first and counts the others.
     """
+    if keras.backend.backend() == "jax":
+        model.jax_state_sync()  # within `fit`, the variables wait for this
     variables = [*model.weights, *_of_optimizer(model)]
     variables = [v for v in variables if keras.backend.is_float_dtype(v.dtype)]
     if not variables:

@@ -15,6 +15,7 @@ from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores, choose
 from dann.training import run_figures
 from dann.training.callbacks import Clock, OracleCurve, on_final_weights
+from dann.training.directory_claim import claiming
 from dann.training.hardware import hardware
 from dann.training.non_finite import StopOnNonFinite, check_finite
 from dann.training.run_directory import RunDirectory, replacing
@@ -124,6 +125,7 @@ class Run:
         self.keep = selection.keep if selection else None
         self.scores = self._selection_scores(selection)
 
+    @claiming
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
         self.directory.discard_summary()  # of an earlier run: this one is not finished yet

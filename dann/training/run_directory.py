@@ -8,6 +8,8 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dann.training.directory_claim import LOCK
+
 _TRAINED = "a finished run of scripts/train.py"
 
 
@@ -59,10 +61,10 @@ class RunDirectory:
         return True
 
     def is_unused(self) -> bool:
-        """Returns whether the directory is there and holds nothing but the config and logs."""
-        kept = self.config_file.parent.name
+        """Returns whether the directory is there and holds only the config, logs and the lock."""
+        kept = (self.config_file.parent.name, LOCK)
         return self.path.is_dir() and all(
-            entry.name == kept or entry.suffix == ".log" for entry in self.path.iterdir()
+            entry.name in kept or entry.suffix == ".log" for entry in self.path.iterdir()
         )
 
     def config(self) -> str:
