@@ -3,6 +3,7 @@
 import inspect
 import os
 import pathlib
+import re
 import shutil
 import sys
 import traceback
@@ -11,17 +12,21 @@ from typing import Any, TypeVar
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from dann.config.allowed_targets import GROUPS
-from dann.config.instantiation import ConfigError, check_packages, check_targets
+from dann.config.config_error import ConfigError
+from dann.config.instantiation import check_packages, check_targets
 from dann.config.startup import start_backend
 from dann.training import RunDirectory
 
 T = TypeVar("T")
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run_script(
@@ -48,8 +53,9 @@ def run_script(
             check_packages(OmegaConf.to_container(cfg, resolve=True))
             _check_paths(cfg)
             _check_given(cfg)
+            _check_emptied(cfg, HydraConfig.get().overrides.task)
             start_backend()
-            _check_groups(cfg)
+            check_config(cfg)
             prepared = prepare(cfg)
         except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
             if full_errors:
@@ -85,8 +91,8 @@ def run_script(
         sys.exit(1)
 
 
-def _check_groups(cfg):
-    """Checks every target before data are loaded or a model is built."""
+def check_config(cfg: Any) -> None:
+    """Raises `ConfigError` for a target or an argument that is refused, before any is built."""
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     for group in GROUPS:
         if group in plain:
@@ -113,13 +119,23 @@ def _check_given(cfg):
         raise ConfigError(f"{', '.join(missing)} must be given. Received: nothing")
 
 
+def _check_emptied(cfg, overrides):
+    """Refuses `key={}`, which Hydra merges with what is there, so that nothing changes."""
+    for override in OverridesParser.create().parse_overrides(list(overrides)):
+        key = override.key_or_group
+        kept = OmegaConf.select(cfg, key) if override.value() == {} else None
+        if OmegaConf.is_dict(kept) and kept:
+            raise ConfigError(f"{key}={{}} changes nothing; use {key}=null. Received: {key}={{}}")
+
+
 def _report(error):
     """Prints an error and the first line of its cause, on one line."""
     message = str(error)
     cause = str(error.__cause__ or "").partition("\n")[0]
     if cause not in message and not isinstance(error, ConfigError):
         message = f"{message}: {cause}"
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    plain = _COLOURS.sub("", message)  # Keras marks words in errors
+    print(f"error: {' '.join(plain.split())}", file=sys.stderr)
 
 
 def _remove_unused(run_dir):

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
+from dann.checks import check_integer
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores, choose
@@ -105,6 +106,8 @@ class Run:
         self.model = model
         self.baseline = baseline
         self.callbacks = list(callbacks)
+        for key in ("steps_per_epoch", "steps_per_execution", "batch_size"):
+            check_integer(f"trainer.{key}", getattr(trainer, key), low=1)
         self.steps = trainer.steps
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
         if self.steps < 1 or self.steps % self.steps_per_epoch:
