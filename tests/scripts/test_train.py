@@ -143,7 +143,7 @@ IMPOSSIBLE = {
     "target_labelled=900": "Received: per_class=900",
     "augmentation=affine augmentation.source.0.height_factor=3": "in the range [-1.0, 1.0]",
     "network=time_series": "time_series",
-    "network=binary_lenet network.binary=no": "`binary` must be True or False. Received: ",
+    "network=binary_lenet network.binary=no": "network.backbone.binary must be true or false",
     "network=binary_lenet network.binary=false callbacks=binary": "in which none trains",
 }
 
