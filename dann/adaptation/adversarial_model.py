@@ -7,8 +7,9 @@ from keras import ops
 from dann.adaptation.augmentation import as_layers, augmented, check_blend
 from dann.adaptation.fitting import (
     check_classes,
+    check_network,
     fitting_label_head,
-    flat_features,
+    number_of_classes,
     refuse_discriminator,
 )
 from dann.adaptation.forward_pass import (
@@ -21,6 +22,7 @@ from dann.adaptation.forward_pass import (
     parts_of,
 )
 from dann.adaptation.pair_classifier import PairClassifier
+from dann.adaptation.plain_network import PlainNetwork
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.smooth_task import losses_at_moved_weights
 from dann.checks import check_choice, check_number
@@ -125,13 +127,13 @@ class AdversarialModel(PairClassifier):
         super().__init__(**kwargs)
         self.passes = check_choice("passes", passes, PASSES)
         self.augmentation = as_layers(augmentation or {})
-        self.backbone = backbone
-        self.num_features = flat_features(backbone)
-        check_blend(self.augmentation.get("blend"), backbone)
-        self.label_head = fitting_label_head(label_head, self.num_features, num_classes)
-        self.num_classes = self.label_head.output_shape[-1]
-        logits = self.label_head(backbone.output)
-        self.classifier = keras.Model(backbone.input, logits, name="classifier")
+        self.backbone = check_network("backbone", backbone)
+        self._plain = PlainNetwork(backbone)
+        self._plain.begin()
+        features = self._plain.num_features
+        self.num_classes = number_of_classes(label_head, num_classes, features)
+        self.label_head = label_head
+        self.when_known(self._fit_label_head)
         self.regularizers = check_regularizers(regularizers)
         check_classes([self, *self.regularizers], self.num_classes)
         self.regularizer_layers = [layer for r in self.regularizers for layer in r.layers]
@@ -146,7 +148,51 @@ class AdversarialModel(PairClassifier):
         if strength is not None:
             self.reversal = GradientReversal(strength, way=way, name="reversal")
             self.track("strength")
+        self.built = False
+        self.when_known(self._is_built)
+
+    def _fit_label_head(self):
+        check_blend(self.augmentation.get("blend"), self._plain.inputs)
+        self.label_head = fitting_label_head(self.label_head, self.num_features, self.num_classes)
+
+    def _is_built(self):
         self.built = True
+
+    @property
+    def num_features(self) -> int:
+        """Number of features; see `when_known` for a backbone that is not built."""
+        if self._plain.num_features is None:
+            raise ValueError(
+                "The number of features is known from the first batch on, because the backbone is "
+                "not built: call `backbone(inputs[:1])` first, or use it in `when_known`. "
+                f"Received: {self.backbone.name}"
+            )
+        return self._plain.num_features
+
+    @property
+    def classifier(self) -> keras.Model:
+        """The backbone and the label head as a plain Keras model, which shares their weights."""
+        return self._plain.classifier(self.label_head)
+
+    def when_known(self, make: Callable[[], None]) -> None:
+        """Calls `make()` as soon as `num_features` is known: at once, or at the first batch.
+
+        A method makes the networks that follow the features in it.
+        """
+        self._plain.when_known(make)
+
+    def __call__(self, inputs, *args, **kwargs):
+        self._plain.see(inputs["source"] if is_pair(inputs) else inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
+    def get_build_config(self):
+        return self._plain.get_config() or super().get_build_config()
+
+    def build_from_config(self, config):
+        if "dtypes" in config:
+            self._plain.see_config(config)
+        else:
+            super().build_from_config(config)
 
     @classmethod
     def adversary_inputs(cls, num_features: int, num_classes: int, **kwargs: Any) -> int:
@@ -155,8 +201,12 @@ class AdversarialModel(PairClassifier):
 
     def call(self, inputs, training=False):
         if not is_pair(inputs):
-            return self.classifier(inputs, training=training)
+            return self.classified(inputs, training)
         return self.run_pair(inputs, training)
+
+    def classified(self, inputs: Any, training: bool) -> Any:
+        """Returns the logits of plain inputs, as `classifier` gives them."""
+        return self.label_head(self.backbone(inputs, training=training), training=training)
 
     def run_pair(self, inputs: dict, training: bool) -> ForwardPass:
         """Runs the model on a pair: augmentation, `extract`, `from_features`."""

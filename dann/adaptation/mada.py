@@ -2,6 +2,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.dann import DANN, joint_predictions
+from dann.adaptation.fitting import copy_of
 from dann.adaptation.methods import METHODS
 
 
@@ -53,7 +54,7 @@ class MADA(DANN):
 
     def set_domain_head(self, head):
         super().set_domain_head(head)
-        copies = [keras.models.clone_model(head) for _ in range(1, self.num_classes)]
+        copies = [copy_of(head) for _ in range(1, self.num_classes)]
         self.domain_heads = [head, *copies]
 
     def discriminate(self, features, logits, training):

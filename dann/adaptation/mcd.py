@@ -84,11 +84,16 @@ class MCD(AdversarialModel):
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
-        self.second_head = fitting_head(second_head, self.label_head, "second_head")
+        self.second_head = second_head
+        self.when_known(self._fit_second_head)
         self.track("second_label/loss", "discrepancy/loss")
 
+    def _fit_second_head(self):
+        self.second_head = fitting_head(self.second_head, self.label_head, "second_head")
+
     def make_train_function(self, force=False):
-        self._refuse_twins()  # not in the constructor: a file brings its weights later
+        if self.built:
+            self._refuse_twins()  # not in the constructor: a file brings its weights later
         return super().make_train_function(force)
 
     def _refuse_twins(self):

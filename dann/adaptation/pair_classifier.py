@@ -38,7 +38,7 @@ class PairClassifier(keras.Model):
 
     def make_train_function(self, force=False):
         # A step that creates variables is traced twice, and tracing is most of the start of `fit`.
-        late = any(map(_makes_weights, self._flatten_layers()))
+        late = not self.built or any(map(_makes_weights, self._flatten_layers()))
         if not (late or self.optimizer.built):
             self.optimizer.build(self.trainable_variables)
         metrics = self._compile_metrics
@@ -49,7 +49,8 @@ class PairClassifier(keras.Model):
     def compile_from_config(self, config):
         # Keras requires this of a class that overrides `compile`.
         self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
 
     def compiled_loss(self, x, y, logits, sample_weight=None, training=True) -> Any:
         """Returns the loss given to `compile`, and those of the layers, a scalar."""
