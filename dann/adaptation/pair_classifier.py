@@ -3,6 +3,7 @@ from typing import Any
 import keras
 
 from dann.adaptation.forward_pass import ForwardPass, Losses
+from dann.data.pair import Pairs
 
 
 class PairClassifier(keras.Model):
@@ -35,6 +36,12 @@ class PairClassifier(keras.Model):
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         self._labels_are_classes = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+
+    def fit(self, x=None, y=None, batch_size=None, **kwargs):
+        if isinstance(x, Pairs):
+            # Keras would shuffle the batches of an epoch, or warn that it does not.
+            kwargs = {"shuffle": False, **kwargs}
+        return super().fit(x, y, batch_size, **kwargs)
 
     def make_train_function(self, force=False):
         # A step that creates variables is traced twice, and tracing is most of the start of `fit`.

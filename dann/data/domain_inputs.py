@@ -1,9 +1,107 @@
-"""What `pair` takes for a domain, arrays or a `tf.data.Dataset`, and its checks."""
+"""What `pair` takes for a domain, and its checks."""
 
 from typing import Any
 
+import keras
 import numpy as np
-import tensorflow as tf
+
+from dann.data.examples import COLUMNS, Examples, Items, as_array
+from dann.data.streams import Stream, stream_of
+
+Domain = Examples | Items | Stream
+
+
+def source_of(
+    given: Any, domain: str, batch_size: int, shuffled_by: int | None, num_classes: int | None
+) -> Domain:
+    """Returns labelled examples.
+
+    Args:
+        given: `(inputs, labels)` or `(inputs, labels, weights)`, or a dataset; see `pair`.
+        domain: What messages call the domain.
+        batch_size: See `stream_of`.
+        shuffled_by: See `stream_of`.
+        num_classes: If given, the labels of arrays must be integers below it.
+
+    Raises:
+        ValueError: If it holds no examples or no labels, or labels that do not fit.
+    """
+    if not isinstance(given, tuple | list):
+        found = _dataset_of(given, domain, True, batch_size, shuffled_by, -1)
+        if found is None:
+            raise ValueError(
+                f"The {domain} must be `(inputs, labels)`, because training learns its labels. "
+                f"Received: {type(given).__name__}"
+            )
+        return found
+    if len(given) not in (2, 3):
+        raise ValueError(
+            f"The {domain} must be `(inputs, labels)`, perhaps with weights. "
+            f"Received: a {type(given).__name__} of {len(given)}"
+        )
+    columns: dict[str, Any] = dict(zip(COLUMNS, given, strict=False))
+    columns["inputs"], columns["labels"] = _nested(given[0], domain), as_array(given[1], domain)
+    examples = Examples(columns, domain)
+    labels, weights = columns["labels"], examples.columns.get("weights")
+    if labels.dtype.kind in "USO":
+        raise ValueError(
+            f"Labels of the {domain} must be numbers; `names, numbers = np.unique(labels, "
+            f"return_inverse=True)` numbers them. Received: labels such as {str(labels.flat[0])!r}"
+        )
+    if weights is not None and len(weights.shape) != 1:
+        raise ValueError(
+            f"The {domain} must have one weight for each example. "
+            f"Received: weights of shape {weights.shape}"
+        )
+    if num_classes is not None:
+        check_labels(labels, num_classes, domain)
+    return _not_empty(examples, domain)
+
+
+def target_of(given: Any, form: Any, batch_size: int, shuffled_by: int | None) -> Domain:
+    """Returns the target's inputs and drops its labels.
+
+    Args:
+        given: Inputs of the form that the source's have, or `(inputs, labels)`, or a dataset.
+        form: Shape and type of the source's inputs; see `form_of`.
+        batch_size: See `stream_of`.
+        shuffled_by: See `stream_of`.
+
+    Raises:
+        ValueError: If it holds no examples.
+    """
+    if not isinstance(given, tuple | list | dict):
+        rank = keras.tree.flatten(form)[0].split(" of ")[0].count(",")
+        found = _dataset_of(given, "target", False, batch_size, shuffled_by, rank)
+        if found is not None:
+            return found
+    inputs = _nested(given, "target")
+    if isinstance(given, tuple | list) and not _alike(inputs, form):
+        # A list of two rows of numbers would pass for inputs and labels.
+        paired = len(given) == 2 and (isinstance(given, tuple) or hasattr(given[0], "shape"))
+        if not (paired and _alike(_nested(given[0], "target"), form)):
+            raise ValueError(
+                "The target must be inputs like those of the source, or `(inputs, labels)`; make "
+                "an array of rows with `numpy.asarray`. "
+                f"Received: a {type(given).__name__} of {len(given)}"
+            )
+        inputs = _nested(given[0], "target")
+    return _not_empty(Examples({"inputs": inputs}, "target"), "target")
+
+
+def check_alike(source: Any, other: Any, domain: str) -> None:
+    """Raises a `ValueError` unless one network can take the inputs of both forms."""
+    if not _alike(source, other):
+        raise ValueError(
+            "Inputs of both domains must have one structure. "
+            f"Received: source {source}, {domain} {other}"
+        )
+    for mine, its in zip(keras.tree.flatten(source), keras.tree.flatten(other), strict=True):
+        if mine != its:
+            raise ValueError(
+                "Inputs of both domains must have one shape and type. "
+                f"Received: source {mine}, {domain} {its}"
+            )
 
 
 def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
@@ -20,113 +118,39 @@ def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
         )
 
 
-def with_labels(examples: Any, domain: str, num_classes: int | None = None) -> Any:
-    """Returns `(inputs, labels)` as arrays, or the `tf.data.Dataset` of single `(input, label)`.
-
-    Labels of an array must be below `num_classes`, if it is given.
-    """
-    if isinstance(examples, tf.data.Dataset):
-        spec = examples.element_spec
-        if not isinstance(spec, tuple) or len(spec) != 2:
-            raise ValueError(
-                f"The {domain} must give `(input, label)`. Received: a dataset of {spec}"
-            )
-        # The input alone may be an image of unknown height.
-        if all(_is_open(part) for part in spec):
-            raise ValueError(
-                f"The {domain} must give single examples, because `pair` makes the batches; use "
-                f"`.unbatch()`. Received: a dataset of batches, {spec}"
-            )
-        return examples
-    if not isinstance(examples, tuple | list) or len(examples) != 2:
-        raise ValueError(
-            f"The {domain} must be `(inputs, labels)`, because training learns its labels. "
-            f"Received: {type(examples).__name__}"
-        )
-    inputs, labels = _array(examples[0], domain), np.asarray(examples[1])
-    if labels.ndim == 0 or len(inputs) != len(labels):
-        raise ValueError(
-            f"The {domain} must have one label for each input. "
-            f"Received: {len(inputs)} inputs and {labels.size} labels"
-        )
-    if num_classes is not None:
-        check_labels(labels, num_classes, domain)
-    return inputs, labels
+def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank):
+    if isinstance(given, dict) or hasattr(given, "shape") or hasattr(given, "to_numpy"):
+        return None
+    by_index = hasattr(given, "__getitem__") and hasattr(given, "__len__")
+    if by_index and not isinstance(given, keras.utils.PyDataset | str | bytes):
+        return _not_empty(Items(given, with_labels, domain), domain)
+    return stream_of(given, domain, with_labels, batch_size, shuffled_by, rank)
 
 
-def without_labels(target: Any) -> Any:
-    """Returns the target's inputs, as an array or a `tf.data.Dataset`, and drops its labels."""
-    if isinstance(target, tf.data.Dataset):
-        if isinstance(target.element_spec, tuple):
-            return target.map(lambda inputs, *labels: inputs)
-        return target
-    if isinstance(target, tuple | list):
-        # A list of two rows of numbers would pass for inputs and labels.
-        paired = len(target) == 2 and (isinstance(target, tuple) or hasattr(target[0], "shape"))
-        if not paired:
-            raise ValueError(
-                "The target must be an array of inputs, or `(inputs, labels)`; make an array of "
-                f"rows with `numpy.asarray`. Received: a {type(target).__name__} of {len(target)}"
-            )
-        target = target[0]
-    return _array(target, "target")
-
-
-def spec_of(examples: Any) -> Any:
-    """Returns the shape and type of one example."""
-    if isinstance(examples, tf.data.Dataset):
-        return examples.element_spec
-    if isinstance(examples, tuple):
-        return tuple(spec_of(part) for part in examples)
-    return tf.TensorSpec(examples.shape[1:], examples.dtype)
-
-
-def check_alike(source: Any, other: Any, domain: str) -> None:
-    """Raises a `ValueError` unless one network can take the inputs of both specs."""
-    for name, spec in (("source", source), (domain, other)):
-        if not hasattr(spec, "shape"):
-            raise ValueError(f"An input of the {name} must be one tensor. Received: {spec}")
-    if not source.shape.is_compatible_with(other.shape) or source.dtype != other.dtype:
-        raise ValueError(
-            "Inputs of both domains must have one shape and type. Received: source "
-            f"{source.shape} of {source.dtype.name}, {domain} {other.shape} of {other.dtype.name}"
-        )
-
-
-def check_count(examples: Any, domain: str, least: int = 1) -> None:
-    """Raises a `ValueError` if there are fewer than `least` examples.
-
-    Reads up to `least` examples of a `tf.data.Dataset` whose size is unknown.
-    """
-    size = count_of(examples)
-    if size == tf.data.UNKNOWN_CARDINALITY:
-        size = sum(1 for _ in examples.take(least))
-    if size == 0:
+def _not_empty(examples, domain):
+    if not examples.count:
         raise ValueError(f"The {domain} holds no examples. Received: an empty domain")
-    if 0 < size < least:
-        raise ValueError(
-            f"The {domain} must fill a batch of {least}; use a smaller `batch_size`. "
-            f"Received: {size} examples"
-        )
+    return examples
 
 
-def count_of(examples: Any) -> int:
-    """Returns the number of examples; below 0 if it is unknown or infinite."""
-    if isinstance(examples, tf.data.Dataset):
-        return int(examples.cardinality())
-    return len(examples[0] if isinstance(examples, tuple) else examples)
+def _nested(inputs, domain):
+    """The inputs, in which lists of numbers are arrays, so that only several inputs are nested."""
+    if isinstance(inputs, dict):
+        return {name: _nested(part, domain) for name, part in inputs.items()}
+    if isinstance(inputs, tuple | list):
+        if inputs and all(isinstance(part, dict) or _has_rows(part) for part in inputs):
+            return type(inputs)(_nested(part, domain) for part in inputs)
+        return as_array(inputs, domain)
+    return inputs
 
 
-def _is_open(spec):
-    """Whether the length of the first axis is unknown, as in a batch."""
-    return isinstance(spec, tf.TensorSpec) and bool(spec.shape.rank) and spec.shape[0] is None
+def _has_rows(values):
+    return len(getattr(values, "shape", ())) > 0
 
 
-def _array(values, domain):
-    if isinstance(getattr(values, "dtype", None), np.dtype) and hasattr(values, "shape"):
-        array = values  # perhaps not in memory, so not converted
-    else:
-        array = np.asarray(values)
-    if len(array.shape) == 0:
-        raise ValueError(f"The {domain} must be given as arrays. Received: {type(values).__name__}")
-    return array
+def _alike(inputs, form):
+    try:
+        keras.tree.assert_same_structure(inputs, form)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -4,11 +4,11 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from dann.checks import check_integer
 from dann.data.domain_inputs import check_labels
-from dann.data.pair import pair, row_reader
+from dann.data.examples import BatchesInOrder, Examples
+from dann.data.pair import Pairs, pair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,8 +110,15 @@ class DomainPair:
         """Shape of one input."""
         return tuple(self.source_train[0].shape[1:])
 
-    def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
-        """Returns endless training pairs of `batch_size` examples of each domain."""
+    def batches(
+        self,
+        batch_size: int,
+        seed: int | None = None,
+        *,
+        process_id: int = 0,
+        num_processes: int = 1,
+    ) -> Pairs:
+        """Returns endless training pairs of `batch_size` examples of each domain; see `pair`."""
         return pair(
             self.source_train,
             self.target_train,
@@ -122,18 +129,20 @@ class DomainPair:
             balanced=self.balanced,
             repeat=True,
             seed=seed,
+            process_id=process_id,
+            num_processes=num_processes,
         )
 
-    def test_batches(self, domain: str, batch_size: int) -> tf.data.Dataset:
+    def test_batches(self, domain: str, batch_size: int) -> BatchesInOrder:
         """Returns the test set of a domain in order, as batches of inputs and labels.
 
         Args:
             domain: `"source"` or `"target"`.
             batch_size: Examples in a batch; the last may be smaller.
         """
-        examples = {"source": self.source_test, "target": self.target_test}[domain]
-        indices = tf.data.Dataset.range(len(examples[1])).batch(batch_size)
-        return indices.map(row_reader(examples), tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+        inputs, labels = {"source": self.source_test, "target": self.target_test}[domain]
+        examples = Examples({"inputs": inputs, "labels": labels}, f"{domain} test set")
+        return BatchesInOrder(examples, batch_size)
 
     def oracle(self) -> "DomainPair":
         """Returns the pair that trains on the target's labels: an upper bound, not a method.

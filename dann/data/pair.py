@@ -1,28 +1,132 @@
 """Pairs of batches, one from each domain."""
 
-from typing import Any
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
-import tensorflow as tf
 
 from dann.checks import check_integer
-from dann.data.domain_inputs import (
-    check_alike,
-    check_count,
-    count_of,
-    spec_of,
-    with_labels,
-    without_labels,
-)
-from dann.data.sampling import draw_groups_alike, group_numbers
+from dann.data.domain_inputs import check_alike, source_of, target_of
+from dann.data.examples import Examples, Items
+from dann.data.sampling import DrawOrder, groups_to_balance
+from dann.data.streams import Stream
 
-_BUFFER = 10_000
+_BATCH_SIZE = 64
+
+
+class Pairs(keras.utils.PyDataset):
+    """Batches `({"source": inputs, "target": inputs}, source_labels)` for `fit`; see `pair`.
+
+    Batch `i` is the one of training step `start + i`. Of domains given as arrays, which examples it
+    holds depends on the seed and the step alone, on every backend; so a training that goes on sets
+    `start` to the number of steps before.
+
+    A loop over the pairs, like an epoch of `fit`, goes through `len(pairs)` batches and moves
+    `start` on by as many, so that the next one sees others. Endless pairs have no length and leave
+    `start` as it is.
+
+    Attributes:
+        start: Step of the first batch, at least 0.
+    """
+
+    def __init__(
+        self,
+        domains: dict[str, "Drawn | Stream"],
+        batch_size: int,
+        num_batches: int | None,
+        process_id: int = 0,
+        num_processes: int = 1,
+    ):
+        super().__init__()
+        self.domains, self.batch_size = domains, batch_size
+        self.part = process_id, num_processes
+        self._num_batches = num_batches
+        self._start = 0
+        self._in_epoch = False
+        if num_processes > 1:
+            self._need_index("num_processes", num_processes)
+
+    @property
+    def start(self) -> int:
+        return self._start
+
+    @start.setter
+    def start(self, step: int) -> None:
+        check_integer("start", step, 0)
+        if step:
+            self._need_index("start", step)
+        self._start = step
+
+    @property
+    def num_batches(self) -> int | None:
+        """Number of batches of an epoch, or `None` if it has no end."""
+        return self._num_batches
+
+    def __len__(self) -> int:
+        if self._num_batches is None:
+            raise TypeError("Endless pairs have no length; give `steps_per_epoch` to `fit`.")
+        return self._num_batches
+
+    def __iter__(self) -> Iterator[Any]:
+        self.on_epoch_begin()
+        yield from super().__iter__()
+        self.on_epoch_end()
+
+    def on_epoch_begin(self) -> None:
+        self._in_epoch = True
+
+    def on_epoch_end(self) -> None:
+        if self._in_epoch:  # Keras also calls this before the first epoch
+            self._start += self._num_batches or 0
+        self._in_epoch = False
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        step = self._start + index
+        columns = {
+            name: domain.batch(step, self.batch_size, self.part)
+            for name, domain in self.domains.items()
+        }
+        inputs = {name: part["inputs"] for name, part in columns.items()}
+        source = columns["source"]
+        if "domain" in source:
+            inputs["source_domain"] = source["domain"]
+        labelled = [source, *([columns["target_labelled"]] if "target_labelled" in columns else [])]
+        labels = [part["labels"] for part in labelled]
+        labels = np.concatenate([labels[0], *(more.astype(labels[0].dtype) for more in labels[1:])])
+        if not any("weights" in part for part in labelled):
+            return inputs, labels
+        ones = [np.ones(len(part["labels"]), np.float32) for part in labelled]
+        weights = [part.get("weights", one) for part, one in zip(labelled, ones, strict=True)]
+        return inputs, labels, np.concatenate(weights).astype(np.float32)
+
+    def _need_index(self, name, value):
+        for domain, examples in self.domains.items():
+            if isinstance(examples, Stream):
+                raise ValueError(
+                    f"Argument `{name}` needs domains that are read by index, such as arrays; the "
+                    f"{domain} is a dataset that is read in order. Received: {name}={value}"
+                )
+
+
+class Drawn(NamedTuple):
+    """Examples that are read by index, in the order in which they are drawn."""
+
+    examples: Examples | Items
+    order: DrawOrder
+
+    def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
+        """Returns the columns of a batch of `size` examples, or part `i` of `n` of them."""
+        positions = np.arange(number * size, (number + 1) * size)
+        mine = np.array_split(self.order.examples(positions), part[1])[part[0]]
+        return self.examples.rows(mine)
 
 
 def pair(
     source: Any,
     target: Any,
-    batch_size: int = 64,
+    batch_size: int | None = None,
     *,
     target_labelled: Any = None,
     source_domain: Any = None,
@@ -31,24 +135,33 @@ def pair(
     shuffle: bool = True,
     repeat: bool = False,
     seed: int | None = None,
-) -> tf.data.Dataset:
+    process_id: int = 0,
+    num_processes: int = 1,
+) -> Pairs:
     """Pairs a labelled source with an unlabelled target, in batches of equal size.
 
-    An array may be anything with `shape`, a NumPy `dtype` and `len` that gives rows for an array of
-    indices, such as a memory map or `dann.data.ImageFiles`: then each batch reads only its rows.
+    Inputs are an array, or a dict, tuple or list of arrays for a network with several inputs. Lists
+    of numbers and pandas frames are made arrays. An array may also be anything with `shape`, a
+    NumPy `dtype` and `len` that gives rows for an array of indices, such as a memory map or
+    `dann.data.ImageFiles`. Then each batch reads only its rows.
 
-    An epoch is one pass over the source. A smaller target is recycled; a larger one goes on with
-    other examples in the next epoch. The last partial batch is dropped.
+    A domain may also be a dataset of single examples `(input, label)` or of batches: a
+    `tf.data.Dataset`, `keras.utils.PyDataset`, torch `DataLoader` or `Dataset`, a grain dataset, an
+    iterable, or a function without arguments that returns an iterator. Batches are cut anew. Those
+    that are read by index, as torch's `Dataset` with a length, are shuffled as arrays are, a
+    `tf.data.Dataset` of examples within a buffer of 10,000, and all others keep their own order.
 
-    If the size of a `tf.data.Dataset` is unknown, this reads its first examples, at most a batch,
-    to refuse one that is empty or too small.
+    An epoch is as many batches as the source fills. The examples that are left over come first in
+    the next epoch. A smaller target is recycled; a larger one goes on with other examples in the
+    next epoch.
 
     Args:
-        source: Arrays `(inputs, labels)`, or a `tf.data.Dataset` of single examples
-            `(input, label)`, neither batched nor repeated.
-        target: An array of inputs, or a `tf.data.Dataset` of single inputs. Labels that come with
-            it, `(inputs, labels)`, are dropped here.
-        batch_size: Examples of *each* domain in a batch. Defaults to `64`.
+        source: `(inputs, labels)`, or `(inputs, labels, weights)` with a weight for each example's
+            label loss, or a dataset.
+        target: Inputs, or a dataset. Labels that come with them, `(inputs, labels)`, are dropped
+            here.
+        batch_size: Examples of *each* domain in a batch. Defaults to `None`: 64, or all examples of
+            the source if they are fewer.
         target_labelled: Target examples whose labels training may use, given like the source, for
             semi-supervised training. Each batch then also holds `batch_size` of them, recycled.
             Defaults to `None`.
@@ -59,21 +172,27 @@ def pair(
             error.
         balanced: Whether batches draw the source's classes in equal parts and recycle the smaller
             ones. Needs arrays. Defaults to `False`.
-        shuffle: Whether to shuffle both domains again each epoch. Defaults to `True`. Arrays are
-            shuffled whole, a `tf.data.Dataset` within a buffer of 10,000 examples.
+        shuffle: Whether to draw in a random order, another one each pass. Defaults to `True`.
         repeat: Whether to go on without end, for `fit(steps_per_epoch=...)`. Defaults to `False`.
-        seed: Seed of the order. Defaults to `None`, the global seed.
+        seed: Seed of the order, at least 0. Defaults to `None`: drawn from NumPy's global one,
+            which `keras.utils.set_random_seed` sets.
+        process_id: Which of the processes this is, from 0.
+        num_processes: Number of processes that train together. Each takes its part of every batch,
+            of `batch_size` in all; one after the other, the parts are the batch of one process.
+            Needs arrays if above 1. Defaults to `1`.
 
     Returns:
-        A `tf.data.Dataset` of `({"source": inputs, "target": inputs}, source_labels)`. With
-        `target_labelled` the inputs have a third entry of that name, and its labels follow the
-        source's: `(2 * batch_size,)` in all. With `source_domain` there is an entry of that name,
-        int32 `(batch_size,)`.
+        A `keras.utils.PyDataset` of `({"source": inputs, "target": inputs}, source_labels)` in
+        NumPy, followed by weights `(batch_size,)` if they are given. With `target_labelled` the
+        inputs have a third entry of that name, and its labels follow the source's:
+        `(2 * batch_size,)` in all. With `source_domain` there is an entry of that name, int32
+        `(batch_size,)`.
 
     Raises:
-        ValueError: If a domain is empty, smaller than a batch (the source), already batched, or has
-            other shapes or types than the other; if labels are missing, not one for each input, or
-            out of range.
+        TypeError: If a number is not an integer.
+        ValueError: If a domain is empty, smaller than a batch (the source), or has other shapes or
+            types than the other; if labels are missing, strings, not one for each input, or out of
+            range; if what needs arrays is given a dataset.
 
     Example:
 
@@ -81,78 +200,61 @@ def pair(
     >>> from dann.data import pair
     >>> source = np.zeros((8, 4)), np.arange(8) % 2
     >>> pairs = pair(source, np.ones((5, 4)), batch_size=4)
-    >>> inputs, labels = next(iter(pairs))
+    >>> inputs, labels = pairs[0]
     >>> inputs["source"].shape, inputs["target"].shape, labels.shape, len(pairs)
-    (TensorShape([4, 4]), TensorShape([4, 4]), TensorShape([4]), 2)
+    ((4, 4), (4, 4), (4,), 2)
     """
-    check_integer("batch_size", batch_size, 1)
-    source = with_labels(source, "source", num_classes)
-    target = without_labels(target)
-    check_alike(spec_of(source)[0], spec_of(target), "target")
-    check_count(source, "source", batch_size)
-    check_count(target, "target")
-    seeds = [None] * 3 if seed is None else [seed, seed + 1, seed + 2]
-    labels = None if isinstance(source, tf.data.Dataset) else source[1]
-    groups = group_numbers(labels, source_domain, balanced)
-    if source_domain is not None:
-        source = (*source, np.asarray(source_domain, "int32"))
-    parts = [
-        _batches(source, batch_size, shuffle, repeat, seeds[0], groups),
-        _batches(target, batch_size, shuffle, True, seeds[1]),
-    ]
+    if batch_size is not None:
+        check_integer("batch_size", batch_size, 1)
+    check_integer("num_processes", num_processes, 1)
+    check_integer("process_id", process_id, 0, num_processes - 1)
+    if seed is None:
+        seed = int(np.random.randint(2**31))
+    check_integer("seed", seed, 0)
+    reading = batch_size or _BATCH_SIZE, seed if shuffle else None
+    found = {"source": source_of(source, "source", *reading, num_classes)}
+    found["target"] = target_of(target, found["source"].form, *reading)
+    check_alike(found["source"].form, found["target"].form, "target")
     if target_labelled is not None:
-        extra = with_labels(target_labelled, "labelled target", num_classes)
-        check_alike(spec_of(source)[0], spec_of(extra)[0], "labelled target")
-        check_count(extra, "labelled target")
-        parts.append(_batches(extra, batch_size, shuffle, True, seeds[2]))
-    return tf.data.Dataset.zip(*parts).map(_as_pair).prefetch(tf.data.AUTOTUNE)
+        labelled = source_of(target_labelled, "labelled target", *reading, num_classes)
+        check_alike(found["source"].form, labelled.form, "labelled target")
+        found["target_labelled"] = labelled
+    size = _fitting_batch_size(found["source"], batch_size)
+    groups = _group(found["source"], source_domain, balanced)
+    domains = {}
+    for number, (name, domain) in enumerate(found.items()):
+        if not isinstance(domain, Stream):
+            drawn_by = groups if name == "source" and groups is not None else domain.count
+            domain = Drawn(domain, DrawOrder(drawn_by, shuffle, seed, number))
+        domains[name] = domain
+    count = math.inf if repeat else found["source"].count
+    num_batches = None if count == math.inf else int(count // size)
+    return Pairs(domains, size, num_batches, process_id, num_processes)
 
 
-def _as_pair(source, target, *labelled):
-    inputs = {"source": source[0], "target": target}
-    if len(source) == 3:
-        inputs["source_domain"] = source[2]
-    if not labelled:
-        return inputs, source[1]
-    extra, extra_labels = labelled[0]
-    labels = tf.concat([source[1], tf.cast(extra_labels, source[1].dtype)], axis=0)
-    return {**inputs, "target_labelled": extra}, labels
+def _fitting_batch_size(source, batch_size):
+    least = batch_size or _BATCH_SIZE
+    have = int(
+        source.count_up_to(least) if isinstance(source, Stream) else min(source.count, least)
+    )
+    if batch_size and have < batch_size:
+        raise ValueError(
+            f"The source must fill a batch of {batch_size}; use a smaller `batch_size`. "
+            f"Received: {have} examples"
+        )
+    return have
 
 
-def _batches(examples, batch_size, shuffle, repeat, seed, groups=None):
-    if isinstance(examples, tf.data.Dataset):
-        single = _in_order(examples, _BUFFER, shuffle, repeat, seed)
-        return single.batch(batch_size, drop_remainder=True)
-    count = count_of(examples)
-    if groups is None:
-        # Indices are shuffled, not inputs: cheap, and over the whole domain.
-        single = _in_order(tf.data.Dataset.range(count), count, shuffle, repeat, seed)
-    else:
-        # A call from tf.data into Python costs more than an index: many at a time.
-        draw, signature = draw_groups_alike(groups, shuffle, seed), tf.TensorSpec((None,), tf.int64)
-        single = tf.data.Dataset.from_generator(draw, output_signature=signature).unbatch()
-        single = single if repeat else single.take(count)
-    batches = single.batch(batch_size, drop_remainder=True)
-    return batches.map(row_reader(examples), tf.data.AUTOTUNE)
-
-
-def _in_order(single, buffer, shuffle, repeat, seed):
-    single = single.shuffle(buffer, seed=seed) if shuffle else single
-    return single.repeat() if repeat else single
-
-
-def row_reader(examples: Any) -> Any:
-    """Returns a function from indices to those rows of an array-like, or a tuple of them."""
-    if isinstance(examples, tuple):
-        readers = [row_reader(part) for part in examples]
-        return lambda chosen: tuple(read(chosen) for read in readers)
-    if isinstance(examples, np.ndarray) and not isinstance(examples, np.memmap):
-        with tf.device("CPU"):
-            tensor = tf.convert_to_tensor(examples)
-        return lambda chosen: tf.gather(tensor, chosen)
-
-    def read(chosen):
-        batch = tf.numpy_function(lambda indices: examples[indices], [chosen], examples.dtype)
-        return tf.ensure_shape(batch, [*chosen.shape, *examples.shape[1:]])
-
-    return read
+def _group(source, source_domain, balanced):
+    """The group of each source example, or `None` if all are drawn alike."""
+    if source_domain is None and not balanced:
+        return None
+    if not isinstance(source, Examples):
+        raise ValueError(
+            "`balanced=True` and `source_domain` need the source as arrays, to know its labels "
+            "beforehand. Received: a dataset"
+        )
+    groups = groups_to_balance(source.columns["labels"], source_domain, balanced)
+    if source_domain is not None:
+        source.columns["domain"] = np.asarray(source_domain, np.int32)
+    return groups

@@ -1,67 +1,121 @@
-"""Which examples the batches hold, as indices: NumPy alone, whatever reads them."""
+"""Which examples a batch holds, computed from a seed and a position: NumPy alone."""
 
-import itertools
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-_ROUNDS = 100  # of all groups, drawn at once
+_BLOCK = 128  # rounds whose turns are drawn at once
 
 
-def group_numbers(
-    labels: np.ndarray | None, source_domain: Any, balanced: bool
-) -> np.ndarray | None:
+class DrawOrder:
+    """The endless order in which the examples of a domain are drawn.
+
+    Which example stands at a position depends on the seed, the domain and the position alone, not
+    on what was drawn before. So reading may start anywhere.
+
+    Without groups, positions `0` to `n - 1` are one pass over the `n` examples, the next `n`
+    positions another pass in another order. With groups, each round draws one example of every
+    group, and each group has passes of its own. A small group is so recycled more often.
+
+    Args:
+        groups: The group of each example, `(n,)`, or the number of examples if all are drawn alike.
+        shuffle: Whether to draw in a random order: each pass, and the turns within a round.
+        seed: Seed of the order, an integer of at least 0. The order of a seed may differ between
+            versions of NumPy; see `numpy.random.Generator`.
+        domain: Number that tells the domains of one seed apart, at least 0.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from dann.data.sampling import DrawOrder
+    >>> order = DrawOrder(3, shuffle=True, seed=0, domain=0)
+    >>> for one_pass in order.examples(np.arange(6)).reshape(2, 3):
+    ...     print(sorted(one_pass.tolist()))
+    [0, 1, 2]
+    [0, 1, 2]
+    """
+
+    def __init__(self, groups: int | np.ndarray, shuffle: bool, seed: int, domain: int):
+        if isinstance(groups, int):
+            self.members = [np.arange(groups)]
+        else:
+            self.members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+        self.shuffle = shuffle
+        self.key = seed, domain
+        self._drawn: dict[int, tuple[int, np.ndarray]] = {}  # what a group or the turns drew last
+
+    def examples(self, positions: np.ndarray) -> np.ndarray:
+        """Returns the indices of the examples at these positions, both `(k,)`."""
+        rounds, places = np.divmod(positions, len(self.members))
+        groups = places if len(self.members) == 1 else self._turns(rounds, places)
+        chosen = np.empty(len(positions), np.int64)
+        for group in np.unique(groups):
+            its = np.flatnonzero(groups == group)
+            passes, places = np.divmod(rounds[its], len(self.members[group]))
+            for one in np.unique(passes):
+                now = passes == one
+                chosen[its[now]] = self._pass(int(group), int(one))[places[now]]
+        return chosen
+
+    def _turns(self, rounds, places):
+        blocks, rows = np.divmod(rounds, _BLOCK)
+        groups = np.empty_like(places)
+        for block in np.unique(blocks):
+            now = blocks == block
+            groups[now] = self._block_of_turns(int(block))[rows[now], places[now]]
+        return groups
+
+    def _block_of_turns(self, block):
+        turns = np.tile(np.arange(len(self.members)), (_BLOCK, 1))
+        return self._draw(0, block, lambda rng: rng.permuted(turns, axis=1), turns)
+
+    def _pass(self, group, number):
+        members = self.members[group]
+        return self._draw(1 + group, number, lambda rng: rng.permutation(members), members)
+
+    def _draw(self, what, number, drawn_by, in_order):
+        if not self.shuffle:
+            return in_order
+        known = self._drawn.get(what)
+        if known is None or known[0] != number:
+            rng = np.random.default_rng([*self.key, what, number])
+            known = self._drawn[what] = number, drawn_by(rng)
+        return known[1]
+
+
+def groups_to_balance(labels: Any, source_domain: Any, balanced: bool) -> np.ndarray | None:
     """Returns the group of each source example, where batches draw groups in equal parts.
 
     A group is a domain, a class if `balanced`, or with both a class of a domain.
 
     Args:
-        labels: Labels `(n,)`, or `None` if the source is not arrays.
+        labels: Labels `(n,)` or `(n, 1)`.
         source_domain: Number of each example's domain, integers `(n,)`, or `None`.
         balanced: Whether classes are drawn in equal parts.
 
     Returns:
         Values `(n,)`, alike within a group, or `None` if all examples are drawn alike.
+
+    Raises:
+        ValueError: If `source_domain` is not one integer for each example, or if `labels` that are
+            to be balanced are not one value for each.
     """
     if source_domain is None and not balanced:
         return None
-    if labels is None:
+    if balanced and labels.size != len(labels):
         raise ValueError(
-            "`balanced=True` and `source_domain` need the source as arrays, to know its labels "
-            "beforehand. Received: a tf.data.Dataset"
+            "Argument `balanced` needs one label for each example; use `np.argmax(labels, axis=-1)`"
+            f" on one-hot labels. Received: labels of shape {labels.shape}"
         )
     if source_domain is None:
-        return labels
+        return labels.reshape(-1)
     domains = np.asarray(source_domain)
-    if domains.shape != labels.shape or not np.issubdtype(domains.dtype, np.integer):
+    if domains.shape != labels.shape[:1] or not np.issubdtype(domains.dtype, np.integer):
         raise ValueError(
             "Argument `source_domain` must have one integer for each source example. Received: "
             f"{domains.dtype} of shape {domains.shape} for {len(labels)} examples"
         )
     if not balanced:
         return domains
-    return np.unique(np.stack([domains, labels]), axis=1, return_inverse=True)[1].reshape(-1)
-
-
-def draw_groups_alike(
-    groups: np.ndarray, shuffle: bool, seed: int | None
-) -> Callable[[], Iterator[list[int]]]:
-    """Returns a function whose iterators give lists of indices without end, the groups in turn.
-
-    Args:
-        groups: Group of each example, `(n,)`; see `group_numbers`.
-        shuffle: Whether to shuffle each group again each pass, and the groups' turns.
-        seed: Seed of the order, or `None` for NumPy's global one.
-    """
-    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
-    rng = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
-    order = rng.permutation if shuffle else np.asarray
-
-    def draw():
-        streams = [itertools.chain.from_iterable(map(order, itertools.repeat(m))) for m in members]
-        while True:
-            turns = [order(np.arange(len(members))) for _ in range(_ROUNDS)]
-            yield [next(streams[turn]) for turn in np.concatenate(turns)]
-
-    return draw
+    both = np.stack([domains, np.unique(labels, return_inverse=True)[1].reshape(-1)])
+    return np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)

@@ -2,8 +2,6 @@
 
 import pathlib
 
-import keras
-
 from dann.adaptation import AdversarialModel
 from dann.checks import check_integer
 from dann.data import DomainPair
@@ -54,9 +52,7 @@ def diagnose_run(
     """
     domains = domains.oracle() if model.oracle else domains
     count = min(samples, len(domains.source_train[1]))
-    x, y = next(iter(domains.batches(count, seed)))
-    data = keras.tree.map_structure(keras.ops.convert_to_numpy, (dict(x), y))
-    measurements, left_out = measure(model, data, diagnostics, few)
+    measurements, left_out = measure(model, domains.batches(count, seed)[0], diagnostics, few)
     about = {
         "method": type(model).__name__,
         "source": domains.source,

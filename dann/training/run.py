@@ -157,8 +157,7 @@ class Run:
         """Gives the first batch of the training to diagnostics that have no data."""
         for callback in self.callbacks:
             if isinstance(callback, Diagnostics) and callback.data is None:
-                first = next(iter(batches))
-                callback.data = keras.tree.map_structure(keras.ops.convert_to_numpy, first)
+                callback.data = batches[0]
 
     def _selection_scores(self, selection):
         if selection is None or not selection.scores:
@@ -207,7 +206,6 @@ class Run:
             self._batches(model),
             epochs=self.steps // self.steps_per_epoch,
             steps_per_epoch=self.steps_per_epoch,
-            shuffle=False,  # the pairs are shuffled
             callbacks=callbacks,
             verbose=1 if sys.stdout.isatty() else 2,
         )

@@ -74,7 +74,7 @@ def test_every_image_is_in_one_part_with_its_label(load, cache):
 @pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
 def test_batches_pair_images_with_their_labels(load, cache):
     inputs, labels = next(iter(load(cache=cache).batches(16, seed=0)))
-    source, target = inputs["source"].numpy(), inputs["target"].numpy()
+    source, target = inputs["source"], inputs["target"]
     assert source.shape == target.shape == (16, 4, 4, 3)
     np.testing.assert_array_equal(source[:, 0, 0, 1], labels)
     assert set(source[..., 0].flat) == {0}

@@ -1,3 +1,5 @@
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -13,13 +15,9 @@ def as_datasets():
     return tf.data.Dataset.from_tensor_slices(SOURCE), tf.data.Dataset.from_tensor_slices(TARGET)
 
 
-def numpy(pairs):
-    return [tf.nest.map_structure(lambda part: part.numpy(), batch) for batch in pairs]
-
-
 @pytest.mark.parametrize("domains", [(SOURCE, TARGET), as_datasets()], ids=["arrays", "tf.data"])
 def test_an_epoch_is_one_pass_over_the_source_in_balanced_batches(domains):
-    batches = numpy(pair(*domains, batch_size=3))
+    batches = list(pair(*domains, batch_size=3))
     assert len(batches) == 3  # the tenth example would make a partial batch
     sources = np.concatenate([inputs["source"] for inputs, _ in batches])
     assert len(np.unique(sources)) == 9
@@ -30,7 +28,7 @@ def test_an_epoch_is_one_pass_over_the_source_in_balanced_batches(domains):
 
 
 def test_a_smaller_target_is_recycled_evenly():
-    batches = numpy(pair(SOURCE, TARGET, batch_size=4))
+    batches = list(pair(SOURCE, TARGET, batch_size=4))
     targets = np.concatenate([inputs["target"] for inputs, _ in batches])[:, 0]
     np.testing.assert_array_equal(np.unique(targets, return_counts=True)[1], [2, 2, 2, 2])
 
@@ -38,21 +36,20 @@ def test_a_smaller_target_is_recycled_evenly():
 def test_a_larger_target_goes_on_with_other_examples():
     target = np.arange(1000.0)[:, np.newaxis]
     pairs = pair(SOURCE, target, batch_size=5, seed=1)
-    seen = [np.concatenate([i["target"] for i, _ in numpy(pairs)]) for _ in range(2)]
+    seen = [np.concatenate([i["target"] for i, _ in list(pairs)]) for _ in range(2)]
     assert len(np.intersect1d(*seen)) < 5
 
 
 @pytest.mark.parametrize("target", [(TARGET, np.zeros(4)), as_datasets()[0]])
 def test_target_labels_are_dropped_on_the_way_in(target):
-    pairs = pair(SOURCE, target, batch_size=2)
-    assert set(pairs.element_spec[0]) == {"source", "target"}
-    assert pairs.element_spec[0]["target"].shape == (2, 1)
-    assert not isinstance(pairs.element_spec[0]["target"], tuple)
+    inputs, labels = pair(SOURCE, target, batch_size=2)[0]
+    assert set(inputs) == {"source", "target"}
+    assert (inputs["target"].shape, labels.shape) == ((2, 1), (2,))
 
 
 def test_a_seed_sets_the_order_and_another_changes_it():
     orders = [
-        np.concatenate([labels for _, labels in numpy(pair(*as_datasets(), 5, seed=seed))])
+        np.concatenate([labels for _, labels in list(pair(*as_datasets(), 5, seed=seed))])
         for seed in (1, 1, 2)
     ]
     np.testing.assert_array_equal(orders[0], orders[1])
@@ -60,19 +57,21 @@ def test_a_seed_sets_the_order_and_another_changes_it():
 
 
 def test_unshuffled_examples_keep_their_order():
-    batches = numpy(pair(SOURCE, TARGET, 2, shuffle=False))
+    batches = list(pair(SOURCE, TARGET, 2, shuffle=False))
     np.testing.assert_array_equal(batches[1][0]["source"][:, 0], [2, 3])
 
 
 def test_repeat_goes_on_without_end():
     pairs = pair(SOURCE, TARGET, batch_size=3, repeat=True)
-    assert pairs.cardinality() == tf.data.INFINITE_CARDINALITY
-    assert len(numpy(pairs.take(7))) == 7
+    assert pairs.num_batches is None
+    with pytest.raises(TypeError, match="give `steps_per_epoch`"):
+        len(pairs)
+    assert len(list(itertools.islice(pairs, 7))) == 7
 
 
 def test_bytes_stay_bytes():
     images = np.zeros((4, 2, 2, 3), "uint8")
-    assert pair((images, np.zeros(4, int)), images, 2).element_spec[0]["source"].dtype == tf.uint8
+    assert pair((images, np.zeros(4, int)), images, 2)[0][0]["source"].dtype == np.uint8
 
 
 @pytest.mark.parametrize("of_datasets", [False, True])
@@ -83,7 +82,7 @@ def test_continuous_labels_stay_as_they_are(of_datasets, shape):
     if of_datasets:
         source = tf.data.Dataset.from_tensor_slices(source)
     extra = 200 + np.arange(3.0)[:, np.newaxis], np.full((3, *shape[1:]), 0.75, "float32")
-    for inputs, given in numpy(pair(source, TARGET, 4, target_labelled=extra)):
+    for inputs, given in list(pair(source, TARGET, 4, target_labelled=extra)):
         assert given.dtype == np.float32
         assert given.shape == (8, *shape[1:])
         np.testing.assert_allclose(
@@ -100,15 +99,9 @@ def test_continuous_labels_stay_as_they_are(of_datasets, shape):
         (SOURCE, np.zeros((4, 2)), {}, r"one shape and type. Received: source \(1,\).*\(2,\)"),
         (SOURCE, TARGET.astype("float32"), {}, "source .* of float64, target .* of float32"),
         ((SOURCE[0], SOURCE[1][:3]), TARGET, {}, "Received: 10 inputs and 3 labels"),
-        (SOURCE, {"a": TARGET}, {}, "The target must be given as arrays.*Received: dict"),
-        (
-            tf.data.Dataset.from_tensor_slices(({"a": SOURCE[0]}, SOURCE[1])),
-            TARGET,
-            {},
-            "An input of the source must be one tensor. Received: {'a'",
-        ),
+        (SOURCE, {"a": TARGET}, {}, "one structure. Received: source .*target {'a': "),
         (SOURCE[0], TARGET, {}, r"must be `\(inputs, labels\)`.*Received: ndarray"),
-        (as_datasets()[1], TARGET, {}, r"must give `\(input, label\)`. Received"),
+        (as_datasets()[1], TARGET, {}, r"must give `\(input, label\)`.*Received"),
         (SOURCE, TARGET, {"num_classes": 2}, r"below num_classes=2. Received: \[2\]"),
         ((SOURCE[0], -SOURCE[1]), TARGET, {"num_classes": 3}, r"Received: \[-2, -1\]"),
         ((SOURCE[0], SOURCE[0][:, 0]), TARGET, {"num_classes": 3}, "must be integers"),
@@ -140,21 +133,23 @@ def test_bad_input_is_refused(source, target, arguments, message):
         pair(source, target, **{"batch_size": 2, **arguments})
 
 
-@pytest.mark.parametrize("batch_size", [4.0, "4", True, None])
+@pytest.mark.parametrize("batch_size", [4.0, "4", True])
 def test_a_batch_size_must_be_an_integer(batch_size):
     with pytest.raises(TypeError, match=f"an integer .*Received: batch_size={batch_size!r}"):
         pair(SOURCE, TARGET, batch_size)
 
 
-@pytest.mark.parametrize(
-    "target",
-    [TARGET.tolist(), TARGET[:2].tolist(), tuple(TARGET), [TARGET], (TARGET, TARGET, TARGET)],
-    ids=["rows", "two rows", "a tuple of rows", "one array", "three arrays"],
-)
-def test_a_target_of_rows_is_not_taken_for_inputs_and_labels(target):
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_rows_of_numbers_are_an_array(count):
+    for inputs, _ in pair((SOURCE[0].tolist(), SOURCE[1].tolist()), TARGET[:count].tolist(), 2):
+        assert inputs["target"].shape == inputs["source"].shape == (2, 1)
+        assert np.isin(inputs["target"], TARGET[:count]).all()
+
+
+@pytest.mark.parametrize("target", [tuple(TARGET), [TARGET], (TARGET, TARGET, TARGET)])
+def test_a_target_of_other_structure_than_the_source_is_refused(target):
     kind, count = type(target).__name__, len(target)
-    message = rf"make an array of rows with `numpy.asarray`. Received: a {kind} of {count}$"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"Received: a {kind} of {count}$"):
         pair(SOURCE, target, 2)
 
 
@@ -185,7 +180,7 @@ def test_a_dataset_of_unknown_size_that_is_too_small_is_refused(counts, message,
         pair(**parts, batch_size=4, repeat=repeat)
 
 
-def test_datasets_of_unknown_size_are_read_no_further_than_a_batch_and_paired():
+def test_endless_pairs_read_no_more_than_a_batch_of_a_dataset_of_unknown_size():
     reads = []
 
     def examples():
@@ -195,21 +190,27 @@ def test_datasets_of_unknown_size_are_read_no_further_than_a_batch_and_paired():
 
     signature = tf.TensorSpec((1,), tf.float64), tf.TensorSpec((), tf.int64)
     source = tf.data.Dataset.from_generator(examples, output_signature=signature)
-    pairs = pair(source, of_unknown_size(TARGET, 1), 3, shuffle=False)
+    target = of_unknown_size(TARGET, 1)
+    endless = pair(source, target, 3, shuffle=False, repeat=True)
     assert reads[-1] <= 3
-    batches = numpy(pairs)
+    batches = list(pair(source, target, 3, shuffle=False))
+    np.testing.assert_array_equal(endless[0][0]["source"], batches[0][0]["source"])
     np.testing.assert_array_equal(batches[0][0]["source"][:, 0], [0, 1, 2])
     np.testing.assert_array_equal(batches[2][1], [0, 1, 2])
     assert len(batches) == 3
 
 
 @pytest.mark.parametrize("drop_remainder", [False, True])
-def test_batches_are_not_batched_again(drop_remainder):
+def test_batches_of_a_dataset_are_cut_anew(drop_remainder):
     source, target = as_datasets()
-    with pytest.raises(ValueError, match=r"The source must give single examples.*`.unbatch\(\)`"):
-        pair(source.batch(4), target.batch(4), 2)
-    with pytest.raises(ValueError, match="Inputs of both domains must have one shape"):
-        pair(source, target.batch(4, drop_remainder=drop_remainder), 2)
+    of_batches = [one.batch(4, drop_remainder=drop_remainder) for one in (source, target)]
+    found = list(pair(*of_batches, 3))
+    assert len(found) == (8 if drop_remainder else 10) // 3
+    expected = list(pair(*as_datasets(), 3, shuffle=False))
+    for (inputs, labels), (singly, their_labels) in zip(found, expected, strict=False):
+        np.testing.assert_array_equal(inputs["source"], singly["source"])
+        np.testing.assert_array_equal(inputs["target"], singly["target"])
+        np.testing.assert_array_equal(labels, their_labels)
 
 
 def test_images_whose_height_is_not_known_are_no_batches():
@@ -252,7 +253,7 @@ class Squares:
 
 def test_of_an_array_like_only_the_batches_are_read():
     squares = Squares()
-    batches = numpy(pair((squares, np.arange(10)), TARGET, batch_size=3, seed=0))
+    batches = list(pair((squares, np.arange(10)), TARGET, batch_size=3, seed=0))
     for inputs, labels in batches:
         np.testing.assert_array_equal(inputs["source"][:, 0], labels**2)
     assert max(map(len, squares.reads)) == 3
@@ -261,9 +262,9 @@ def test_of_an_array_like_only_the_batches_are_read():
 def test_a_memory_map_gives_the_batches_of_its_array(tmp_path):
     np.save(tmp_path / "x.npy", SOURCE[0])
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    found = numpy(pair((mapped, SOURCE[1]), TARGET, 5, seed=1))
+    found = list(pair((mapped, SOURCE[1]), TARGET, 5, seed=1))
     tf.nest.map_structure(
-        np.testing.assert_array_equal, found, numpy(pair(SOURCE, TARGET, 5, seed=1))
+        np.testing.assert_array_equal, found, list(pair(SOURCE, TARGET, 5, seed=1))
     )
 
 
@@ -271,9 +272,11 @@ def test_balanced_batches_draw_classes_in_equal_parts_and_all_their_examples():
     labels = np.repeat([0, 1, 2], [80, 16, 4])
     source = np.arange(100.0)[:, np.newaxis], labels
     pairs = pair(source, TARGET, batch_size=6, balanced=True, seed=0)
-    assert len(numpy(pairs)) == 100 // 6
+    assert len(list(pairs)) == 100 // 6
     drawn = []
-    for inputs, batch_labels in numpy(pair(source, TARGET, 6, balanced=True, repeat=True).take(50)):
+    for inputs, batch_labels in itertools.islice(
+        pair(source, TARGET, 6, balanced=True, repeat=True), 50
+    ):
         np.testing.assert_array_equal(np.bincount(batch_labels), [2, 2, 2])
         np.testing.assert_array_equal(labels[inputs["source"][:, 0].astype(int)], batch_labels)
         drawn.append(inputs["source"][:, 0])
@@ -282,7 +285,7 @@ def test_balanced_batches_draw_classes_in_equal_parts_and_all_their_examples():
 
 def test_a_labelled_target_follows_the_source():
     extra = 200 + np.arange(3.0)[:, np.newaxis], np.array([2, 0, 1])
-    for inputs, labels in numpy(pair(SOURCE, TARGET, 4, target_labelled=extra)):
+    for inputs, labels in list(pair(SOURCE, TARGET, 4, target_labelled=extra)):
         assert inputs["target_labelled"].shape == (4, 1)
         np.testing.assert_array_equal(labels[:4], inputs["source"][:, 0] % 10 % 3)
         chosen = inputs["target_labelled"][:, 0].astype(int) - 200
@@ -297,7 +300,7 @@ def test_several_sources_are_drawn_in_equal_parts_with_their_numbers(balanced):
     labels = np.arange(100) % 5 % 2
     source = np.arange(100.0)[:, np.newaxis], labels
     pairs = pair(source, TARGET, 8, source_domain=DOMAINS, balanced=balanced, repeat=True, seed=0)
-    for inputs, batch_labels in numpy(pairs.take(30)):
+    for inputs, batch_labels in itertools.islice(pairs, 30):
         rows = inputs["source"][:, 0].astype(int)
         np.testing.assert_array_equal(inputs["source_domain"], DOMAINS[rows])
         np.testing.assert_array_equal(batch_labels, labels[rows])

@@ -1,0 +1,140 @@
+"""Examples of a domain that are read by index."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+COLUMNS = "inputs", "labels", "weights"
+
+
+class Examples:
+    """Columns of array-likes of one length, of which rows are read where they are asked for.
+
+    Args:
+        columns: `"inputs"` and perhaps `"labels"`, `"weights"`, `"domain"`. Each is an array-like
+            or a nested structure of them.
+        domain: What messages call the domain.
+
+    Raises:
+        ValueError: If a column is not made of arrays, or if lengths differ.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], domain: str):
+        self.columns: Any = keras.tree.map_structure(lambda one: as_array(one, domain), columns)
+        lengths = {
+            len(leaf): name
+            for name, column in self.columns.items()
+            for leaf in keras.tree.flatten(column)
+        }
+        if len(lengths) != 1:
+            found = " and ".join(f"{count} {name}" for count, name in lengths.items())
+            raise ValueError(
+                f"The {domain} must have one label for each input, and all arrays one length. "
+                f"Received: {found or 'no arrays'}"
+            )
+        self.count = next(iter(lengths))
+
+    def rows(self, indices: np.ndarray) -> Any:
+        """Returns these rows of every column."""
+        return keras.tree.map_structure(lambda leaf: leaf[indices], self.columns)
+
+    @property
+    def form(self) -> Any:
+        """Shape and type of one example's inputs; see `form_of`."""
+        return form_of(self.columns["inputs"])
+
+
+class Items:
+    """Examples of a dataset that gives one at a time by index, such as torch's map-style ones.
+
+    Args:
+        dataset: Has `len`, and `dataset[i]` gives `(input, label)` or an input.
+        with_labels: Whether items are `(input, label)`. If not, labels are dropped.
+        domain: What messages call the domain.
+    """
+
+    def __init__(self, dataset: Any, with_labels: bool, domain: str):
+        self.dataset, self.with_labels, self.domain = dataset, with_labels, domain
+        self.count = len(dataset)
+
+    def rows(self, indices: np.ndarray) -> Any:
+        """Returns the columns of these examples."""
+        items = [columns_of(self.dataset[int(i)], self.with_labels, self.domain) for i in indices]
+        return keras.tree.map_structure(lambda *parts: np.stack(parts), *items)
+
+    @functools.cached_property
+    def form(self) -> Any:
+        """Shape and type of the first example's inputs; see `form_of`."""
+        return form_of(self.rows(np.arange(1))["inputs"])
+
+
+class BatchesInOrder(keras.utils.PyDataset):
+    """All examples once and in order, as batches `(inputs, labels)`; the last may be smaller.
+
+    Args:
+        examples: Examples with labels.
+        batch_size: Examples in a batch, at least 1.
+    """
+
+    def __init__(self, examples: Examples, batch_size: int):
+        super().__init__()
+        self.examples, self.batch_size = examples, batch_size
+
+    def __len__(self) -> int:
+        return -(-self.examples.count // self.batch_size)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        first = index * self.batch_size
+        rows = np.arange(first, min(first + self.batch_size, self.examples.count))
+        columns = self.examples.rows(rows)
+        return columns["inputs"], columns["labels"]
+
+
+def as_array(values: Any, domain: str) -> Any:
+    """Returns an array, or the array-like itself if its rows can be read by index.
+
+    Raises:
+        ValueError: If it is a single value, or rows have different lengths.
+    """
+    if hasattr(values, "to_numpy"):  # a frame or a series
+        values = values.to_numpy()
+    if keras.ops.is_tensor(values):
+        values = keras.ops.convert_to_numpy(values)
+    if isinstance(getattr(values, "dtype", None), np.dtype) and hasattr(values, "shape"):
+        array = values  # perhaps not in memory, so not converted
+    else:
+        try:
+            array = np.asarray(values)
+        except ValueError as error:
+            raise ValueError(
+                f"The {domain} must be given as arrays, with rows of one length. Received: a "
+                f"{type(values).__name__} of rows of several lengths"
+            ) from error
+    if len(array.shape) == 0:
+        raise ValueError(f"The {domain} must be given as arrays. Received: {type(values).__name__}")
+    return array
+
+
+def columns_of(item: Any, with_labels: bool, domain: str) -> Any:
+    """Returns the columns of an example or a batch that a dataset gives, in NumPy.
+
+    Raises:
+        ValueError: If there must be labels and the item is not `(inputs, labels)`, perhaps with
+            weights.
+    """
+    parts = item if isinstance(item, tuple | list) else (item,)
+    if with_labels and len(parts) not in (2, 3):
+        received = f"{len(parts)} parts" if len(parts) > 1 else type(item).__name__
+        raise ValueError(
+            f"The {domain} must give `(input, label)`, perhaps with a weight. Received: {received}"
+        )
+    columns = dict(zip(COLUMNS, parts if with_labels else parts[:1], strict=False))
+    return keras.tree.map_structure(np.asarray, columns)
+
+
+def form_of(columns: Any) -> Any:
+    """Returns the shape and type of one row in words, in the structure of the columns."""
+    return keras.tree.map_structure(lambda leaf: f"{leaf.shape[1:]} of {leaf.dtype}", columns)

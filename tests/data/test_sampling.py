@@ -1,0 +1,163 @@
+"""Batches are a function of the seed and the step: on every backend, in every process."""
+
+import hashlib
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from dann.data import pair
+from dann.data.sampling import DrawOrder
+
+PINNED = ["0ce5c215d27d32c1", "11832e0e9a2a5cce", "8439d298964b9a22"]
+GROUPS = np.repeat([0, 1, 2], [80, 16, 4])
+
+
+def drawn(order, first, last):
+    return order.examples(np.arange(first, last))
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_each_pass_holds_every_example_once(shuffle):
+    passes = drawn(DrawOrder(7, shuffle, seed=3, domain=0), 0, 28).reshape(4, 7)
+    np.testing.assert_array_equal(np.sort(passes), np.tile(np.arange(7), (4, 1)))
+    assert len({tuple(one) for one in passes}) == (4 if shuffle else 1)
+
+
+@pytest.mark.parametrize("groups", [7, GROUPS], ids=["alike", "in groups"])
+def test_an_order_may_be_read_from_anywhere_in_pieces_of_any_size(groups):
+    whole = drawn(DrawOrder(groups, True, seed=1, domain=0), 0, 1000)
+    one = DrawOrder(groups, True, seed=1, domain=0)
+    for first, last in [(990, 1000), (0, 5), (500, 777), (5, 500), (777, 990)]:
+        np.testing.assert_array_equal(drawn(one, first, last), whole[first:last])
+
+
+def test_a_round_draws_every_group_once_and_recycles_the_small_ones():
+    chosen = drawn(DrawOrder(GROUPS, True, seed=0, domain=0), 0, 3 * 80).reshape(80, 3)
+    np.testing.assert_array_equal(np.sort(GROUPS[chosen]), np.tile([0, 1, 2], (80, 1)))
+    assert len({tuple(turns) for turns in GROUPS[chosen]}) == 6  # in every order
+    counts = np.bincount(chosen.ravel())
+    for group, times in enumerate((1, 5, 20)):
+        np.testing.assert_array_equal(counts[group == GROUPS], times)
+
+
+def test_seeds_and_domains_have_orders_of_their_own():
+    keys = itertools.product((0, 1), (0, 1))
+    assert len({tuple(drawn(DrawOrder(50, True, *key), 0, 50)) for key in keys}) == 4
+
+
+def test_the_order_is_about_uniform():
+    first = [drawn(DrawOrder(5, True, seed, 0), 0, 1)[0] for seed in range(1000)]
+    counts = np.bincount(first, minlength=5)
+    assert (abs(counts - 200) < 5 * np.sqrt(160)).all(), counts  # five standard deviations
+
+
+def batches(**kwargs):
+    """Source of three domains with classes, target, labelled target: all that a batch may hold."""
+    rng = np.random.default_rng(0)
+    inputs = rng.integers(0, 255, (100, 4), "uint8")
+    labels = np.arange(100) % 5
+    arguments = {"batch_size": 13, "repeat": True, "seed": 7, **kwargs}
+    return pair(
+        (inputs, labels, rng.random(100)),
+        rng.integers(0, 255, (30, 4), "uint8"),
+        target_labelled=(inputs[:7], labels[:7]),
+        source_domain=GROUPS,
+        balanced=True,
+        **arguments,
+    )
+
+
+def digest(values):
+    found = hashlib.sha256()
+    for leaf in keras.tree.flatten(values):
+        found.update(
+            f"{leaf.dtype.str} {leaf.shape}".encode() + np.ascontiguousarray(leaf).tobytes()
+        )
+    return found.hexdigest()[:16]
+
+
+def test_the_batches_of_a_seed_are_these_on_every_backend():
+    """Computed once, on TensorFlow; a training that goes on elsewhere must find the same."""
+    pairs = batches()
+    assert [digest(pairs[step]) for step in (0, 1, 1000)] == PINNED
+
+
+@pytest.mark.parametrize("num_processes", [1, 2, 3])
+def test_the_parts_of_the_processes_are_the_batch(num_processes):
+    parts = [batches(process_id=p, num_processes=num_processes) for p in range(num_processes)]
+    for step in (0, 5, 77):
+        inputs, labels, weights = batches()[step]
+        found = [part[step] for part in parts]
+        for name, whole in inputs.items():
+            np.testing.assert_array_equal(np.concatenate([one[0][name] for one in found]), whole)
+        counts = [len(one[0]["source"]) for one in found]
+        assert max(counts) - min(counts) <= 1
+        for place, whole in ((1, labels), (2, weights)):
+            first = np.concatenate([one[place][:n] for one, n in zip(found, counts, strict=True)])
+            rest = np.concatenate([one[place][n:] for one, n in zip(found, counts, strict=True)])
+            np.testing.assert_array_equal(np.concatenate([first, rest]), whole)
+
+
+@pytest.mark.parametrize(("process_id", "num_processes"), [(2, 2), (-1, 2), (0, 0)])
+def test_a_process_that_is_not_there_is_refused(process_id, num_processes):
+    with pytest.raises(ValueError, match="Received: (process_id|num_processes)="):
+        batches(process_id=process_id, num_processes=num_processes)
+
+
+def test_pairs_start_at_any_step():
+    pairs = batches()
+    expected = [digest(batch) for batch in itertools.islice(pairs, 6)]
+    pairs.start = 4
+    assert [digest(pairs[0]), digest(pairs[1])] == expected[4:]
+    with pytest.raises(ValueError, match="start=-1"):
+        pairs.start = -1
+
+
+def test_epochs_go_on_where_the_last_one_ended():
+    finite, endless = batches(repeat=False), batches()
+    assert len(finite) == 100 // 13
+    found = [digest(batch) for _ in range(3) for batch in finite]
+    assert found == [digest(batch) for batch in itertools.islice(endless, 21)]
+    assert finite.start == 21
+
+
+class Trace(keras.layers.Layer):
+    """Passes its inputs on and keeps a number that tells which batches came, and in which order."""
+
+    def build(self, shape):
+        self.seen = self.add_weight(shape=(), initializer="zeros", trainable=False)
+
+    def call(self, inputs, training=False):
+        if training:
+            self.seen.assign(0.5 * self.seen + keras.ops.mean(inputs[:, 0]))
+        return inputs
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+@pytest.mark.parametrize(
+    "fits",
+    [[{"epochs": 6}], [{"epochs": 1}, {"epochs": 5}], [{"epochs": 2, "steps_per_epoch": 9}]],
+    ids=["one fit", "two fits", "endless"],
+)
+def test_fit_sees_the_batches_of_its_steps_in_order(fits):
+    import dann
+
+    values = np.random.default_rng(0).random((20, 1), "float32")
+    endless = pair((values, np.arange(20) % 2), values, 6, seed=2, repeat=True)
+    expected = 0.0
+    for inputs, _ in itertools.islice(endless, 18):
+        expected = 0.5 * expected + np.mean([*inputs["source"], *inputs["target"]])
+    trace = Trace()
+    images = keras.Input((1,))
+    model = dann.DANN(keras.Model(images, trace(images)), num_classes=2)
+    model.compile("sgd")
+    repeat = "steps_per_epoch" in fits[0]
+    pairs = pair((values, np.arange(20) % 2), values, 6, seed=2, repeat=repeat)
+    for arguments in fits:
+        model.fit(pairs, verbose=0, **arguments)
+    np.testing.assert_allclose(trace.seen, expected, rtol=1e-5)
+    assert pairs.start == (0 if repeat else 18)
