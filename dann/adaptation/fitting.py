@@ -62,9 +62,7 @@ def _shapes(head: Any, length: int | None) -> Any:
     return shapes
 
 
-def number_of_classes(
-    label_head: Any, num_classes: int | None, num_features: int | None
-) -> int:
+def number_of_classes(label_head: Any, num_classes: int | None, num_features: int | None) -> int:
     """Returns the number of classes: what is given, or that of the label head's outputs."""
     if label_head is None:
         if num_classes is None:

@@ -9,6 +9,7 @@ from scipy import special
 
 from dann.adaptation import AdversarialModel
 from dann.checks import check_integer
+from dann.data.labels import class_numbers
 
 
 class NotFiniteError(ValueError):
@@ -39,6 +40,9 @@ class RememberingModel:
 def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
     """Returns the logits of `batch_size` inputs `(n, ...)` at a time, float64 `(n, num_classes)`.
 
+    Outputs that are probabilities, each row from 0 to 1 with a sum of 1, are those of a model that
+    ends in a softmax; their logarithms are its logits.
+
     Raises:
         NotFiniteError: If a logit is not finite.
         ValueError: If the model does not give one logit for each of at least 2 classes.
@@ -52,6 +56,9 @@ def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) 
             "The model must give logits `(batch, num_classes)` of at least 2 classes. "
             f"Received: outputs of shape {('batch', *values.shape[1:])}"
         )
+    rows = np.abs(values.sum(axis=1) - 1) < 1e-3
+    if rows.all() and values.min() >= 0:
+        return np.log(np.maximum(values, np.finfo("float32").tiny))
     return values
 
 
@@ -99,11 +106,11 @@ def check_source(source: Any, least: int = 1) -> tuple[Any, np.ndarray]:
             "for a list of rows, `numpy.asarray(rows)`. "
             f"Received: {type(source).__name__}"
         )
-    inputs, labels = source[0], np.asarray(source[1])
-    if labels.shape != (len(inputs),) or not np.issubdtype(labels.dtype, np.integer):
+    inputs, labels = source[0], class_numbers(source[1], "labels of `source`")
+    if len(labels) != len(inputs):
         raise ValueError(
-            "Argument `source` must have one integer label for each input. Received: "
-            f"{len(inputs)} inputs, labels of shape {labels.shape} and type {labels.dtype}"
+            "Argument `source` must have one label for each input. Received: "
+            f"{len(inputs)} inputs and {len(labels)} labels"
         )
     _check_size("source", inputs, least)
     return inputs, labels

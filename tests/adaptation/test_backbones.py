@@ -108,9 +108,7 @@ def logits_of(model, inputs):
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
-def test_a_backbone_of_any_kind_trains_comes_back_and_trains_on_as_before(
-    kind, reloaded, tmp_path
-):
+def test_a_backbone_of_any_kind_trains_comes_back_and_trains_on_as_before(kind, reloaded, tmp_path):
     make, inputs = BACKBONES[kind]
     model = fitted(DANN(make(), num_classes=3), inputs)
     logits = logits_of(model, inputs)
