@@ -159,7 +159,7 @@ def _like(network, name):
     return type(network).from_config({**config, "name": name} if "name" in config else config)
 
 
-def _reseeded(config):
+def _reseeded(config: Any) -> Any:
     if isinstance(config, dict):
         own = {k: v + 1 for k, v in config.items() if k == "seed" and isinstance(v, int)}
         return {key: own[key] if key in own else _reseeded(value) for key, value in config.items()}

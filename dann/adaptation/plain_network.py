@@ -89,7 +89,7 @@ class PlainNetwork:
 
     def _take(self, features):
         self.num_features = flat_length(features)
-        waiting, self._waiting = self._waiting, None
+        waiting, self._waiting = self._waiting or [], None
         try:
             for make in waiting:
                 make()
@@ -144,7 +144,12 @@ def shapes_of(network: Any) -> tuple[Any, Any] | None:
         if specs is None:
             return None
         graph = specs, network.compute_output_spec(specs)
-    return tuple(keras.tree.map_structure(lambda tensor: tuple(tensor.shape), graph))
+    inputs, outputs = graph
+    return _shape_of(inputs), _shape_of(outputs)
+
+
+def _shape_of(tensors: Any) -> Any:
+    return keras.tree.map_structure(lambda tensor: tuple(tensor.shape), tensors)
 
 
 def flat_length(features: Any) -> int:
@@ -182,7 +187,7 @@ def _built_for(network):
     )
 
 
-def _untracked(structure):
+def _untracked(structure: Any) -> Any:
     """The same structure without the containers that Keras and TensorFlow put around it."""
     if isinstance(structure, dict):
         return {key: _untracked(value) for key, value in structure.items()}
