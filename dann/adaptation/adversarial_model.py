@@ -5,13 +5,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.augmentation import as_layers, augmented, check_blend
-from dann.adaptation.fitting import (
-    check_classes,
-    check_network,
-    fitting_label_head,
-    number_of_classes,
-    refuse_discriminator,
-)
+from dann.adaptation.backbone_classifier import BackboneClassifier
+from dann.adaptation.fitting import check_classes, refuse_discriminator
 from dann.adaptation.forward_pass import (
     DomainScores,
     ForwardPass,
@@ -21,8 +16,6 @@ from dann.adaptation.forward_pass import (
     is_pair,
     parts_of,
 )
-from dann.adaptation.pair_classifier import PairClassifier
-from dann.adaptation.plain_network import PlainNetwork
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.smooth_task import losses_at_moved_weights
 from dann.checks import check_choice, check_number
@@ -32,7 +25,7 @@ from dann.schedules import StrengthSchedule
 PASSES = ("joint", "separate")
 
 
-class AdversarialModel(PairClassifier):
+class AdversarialModel(BackboneClassifier):
     """A classifier that learns from labelled source data and from unlabelled target data.
 
     `fit` takes pairs `({"source": images, "target": images}, source_labels)`, as `dann.data.pair`
@@ -59,7 +52,8 @@ class AdversarialModel(PairClassifier):
 
     A method overrides
 
-    - `adversary`, which runs the networks that it adds,
+    - `adversary`, which runs the networks that it adds, and which its constructor makes in
+      `when_known`, as soon as the number of features is,
     - `adversarial_losses`, the terms that it adds to the label loss, and `logged`, what else it
       logs; `track` names both for the logs,
     - `label_loss` if it weighs the labels, and `task_loss` if it has more losses of labels,
@@ -72,9 +66,12 @@ class AdversarialModel(PairClassifier):
     These arguments are those of every method, unless its own documentation says otherwise:
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
+        backbone: Any Keras model or layer from inputs to features `(batch, num_features)`:
+            functional, sequential, subclassed, one of `keras.applications`. Its inputs may be one
+            tensor or a dict, tuple or list of several. If it is not built, it and all that follows
+            it are built at the first batch, as any subclassed Keras model.
         num_classes: Number of classes. Needed if `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
+        label_head: Any Keras model or layer from features to logits. Defaults to
             `dann.networks.label_head`.
         strength: Strength of the reversal: a number of at least 0, or a schedule of
             `dann.schedules`. Defaults to `1.0`.
@@ -112,9 +109,9 @@ class AdversarialModel(PairClassifier):
 
     def __init__(
         self,
-        backbone: keras.Model,
+        backbone: keras.Layer,
         num_classes: int | None = None,
-        label_head: keras.Model | None = None,
+        label_head: keras.Layer | None = None,
         strength: float | StrengthSchedule | None = 1.0,
         way: str = "override",
         passes: str = "joint",
@@ -124,16 +121,10 @@ class AdversarialModel(PairClassifier):
         **kwargs,
     ):
         refuse_discriminator(type(self), kwargs)
-        super().__init__(**kwargs)
+        super().__init__(backbone, num_classes, label_head, **kwargs)
         self.passes = check_choice("passes", passes, PASSES)
         self.augmentation = as_layers(augmentation or {})
-        self.backbone = check_network("backbone", backbone)
-        self._plain = PlainNetwork(backbone)
-        self._plain.begin()
-        features = self._plain.num_features
-        self.num_classes = number_of_classes(label_head, num_classes, features)
-        self.label_head = label_head
-        self.when_known(self._fit_label_head)
+        self.when_known(self._check_blend)
         self.regularizers = check_regularizers(regularizers)
         check_classes([self, *self.regularizers], self.num_classes)
         self.regularizer_layers = [layer for r in self.regularizers for layer in r.layers]
@@ -148,51 +139,9 @@ class AdversarialModel(PairClassifier):
         if strength is not None:
             self.reversal = GradientReversal(strength, way=way, name="reversal")
             self.track("strength")
-        self.built = False
-        self.when_known(self._is_built)
 
-    def _fit_label_head(self):
-        check_blend(self.augmentation.get("blend"), self._plain.inputs)
-        self.label_head = fitting_label_head(self.label_head, self.num_features, self.num_classes)
-
-    def _is_built(self):
-        self.built = True
-
-    @property
-    def num_features(self) -> int:
-        """Number of features; see `when_known` for a backbone that is not built."""
-        if self._plain.num_features is None:
-            raise ValueError(
-                "The number of features is known from the first batch on, because the backbone is "
-                "not built: call `backbone(inputs[:1])` first, or use it in `when_known`. "
-                f"Received: {self.backbone.name}"
-            )
-        return self._plain.num_features
-
-    @property
-    def classifier(self) -> keras.Model:
-        """The backbone and the label head as a plain Keras model, which shares their weights."""
-        return self._plain.classifier(self.label_head)
-
-    def when_known(self, make: Callable[[], None]) -> None:
-        """Calls `make()` as soon as `num_features` is known: at once, or at the first batch.
-
-        A method makes the networks that follow the features in it.
-        """
-        self._plain.when_known(make)
-
-    def __call__(self, inputs, *args, **kwargs):
-        self._plain.see(inputs["source"] if is_pair(inputs) else inputs)
-        return super().__call__(inputs, *args, **kwargs)
-
-    def get_build_config(self):
-        return self._plain.get_config() or super().get_build_config()
-
-    def build_from_config(self, config):
-        if "dtypes" in config:
-            self._plain.see_config(config)
-        else:
-            super().build_from_config(config)
+    def _check_blend(self):
+        check_blend(self.augmentation.get("blend"), self.input_specs)
 
     @classmethod
     def adversary_inputs(cls, num_features: int, num_classes: int, **kwargs: Any) -> int:
@@ -203,10 +152,6 @@ class AdversarialModel(PairClassifier):
         if not is_pair(inputs):
             return self.classified(inputs, training)
         return self.run_pair(inputs, training)
-
-    def classified(self, inputs: Any, training: bool) -> Any:
-        """Returns the logits of plain inputs, as `classifier` gives them."""
-        return self.label_head(self.backbone(inputs, training=training), training=training)
 
     def run_pair(self, inputs: dict, training: bool) -> ForwardPass:
         """Runs the model on a pair: augmentation, `extract`, `from_features`."""
@@ -333,8 +278,6 @@ class AdversarialModel(PairClassifier):
 
     def get_config(self):
         config = {
-            "backbone": self.backbone,
-            "label_head": self.label_head,
             "passes": self.passes,
             "augmentation": dict(self.augmentation),
             "regularizers": self.regularizers,

@@ -51,7 +51,7 @@ class MCD(AdversarialModel):
 
     Args:
         second_head: Functional model with the label head's shapes. Defaults to a new one with its
-            layers, whose initializers must not have a seed: heads that begin alike stay alike.
+            layers, whose initializers must not be constants: heads that begin alike stay alike.
 
     The other arguments are those of `AdversarialModel`.
 
@@ -101,7 +101,7 @@ class MCD(AdversarialModel):
         if all(map(np.array_equal, first, second)):
             raise ValueError(
                 "The label head and the second head must begin with different weights, or they "
-                "stay alike; give their initializers no seed and no constant. Received: heads with "
+                "stay alike; give their initializers no constant. Received: heads with "
                 "equal weights"
             )
 

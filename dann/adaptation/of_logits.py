@@ -55,10 +55,7 @@ def _metric_of_logits(metric, loss):
     if not isinstance(metric, str):
         _refuse_probabilities("metrics", metric, "metrics")
         return metric
-    binary = isinstance(
-        loss, keras.losses.BinaryCrossentropy | keras.losses.BinaryFocalCrossentropy
-    )
-    if binary and metric in ("accuracy", "acc"):
+    if type(loss).__name__.startswith("Binary") and metric in ("accuracy", "acc"):
         return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
     same = type(loss).__name__ if metric in ("crossentropy", "ce") else ""
     name = FROM_LOGITS.get(_plain_name(metric), same)
