@@ -78,6 +78,10 @@ class BackboneClassifier(PairClassifier):
         """Returns the logits of plain inputs, as `classifier` gives them."""
         return self.label_head(self.backbone(inputs, training=training), training=training)
 
+    def export(self, filepath, *args, **kwargs):
+        # Keras asks a subclassed model for the shapes of its first call, which was on a pair.
+        return self.classifier.export(filepath, *args, **kwargs)
+
     def get_config(self):
         parts = {"backbone": self.backbone, "label_head": self.label_head}
         config = {k: keras.saving.serialize_keras_object(v) for k, v in parts.items()}

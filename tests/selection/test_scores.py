@@ -21,6 +21,7 @@ from support.checkpoints import (
 )
 
 from dann import selection
+from dann.adaptation import DANN
 from dann.selection import SCORES, compute_scores
 
 NAMES = sorted(SCORES)
@@ -280,6 +281,19 @@ def test_a_model_that_ends_in_a_softmax_has_the_scores_of_its_logits(name):
     probable = keras.Model(network.input, keras.layers.Softmax()(network.output))
     found, expected = (values(name, model, TARGET) for model in (probable, network))
     assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_inputs_may_be_several_by_name():
+    one, other = keras.Input((1,), name="one"), keras.Input((1,), name="other")
+    joined = keras.Model({"one": one, "other": other}, keras.layers.Concatenate()([one, other]))
+    plain = checkpoint(TURNS[1])
+    model = DANN(joined, label_head=plain.classifier)
+    parts = [{"one": x[:, :1], "other": x[:, 1:]} for x in (SOURCE[0], TARGET)]
+    scores = compute_scores(model, source=(parts[0], SOURCE[1]), target=parts[1])
+    features = {"dev", "reverse_validation"}  # those of `joined` are the inputs
+    for name in set(NAMES) - features:
+        assert scores[name] == pytest.approx(values(name, plain, TARGET), rel=1e-5)
+    assert all(math.isfinite(scores[name]) for name in features)
 
 
 @pytest.mark.parametrize("form", ["column", "one_hot", "floats"])
