@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from dann.config.instantiation import ConfigError
+from dann.config.config_error import ConfigError
 from dann.training.run_directory import RunDirectory
 
 # What a run may change when it goes on, because the numbers do not depend on it.
@@ -21,8 +21,8 @@ _STEPS = "trainer.steps"
 def settings_of(cfg: Any) -> dict[str, Any]:
     """Returns the settings that a run must keep to go on, by their dotted keys.
 
-    Left out are `resume`, `checkpoint`, `paths`, the names of experiments, how much callbacks
-    print, and callbacks that only write what others measure.
+    Left out are `resume`, `checkpoint`, `paths`, `trainer.check_every`, the names of experiments,
+    how much callbacks print, and callbacks that only write what others measure.
 
     Args:
         cfg: The composed config of `scripts/train.py`.
@@ -33,6 +33,7 @@ def settings_of(cfg: Any) -> dict[str, Any]:
     settings: Any = OmegaConf.to_container(OmegaConf.create(plain), resolve=True)
     for key in _FREE:
         settings.pop(key, None)
+    settings["trainer"].pop("check_every", None)
     callbacks = settings.get("callbacks") or {}
     for name, node in list(callbacks.items()):
         if isinstance(node, dict):

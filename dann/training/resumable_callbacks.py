@@ -17,6 +17,7 @@ from dann.adaptation.training_state import (
 from dann.training.callback_states import cut_files, lengths_of_files, restore, states_of
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoint, Checkpoints
+from dann.training.non_finite import check_weights
 from dann.training.plain_values import packed, unpacked
 from dann.training.stop_signals import StopRequest
 
@@ -134,6 +135,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             return
         arrays: dict[str, np.ndarray] = {}
         model = self._attached()
+        check_weights(model)  # others would take the place of those that one can go on from
         state = {
             "begun": self._begun,
             "step": self.step,

@@ -65,6 +65,8 @@ def fit(
         The history of all epochs, those of earlier processes included.
 
     Raises:
+        FloatingPointError: If a checkpoint is due and a weight is NaN or infinite; the one before
+            stays.
         TypeError: If a number is not an integer.
         ValueError: If a number is out of range, or `every` is none of these.
         ResumeError: If the checkpoint is of another model, optimizer, backend or length of epochs,

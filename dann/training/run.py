@@ -18,7 +18,9 @@ from dann.training import run_figures
 from dann.training.callbacks import Clock, OracleCurve, on_final_weights
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoints
+from dann.training.directory_claim import claiming
 from dann.training.hardware import hardware
+from dann.training.non_finite import StopOnNonFinite, check_finite
 from dann.training.resumable_fit import fit
 from dann.training.run_directory import RunDirectory, replacing
 
@@ -71,8 +73,9 @@ class Run:
     Args:
         directory: Where to write; made if it is not there.
         domains: The data. An oracle, such as `TargetOnly`, trains on `domains.oracle()`.
-        trainer: Object with `steps`, `steps_per_epoch`, `batch_size` and `oracle_curve`, whether to
-            write the target accuracy after each epoch to a file of its own.
+        trainer: Object with `steps`, `steps_per_epoch`, `batch_size`, `oracle_curve`, whether to
+            write the target accuracy after each epoch to a file of its own, and `check_every`, the
+            steps from one look for NaN or infinite losses and weights to the next.
         seed: Seed of the batches.
         model: Compiled model.
         baseline: Compiled model to compare with; trained first on the same batches. Defaults to
@@ -115,6 +118,8 @@ class Run:
         self.model = model
         self.baseline = baseline
         self.callbacks = list(callbacks)
+        for key in ("steps_per_epoch", "steps_per_execution", "batch_size"):
+            check_integer(f"trainer.{key}", getattr(trainer, key), low=1)
         self.steps = trainer.steps
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
         if self.steps < 1 or self.steps % self.steps_per_epoch:
@@ -129,9 +134,17 @@ class Run:
             CheckpointTimes(checkpoint.every)  # refuses what is none
             check_integer("keep", checkpoint.keep, low=1)
         self.checkpoint, self.resume, self.settings = checkpoint, resume, settings
+        inputs = {
+            "source": domains.source_train[0],
+            "target": domains.target_train,
+            "source's test set": domains.source_test[0],
+            "target's test set": domains.target_test[0],
+        }
+        self.finite = StopOnNonFinite(trainer.check_every, inputs)
         self.keep = selection.keep if selection else None
         self.scores = self._selection_scores(selection)
 
+    @claiming
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
         self.directory.discard_summary()  # of an earlier run: this one is not finished yet
@@ -231,7 +244,7 @@ class Run:
             folder,
             epochs=self.steps // self.steps_per_epoch,
             steps_per_epoch=self.steps_per_epoch,
-            callbacks=[clock, *callbacks],
+            callbacks=[clock, self.finite, *callbacks],
             every=self.checkpoint and self.checkpoint.every,
             keep=self.checkpoint.keep if self.checkpoint else 1,
             resume=self.resume,
@@ -242,7 +255,9 @@ class Run:
         tests = {"source": self.domains.source_test, "target": self.domains.target_test}
         for domain, (_, labels) in tests.items():
             batches = self.domains.test_batches(domain, _TEST_BATCH)
-            predicted[domain] = np.argmax(model.predict(batches, verbose=0), axis=-1)
+            logits = model.predict(batches, verbose=0)
+            check_finite(f"Logits of the {domain}'s test set", logits)
+            predicted[domain] = np.argmax(logits, axis=-1)
             scores[f"{domain}/accuracy"] = float(np.mean(predicted[domain] == labels))
         return {**scores, **self._final_scores(history.history)}, history.history, predicted
 

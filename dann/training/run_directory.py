@@ -9,6 +9,9 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dann.training.directory_claim import LOCK
+from dann.training.keras_file import KerasFileError, check_keras_file
+
 _TRAINED = "a finished run of scripts/train.py"
 LAST_MODEL = "last.keras"  # among the checkpoints
 
@@ -69,10 +72,10 @@ class RunDirectory:
         return True
 
     def is_unused(self) -> bool:
-        """Returns whether the directory is there and holds nothing but the config and logs."""
-        kept = self.config_file.parent.name
+        """Returns whether the directory is there and holds only the config, logs and the lock."""
+        kept = (self.config_file.parent.name, LOCK)
         return self.path.is_dir() and all(
-            entry.name == kept or entry.suffix == ".log" for entry in self.path.iterdir()
+            entry.name in kept or entry.suffix == ".log" for entry in self.path.iterdir()
         )
 
     def config(self) -> str:
@@ -218,17 +221,20 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
     """Loads a `.keras` file in safe mode, with its optimizer and losses if `compile`.
 
     Raises:
-        ValueError: If it cannot be read, or holds code.
+        KerasFileError: If it cannot be read, or holds code. What Keras says of it is the cause, and
+            may advise to trust the file.
     """
     import keras
 
     import dann.adaptation  # noqa: F401  registers the classes that a file may hold
 
+    check_keras_file(path)
     try:
         return keras.models.load_model(path, compile=compile, safe_mode=True)
-    except Exception as error:  # a broken archive can raise anything
-        raise ValueError(
-            f"Expected a Keras model. Received: {path}, which cannot be read"
+    except Exception as error:  # a strange config can raise anything
+        raise KerasFileError(
+            "Expected a Keras model of classes that Keras and this package know, without code, and "
+            f"with its weights. Received: {path}, which cannot be read as one"
         ) from error
 
 
