@@ -69,13 +69,10 @@ def run_script(
             start_backend()
             check_config(cfg)
             prepared = prepare(cfg)
-        except (KeyboardInterrupt, SystemExit):
-            _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
-            raise
         except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
             if full_errors:
                 raise
-            _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
+            _remove_unused_of_job()
             failed.append(error)
             _report(error)
             return
@@ -96,7 +93,7 @@ def run_script(
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
     try:
-        with stopped_by_signals():
+        with stopped_by_signals(_remove_unused_of_job):
             main(job)()
     except Exception as error:
         # Where no job has begun, any error is about the command: Hydra also raises plain ones.
@@ -157,6 +154,11 @@ def _report(error):
         message = f"{message}: {cause}"
     plain = _COLOURS.sub("", message)  # Keras marks words in errors
     print(f"error: {' '.join(plain.split())}", file=sys.stderr)
+
+
+def _remove_unused_of_job():
+    if HydraConfig.initialized():
+        _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
 
 
 def _remove_unused(run_dir):

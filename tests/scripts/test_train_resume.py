@@ -61,7 +61,7 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
     assert (third.returncode, third.stdout) == (0, f"Finished already: {folder / 'run'}\n")
 
 
-@pytest.mark.parametrize("seconds", [0.8, 2.5])
+@pytest.mark.parametrize("seconds", [0.8, 1.6, 3.0, 6.0])
 def test_ctrl_c_in_the_first_seconds_ends_the_script_and_leaves_nothing(seconds, folder):
     process = begin(folder)
     time.sleep(seconds)
