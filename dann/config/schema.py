@@ -19,6 +19,7 @@ class TrainerConfig:
     run_eagerly: bool = False
     precision: str = "float32"
     oracle_curve: bool = False
+    check_every: int = 50
 
 
 @dataclasses.dataclass

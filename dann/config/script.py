@@ -3,6 +3,7 @@
 import inspect
 import os
 import pathlib
+import re
 import shutil
 import sys
 import traceback
@@ -11,19 +12,23 @@ from typing import Any, TypeVar
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from dann.config.allowed_targets import GROUPS
-from dann.config.instantiation import ConfigError, check_packages, check_targets
+from dann.config.config_error import ConfigError
+from dann.config.instantiation import check_packages, check_targets
 from dann.config.known_keys import check_known
 from dann.config.startup import start_backend
 from dann.training import RunDirectory
 from dann.training.keras_file import KerasFileError
 
 T = TypeVar("T")
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run_script(
@@ -32,9 +37,10 @@ def run_script(
     """Runs a script: composes its config from the command line, prepares, and does the work.
 
     The user can mend an error in preparing: it is told in one line on standard error, the exit
-    status is 1, and the run directory that Hydra made is removed. An error in the work is shown in
-    full, unless it is a `ConfigError`, and the directory stays; in a sweep (`-m`) the other jobs go
-    on. With `HYDRA_FULL_ERROR=1` all are shown in full.
+    status is 1, and the run directory that Hydra made is removed. So are mistakes that the work
+    finds in the config, numbers that are no longer finite and files that cannot be written; but
+    then the directory stays. Any other error in the work is shown in full. In a sweep (`-m`) the
+    other jobs go on. With `HYDRA_FULL_ERROR=1` all are shown in full.
 
     Args:
         config_name: Primary config in `conf/`, which lies beside the folder of the script.
@@ -50,8 +56,9 @@ def run_script(
             check_packages(OmegaConf.to_container(cfg, resolve=True))
             _check_paths(cfg)
             _check_given(cfg)
+            _check_emptied(cfg, HydraConfig.get().overrides.task)
             start_backend()
-            _check_groups(cfg)
+            check_config(cfg)
             prepared = prepare(cfg)
         except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
             if full_errors:
@@ -62,12 +69,16 @@ def run_script(
             return
         try:
             work(prepared)
-        except Exception as error:
-            told = isinstance(error, ConfigError) and not full_errors
-            if HydraConfig.get().mode != RunMode.MULTIRUN and not told:
+        except (ConfigError, FloatingPointError, OSError) as error:
+            if full_errors:
                 raise
             failed.append(error)
-            _report(error) if told else traceback.print_exc()
+            _report(error)
+        except Exception as error:
+            if HydraConfig.get().mode != RunMode.MULTIRUN:
+                raise
+            failed.append(error)
+            traceback.print_exc()
 
     conf = pathlib.Path(inspect.getfile(prepare)).resolve().parent.parent / "conf"
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
@@ -85,8 +96,8 @@ def run_script(
         sys.exit(1)
 
 
-def _check_groups(cfg):
-    """Checks every target before data are loaded or a model is built."""
+def check_config(cfg: Any) -> None:
+    """Raises `ConfigError` for a target or an argument that is refused, before any is built."""
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     for group in GROUPS:
         if group in plain:
@@ -116,13 +127,23 @@ def _check_given(cfg):
         raise ConfigError(f"{', '.join(missing)} must be given. Received: nothing")
 
 
+def _check_emptied(cfg, overrides):
+    """Refuses `key={}`, which Hydra merges with what is there, so that nothing changes."""
+    for override in OverridesParser.create().parse_overrides(list(overrides)):
+        key = override.key_or_group
+        kept = OmegaConf.select(cfg, key) if override.value() == {} else None
+        if OmegaConf.is_dict(kept) and kept:
+            raise ConfigError(f"{key}={{}} changes nothing; use {key}=null. Received: {key}={{}}")
+
+
 def _report(error):
     """Prints an error and the first line of its cause, on one line."""
     message = str(error)
     cause = str(error.__cause__ or "").partition("\n")[0]
     if cause not in message and not isinstance(error, ConfigError | KerasFileError):
         message = f"{message}: {cause}"
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    plain = _COLOURS.sub("", message)  # Keras marks words in errors
+    print(f"error: {' '.join(plain.split())}", file=sys.stderr)
 
 
 def _remove_unused(run_dir):

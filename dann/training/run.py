@@ -10,12 +10,15 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
+from dann.checks import check_integer
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores, choose
 from dann.training import run_figures
 from dann.training.callbacks import Clock, OracleCurve, on_final_weights
+from dann.training.directory_claim import claiming
 from dann.training.hardware import hardware
+from dann.training.non_finite import StopOnNonFinite, check_finite
 from dann.training.run_directory import RunDirectory, replacing
 
 _TEST_BATCH = 256
@@ -67,8 +70,9 @@ class Run:
     Args:
         directory: Where to write; made if it is not there.
         domains: The data. An oracle, such as `TargetOnly`, trains on `domains.oracle()`.
-        trainer: Object with `steps`, `steps_per_epoch`, `batch_size` and `oracle_curve`, whether to
-            write the target accuracy after each epoch to a file of its own.
+        trainer: Object with `steps`, `steps_per_epoch`, `batch_size`, `oracle_curve`, whether to
+            write the target accuracy after each epoch to a file of its own, and `check_every`, the
+            steps from one look for NaN or infinite losses and weights to the next.
         seed: Seed of the batches.
         model: Compiled model.
         baseline: Compiled model to compare with; trained first on the same batches. Defaults to
@@ -102,6 +106,8 @@ class Run:
         self.model = model
         self.baseline = baseline
         self.callbacks = list(callbacks)
+        for key in ("steps_per_epoch", "steps_per_execution", "batch_size"):
+            check_integer(f"trainer.{key}", getattr(trainer, key), low=1)
         self.steps = trainer.steps
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
         if self.steps < 1 or self.steps % self.steps_per_epoch:
@@ -112,9 +118,17 @@ class Run:
         self.batch_size = trainer.batch_size
         self._give_a_batch(self._batches(model))  # what cannot be batched is refused here
         self.oracle_curve = trainer.oracle_curve
+        inputs = {
+            "source": domains.source_train[0],
+            "target": domains.target_train,
+            "source's test set": domains.source_test[0],
+            "target's test set": domains.target_test[0],
+        }
+        self.finite = StopOnNonFinite(trainer.check_every, inputs)
         self.keep = selection.keep if selection else None
         self.scores = self._selection_scores(selection)
 
+    @claiming
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
         self.directory.discard_summary()  # of an earlier run: this one is not finished yet
@@ -201,7 +215,7 @@ class Run:
     def _fit_and_score(self, model, callbacks=(), watched=False):
         clock = Clock()
         watchers = self._watchers(model.optimizer, clock) if watched else []
-        callbacks = [clock, *watchers, *callbacks]
+        callbacks = [clock, self.finite, *watchers, *callbacks]
         history = model.fit(
             self._batches(model),
             epochs=self.steps // self.steps_per_epoch,
@@ -214,7 +228,9 @@ class Run:
         tests = {"source": self.domains.source_test, "target": self.domains.target_test}
         for domain, (_, labels) in tests.items():
             batches = self.domains.test_batches(domain, _TEST_BATCH)
-            predicted[domain] = np.argmax(model.predict(batches, verbose=0), axis=-1)
+            logits = model.predict(batches, verbose=0)
+            check_finite(f"Logits of the {domain}'s test set", logits)
+            predicted[domain] = np.argmax(logits, axis=-1)
             scores[f"{domain}/accuracy"] = float(np.mean(predicted[domain] == labels))
         return {**scores, **self._final_scores(history.history)}, history.history, predicted
 

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dann.training.directory_claim import LOCK
 from dann.training.keras_file import KerasFileError, check_keras_file
 
 _TRAINED = "a finished run of scripts/train.py"
@@ -61,10 +62,10 @@ class RunDirectory:
         return True
 
     def is_unused(self) -> bool:
-        """Returns whether the directory is there and holds nothing but the config and logs."""
-        kept = self.config_file.parent.name
+        """Returns whether the directory is there and holds only the config, logs and the lock."""
+        kept = (self.config_file.parent.name, LOCK)
         return self.path.is_dir() and all(
-            entry.name == kept or entry.suffix == ".log" for entry in self.path.iterdir()
+            entry.name in kept or entry.suffix == ".log" for entry in self.path.iterdir()
         )
 
     def config(self) -> str:

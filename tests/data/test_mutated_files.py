@@ -13,7 +13,7 @@ from support.corruptions import mutated
 from support.peak_memory import peak_memory
 
 from dann.data import csv_table, npz
-from dann.data.csv_file import read_tables
+from dann.data.csv_parser import read_tables
 from dann.data.image_files import ImageFiles
 
 REFUSALS = (ValueError, TypeError, OSError)
