@@ -21,10 +21,11 @@ from omegaconf.errors import OmegaConfBaseException
 from dann.config.allowed_targets import GROUPS
 from dann.config.config_error import ConfigError
 from dann.config.instantiation import check_packages, check_targets
+from dann.config.interruption import stopped_by_signals
 from dann.config.known_keys import check_known
 from dann.config.startup import start_backend
-from dann.training import RunDirectory
 from dann.training.keras_file import KerasFileError
+from dann.training.run_directory import ResumeError, RunDirectory
 
 T = TypeVar("T")
 
@@ -32,7 +33,10 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run_script(
-    config_name: str, prepare: Callable[[DictConfig], T], work: Callable[[T], Any]
+    config_name: str,
+    prepare: Callable[[DictConfig], T],
+    work: Callable[[T], Any],
+    is_done: Callable[[DictConfig], bool] | None = None,
 ) -> None:
     """Runs a script: composes its config from the command line, prepares, and does the work.
 
@@ -40,12 +44,15 @@ def run_script(
     status is 1, and the run directory that Hydra made is removed. So are mistakes that the work
     finds in the config, numbers that are no longer finite and files that cannot be written; but
     then the directory stays. Any other error in the work is shown in full. In a sweep (`-m`) the
-    other jobs go on. With `HYDRA_FULL_ERROR=1` all are shown in full.
+    other jobs go on. With `HYDRA_FULL_ERROR=1` all are shown in full. Ctrl-C and SIGTERM end the
+    script at any time, with the exit status 130 or 143.
 
     Args:
         config_name: Primary config in `conf/`, which lies beside the folder of the script.
         prepare: Function of the config that checks it, loads and builds.
         work: Function of what `prepare` returns.
+        is_done: Function of the config that returns whether nothing is left to do; it runs before
+            large libraries are loaded. Defaults to `None`: there always is.
     """
     full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
     begun, failed = [], []
@@ -57,9 +64,14 @@ def run_script(
             _check_paths(cfg)
             _check_given(cfg)
             _check_emptied(cfg, HydraConfig.get().overrides.task)
+            if is_done is not None and is_done(cfg):
+                return
             start_backend()
             check_config(cfg)
             prepared = prepare(cfg)
+        except (KeyboardInterrupt, SystemExit):
+            _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
+            raise
         except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
             if full_errors:
                 raise
@@ -69,7 +81,7 @@ def run_script(
             return
         try:
             work(prepared)
-        except (ConfigError, FloatingPointError, OSError) as error:
+        except (ConfigError, FloatingPointError, OSError, ResumeError) as error:
             if full_errors:
                 raise
             failed.append(error)
@@ -84,7 +96,8 @@ def run_script(
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
     try:
-        main(job)()
+        with stopped_by_signals():
+            main(job)()
     except Exception as error:
         # Where no job has begun, any error is about the command: Hydra also raises plain ones.
         about_command = not begun or isinstance(error, HydraException | OmegaConfBaseException)

@@ -68,7 +68,6 @@ def test_a_callback_that_is_null_is_left_out():
 def test_the_default_callbacks_write_where_a_run_directory_looks():
     run, callbacks = RunDirectory("run"), composed().callbacks
     assert callbacks.metrics.filename == str(run.metrics_file)
-    assert callbacks.checkpoint.filepath == str(run.checkpoint_file)
     assert callbacks.tensorboard.log_dir == str(run.tensorboard)
 
 
