@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from support.configs import CONF, composed
@@ -50,18 +50,23 @@ def overrides():
     )
 
 
-def check_ends_well(run_here, folder, arguments):
-    """Runs all but the training: it composes, loads the data, builds and checks every object."""
+def end_of(run_here, folder, arguments):
+    """Runs all but the training, and returns how it ended; "badly" with what it said."""
     folder.mkdir()
-    result = run_here("train.py", arguments, folder)
-    if result.returncode:
-        assert result.returncode == 1
-        assert result.stderr.startswith("error: ")
-        assert result.stderr.count("\n") == 1
-        assert list(folder.iterdir()) == []
+    try:
+        result = run_here("train.py", arguments, folder)
+    except Exception as error:  # a user would see a traceback
+        return f"badly: {error!r}"
     else:
-        assert result.stderr == ""
-    shutil.rmtree(folder)
+        left = [path.name for path in folder.iterdir()]
+    finally:
+        shutil.rmtree(folder)
+    lines = result.stderr.splitlines()
+    if result.returncode == 1 and len(lines) == 1 and lines[0].startswith("error: ") and not left:
+        return "refused"
+    if result.returncode == 0 and not lines:
+        return "built"
+    return f"badly: {result.returncode}, {left}, {result.stderr}"
 
 
 @pytest.fixture
@@ -97,18 +102,23 @@ def test_a_command_that_can_mean_nothing_is_refused_in_one_line(
 def test_random_overrides_end_in_a_result_or_in_one_line(
     untrained, tmp_path, run_here, prepared_digits, count
 ):
-    # Every example is another command, so that nothing carries over; a command takes seconds.
-    skipped = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    ends = {}
 
+    # A command takes seconds, so that a smaller one that fails too is not looked for.
     @settings(
         max_examples=count,
         deadline=None,
         derandomize=True,
         database=None,
-        suppress_health_check=skipped,
+        phases=[Phase.generate],
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
     @given(st.lists(overrides(), min_size=1, max_size=3))
-    def check(arguments):
-        check_ends_well(run_here, tmp_path / "here", arguments)
+    def draw(arguments):
+        ends[tuple(arguments)] = end_of(run_here, tmp_path / "here", arguments)
 
-    check()
+    draw()
+    found = list(ends.values())
+    print(f"{len(found)} commands: {found.count('refused')} refused, {found.count('built')} built")
+    assert {command: end for command, end in ends.items() if end.startswith("badly")} == {}
+    assert found.count("refused") >= len(found) / 4
