@@ -1,5 +1,6 @@
 """Scripts: a composed config, what prepares the work, and the work."""
 
+import errno
 import inspect
 import os
 import pathlib
@@ -26,6 +27,7 @@ from dann.training import RunDirectory
 
 T = TypeVar("T")
 
+_OF_THE_USER = (ConfigError, ValueError, TypeError, OmegaConfBaseException)
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -57,8 +59,8 @@ def run_script(
             start_backend()
             check_config(cfg)
             prepared = prepare(cfg)
-        except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
-            if full_errors:
+        except Exception as error:
+            if full_errors or not (isinstance(error, _OF_THE_USER) or _is_of_files(error)):
                 raise
             _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
             failed.append(error)
@@ -66,15 +68,13 @@ def run_script(
             return
         try:
             work(prepared)
-        except (FloatingPointError, OSError) as error:
-            if full_errors:
-                raise
-            failed.append(error)
-            _report(error)
         except Exception as error:
-            if HydraConfig.get().mode != RunMode.MULTIRUN:
+            if not full_errors and (isinstance(error, FloatingPointError) or _is_of_files(error)):
+                _report(error)
+            elif HydraConfig.get().mode == RunMode.MULTIRUN:
+                traceback.print_exc()
+            else:
                 raise
-            traceback.print_exc()
             failed.append(error)
 
     conf = pathlib.Path(inspect.getfile(prepare)).resolve().parent.parent / "conf"
@@ -82,13 +82,19 @@ def run_script(
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
     try:
         main(job)()
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, OSError) as error:  # also of Hydra's own files
         if full_errors:
             raise
         failed.append(error)
         _report(error)
     if failed:
         sys.exit(1)
+
+
+def _is_of_files(error):
+    """Whether an error is of files, which the libraries below may raise by classes of their own."""
+    codes = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
+    return isinstance(error, OSError) or any(os.strerror(code) in str(error) for code in codes)
 
 
 def check_config(cfg: Any) -> None:
@@ -131,6 +137,8 @@ def _check_emptied(cfg, overrides):
 def _report(error):
     """Prints an error and the first line of its cause, on one line."""
     message = str(error)
+    if isinstance(error, OSError) and error.errno and not error.filename:  # such as a full disk
+        message = f"{message}; it was writing to {HydraConfig.get().runtime.output_dir}"
     cause = str(error.__cause__ or "").partition("\n")[0]
     if cause not in message and not isinstance(error, ConfigError):
         message = f"{message}: {cause}"
