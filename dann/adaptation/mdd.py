@@ -2,8 +2,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.fitting import second_head
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import second_head
 from dann.checks import check_choice, check_number
 
 DISPARITIES = ("margin", "absolute_error", "squared_error")
@@ -99,8 +99,13 @@ class MDD(AdversarialModel):
                 f"regression and takes one of {DISPARITIES[1:]}. Received: disparity={disparity!r}"
             )
         self.gamma = check_number("gamma", gamma, low=0, above=True)
-        self.adversarial_head = second_head(adversarial_head, self.label_head, "adversarial_head")
+        self.adversarial_head = adversarial_head
+        self.when_known(self._fit_adversarial_head)
         self.track("disparity/loss")
+
+    def _fit_adversarial_head(self):
+        head, name = self.adversarial_head, "adversarial_head"
+        self.adversarial_head = second_head(head, self.label_head, name)
 
     def adversary(self, features, logits, training):
         return self.through_reversal(self.adversarial_head, features, training)

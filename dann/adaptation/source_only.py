@@ -1,9 +1,9 @@
 import keras
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.fitting import refuse_discriminator
 from dann.adaptation.forward_pass import is_pair
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import refuse_discriminator
 from dann.adaptation.regularizers.regularizer import check_regularizers
 
 
@@ -48,7 +48,7 @@ class SourceOnly(AdversarialModel):
 
     def call(self, inputs, training=False):
         if not is_pair(inputs):
-            return self.classifier(inputs, training=training)
+            return self.classified(inputs, training)
         labelled = {name: part for name, part in inputs.items() if name != "target"}
         return self.run_pair(labelled, training)
 

@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.fitting import fitting_domain_head
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import fitting_domain_head
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_integer, check_number
@@ -90,8 +90,12 @@ class WDGRL(AdversarialModel):
         self.critic_steps = check_integer("critic_steps", critic_steps, low=1)
         self.seed = seed
         self.noise = Noise(seed, name="line_noise")
-        self.domain_head = fitting_domain_head(domain_head, self.num_features, name="critic")
+        self.domain_head = domain_head
+        self.when_known(self._fit_critic)
         self.track("critic/loss", "critic/distance", "critic/penalty")
+
+    def _fit_critic(self):
+        self.domain_head = fitting_domain_head(self.domain_head, self.num_features, name="critic")
 
     def extract(self, inputs, training):
         return self._gated(super().extract(inputs, training), training)

@@ -33,6 +33,14 @@ class SelectionConfig:
 
 
 @dataclasses.dataclass
+class CheckpointConfig:
+    """How often the state of a training is saved; see `dann.training.fit`."""
+
+    every: Any = "epoch"
+    keep: int = 2
+
+
+@dataclasses.dataclass
 class PathsConfig:
     """Where things are read and written."""
 
@@ -49,6 +57,8 @@ class TrainConfig:
     compare: bool = True
     balanced: bool = False
     target_labelled: int = 0
+    resume: bool = False
+    checkpoint: CheckpointConfig = dataclasses.field(default_factory=CheckpointConfig)
     data: dict[str, Any] = MISSING
     network: dict[str, Any] = MISSING
     method: dict[str, Any] = MISSING

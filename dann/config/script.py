@@ -22,45 +22,59 @@ from omegaconf.errors import OmegaConfBaseException
 from dann.config.allowed_targets import GROUPS
 from dann.config.config_error import ConfigError
 from dann.config.instantiation import check_packages, check_targets
+from dann.config.interruption import stopped_by_signals
+from dann.config.known_keys import check_known
 from dann.config.startup import start_backend
-from dann.training import RunDirectory
+from dann.training.keras_file import KerasFileError
+from dann.training.run_directory import ResumeError, RunDirectory
 
 T = TypeVar("T")
 
-_OF_THE_USER = (ConfigError, ValueError, TypeError, OmegaConfBaseException)
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run_script(
-    config_name: str, prepare: Callable[[DictConfig], T], work: Callable[[T], Any]
+    config_name: str,
+    prepare: Callable[[DictConfig], T],
+    work: Callable[[T], Any],
+    is_done: Callable[[DictConfig], bool] | None = None,
 ) -> None:
     """Runs a script: composes its config from the command line, prepares, and does the work.
 
     The user can mend an error in preparing: it is told in one line on standard error, the exit
-    status is 1, and the run directory that Hydra made is removed. So are numbers that are no longer
-    finite and files that cannot be written, in the work; but the directory stays. Any other error
-    in the work is shown in full. In a sweep (`-m`) the other jobs go on. With `HYDRA_FULL_ERROR=1`
-    all are shown in full.
+    status is 1, and the run directory that Hydra made is removed. So are mistakes that the work
+    finds in the config, numbers that are no longer finite and files that cannot be written; but
+    then the directory stays. Any other error in the work is shown in full. In a sweep (`-m`) the
+    other jobs go on. With `HYDRA_FULL_ERROR=1` all are shown in full. Ctrl-C and SIGTERM end the
+    script at any time, with the exit status 130 or 143.
 
     Args:
         config_name: Primary config in `conf/`, which lies beside the folder of the script.
         prepare: Function of the config that checks it, loads and builds.
         work: Function of what `prepare` returns.
+        is_done: Function of the config that returns whether nothing is left to do; it runs before
+            large libraries are loaded. Defaults to `None`: there always is.
     """
     full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
-    failed = []
+    begun, failed = [], []
 
     def job(cfg: DictConfig) -> None:
+        begun.append(cfg)
         try:
             check_packages(OmegaConf.to_container(cfg, resolve=True))
             _check_paths(cfg)
             _check_given(cfg)
             _check_emptied(cfg, HydraConfig.get().overrides.task)
+            if is_done is not None and is_done(cfg):
+                return
             start_backend()
             check_config(cfg)
             prepared = prepare(cfg)
+        except (KeyboardInterrupt, SystemExit):
+            _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
+            raise
         except Exception as error:
-            if full_errors or not (isinstance(error, _OF_THE_USER) or _is_of_files(error)):
+            if full_errors or not _is_told(error, ValueError, TypeError, OmegaConfBaseException):
                 raise
             _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
             failed.append(error)
@@ -69,7 +83,7 @@ def run_script(
         try:
             work(prepared)
         except Exception as error:
-            if not full_errors and (isinstance(error, FloatingPointError) or _is_of_files(error)):
+            if not full_errors and _is_told(error, FloatingPointError, ResumeError):
                 _report(error)
             elif HydraConfig.get().mode == RunMode.MULTIRUN:
                 traceback.print_exc()
@@ -81,9 +95,12 @@ def run_script(
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
     try:
-        main(job)()
-    except (HydraException, OmegaConfBaseException, OSError) as error:  # also of Hydra's own files
-        if full_errors:
+        with stopped_by_signals():
+            main(job)()
+    except Exception as error:
+        # Where no job has begun, any error is about the command: Hydra also raises plain ones.
+        about_command = not begun or isinstance(error, HydraException | OmegaConfBaseException)
+        if full_errors or not about_command:
             raise
         failed.append(error)
         _report(error)
@@ -91,10 +108,12 @@ def run_script(
         sys.exit(1)
 
 
-def _is_of_files(error):
-    """Whether an error is of files, which the libraries below may raise by classes of their own."""
+def _is_told(error, *kinds):
+    """Whether an error is told in one line: of these kinds, about the config, or about files."""
     codes = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
-    return isinstance(error, OSError) or any(os.strerror(code) in str(error) for code in codes)
+    # Libraries below raise classes of their own for what the system says of a file.
+    of_files = any(os.strerror(code) in str(error) for code in codes)
+    return of_files or isinstance(error, (ConfigError, OSError, *kinds))
 
 
 def check_config(cfg: Any) -> None:
@@ -119,8 +138,11 @@ def _check_paths(cfg):
 
 
 def _check_given(cfg):
-    several = {"data.source"} if OmegaConf.select(cfg, "data.sources") else set()
-    missing = sorted(OmegaConf.missing_keys(cfg) - several)
+    check_known(cfg)
+    missing = OmegaConf.missing_keys(cfg)
+    if "data" not in missing and OmegaConf.select(cfg, "data.sources"):
+        missing.discard("data.source")
+    missing = sorted(missing)
     if missing:
         raise ConfigError(f"{', '.join(missing)} must be given. Received: nothing")
 
@@ -140,7 +162,7 @@ def _report(error):
     if isinstance(error, OSError) and error.errno and not error.filename:  # such as a full disk
         message = f"{message}; it was writing to {HydraConfig.get().runtime.output_dir}"
     cause = str(error.__cause__ or "").partition("\n")[0]
-    if cause not in message and not isinstance(error, ConfigError):
+    if cause not in message and not isinstance(error, ConfigError | KerasFileError):
         message = f"{message}: {cause}"
     plain = _COLOURS.sub("", message)  # Keras marks words in errors
     print(f"error: {' '.join(plain.split())}", file=sys.stderr)

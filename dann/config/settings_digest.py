@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from dann.training import RunDirectory
 
-_NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "compare"}
+_NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "compare", "resume", "checkpoint"}
 _OF_THE_TRAINER = {"check_every"}  # what changes no result
 _LOOKING_ON = {  # callbacks that change nothing
     "dann.diagnostics.Diagnostics",

@@ -16,9 +16,12 @@ from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores, choose
 from dann.training import run_figures
 from dann.training.callbacks import Clock, OracleCurve, on_final_weights
+from dann.training.checkpoint_times import CheckpointTimes
+from dann.training.checkpoints import Checkpoints
 from dann.training.directory_claim import claiming
 from dann.training.hardware import hardware
 from dann.training.non_finite import StopOnNonFinite, check_finite
+from dann.training.resumable_fit import fit
 from dann.training.run_directory import RunDirectory, replacing
 
 _TEST_BATCH = 256
@@ -83,6 +86,12 @@ class Run:
             and `keep`, `None` or the score by which the weights of an epoch are kept in place of
             the last. They see the source's test set and the target's training inputs. Defaults to
             `None`: no scores.
+        checkpoint: Object with `every` and `keep`, as `dann.training.fit` takes them. Defaults to
+            `None`: no checkpoints.
+        resume: Whether to go on from the checkpoints in the directory, if there are any. Defaults
+            to `False`, which deletes them.
+        settings: What the directory shall keep, so that it can be compared when the run goes on.
+            Defaults to `None`: nothing.
 
     Raises:
         ValueError: If `steps` is not a multiple of `steps_per_epoch`, the source does not fill a
@@ -99,6 +108,9 @@ class Run:
         baseline: AdversarialModel | None = None,
         callbacks: Sequence[keras.callbacks.Callback] = (),
         selection: Any = None,
+        checkpoint: Any = None,
+        resume: bool = False,
+        settings: Mapping[str, Any] | None = None,
     ):
         self.directory = RunDirectory(directory)
         self.domains = domains
@@ -118,6 +130,10 @@ class Run:
         self.batch_size = trainer.batch_size
         self._give_a_batch(self._batches(model))  # what cannot be batched is refused here
         self.oracle_curve = trainer.oracle_curve
+        if checkpoint is not None:
+            CheckpointTimes(checkpoint.every)  # refuses what is none
+            check_integer("keep", checkpoint.keep, low=1)
+        self.checkpoint, self.resume, self.settings = checkpoint, resume, settings
         inputs = {
             "source": domains.source_train[0],
             "target": domains.target_train,
@@ -132,18 +148,27 @@ class Run:
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
         self.directory.discard_summary()  # of an earlier run: this one is not finished yet
+        if not self.resume:
+            for folder in (self.directory.checkpoints, self.directory.baseline_checkpoints):
+                Checkpoints(folder).discard()
+        if self.settings is not None:
+            self.directory.keep_settings(self.settings)
         self.directory.figures.mkdir(parents=True, exist_ok=True)
         model, baseline = self.model, self.baseline
         summary = self._describe()
         before, label = model.backbone, "before training"
         if baseline is not None:
             print(f"{self.domains.name}: source only, {self.steps} steps")
-            scores = self._fit_and_score(baseline)[0]
+            folder = self.directory.baseline_checkpoints
+            scores = self._fit_and_score(baseline, folder, Clock())[0]
             summary.update({f"source_only/{key}": value for key, value in scores.items()})
             before, label = baseline.backbone, "source only"
         views = [(label, run_figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {type(model).__name__}, {self.steps} steps")
-        scores, history, predicted = self._fit_and_score(model, self.callbacks, watched=True)
+        clock = Clock()
+        callbacks = [*self._watchers(model.optimizer, clock), *self.callbacks]
+        folder = self.directory.checkpoints
+        scores, history, predicted = self._fit_and_score(model, folder, clock, callbacks)
         summary.update(scores)
         views.append((type(model).__name__, run_figures.features_of(model.backbone, self.domains)))
         self._write(summary, history, views, predicted)
@@ -212,15 +237,17 @@ class Run:
             watchers.append(OracleCurve(target, self.directory, clock))
         return on_final_weights(optimizer, watchers)
 
-    def _fit_and_score(self, model, callbacks=(), watched=False):
-        clock = Clock()
-        watchers = self._watchers(model.optimizer, clock) if watched else []
-        callbacks = [clock, self.finite, *watchers, *callbacks]
-        history = model.fit(
+    def _fit_and_score(self, model, folder, clock, callbacks=()):
+        history = fit(
+            model,
             self._batches(model),
+            folder,
             epochs=self.steps // self.steps_per_epoch,
             steps_per_epoch=self.steps_per_epoch,
-            callbacks=callbacks,
+            callbacks=[clock, self.finite, *callbacks],
+            every=self.checkpoint and self.checkpoint.every,
+            keep=self.checkpoint.keep if self.checkpoint else 1,
+            resume=self.resume,
             verbose=1 if sys.stdout.isatty() else 2,
         )
         scores = {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
