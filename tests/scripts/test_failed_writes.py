@@ -26,7 +26,7 @@ def check_failed(result, folder, message):
 
 def test_a_full_disk_ends_a_run_with_one_line(tmp_path, run_here, prepared_digits):
     metrics = "callbacks.metrics.filename=/dev/full"  # every write to it finds the disk full
-    result = run_here("train.py", [*SHORT, "callbacks.checkpoint=null", metrics], tmp_path)
+    result = run_here("train.py", [*SHORT, "checkpoint.every=null", metrics], tmp_path)
     check_failed(result, tmp_path, f"No space left on device; it was writing to {tmp_path}/run")
 
 
