@@ -54,12 +54,7 @@ def check_integer(
 ) -> int:
     """Returns `value` as an integer if it is one in a range, both ends included.
 
-    Args:
-        name: Name of the argument, for the error.
-        value: The integer; Python's or NumPy's.
-        low: Smallest value. Defaults to none.
-        high: Largest value. Defaults to none.
-        why: Reason for the range or how to mend it, which the error adds. Defaults to none.
+    Arguments: as in `check_number`.
 
     Raises:
         TypeError: If it is not an integer. A `bool` does not count as one.
@@ -85,11 +80,7 @@ def check_integer(
 def check_choice(name: str, value: Any, choices: Iterable[Any], *, why: str = "") -> Any:
     """Returns `value` if it is one of the choices.
 
-    Args:
-        name: Name of the argument, for the error.
-        value: What was chosen.
-        choices: What may be chosen, in the order in which the error lists it.
-        why: Reason or how to mend it, which the error adds. Defaults to none.
+    The error lists the choices in their order. The other arguments are as in `check_number`.
 
     Raises:
         ValueError: If it is none of them.
@@ -102,15 +93,7 @@ def check_choice(name: str, value: Any, choices: Iterable[Any], *, why: str = ""
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Returns `value` if it is `True` or `False`.
-
-    Args:
-        name: Name of the argument, for the error.
-        value: The flag.
-
-    Raises:
-        TypeError: If it is neither.
-    """
+    """Returns `value` if it is `True` or `False`; raises `TypeError` if it is neither."""
     if not isinstance(value, bool):
         raise TypeError(_message(name, "True or False", "", value))
     return value

@@ -12,6 +12,9 @@ The name is that of a registry in a room's `__init__`, such as `SCORES`, in smal
 is `name`, `in Python` (what is registered, with its arguments), `summary`, or a fact of the
 entries; `method=` is the name under a head that shows how a command line says it. The table
 `groups` lists the choices in `conf/`.
+
+A threshold in a sentence is marked too: `<!-- winning.APART -->.35<!-- = -->` is a constant of a
+module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end of a healthy range.
 """
 
 import importlib
@@ -21,6 +24,7 @@ import re
 import sys
 
 import dann
+from dann.diagnostics.healthy_ranges import healthy_ranges
 from dann.registry import Registry
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -30,6 +34,7 @@ HEADS = {
     "command": "on the command line",
 }
 REGION = re.compile(r"(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
+THRESHOLD = re.compile(r"(<!-- (\S+)([. ])(\w+) -->)[-.\d]+(?=<!-- = -->)")
 
 
 def registries():
@@ -49,14 +54,24 @@ def pages():
 
 
 def filled(text, known):
-    """Returns a page's text with every marked table written anew."""
+    """Returns a page's text with every marked table and threshold written anew."""
 
     def write(match):
         head, name, columns, end = match.groups()
         table = groups() if name == "groups" else registered(known[name], columns)
         return f"{head}\n{table}\n\n{end}"
 
-    return REGION.sub(write, text)
+    return THRESHOLD.sub(threshold, REGION.sub(write, text))
+
+
+def threshold(match):
+    """A marked threshold with its number from the code."""
+    head, place, dot, name = match.groups()
+    if dot == ".":
+        number = getattr(importlib.import_module(f"dann.diagnostics.{place}"), name)
+    else:
+        number = getattr({one.name: one for one in healthy_ranges()}[place], name)
+    return head + re.sub(r"\b0\.", ".", f"{number:g}")
 
 
 def registered(registry, columns):

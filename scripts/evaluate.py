@@ -16,10 +16,16 @@ from dann import config  # noqa: E402
 
 
 def prepare(cfg):
-    from dann.training.evaluate_run import evaluate_run, evaluation_table
+    from dann.training.evaluate_run import read_curves
 
-    return evaluation_table(evaluate_run(cfg.run))
+    return read_curves(cfg.run)
+
+
+def work(curves):
+    from dann.training.evaluate_run import evaluate_curves, evaluation_table
+
+    print(evaluation_table(evaluate_curves(curves)))
 
 
 if __name__ == "__main__":
-    config.run_script("evaluate", prepare, work=print)
+    config.run_script("evaluate", prepare, work)

@@ -18,7 +18,7 @@ from dann.training import RunDirectory  # noqa: E402
 
 
 def prepare(cfg):
-    from dann.training.export_run import check_export, export_run
+    from dann.training.export_run import check_export
 
     settings = cfg.format, cfg.examples, cfg.tolerance
     try:
@@ -28,8 +28,17 @@ def prepare(cfg):
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
     domains = config.build_domains(config.config_of_run(cfg.run, cfg.paths))
-    return export_run(run, classifier, domains.target_test[0], *settings)
+    return run, classifier, domains.target_test[0], *settings
+
+
+def work(prepared):
+    from dann.training.export_run import export_run
+
+    try:
+        print(export_run(*prepared))
+    except (ValueError, OSError) as error:  # a layer that the format does not have, a full disk
+        raise config.ConfigError(str(error)) from error
 
 
 if __name__ == "__main__":
-    config.run_script("export", prepare, work=print)
+    config.run_script("export", prepare, work)

@@ -6,7 +6,6 @@ from keras import ops
 
 from dann.adaptation.augmentation import as_layers, augmented, check_blend
 from dann.adaptation.backbone_classifier import BackboneClassifier
-from dann.adaptation.fitting import check_classes, refuse_discriminator
 from dann.adaptation.forward_pass import (
     DomainScores,
     ForwardPass,
@@ -16,6 +15,7 @@ from dann.adaptation.forward_pass import (
     is_pair,
     parts_of,
 )
+from dann.adaptation.model_parts import check_classes, refuse_discriminator
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.smooth_task import losses_at_moved_weights
 from dann.checks import check_choice, check_number

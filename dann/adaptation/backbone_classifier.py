@@ -3,8 +3,8 @@ from typing import Any
 
 import keras
 
-from dann.adaptation.fitting import check_network, fitting_label_head, number_of_classes
 from dann.adaptation.forward_pass import is_pair
+from dann.adaptation.model_parts import check_network, fitting_label_head, number_of_classes
 from dann.adaptation.pair_classifier import PairClassifier
 from dann.adaptation.plain_network import PlainNetwork
 

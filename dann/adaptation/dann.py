@@ -4,9 +4,9 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.fitting import fitting_domain_head
 from dann.adaptation.forward_pass import ForwardPass
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import fitting_domain_head
 from dann.checks import check_number
 
 

@@ -4,9 +4,9 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.fitting import copy_of, refuse_discriminator
 from dann.adaptation.forward_pass import ForwardPass, is_pair
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import copy_of, refuse_discriminator
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
 from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
 from dann.checks import check_integer, check_number

@@ -2,8 +2,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.dann import DANN, joint_predictions
-from dann.adaptation.fitting import copy_of
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import copy_of
 
 
 @METHODS.register(

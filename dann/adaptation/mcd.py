@@ -5,9 +5,9 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.fitting import second_head as fitting_head
 from dann.adaptation.forward_pass import labelled_parts
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import second_head as fitting_head
 
 
 class HeadLogits(NamedTuple):

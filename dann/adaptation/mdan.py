@@ -2,8 +2,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.fitting import copy_of, fitting_domain_head
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import copy_of, fitting_domain_head
 from dann.adaptation.plain_network import shapes_of
 from dann.checks import check_choice, check_integer, check_number
 

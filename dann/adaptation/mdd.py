@@ -2,8 +2,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.fitting import second_head
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import second_head
 from dann.checks import check_choice, check_number
 
 DISPARITIES = ("margin", "absolute_error", "squared_error")

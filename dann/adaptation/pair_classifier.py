@@ -11,6 +11,14 @@ from dann.adaptation.of_logits import (
     metrics_of_logits,
     wrong_labels_told,
 )
+from dann.adaptation.training_state import (
+    KeepTrained,
+    averages_weights,
+    load_training_state,
+    makes_weights,
+    put_trained_back,
+    save_training_state,
+)
 from dann.data.pair import Pairs
 
 
@@ -55,6 +63,11 @@ class PairClassifier(keras.Model):
         if isinstance(x, Pairs):
             # Keras would shuffle the batches of an epoch, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
+        callbacks = kwargs.get("callbacks")
+        shared = isinstance(callbacks, keras.callbacks.CallbackList)  # among several calls
+        if averages_weights(getattr(self, "optimizer", None)) and not shared:
+            put_trained_back(self)
+            kwargs["callbacks"] = [*keras.tree.flatten(callbacks or []), KeepTrained()]
         with wrong_labels_told(self.num_classes):
             return super().fit(x, y, batch_size, **kwargs)
 
@@ -66,7 +79,7 @@ class PairClassifier(keras.Model):
 
     def make_train_function(self, force=False):
         # A step that creates variables is traced twice, and tracing is most of the start of `fit`.
-        late = not self.built or any(map(_makes_weights, self._flatten_layers()))
+        late = not self.built or any(map(makes_weights, self._flatten_layers()))
         if not (late or self.optimizer.built):
             self.optimizer.build(self.trainable_variables)
         metrics = self._compile_metrics
@@ -79,6 +92,15 @@ class PairClassifier(keras.Model):
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.built:
             self.optimizer.build(self.trainable_variables)
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        save_training_state(self, store)
+
+    def load_own_variables(self, store):
+        own = {key: store[key] for key in store.keys() if key.isdigit()}  # noqa: SIM118
+        super().load_own_variables(own)
+        load_training_state(self, store)
 
     def compiled_loss(self, x, y, logits, sample_weight=None, training=True) -> Any:
         """Returns the loss given to `compile`, and those of the layers, a scalar."""
@@ -116,12 +138,6 @@ class PairClassifier(keras.Model):
             return logs
         # The trackers did not change here, and a stale number would mislead.
         return {name: value for name, value in logs.items() if name not in self.trackers}
-
-
-def _makes_weights(layer):
-    """Whether a layer may create weights at its first call."""
-    makes_none = type(layer).build is keras.layers.Layer.build
-    return not (layer.built or makes_none or isinstance(layer, keras.Sequential))
 
 
 def _first_two(kwargs):

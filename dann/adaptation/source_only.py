@@ -1,9 +1,9 @@
 import keras
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.fitting import refuse_discriminator
 from dann.adaptation.forward_pass import is_pair
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import refuse_discriminator
 from dann.adaptation.regularizers.regularizer import check_regularizers
 
 

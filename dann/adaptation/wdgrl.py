@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.fitting import fitting_domain_head
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import fitting_domain_head
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_integer, check_number

@@ -19,6 +19,8 @@ These arguments mean the same in every diagnostic:
 - `seed`: seed of all that is random. Defaults to `0`
 - `passes`: forward passes that `check` or `measure` has run on these data; they give it
 
+A model of another kind raises a `TypeError`.
+
 The facts to register, of which all but `models` may be missing:
 
 - `models`: the models that it measures, a `ModelKind`

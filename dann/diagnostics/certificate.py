@@ -68,24 +68,8 @@ def reversal_certificate(
     """Certifies that gradients are reversed on the way from the discriminator to the features.
 
     With `g` the gradient of the loss with respect to the features as training sees it, and `h` the
-    same with every reversal taken out,
-
-    - `reversal/cosine = <g, h> / (||g|| ||h||)`; healthy: -1
-    - `reversal/ratio = ||g|| / ||h||`; healthy: the strength
-    - `reversal/strength`: the strength that the reversal itself reports
-    - `reversal/head_error = ||g_d - h_d|| / ||h_d||` over the weights after the reversal (for a
-      `dann` model those of its `domain_head`), which must learn at full rate; healthy: 0.
-      `reversal/head_norm = ||g_d||`; healthy: above 0. Both are missing if none of these weights
-      is trainable, the first also if no reversal can be taken out
-    - `reversal/feature_norm = ||h||`; healthy: above 0. At 0 the discriminator tells nothing
-    - `reversal/calls`: calls of reversals in one pass; healthy: 1, or 1 a domain
-    - `reversal/<layer>/cosine`, `reversal/<layer>/ratio`: the same for the gradient that leaves
-      the layer against the one that enters it; healthy: -1 and the strength
-    - `reversal/backbone_cosine`, `reversal/backbone_ratio`: the same for the backbone's weights (of
-      a `dann` model)
-    - `reversal/state`, in words: `"alive"`; `"not begun"`: the strength is 0 and its schedule rises
-      later; `"none"`: the method has no reversal. The others say what is wrong; the table in
-      `docs/diagnostics.md` explains them all
+    same with every reversal taken out, it measures their cosine and lengths, and names the state.
+    `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
     For a model of `dann.adaptation` the loss is the model's own adversarial loss in training, and
     the features are those of both domains. For any other Keras model or layer the loss is a random
@@ -94,15 +78,9 @@ def reversal_certificate(
     by behaviour.
 
     If none is found, central differences of the loss along `g` give the sign and the length of `h`,
-    which finds a reversal in a function too. The features are then the inputs, and each output is
-    measured alone. The result is that of the first reversed output; if none is reversed, of the
-    first output. If `h` does not predict the changes along random directions, a part is reversed or
-    is not differentiable, and `reversal/cosine` is the cosine of the changes with the predictions.
-
-    It takes at most 3 backward passes, in the mode in which the model trains, or at most 2 for each
-    output if no reversal is found. In `float16` the loss is multiplied by a power of two, as a
-    loss-scaling optimizer does, and the gradients divided by it. A pass that overflows runs again
-    with a smaller power, at most twice. Nothing of the model changes.
+    which finds a reversal in a function too. It takes at most 3 backward passes, in the mode in
+    which the model trains, or at most 2 for each output if no reversal is found. Nothing of the
+    model changes.
 
     Args:
         model: Model of `dann.adaptation`, any Keras model or layer, or a function of a tensor.

@@ -49,18 +49,8 @@ from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm, to_
 def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict[str, float]:
     """Compares the gradients of the label loss and of the reversed domain loss on the backbone.
 
-    With `g` the gradient of the label loss with respect to the backbone's weights, `r_s` and `r_t`
-    the gradients of the adversarial loss through the features of the source and of the target, as
-    they arrive (reversed and scaled by the strength), and `r = r_s + r_t`,
-
-    - `conflict/label_norm = ||g||`, `conflict/domain_norm = ||r||`
-    - `conflict/ratio = ||r|| / ||g||`; healthy: about .1 to 100. Far below, the adversary has
-      no say; far above, the labels have none
-    - `conflict/cosine = <g, r> / (||g|| ||r||)`; healthy: somewhat negative, since what tells the
-      domains apart also tells classes; near -1 the two undo each other
-    - `conflict/source/norm`, `conflict/source/cosine`, `conflict/target/...`: of `r_s` and `r_t`
-    - `conflict/<layer>/label_norm`, `/domain_norm`, `/ratio`, `/cosine`, `/source_cosine`,
-      `/target_cosine`: of one layer's weights
+    It does so for the whole backbone and for each layer, and for each domain's part of the domain
+    loss. `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
     A cosine or ratio with a gradient of zeros is 0. It takes 3 backward passes in training. Nothing
     of the model changes.
@@ -68,7 +58,6 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
     The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
-        TypeError: If it is another model.
         ValueError: If the model is not compiled, has no reversal, or no trainable backbone.
 
     Reference:

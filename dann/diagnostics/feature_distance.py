@@ -11,7 +11,8 @@ from dann.diagnostics.instruments.pair_outputs import matched_source
 from dann.diagnostics.instruments.passes import Passes
 from dann.diagnostics.instruments.probe import LEAST
 
-DIFFERENT = 4, 0.05  # `mmd/squared` in multiples of its null quantile, and alone
+# The domains differ if `mmd/squared` is more than this, and than so many times its null quantile.
+DIFFERENT, TIMES_NULL = 0.05, 4
 
 
 @DIAGNOSTICS.register(
@@ -31,18 +32,11 @@ def feature_distance(
 ) -> dict[str, float]:
     """Measures the maximum mean discrepancy of both domains' features.
 
-    - `mmd/squared`: the unbiased estimate with a Gaussian kernel; see `squared_mmd`. Healthy: falls
-      towards `mmd/null`
-    - `mmd/bandwidth`: the kernel's width, the median distance of all pairs
-    - `mmd/null`: the 95% quantile of the estimate when the domains are dealt out at random
-    - `mmd/matched`, `mmd/matched_null`: the same, with the source's examples drawn so that their
-      classes have the shares that the target is predicted to have; missing if there are fewer than
-      4 of them
+    `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
     The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
-        TypeError: If it is another model.
         ValueError: If a domain has fewer than 2 examples.
 
     Reference:

@@ -67,34 +67,13 @@ def game(
     each direction by `1 - step * mu`: a real part above 0 pulls in, one below 0 pushes away, an
     imaginary part turns.
 
-    Through a reversal a second derivative is that of another field, and symmetric. So for `DANN`,
-    with or without label smoothing, the losses are differentiated without the reversal and the
-    signs put in by hand. For any other method with a reversal the field is the gradient that a step
-    takes, and `J v` comes from central differences of it, right to some thousandths. What a method
-    holds constant in its gradients, such as the predictions of `CDAN`, moves in the differences as
-    it does in training.
-
-    - `game/radius`: `max |mu|`.
-    - `game/rotation`: `max |Im mu|`. 0 without an adversary; anything that the step bears is
-      healthy.
-    - `game/least_real`: `min Re mu`. A little below 0 away from a minimum, as in any training.
-    - `game/largest_stable_step`: `min 2 Re mu / |mu|^2` over the directions that pull in, the step
-      from which on one of them grows (`|1 - step * mu| < 1` solved for the step). Healthy: above
-      `game/step`. Directions that push away grow at any step and do not count here.
-    - `game/never_stable`: `max |Im mu|` over the directions with `Re mu <= 0`, which turn and grow
-      whatever the step. Healthy: small beside `game/rotation`.
-    - `game/step`: the optimizer's learning rate, and `game/growth`: the factor by which the fastest
-      direction grows in a step of it, momentum included. Healthy: at most about 1.1. Both exist
-      for SGD alone, as other optimizers change the field.
-    - `game/eigenvalues/real`, `game/eigenvalues/imag`: the eigenvalues found, those at the three
-      ends of the spectrum, and `game/products`, the number of products `J v` that they took.
-    - `game/converged`: the share of the wanted eigenvalues that were found. Healthy: 1. Below 1 the
-      true `game/least_real` may be lower and `game/growth` higher. Above 64 weights this is common,
-      as small real parts lie close together.
+    For `DANN`, with or without label smoothing, the losses are differentiated without the reversal
+    and the signs put in by hand. For any other method with a reversal the field is the gradient
+    that a step takes, and `J v` comes from central differences of it. `docs/diagnostics.md` tells
+    why, and lists the measurements with their formulas and healthy values.
 
     If heads learn faster (`dann.optimizers.faster_heads`), their part of the field is multiplied by
-    the factor. With a schedule the strength is that of the next step. Regularizers of the weights
-    take part; those of layers' outputs, augmentation, weight decay and gradient clipping do not.
+    the factor.
 
     Args:
         model: Model of `dann.adaptation` with a reversal; compiled, unless it is a plain `DANN`.

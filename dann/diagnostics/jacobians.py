@@ -52,26 +52,9 @@ def jacobians(
 ) -> dict[str, Any]:
     """Measures how outputs follow the inputs, and how many directions the features use.
 
-    Under `jacobian/<domain>/<outputs>/`, outputs `logits` or `features`, from the singular values
-    `s` of the Jacobian `J` of the outputs with respect to one input, averaged over examples:
-
-    - `norm`: `||J||_F = sqrt(sum s^2)`, how much a small random change of the input shows.
-    - `top`: `max s`, what the worst change of length 1 does.
-    - `condition`: `max s / min s` over those that are not 0, and `effective_rank`, `exp` of the
-      entropy of `s / sum s`; only if the whole Jacobian is computed.
-    - `singular_values`: the mean of each, the largest first.
-    - `norm_error`: the standard error of `norm`, if it is estimated.
-
-    `jacobian/target_to_source` is the norm of the logits' Jacobian on the target divided by that
-    on the source, and infinite if the latter is 0. Healthy: about .25 to 4; a target that is far
-    more sensitive lies where the network was not trained. The numbers depend on the inputs' unit,
-    so compare domains and runs, not networks.
-
-    Under `rank/<domain>/`, of the features of the whole batch: `effective_rank`, `rank_share` of
-    the greatest possible, `top_share` of the variance in the first direction, and `still`, the
-    share of features that never change. Healthy: `rank_share` far from 0 (it cannot be below
-    `1 / min(batch - 1, num_features)`, where all features are multiples of one), `top_share` below
-    about .9.
+    From the singular values of the Jacobians of the logits and of the features with respect to one
+    input, averaged over examples, and from the covariance of the features of the whole batch.
+    `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
     Layers work as in inference, as batch statistics would couple the examples. Through binary
     layers the derivative is that of their estimator. The whole Jacobian is computed if it has at

@@ -54,22 +54,7 @@ def label_bounds(
 ) -> dict[str, Any]:
     """Measures the label loss against those of knowing no inputs, and the target's predictions.
 
-    With `p(x)` the predicted probabilities, `q` the shares of the source's labels, `H` the entropy
-    in nats and `C` the number of classes,
-
-    - `label/loss`, `label/accuracy`: on the source
-    - `label/prior_entropy = H(q)`: the loss of knowing the shares alone. Healthy: `label/loss` far
-      below
-    - `label/log_classes = log C`: the loss of knowing nothing
-    - `label/largest_share = max q`
-    - `source/largest_share`, `target/largest_share`: the largest share of examples that are
-      predicted as one class. Healthy: near that of the labels. At 1 the whole domain is predicted
-      as one class
-    - `target/mean_prediction = mean_t p(x)`, an array `(C,)`
-    - `target/prediction_entropy = H(mean_t p(x))`. Healthy: near `H(q)`, if the target has the
-      classes of the source; it falls towards 0 if the classes collapse
-    - `target/conditional_entropy = mean_t H(p(x))`. Healthy: falls, while `prediction_entropy` does
-      not
+    `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
     Args:
         data: As in every diagnostic, with integer labels `(n,)` or `(n, 1)`, or one-hot `(n, C)`.
@@ -77,7 +62,6 @@ def label_bounds(
     The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
-        TypeError: If it is another model.
         ValueError: If the model has one output, as in regression, or the labels are not numbers of
             its classes.
 

@@ -28,15 +28,10 @@ def way_parity(
     """Compares the ways in which a model's layers can build their gradients.
 
     Every layer with a `way` runs again, on its inputs in the model, by each way: `"override"`,
-    `"stop_gradient"` and, on TensorFlow, `"op_override"`. With values `y_w` and, for a random
-    upstream gradient, gradients `g_w` with respect to the inputs and the layer's own weights,
-
-    - `way_parity/<layer>/value = max |y_w - y_override|` over numbers and ways
-    - `way_parity/<layer>/gradient = max |g_w - g_override|`
-    - `way_parity/value`, `way_parity/gradient`: the largest of all layers
-
-    Healthy: 0, or rounding. Anything else means that one of the ways has no effect where the model
-    trains, so that its gradient is the derivative, or nothing.
+    `"stop_gradient"` and, on TensorFlow, `"op_override"`. It gives the largest differences to
+    `"override"`, of the values and, for a random upstream gradient, of the gradients of the inputs
+    and of the layer's own weights. Anything above rounding means that one of the ways has no effect
+    where the model trains, so that its gradient is the derivative, or nothing.
 
     It takes one backward pass of each layer and way, none of the whole model. Nothing of the model
     changes.

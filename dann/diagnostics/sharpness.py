@@ -51,9 +51,9 @@ def sharpness(
       by Lanczos' method. Plain gradient descent is stable at a minimum up to a step of 2 divided by
       it.
 
-    Neither has a healthy range of its own: of two models that fit the source alike, the flatter one
-    transfers better. The label loss includes the losses of regularizers. It leaves out the domain
-    loss, as a flat one weakens the adversary.
+    Of two models that fit the source alike, the flatter one transfers better. The label loss
+    includes the losses of regularizers. It leaves out the domain loss, as a flat one weakens the
+    adversary.
 
     Args:
         samples: Number of random vectors, at least 2. Defaults to `16`.

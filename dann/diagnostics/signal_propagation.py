@@ -35,19 +35,7 @@ def signal_propagation(
 ) -> dict[str, float]:
     """Measures layer by layer its outputs and how the features follow them.
 
-    Under `signal/<domain>/<layer>/`, layers in the order in which they run:
-
-    - `mean`, `std`: of the values that the layer puts out.
-    - `zero`: share of them that are 0. After a ReLU about a half; near 1 little gets through.
-    - `rms_ratio`: root mean square of the outputs divided by that of the layer before. A product of
-      many far from 1 explodes or vanishes.
-    - `gain`: `||J||_F / sqrt(num_features)` with the Jacobian `J` of the features with respect to
-      the layer's output: the root mean square of the lengths of the features' gradients.
-    - `top`: the largest singular value of `J`. Far above `gain` means that few directions carry
-      the signal.
-
-    `signal/<domain>/gain_range` is the largest gain divided by the smallest. Healthy: at most
-    1000; `gain` changes little from layer to layer, and is about the same on both domains.
+    `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
     Layers inside of a residual or parallel branch have no `gain` and `top`, as something flows past
     them. Layers work as in inference. For large Jacobians `gain` is estimated with random

@@ -56,29 +56,10 @@ def straight_through_health(
 ) -> dict[str, float]:
     """Measures what becomes of gradients at every layer that makes numbers binary.
 
-    For each layer, with `x` all numbers that go into it in training,
-
-    - `binary/<layer>/passed`: the share of `x` whose gradient is not 0; with the gradient of Htanh
-      that is the share with `|x| <= 1`. Healthy: at least .1; it is 1.00, .68 and .26 for normal
-      `x` of deviation .1, 1 and 3. At 0 nothing before the layer learns
-    - `binary/<layer>/saturated = 1 - passed`
-    - `binary/<layer>/deviation`: the standard deviation of `x`
-    - `binary/<layer>/passed_source`, `passed_target`: by domain, if the inputs can be told apart
-
-    With `pairs` above 0, for layers of activations also the bias of the gradient. With `b` a shift
-    of `x`, one number a unit, and `L(b)` the label loss (for models that are not of `dann`, a
-    random sum of the outputs), it compares the gradient `g = dL/db` at 0 with the derivative of the
-    smoothed loss, `h = mean_i (L(s e_i) - L(-s e_i)) e_i / (2 s)`, `e_i` normal, `s` .3 deviations,
-
-    - `binary/<layer>/bias_cosine = <g, h> / (||g|| ||h||)`; healthy: near `bias_ceiling`
-    - `binary/<layer>/bias_length = ||g|| / ||h||`; healthy: about 1, once `bias_ceiling` is near 1
-    - `binary/<layer>/bias_ceiling = sqrt(2 r / (1 + r))`, with `r` the cosine of the two halves of
-      the mean: the largest cosine that the noise of `h` allows
-
-    With `before`, earlier weights of the model:
-
-    - `binary/<layer>/flips`: the share of `x` whose sign differs from that with those weights,
-      divided by `steps`. Healthy: falls in training towards 0, and is not 0 from the start
+    For each layer that is the share of inputs whose gradient passes; with `pairs` above 0, for
+    layers of activations, also the bias of the gradient against the derivative of a smoothed loss;
+    and with `before`, earlier weights of the model, the share of signs that flip in a step.
+    `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
     It measures every `dann.layers.BinarySign`, also within other layers, and every layer that gives
     nothing but -1 and +1 for other numbers. Nothing of the model changes.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dann.diagnostics.catalogue import DIAGNOSTICS
-from dann.diagnostics.feature_distance import DIFFERENT
+from dann.diagnostics.feature_distance import DIFFERENT, TIMES_NULL
 from dann.diagnostics.game import GROWTH, RUNAWAY
 from dann.diagnostics.instruments.reversal_state import FAULTS
 from dann.diagnostics.label_bounds import ONE_CLASS, UNLEARNT
@@ -186,9 +186,8 @@ def _under_adapted(m):
 
 
 def _differ(m, measured, null):
-    times, least = DIFFERENT
     chance = m.get(f"mmd/{null}", math.inf)
-    return m.get(f"mmd/{measured}", 0.0) > max(times * chance, least)
+    return m.get(f"mmd/{measured}", 0.0) > max(TIMES_NULL * chance, DIFFERENT)
 
 
 def _remarks(m):

@@ -66,22 +66,7 @@ def who_is_winning(
     trained on half of the frozen features and tested on the other half, tells the two cases apart:
     it is at chance in the first alone.
 
-    With `z` the discriminator's logit, above 0 for the target,
-
-    - `domain/loss = (mean_s log(1 + e^z) + mean_t log(1 + e^-z)) / 2`, in nats; at chance
-      `log 2 = .693`
-    - `domain/accuracy`: the mean of both domains' accuracies. Healthy: above .5 early, and
-      falling towards it
-    - `domain/spread`: the deviation of `z` over all examples. Healthy: above 0; a discriminator of
-      constant output, such as one that ends in a softmax over one unit, has 0
-    - `probe/accuracy`, `probe/loss`, `probe/standard_error`: of the fresh classifier; see
-      `dann.diagnostics.instruments.probe`. Healthy: towards .5 as training goes on
-    - `probe/a_distance = 2 (1 - 2 e)`, with `e = 1 - probe/accuracy` and at least 0; healthy:
-      towards 0
-    - `probe/matched_accuracy`, `probe/matched_loss`: the same, with the source's examples drawn so
-      that their classes have the shares that the target is predicted to have; 1 and 0 if there are
-      too few. If the domains match only then, the target looks like the source but for the shares
-      of its classes
+    `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
     The `domain/` measurements are missing for methods without a discriminator of domains.
 
@@ -93,7 +78,6 @@ def who_is_winning(
     The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
-        TypeError: If it is another model.
         ValueError: If a domain has fewer than 4 examples, or an argument is out of range.
 
     Reference:

@@ -111,10 +111,10 @@ def _first_passing(run, bar) -> dict[str, float]:
 
 def _choices(run) -> dict[str, float]:
     """Target accuracies at the choice of each score, and the best, where the run has them."""
-    from dann.training.evaluate_run import evaluate_run  # loads Keras, which no table needs
+    from dann.training.evaluate_run import evaluate_curves, read_curves  # loads Keras
 
     try:
-        scores = evaluate_run(run.path).scores
+        scores = evaluate_curves(read_curves(run.path)).scores
     except (FileNotFoundError, ValueError):
         return {}
     found = {"oracle/best": max(of["accuracy"] + of["regret"] for of in scores.values())}

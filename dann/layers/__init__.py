@@ -9,12 +9,12 @@ from dann.layers.binary_convolutions import (
     BinarySeparableConv2D,
 )
 from dann.layers.binary_dense import BinaryDense
-from dann.layers.binary_layer import WeightClip
 from dann.layers.binary_sign import BinarySign
 from dann.layers.domain_blend import DomainBlend
 from dann.layers.gradient_reversal import GradientReversal
 from dann.layers.multilinear_map import MultilinearMap
 from dann.layers.shifted_activations import RPReLU, RSign
+from dann.layers.weight_clip import WeightClip
 
 __all__ = [
     "BinaryConv1D",

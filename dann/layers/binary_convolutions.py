@@ -96,9 +96,7 @@ class BinaryConvolution(BinaryLayer):
 class BinaryConv1D(BinaryConvolution, keras.layers.Conv1D):
     """A `keras.layers.Conv1D` with a binary kernel and binary inputs.
 
-    - forward: `y = activation(conv(pad(q(x)), q(W)) + b)`
-
-    `BinaryConvolution` documents the arguments and the backward pass.
+    `BinaryConvolution` documents the arguments and both passes.
 
     Example:
 
@@ -114,9 +112,7 @@ class BinaryConv1D(BinaryConvolution, keras.layers.Conv1D):
 class BinaryConv2D(BinaryConvolution, keras.layers.Conv2D):
     """A `keras.layers.Conv2D` with a binary kernel and binary inputs.
 
-    - forward: `y = activation(conv(pad(q(x)), q(W)) + b)`
-
-    `BinaryConvolution` documents the arguments and the backward pass.
+    `BinaryConvolution` documents the arguments and both passes.
 
     Example:
 
@@ -132,9 +128,7 @@ class BinaryConv2D(BinaryConvolution, keras.layers.Conv2D):
 class BinaryConv3D(BinaryConvolution, keras.layers.Conv3D):
     """A `keras.layers.Conv3D` with a binary kernel and binary inputs.
 
-    - forward: `y = activation(conv(pad(q(x)), q(W)) + b)`
-
-    `BinaryConvolution` documents the arguments and the backward pass.
+    `BinaryConvolution` documents the arguments and both passes.
 
     Example:
 

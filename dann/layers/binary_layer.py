@@ -1,4 +1,4 @@
-"""The base of layers with a binary kernel, and the constraint of their latent weights."""
+"""The base of layers with a binary kernel."""
 
 import inspect
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.checks import check_flag, check_number
+from dann.checks import check_flag
 from dann.gradients.estimators import (
     Estimator,
     MagnitudeAware,
@@ -15,29 +15,7 @@ from dann.gradients.estimators import (
     serialize_estimator,
 )
 from dann.layers.binary_sign import BinarySign
-
-
-@keras.saving.register_keras_serializable("dann")
-class WeightClip(keras.constraints.Constraint):
-    """Keeps latent weights in [-1, 1], where the straight-through gradient can still move them.
-
-    `w = min(max(w, -limit), limit)` after each step of the optimizer.
-
-    Args:
-        limit: Greatest magnitude, above 0. Defaults to `1.0`.
-
-    Reference:
-        - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 1.4 and algorithm 1.
-    """
-
-    def __init__(self, limit: float = 1.0):
-        self.limit = check_number("limit", limit, low=0, above=True)
-
-    def __call__(self, w):
-        return ops.clip(w, -self.limit, self.limit)
-
-    def get_config(self):
-        return {"limit": self.limit}
+from dann.layers.weight_clip import WeightClip
 
 
 class BinaryLayer(keras.layers.Layer):

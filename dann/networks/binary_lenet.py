@@ -46,16 +46,11 @@ def binary_lenet_backbone(
             `dann.gradients.estimators`, or `None` to binarize the kernels alone. Defaults to
             `"htanh"`.
         kernel_estimator: Estimator of the kernels. Defaults to `"htanh"`.
-        input_range: Smallest and largest pixel value; mapped to [-1, 1]. Defaults to `(0, 255)`.
-        name: Name of the model.
 
-    Returns:
-        A functional model from images `(batch, height, width, channels)`, integer or float, to
-        features `(batch, num_features)`.
+    The other arguments are those of every backbone; see `dann.networks.backbones`.
 
     Raises:
-        ValueError: If the inputs are not images or are too small, there are not two numbers of
-            filters, or `first_layer` is unknown.
+        ValueError: Also if there are not two numbers of filters, or `first_layer` is unknown.
 
     Example:
 

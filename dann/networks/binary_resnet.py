@@ -49,13 +49,8 @@ def binary_resnet_backbone(
         pad_values: What binary convolutions pad their inputs with: -1, 0 or +1. Defaults to `-1.0`,
             which keeps them binary.
 
-    Returns:
-        A functional model from images `(batch, height, width, channels)`, integer or float, to
-        features `(batch, filters[-1])`.
-
     Raises:
-        ValueError: If the inputs are not images or are too small, there is no stage or no block, or
-            `first_layer` is unknown.
+        ValueError: Also if there is no stage or no block, or `first_layer` is unknown.
 
     Example:
 

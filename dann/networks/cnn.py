@@ -32,12 +32,8 @@ def cnn_backbone(
         filters: Channels of each stage.
         units: Number of features.
         dropout: Share of features dropped in training, in [0, 1). Defaults to `0.0`.
-        input_range: Smallest and largest pixel value; mapped to [-1, 1]. Defaults to `(0, 255)`.
-        name: Name of the model.
 
-    Returns:
-        A functional model from images `(batch, height, width, channels)`, integer or float, to
-        features `(batch, units)`.
+    The other arguments are those of every backbone; see `dann.networks.backbones`.
     """
     least = 2 ** len(filters)
     shape = check_input_shape("cnn_backbone", input_shape, height=least, width=least, channels=1)

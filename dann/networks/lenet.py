@@ -41,16 +41,11 @@ def lenet_backbone(
         bottleneck_units: Units of the bottleneck; the common library has 256. Defaults to `None`:
             no bottleneck, so that the features are those of the dense layer.
         initializer: `"keras"` (default) or `"torch"`: the default initial weights of either.
-        input_range: Smallest and largest pixel value; mapped to [-1, 1]. Defaults to `(0, 255)`.
-        name: Name of the model.
 
-    Returns:
-        A functional model from images `(batch, height, width, channels)`, integer or float, to
-        features `(batch, bottleneck_units or units)`.
+    The other arguments are those of every backbone; see `dann.networks.backbones`.
 
     Raises:
-        ValueError: If the inputs are not images or are too small, `filters` are not two, or
-            `initializer` is unknown.
+        ValueError: Also if `filters` are not two, or `initializer` is unknown.
 
     Example:
 

@@ -24,17 +24,8 @@ def mnist_backbone(
     Convolution 5x5 to 32 channels, ReLU, max pooling 2x2; convolution 5x5 to 48 channels, ReLU,
     max pooling 2x2; flat. On 28x28 images that makes 768 features.
 
-    Args:
-        input_shape: Height, width (at least 16 each) and channels of the images.
-        input_range: Smallest and largest pixel value; mapped to [-1, 1]. Defaults to `(0, 255)`.
-        name: Name of the model.
-
-    Returns:
-        A functional model from images `(batch, height, width, channels)`, integer or float, to
-        features `(batch, num_features)`.
-
-    Raises:
-        ValueError: If the inputs are not images or are too small.
+    The arguments are those of every backbone; see `dann.networks.backbones`. Height and width are
+    at least 16 each.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
@@ -68,7 +59,7 @@ def svhn_backbone(
 
     The paper's label head has hidden layers of 3072 and 2048 units, its domain head two of 1024.
 
-    Arguments and errors: see `mnist_backbone`; height and width are at least 29 each.
+    Arguments: as in `mnist_backbone`; height and width are at least 29 each.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4b.
@@ -100,7 +91,7 @@ def gtsrb_backbone(
 
     The paper's label head has one hidden layer of 512 units, its domain head two of 1024.
 
-    Arguments and errors: see `mnist_backbone`; height and width are at least 32 each.
+    Arguments: as in `mnist_backbone`; height and width are at least 32 each.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4c.

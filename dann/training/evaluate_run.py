@@ -1,27 +1,33 @@
 """What each label-free score would have chosen in a run, beside the oracle."""
 
+import math
 import os
+from typing import NamedTuple
 
 from dann.selection import Evaluation, evaluate
 from dann.selection.evaluate import NOT_COMPUTED
 from dann.training.run_directory import RunDirectory
 
 
-def evaluate_run(directory: str | os.PathLike) -> Evaluation:
-    """Returns what choosing an epoch by each score of a finished run would have cost.
+class Curves(NamedTuple):
+    """What a run wrote after each epoch: its scores by name, the step, the target's accuracy."""
+
+    scores: dict[str, list[float]]
+    steps: list[int]
+    accuracies: list[float]
+
+
+def read_curves(directory: str | os.PathLike) -> Curves:
+    """Reads the scores and the oracle curve of a finished run.
 
     Args:
         directory: A run directory with `selection/...` columns among its metrics and with an
             oracle curve, which `trainer.oracle_curve=true` writes.
 
-    Returns:
-        `scores`, of each: `step` of the epoch that it puts first, `score` there, `accuracy` on the
-        target there and `regret`, the best accuracy of all epochs minus that. `left_out`, of each
-        score of `dann.selection.SCORES` that is not among them: why.
-
     Raises:
         FileNotFoundError: If a file is not there.
-        ValueError: If there are no scores.
+        ValueError: If there are no scores, the files are not of the same epochs, or an accuracy is
+            not a number.
     """
     run = RunDirectory(directory)
     metrics, oracle = run.metrics(), run.oracle_curve()
@@ -36,7 +42,26 @@ def evaluate_run(directory: str | os.PathLike) -> Evaluation:
             f"names them. Received: {list(metrics)}"
         )
     steps = [int(step) for step in oracle["step"]]
-    found = evaluate(scores, [float(value) for value in oracle["target/accuracy"]])
+    accuracies = [float(value) for value in oracle["target/accuracy"]]
+    rows = len(next(iter(scores.values())))
+    if len(steps) != rows or not all(map(math.isfinite, accuracies)):
+        raise ValueError(
+            f"Expected an accuracy in {run.oracle_file} for each of the {rows} epochs in "
+            f"{run.metrics_file}. Received: {accuracies}"
+        )
+    return Curves(scores, steps, accuracies)
+
+
+def evaluate_curves(curves: Curves) -> Evaluation:
+    """Returns what choosing an epoch by each score would have cost.
+
+    Returns:
+        `scores`, of each: `step` of the epoch that it puts first, `score` there, `accuracy` on the
+        target there and `regret`, the best accuracy of all epochs minus that. `left_out`, of each
+        score of `dann.selection.SCORES` that is not among them: why.
+    """
+    scores, steps, accuracies = curves
+    found = evaluate(scores, accuracies)
     rows = {
         name: {
             "step": steps[int(of["choice"])],
@@ -54,7 +79,7 @@ def evaluate_run(directory: str | os.PathLike) -> Evaluation:
 
 
 def evaluation_table(evaluation: Evaluation) -> str:
-    """Formats what `evaluate_run` returns, the least regret first, what is left out last."""
+    """Formats what `evaluate_curves` returns, the least regret first, what is left out last."""
     lines = [f"{'score':<20}{'chosen step':>12}{'score':>12}{'target (oracle)':>18}{'regret':>10}"]
     for name, of in sorted(evaluation.scores.items(), key=lambda item: item[1]["regret"]):
         lines.append(

@@ -11,7 +11,7 @@ from support.pair import LABELS, SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import DANN
 from dann.layers import BinaryDense
-from dann.networks import binary_label_head, binary_lenet_backbone, binary_mlp_backbone
+from dann.networks import binary_label_head, binary_mlp_backbone
 from dann.networks import domain_head as build_domain_head
 
 
@@ -92,21 +92,3 @@ def test_a_whole_binary_network_adds_both_parts_through_its_batch_normalization(
         np.testing.assert_allclose(thrice - alone, 3 * (once - alone), rtol=1e-3, atol=1e-5)
     assert all(reached[:of_backbone])  # the adversary's part is there, and
     assert not any(reached[of_backbone:])  # neither head is reversed
-
-
-@pytest.mark.tensorflow
-def test_a_binary_dann_adapts_a_network_on_images_and_stays_binary(tmp_path):
-    backbone = binary_lenet_backbone((16, 16, 1), filters=(4, 6))
-    head = binary_label_head(6, 3, hidden_units=(5,))
-    model = DANN(backbone, label_head=head, strength=0.5)
-    model.compile(keras.optimizers.Adam(0.01), jit_compile=False)
-    rng = np.random.default_rng(0)
-    pair = {name: rng.uniform(0, 255, (12, 16, 16, 1)) for name in ("source", "target")}
-    model.fit(pair, np.arange(12) % 3, batch_size=6, epochs=2, verbose=0)
-    model.classifier.save(tmp_path / "classifier.keras")
-    again = keras.models.load_model(tmp_path / "classifier.keras", safe_mode=True)
-    np.testing.assert_array_equal(
-        again.predict(pair["target"], verbose=0), model.predict(pair["target"], verbose=0)
-    )
-    features = model.backbone.predict(pair["target"], verbose=0)
-    np.testing.assert_array_equal(np.abs(features), np.ones((12, 6)))

@@ -8,7 +8,6 @@ from support.one_step import MODES, check_step, step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import DANN, SourceOnly
-from dann.networks import mlp_backbone
 
 
 def linear_dann(way="override", passes="joint", strength=STRENGTH, **kwargs):
@@ -50,8 +49,11 @@ def test_loss_and_every_gradient_match_the_formula(way, passes, mode):
     model = linear_dann(way, passes)
     label_loss, domain_loss, gradients = expected(weights_of(model))
     terms = {"label/loss": label_loss, "domain/loss": domain_loss}
+    a, _, w = weights_of(model)
+    right = np.concatenate([SOURCE @ a @ w < 0, TARGET @ a @ w > 0])
     logs = check_step(model, mode, terms, gradients)
     assert logs["strength"] == pytest.approx(STRENGTH)
+    assert logs["domain/accuracy"] == pytest.approx(np.mean(right))
 
 
 @pytest.mark.parametrize("smoothing", [0.1, 0.5])
@@ -63,11 +65,6 @@ def test_smoothing_gives_a_share_of_each_domain_label_to_the_other(mode, smoothi
     logs = check_step(model, mode, terms, gradients)
     plain_logs, _ = step(linear_dann(), mode)
     assert logs["domain/accuracy"] == plain_logs["domain/accuracy"]
-
-
-def test_smoothing_comes_back_from_the_config():
-    model = DANN.from_config(linear_dann(domain_label_smoothing=0.2).get_config())
-    assert model.domain_label_smoothing == 0.2
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 0.51, float("nan")])
@@ -100,15 +97,3 @@ def test_passes_decide_what_batch_normalization_sees(passes, mean):
     model = DANN(backbone, num_classes=2, passes=passes)
     model({"source": np.zeros((4, 1)), "target": 2 * np.ones((4, 1))}, training=True)
     assert float(normalization.moving_mean[0]) == pytest.approx(mean, rel=1e-5)
-
-
-def test_the_discriminator_learns_which_domain_is_which():
-    model = DANN(mlp_backbone((3,), hidden_units=(8,)), num_classes=3, strength=0.0)
-    model.compile(keras.optimizers.Adam(0.05))
-    pair = {"source": SOURCE - 2, "target": TARGET + 2}
-    model.fit(pair, LABELS, epochs=40, verbose=0)
-    logs = model.evaluate(pair, LABELS, verbose=0, return_dict=True)
-    assert logs["domain/accuracy"] == 1.0
-    features = model.extract(pair, training=False)
-    assert keras.ops.convert_to_numpy(model.domain_head(features["target"])).min() > 0
-    assert keras.ops.convert_to_numpy(model.domain_head(features["source"])).max() < 0

@@ -224,9 +224,3 @@ def test_it_adapts_from_two_sources_of_which_each_alone_fails(weighting):
 def test_arguments_that_do_not_fit_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         MDAN(linear(3, 4, "backbone"), num_classes=3, **arguments)
-
-
-@pytest.mark.parametrize("count", [2.0, "2", True])
-def test_a_number_of_sources_that_is_not_an_integer_is_refused(count):
-    with pytest.raises(TypeError, match=f"integer of at least 1. Received: num_sources={count!r}"):
-        MDAN(linear(3, 4, "backbone"), num_classes=3, num_sources=count)

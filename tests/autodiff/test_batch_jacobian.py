@@ -58,7 +58,7 @@ def test_an_output_that_depends_on_nothing_has_zeros(engine):
     np.testing.assert_array_equal(result.values, np.zeros((3, 2, 4)))
 
 
-def test_one_number_an_example_has_a_gradient_each():
+def test_a_scalar_per_example_gives_a_gradient_per_example():
     values = batch_jacobian(lambda x: ops.sum(x**2, axis=1), INPUTS)
     np.testing.assert_allclose(values, 2 * INPUTS, rtol=1e-6)
 
@@ -73,12 +73,12 @@ def test_float64_is_kept():
 
 
 @pytest.mark.parametrize(("outputs", "chosen"), [(16, "pfor"), (17, "forward")])
-def test_forward_is_chosen_where_inputs_are_few(outputs, chosen):
+def test_forward_mode_is_chosen_when_there_are_few_inputs(outputs, chosen):
     weights = np.ones((4, outputs), "float32")
     assert batch_jacobian(lambda x: ops.matmul(x, weights), INPUTS, with_plan=True).engine == chosen
 
 
-def test_the_engine_and_its_memory_follow_sizes_and_budget():
+def test_sizes_and_budget_decide_the_engine_and_its_memory():
     def wide(x):
         hidden = ops.tile(x, (1, 1000))  # 3 x 4000 numbers
         return ops.concatenate([hidden[:, :4], hidden[:, 8:12]], axis=1)
@@ -103,7 +103,7 @@ def test_the_engine_and_its_memory_follow_sizes_and_budget():
 
 
 @pytest.mark.parametrize("outputs", [7, 40])
-def test_parts_of_what_is_computed_come_in_order(outputs):
+def test_a_jacobian_computed_in_parts_keeps_the_order_of_its_outputs(outputs):
     weights = RNG.normal(size=(4, outputs)).astype("float32")
     result, one = 3 * 4 * 3 * outputs * 4, 3 * 4 * 3 * max(outputs, 4)
     budget = result + 3 * one
@@ -137,14 +137,14 @@ def differences_of(model):
     return np.stack(columns, axis=2)
 
 
-def test_a_model_is_taken_in_inference_with_its_present_weights():
+def test_a_model_runs_in_inference_mode_with_its_current_weights():
     model = small_model()
     for _ in range(2):
         np.testing.assert_allclose(batch_jacobian(model, INPUTS), differences_of(model), atol=1e-4)
         model.set_weights([w + 0.1 for w in model.get_weights()])
 
 
-def test_a_model_is_traced_once_for_a_shape_and_freed():
+def test_a_model_is_traced_once_per_shape_and_can_be_freed():
     calls = []
 
     class Counted(keras.Model):
@@ -165,7 +165,7 @@ def test_a_model_is_traced_once_for_a_shape_and_freed():
     assert alive() is None
 
 
-def test_a_model_is_traced_again_once_its_layers_or_variables_are_others():
+def test_a_model_is_traced_again_after_its_layers_or_variables_change():
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.ReLU()])
 
     def now():
@@ -189,7 +189,7 @@ def test_a_model_is_traced_again_once_its_layers_or_variables_are_others():
     np.testing.assert_allclose(batch_jacobian(model, INPUTS), slopes, rtol=1e-5)
 
 
-def test_a_plain_function_is_read_anew():
+def test_a_plain_function_is_traced_at_every_call():
     scale = 1.0
 
     def scaled(x):
@@ -210,7 +210,7 @@ def test_batch_statistics_are_refused_and_not_updated(batch):
     assert_all_equal(before, layer.get_weights())
 
 
-def test_one_example_that_sees_one_other_is_refused():
+def test_an_example_that_depends_on_another_is_refused():
     def leaking(x):
         return ops.concatenate([x[:-1], x[-1:] + 0.01 * x[:1]], axis=0)
 
@@ -224,7 +224,7 @@ def test_dropout_in_training_is_refused():
         batch_jacobian(lambda x: layer(x, training=True), INPUTS)
 
 
-def test_dropout_that_a_model_never_leaves_out_is_refused():
+def test_dropout_that_stays_on_in_inference_is_refused():
     class Stuck(keras.Model):
         def __init__(self):
             super().__init__()
@@ -261,7 +261,9 @@ def test_noise_of_a_fixed_seed_is_accepted():
         (lambda x: ops.argmax(x, axis=1), INPUTS, {}, TypeError, "must be floating"),
     ],
 )
-def test_what_has_no_jacobian_an_example_is_refused(function, inputs, arguments, error, message):
+def test_functions_without_a_jacobian_per_example_are_refused(
+    function, inputs, arguments, error, message
+):
     with pytest.raises(error, match=message):
         batch_jacobian(function, inputs, **arguments)
 

@@ -73,7 +73,7 @@ def test_hessian_products_match_the_closed_form_across_arguments(mode):
 
 
 @each_mode
-def test_products_take_one_tensor_given_twice_for_two_arguments(mode):
+def test_products_count_a_tensor_given_twice_as_two_arguments(mode):
     def every(x, v):
         zeros = ops.zeros_like(v)
         _, pulled = vjp(lambda a, b: a * b, [x, x], [v])

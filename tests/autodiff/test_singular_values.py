@@ -24,7 +24,7 @@ def times(matrix):
     return lambda x: ops.matmul(x, weights)
 
 
-def test_with_as_many_iterations_as_the_rank_they_are_exact():
+def test_singular_values_are_exact_after_as_many_iterations_as_the_rank():
     spectrum = np.array([7.0, 5.0, 4.0, 1.0, 0.5, 0.01])
     for rows, columns in ((6, 9), (9, 6)):
         function = times(rotated(spectrum, rows, columns))
@@ -32,12 +32,12 @@ def test_with_as_many_iterations_as_the_rank_they_are_exact():
         np.testing.assert_allclose(values, [spectrum] * 2, rtol=1e-5, atol=1e-5)
 
 
-def test_each_example_has_its_own():
+def test_each_example_has_its_own_singular_values():
     expected = np.linalg.svd(CURVED_JACOBIAN, compute_uv=False)
     np.testing.assert_allclose(singular_values(curved, INPUTS, k=4), expected, rtol=1e-4)
 
 
-def test_the_largest_come_first_and_from_below():
+def test_the_largest_value_converges_first_and_from_below():
     spectrum = 100 * 0.9 ** np.arange(60)
     function, zeros = times(rotated(spectrum, 60, 80)), np.zeros((1, 80), "float32")
     errors = []
@@ -52,7 +52,7 @@ def test_the_largest_come_first_and_from_below():
     np.testing.assert_allclose(default, spectrum[:5], rtol=1e-3)
 
 
-def test_equal_values_are_found_as_often_as_they_are_there():
+def test_repeated_singular_values_are_all_found():
     spectrum = np.array([3.0, 3.0, 3.0, 2.0, 2.0, 1.0, 0.0, 0.0])
     values = singular_values(times(rotated(spectrum, 8, 8)), np.zeros((1, 8), "float32"), k=8)
     np.testing.assert_allclose(values[0], spectrum, atol=1e-5)
@@ -66,7 +66,7 @@ def test_a_jacobian_of_zeros_has_zeros_and_harms_no_other_example():
     np.testing.assert_allclose(values, [[0, 0], [4, 2]], atol=1e-6)
 
 
-def test_they_follow_a_backward_pass_that_is_not_the_derivative():
+def test_singular_values_follow_a_backward_pass_that_is_not_the_derivative():
     values = singular_values(lambda x: 3.0 * binary_sign(x), EDGES, k=4)
     np.testing.assert_allclose(values, 3 * -np.sort(-EDGES_PASS, axis=1), atol=1e-6)
 
@@ -95,18 +95,15 @@ def test_the_seed_decides_the_start():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "message"),
     [
-        ({"k": 0}, ValueError, "from 1 to 4, .*k=0"),
-        ({"k": 5}, ValueError, "from 1 to 4, .*k=5"),
-        ({"k": 1.5}, TypeError, "from 1 to 4, .*k=1.5"),
-        ({"k": True}, TypeError, "from 1 to 4, .*k=True"),
-        ({"k": 1, "iterations": 4.5}, TypeError, "at least 1, .*iterations=4.5"),
-        ({"k": 3, "iterations": 2}, ValueError, "at least 3, .*iterations=2"),
+        ({"k": 0}, "from 1 to 4, .*k=0"),
+        ({"k": 5}, "from 1 to 4, .*k=5"),
+        ({"k": 3, "iterations": 2}, "at least 3, .*iterations=2"),
     ],
 )
-def test_numbers_out_of_range_are_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
+def test_numbers_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
         singular_values(curved, INPUTS, **arguments)
 
 

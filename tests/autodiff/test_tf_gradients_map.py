@@ -71,7 +71,7 @@ def test_grad_ys_are_output_gradients():
     assert_same(tape, vjp(cubic, [X], [U])[1][0])
 
 
-def test_none_among_grad_ys_means_ones_to_a_graph_alone():
+def test_none_in_grad_ys_means_ones_only_in_a_graph():
     def both(x):
         return [tf.sin(x), x**2]
 
@@ -84,7 +84,7 @@ def test_none_among_grad_ys_means_ones_to_a_graph_alone():
         gradients(both, [X], [U, None])
 
 
-def test_grad_ys_of_a_wrong_shape_pass_the_tape_alone():
+def test_only_the_tape_accepts_grad_ys_of_a_wrong_shape():
     wrong = tf.ones((4, 2, 3))
     assert by_tape(tf.sin, X, output_gradients=wrong).shape == (4, 2, 3)  # not the shape of X
     with pytest.raises(ValueError, match="shape"):
@@ -93,7 +93,7 @@ def test_grad_ys_of_a_wrong_shape_pass_the_tape_alone():
         gradients(tf.sin, [X], [wrong])
 
 
-def test_too_many_grad_ys_pass_the_tape_alone():
+def test_only_the_tape_accepts_too_many_grad_ys():
     tape = by_tape(lambda x: [x**2], X, output_gradients=[U, 100.0 * U])
     assert_same(2 * X * U, tape)
     with pytest.raises(ValueError, match="Length mismatch"):
@@ -122,7 +122,7 @@ def test_too_few_grad_ys_crash_the_eager_tape():
         gradients(lambda x: [2.0 * x, 3.0 * x], [X], [U])
 
 
-def test_a_wrong_dtype_is_refused_by_all():
+def test_all_refuse_a_wrong_dtype():
     wrong = tf.ones((2, 3), "float64")
     with pytest.raises((TypeError, ValueError)):
         in_graph(lambda x: tf.gradients(cubic(x), x, grad_ys=wrong)[0], X)
@@ -208,7 +208,7 @@ def test_aggregation_methods_differ_in_operations_and_not_in_value():
     np.testing.assert_allclose(by_tape(total, X), expected, rtol=1e-5)
 
 
-def test_stopped_gradients_make_partial_derivatives_of_total_ones():
+def test_stop_gradients_turns_total_derivatives_into_partial_ones():
     def chain(x):
         a = 2.0 * x
         b = a**2 + x
@@ -290,13 +290,13 @@ def test_integers_have_no_gradient():
         gradients(of_whole, [whole])
 
 
-def test_tf_gradients_is_for_graphs_alone():
+def test_tf_gradients_works_only_in_graphs():
     with pytest.raises(RuntimeError, match="not supported when eager"):
         tf.gradients(cubic(X), X)
     assert_same(by_tape(cubic, X), in_graph(lambda x: by_tape(cubic, x), X))
 
 
-def test_a_graph_is_visible_as_a_whole_and_a_tape_records():
+def test_tf_gradients_sees_the_whole_graph_and_a_tape_what_it_recorded():
     def early(x):
         y = cubic(x)
         with tf.GradientTape() as tape:
@@ -336,7 +336,7 @@ def test_a_variable_that_is_not_trainable_must_be_watched():
     assert_same(6.0, gradients(lambda x: x**2, [keras_variable])[0])
 
 
-def test_a_tape_is_used_up_and_a_graph_is_not():
+def test_a_tape_can_be_used_once_and_a_graph_again_and_again():
     with tf.GradientTape() as tape:
         tape.watch(X)
         y = cubic(X)
@@ -354,7 +354,7 @@ def test_a_tape_is_used_up_and_a_graph_is_not():
     assert_same(first, *in_graph(twice, X), tape.gradient(y, X), tape.gradient(y, X))
 
 
-def test_an_overridden_operation_is_seen_by_graphs_alone():
+def test_only_graphs_honour_gradient_override_map():
     name = "MapRowNegated"
     if name not in _registered:
         tf.RegisterGradient(name)(lambda op, upstream: -upstream)
@@ -373,7 +373,7 @@ def test_an_overridden_operation_is_seen_by_graphs_alone():
 _registered = set()
 
 
-def test_gathered_rows_come_back_as_slices():
+def test_gathered_rows_give_indexed_slices():
     rows = tf.constant([1, 1, 0])
 
     def gathered(x):
@@ -391,7 +391,7 @@ def test_gathered_rows_come_back_as_slices():
     assert_same(expected, *in_graph(slices, X), ours)
 
 
-def test_loops_have_gradients_in_both():
+def test_both_differentiate_loops():
     def looped(x):
         return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), [0, x])[1]
 
@@ -399,7 +399,7 @@ def test_loops_have_gradients_in_both():
     assert_same(4 * X**3, graph, by_tape(looped, X), gradients(looped, [X])[0])
 
 
-def test_differentiating_twice_is_two_tapes():
+def test_a_second_derivative_takes_two_tapes():
     def second(x):
         return tf.gradients(tf.gradients(cubic(x), x)[0], x)[0]
 
@@ -426,7 +426,7 @@ def test_hessians_are_jacobians_of_gradients():
     np.testing.assert_allclose(hvp(quartic, [X], [V])[0], along, rtol=1e-5)
 
 
-def test_two_backward_passes_are_a_forward_one():
+def test_two_backward_passes_make_a_forward_one():
     def mixing(x):
         return tf.sin(x @ tf.transpose(U)) + 1.0
 
@@ -441,7 +441,7 @@ def test_two_backward_passes_are_a_forward_one():
     assert_same(expected, in_graph(pushed, X, V), accumulator.jvp(y), jvp(mixing, [X], [V])[1])
 
 
-def test_forward_mode_differentiates_what_a_custom_gradient_replaces():
+def test_forward_mode_ignores_a_custom_gradient():
     @tf.custom_gradient
     def negated(x):
         return x * 1.0, lambda upstream: -upstream
@@ -457,7 +457,7 @@ def test_forward_mode_differentiates_what_a_custom_gradient_replaces():
     assert_same(-V, in_graph(pushed, X, V), jvp(negated, [X], [V])[1])
 
 
-def test_a_jacobian_is_a_row_an_output():
+def test_a_jacobian_has_a_row_for_each_output():
     def mixing(x):
         return tf.reshape(tf.sin(x @ tf.transpose(U)), [-1])
 

@@ -1,3 +1,5 @@
+import types
+
 import keras
 import numpy as np
 import pytest
@@ -59,6 +61,12 @@ def test_a_node_of_another_kind_than_its_place_needs_is_told_by_its_key(key, ove
         build_all(composed(*overrides))
 
 
+def test_a_value_in_the_place_of_a_head_is_refused_and_null_is_the_default_head():
+    with pytest.raises(config.ConfigError, match=r"network.domain_head must name a part .*d: 0$"):
+        build_all(composed("network.domain_head=0"))
+    build_all(composed("network.domain_head=null"))
+
+
 def test_a_callback_that_is_null_is_left_out():
     cfg = composed("callbacks.tensorboard=null")
     model = config.build_model(cfg, cfg.method, (16, 16, 3), 10)
@@ -68,7 +76,6 @@ def test_a_callback_that_is_null_is_left_out():
 def test_the_default_callbacks_write_where_a_run_directory_looks():
     run, callbacks = RunDirectory("run"), composed().callbacks
     assert callbacks.metrics.filename == str(run.metrics_file)
-    assert callbacks.checkpoint.filepath == str(run.checkpoint_file)
     assert callbacks.tensorboard.log_dir == str(run.tensorboard)
 
 
@@ -279,3 +286,15 @@ def test_several_sources_are_joined_and_told_to_the_method(tmp_path):
     model = config.build_model(cfg, cfg.method, *shapes)
     assert (model.num_sources, model.domain_head.output_shape) == (2, (None, 2))
     assert set(np.unique(next(iter(domains.batches(8)))[0]["source_domain"])) == {0, 1}
+
+
+@pytest.mark.parametrize(("batch_size", "steps_per_epoch"), [(8, 4), (64, 1)])
+def test_an_epoch_is_a_pass_over_the_source_that_schedules_follow(batch_size, steps_per_epoch):
+    cfg = composed(f"trainer.batch_size={batch_size}", "trainer.epochs=3")
+    data = types.SimpleNamespace(source_train=(np.ones((35, 5)), np.arange(35) % 2))
+    config.count_steps(cfg, data)
+    assert (cfg.trainer.steps_per_epoch, cfg.trainer.steps) == (
+        steps_per_epoch,
+        3 * steps_per_epoch,
+    )
+    assert config.instantiate(cfg.schedule, "schedule").total_steps == 3 * steps_per_epoch

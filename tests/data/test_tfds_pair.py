@@ -43,27 +43,11 @@ def test_two_processes_prepare_one_data_set_at_once(tmp_path):
     assert [process.wait() for process in both] == [0, 0]
 
 
-def test_a_second_time_the_same_images_come_from_the_cache(cache):
-    first, again = chalk(cache, image_size=12), chalk(cache, image_size=12)
-    np.testing.assert_array_equal(first.target_train, again.target_train)
-    assert first.input_shape == (12, 12, 3)
-
-
 def test_splits_are_taken_in_tfds_notation(cache):
     splits = {"target_split": "train[:90%]", "target_test_split": "train[90%:]"}
     domains = chalk(cache, source_split="train[:100]", **splits)
     assert [len(domains.source_train[0]), len(domains.target_train)] == [100, 7200]
     assert len(domains.target_test[1]) == 800
-
-
-def test_the_papers_data_sets_run_on_mocked_data(own_cache):
-    """SVHN is downloaded, so its real files cannot be had in a test."""
-    with tfds.testing.mock_data(num_examples=6):
-        domains = tfds_pair("svhn_cropped", "mnist", cache_dir=own_cache)
-    assert domains.input_shape == (32, 32, 3)
-    assert len(domains.target_train) == 6
-    grey = domains.target_train
-    np.testing.assert_array_equal(grey[..., 0], grey[..., 2])
 
 
 @pytest.mark.parametrize(

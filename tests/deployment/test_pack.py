@@ -295,15 +295,6 @@ def test_wrong_arguments_are_refused(call, message, tmp_path):
         call(tmp_path / "model.dann")
 
 
-@pytest.mark.parametrize("count", ["2", 1.5, True])
-def test_counts_are_whole_numbers(count, tmp_path):
-    pack(keras.Sequential([keras.Input((4,)), layers.Dense(2)]), tmp_path / "model.dann")
-    with pytest.raises(TypeError, match=f"`threads` must be an integer.*{count!r}"):
-        load(tmp_path / "model.dann", threads=count)
-    with pytest.raises(TypeError, match=f"`batch_size` must be an integer.*{count!r}"):
-        load(tmp_path / "model.dann").predict(np.zeros((1, 4)), batch_size=count)
-
-
 @pytest.mark.parametrize("inputs", [np.full((1, 4), 1j), [[None] * 4], [["1"] * 4]])
 def test_inputs_are_real_numbers(inputs, tmp_path):
     pack(keras.Sequential([keras.Input((4,)), layers.Dense(2)]), tmp_path / "model.dann")

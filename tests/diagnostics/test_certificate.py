@@ -1,5 +1,7 @@
 """The reversal certificate against NumPy, in every mode, on anyone's model."""
 
+from unittest import mock
+
 import keras
 import numpy as np
 import pytest
@@ -64,7 +66,7 @@ def test_a_healthy_reversal_is_certified_to_the_strength_as_numpy_has_it(mode):
     assert found["reversal/calls"] == 1
 
 
-def test_a_reloaded_model_is_certified_alike(reloaded):
+def test_a_reloaded_model_gets_the_same_certificate(reloaded):
     model = linear_dann(strength=GaninSchedule(100))
     model.reversal.step.assign(30)
     again = reloaded(model)
@@ -99,14 +101,6 @@ def test_a_method_without_a_reversal_has_nothing_to_certify():
     assert reversal_certificate(model, DATA) == {"reversal/state": "none"}
 
 
-@pytest.mark.parametrize(
-    ("strength", "state"), [(GaninSchedule(100), "not begun"), (Constant(0.0), "strength 0")]
-)
-def test_a_schedule_that_begins_at_zero_differs_from_one_that_stays_there(strength, state):
-    found = reversal_certificate(linear_dann(strength=strength), DATA, mode="eager")
-    assert found["reversal/state"] == state
-
-
 class Between(StrengthSchedule):
     """1 from step 500 until step 2000, and 0 otherwise."""
 
@@ -119,24 +113,24 @@ class Between(StrengthSchedule):
 
 
 @pytest.mark.parametrize(
-    ("step", "state"), [(5, "not begun"), (600, "alive"), (2000, "strength 0")]
+    ("schedule", "trained", "counted", "state"),
+    [
+        (GaninSchedule(100), 0, 0, "not begun"),
+        (Constant(0.0), 0, 0, "strength 0"),
+        (Between(), 5, 5, "not begun"),
+        (Between(), 600, 600, "alive"),
+        (Between(), 2000, 2000, "strength 0"),
+        (WarmStart(), 100, 0, "strength 0"),  # as of a reversal that gets no `training=True`
+    ],
 )
-def test_a_schedule_is_judged_from_the_present_step_on(step, state):
-    model = linear_dann(strength=Between())
-    model.optimizer.iterations.assign(step)
-    model.reversal.step.assign(step)
+def test_a_schedule_is_judged_from_the_present_step_on(schedule, trained, counted, state):
+    model = linear_dann(strength=schedule)
+    model.optimizer.iterations.assign(trained)
+    model.reversal.step.assign(counted)
     assert reversal_certificate(model, DATA, mode="eager")["reversal/state"] == state
 
 
-def test_a_schedule_whose_steps_are_not_counted_is_stuck():
-    """As a reversal is that gets no `training=True`."""
-    model = linear_dann(strength=WarmStart())
-    model.optimizer.iterations.assign(100)
-    found = reversal_certificate(model, DATA, mode="eager")
-    assert found["reversal/state"] == "strength 0"
-
-
-def test_a_strength_without_effect_is_found():
+def test_a_reversal_that_ignores_half_of_its_strength_is_found():
     class Halved(GradientReversal):
         def call(self, inputs, training=False):
             return reverse_gradient(inputs, 0.5 * ops.convert_to_tensor(self.strength))
@@ -222,7 +216,7 @@ def test_differences_cannot_tell_where_values_do_not_follow_gradients():
     assert found["reversal/state"] == "cannot tell"
 
 
-def test_a_model_without_floating_inputs_or_reversals_is_cannot_tell():
+def test_without_floating_inputs_or_reversals_the_state_is_cannot_tell():
     model = keras.Sequential([keras.layers.Embedding(5, 3)])
     found = reversal_certificate(model, np.array([[1, 2]]))
     assert found == {"reversal/state": "cannot tell"}
@@ -240,7 +234,7 @@ def test_a_function_is_certified_in_half_precision(policy, strength, state):
     assert reversal_certificate(model, INPUTS, mode="eager")["reversal/state"] == state
 
 
-def test_inputs_given_by_name_are_seen():
+def test_reversals_called_with_keyword_arguments_are_found():
     class ByName(planted.OwnModel):
         def call(self, inputs, training=None):
             features = self.features(inputs=inputs)
@@ -281,7 +275,7 @@ class Named(keras.layers.Layer):
     "other", [keras.layers.Dropout(0.5, name="grl_dropout"), Named(name="grl_log")]
 )
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_layer_that_passes_on_in_a_row_with_a_reversal_is_no_fault(other, is_first):
+def test_an_identity_layer_next_to_a_reversal_is_no_fault(other, is_first):
     def both(features):
         layers = [other, GradientReversal(0.5)] if is_first else [GradientReversal(0.5), other]
         return layers[1](layers[0](features))
@@ -292,7 +286,7 @@ def test_a_layer_that_passes_on_in_a_row_with_a_reversal_is_no_fault(other, is_f
     assert found["reversal/strength"] == pytest.approx(0.5)
 
 
-def test_a_layer_that_passes_on_a_reversed_gradient_is_no_fault():
+def test_an_identity_layer_before_other_layers_and_a_reversal_is_no_fault():
     layers = [Named(name="grl_log"), keras.layers.Dense(3), GradientReversal(0.5)]
 
     def in_turn(features):
@@ -316,17 +310,6 @@ def test_an_unreversed_output_beside_a_saturated_one_proves_nothing():
     assert found["reversal/state"] == "cannot tell"
 
 
-def test_a_named_lambda_that_does_nothing_is_a_reversal_of_the_wrong_sign():
-    layer = keras.layers.Lambda(lambda features: 1.0 * features, name="grl")
-    found = reversal_certificate(two_heads(layer), INPUTS[:, :3], mode="eager")
-    assert found["reversal/state"] == "wrong sign"
-
-
-def test_a_users_own_reversal_that_lets_nothing_through_has_strength_0():
-    found = reversal_certificate(two_heads(Turning(-0.0, name="grl")), INPUTS[:, :3], mode="eager")
-    assert found["reversal/state"] == "strength 0"
-
-
 def test_a_reversal_behind_the_discriminator_reverses_it_too():
     found = reversal_certificate(linear_dann(planted.BehindHead), DATA, mode="eager")
     assert found["reversal/cosine"] == pytest.approx(-1)
@@ -334,7 +317,7 @@ def test_a_reversal_behind_the_discriminator_reverses_it_too():
     assert found["reversal/state"] == "discriminator reversed"
 
 
-def test_what_lies_between_the_backbone_and_the_reversal_is_rightly_reversed():
+def test_a_layer_between_backbone_and_reversal_is_no_fault():
     class Bottleneck(planted.DANN):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
@@ -358,16 +341,10 @@ def test_a_batch_without_examples_is_refused():
 
 @pytest.mark.parametrize(("fault", "most"), PASSES.items())
 def test_three_backward_passes_are_enough(fault, most, monkeypatch):
-    calls = []
-
-    def counted(function, xs):
-        calls.append(len(xs))
-        return gradients(function, xs)
-
-    gradients = backward_pass.gradients
+    counted = mock.Mock(wraps=backward_pass.gradients)
     monkeypatch.setattr(backward_pass, "gradients", counted)
     reversal_certificate(linear_dann(fault), DATA)
-    assert 0 < len(calls) <= most
+    assert 0 < counted.call_count <= most
 
 
 class Turning(keras.layers.Layer):
@@ -416,6 +393,17 @@ def test_one_dead_reversal_of_two_is_named():
     assert found["reversal/state"] == "wrong sign"
 
 
+@pytest.mark.parametrize(
+    ("layer", "state"),
+    [
+        (keras.layers.Lambda(lambda features: 1.0 * features, name="grl"), "wrong sign"),
+        (Turning(-0.0, name="grl"), "strength 0"),
+    ],
+)
+def test_a_layer_with_the_name_of_a_reversal_is_judged_by_what_it_does(layer, state):
+    assert reversal_certificate(two_heads(layer), SOURCE, mode="eager")["reversal/state"] == state
+
+
 def test_a_model_without_a_reversal_is_called_forgotten():
     found = reversal_certificate(two_heads(), SOURCE, mode="eager")
     assert (found["reversal/state"], found["reversal/calls"]) == ("forgotten", 0)
@@ -433,7 +421,7 @@ def test_a_plain_function_is_certified_by_differences(factor, state):
         assert found["reversal/cosine"] == pytest.approx(np.sign(factor))
 
 
-def test_a_forgotten_reversal_is_known_where_differences_give_a_wrong_length():
+def test_a_forgotten_reversal_is_recognized_even_if_differences_give_a_wrong_length():
     """`exp` bends within a difference of .001 times the features' norm, as a sure loss does."""
 
     def function(x):
@@ -447,7 +435,7 @@ def test_a_forgotten_reversal_is_known_where_differences_give_a_wrong_length():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("fault", [dann.DANN, planted.Forgotten])
-def test_with_gradients_that_are_not_finite_the_state_is_not_finite(fault, value):
+def test_gradients_that_are_not_finite_give_the_state_not_finite(fault, value):
     model = linear_dann(fault)
     weight = model.backbone.trainable_variables[0]
     weight.assign(np.full(weight.shape, value))
@@ -470,7 +458,7 @@ def test_gradients_too_small_for_half_precision_are_certified(mode):
     assert found["reversal/backbone_ratio"] == pytest.approx(0.3, rel=2e-3)
 
 
-def test_gradients_that_overflow_by_the_scale_are_measured_with_a_smaller_one():
+def test_an_overflow_under_the_loss_scale_is_measured_with_a_smaller_scale():
     keras.config.set_dtype_policy("mixed_float16")
     model = two_heads(GradientReversal(0.5))
     weight = model.get_layer("domain_0").kernel

@@ -10,7 +10,6 @@ from dann.diagnostics import check, feature_distance, label_bounds, verdict, who
 from dann.diagnostics.game import growth, stability
 from dann.gradients import reverse_gradient
 from dann.layers import GradientReversal
-from dann.schedules import Constant
 
 on_tensorflow = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="another backend takes no gradient from it"
@@ -22,22 +21,41 @@ def said_of(model, mode=None, seed=0):
     return found.verdict.name, found.measurements.get("reversal/state"), found.verdict.reasons
 
 
-@pytest.mark.parametrize(
-    ("fault", "state"),
-    [
-        (planted.Forgotten, "forgotten"),
-        (planted.Twice, "applied twice"),
-        (planted.OneDomain, "partly reversed"),
-        (planted.Cut, "cut"),
-        (planted.BehindHead, "discriminator reversed"),
-    ],
-)
-def test_a_reversal_that_does_not_reverse_is_dead_and_says_why(fault, state):
-    assert said_of(planted.dann(fault), "eager")[:2] == ("reversal dead", state)
+DEAD_REVERSALS = {
+    "forgotten": lambda: planted.dann(planted.Forgotten),
+    "applied twice": lambda: planted.dann(planted.Twice),
+    "partly reversed": lambda: planted.dann(planted.OneDomain),
+    "cut": lambda: planted.dann(planted.Cut),
+    "discriminator reversed": lambda: planted.dann(planted.BehindHead),
+    "wrong sign": planted.wrong_sign,
+    "strength 0": lambda: planted.dann(strength=0.0),
+}
 
 
-def test_a_reversal_of_the_wrong_sign_is_dead():
-    assert said_of(planted.wrong_sign(), "eager")[:2] == ("reversal dead", "wrong sign")
+@pytest.mark.parametrize("state", DEAD_REVERSALS)
+def test_a_reversal_that_does_not_reverse_is_dead_and_says_why(state):
+    assert said_of(DEAD_REVERSALS[state](), "eager")[:2] == ("reversal dead", state)
+
+
+def keras_softmax():
+    """Keras must not look behind it for the loss, as it did where the output reached it whole."""
+    return keras.layers.Lambda(keras.activations.softmax, output_shape=(1,))
+
+
+@pytest.mark.filterwarnings("ignore:(?s).*a softmax over axis")
+@pytest.mark.parametrize("softmax", [planted.OneUnitSoftmax, keras_softmax])
+def test_a_discriminator_that_ends_in_a_softmax_over_one_unit_is_dead(softmax):
+    """It gives 1 for everything, and no gradient."""
+    model = planted.dann(head=planted.softmax_head(softmax()))
+    name, state, reasons = said_of(model, "eager")
+    assert (name, state) == ("discriminator dead", "no gradient")
+    assert "same output for every example" in reasons[1]
+
+
+def test_a_discriminator_that_does_not_learn_is_dead():
+    model = planted.dann()
+    model.domain_head.trainable = False
+    assert said_of(model, "eager")[0] == "discriminator dead"
 
 
 @on_tensorflow
@@ -49,33 +67,6 @@ def test_a_naive_graph_override_is_dead_in_fit_and_is_told_from_a_forgotten_one(
     assert "gradient_override_map" in reasons[0]
     logs = model.evaluate(*planted.batch(0), verbose=0, return_dict=True)
     assert logs["domain/accuracy"] > 0.95
-
-
-@pytest.mark.parametrize("strength", [0.0, Constant(0.0)])
-def test_a_strength_stuck_at_zero_is_dead(strength):
-    assert said_of(planted.dann(strength=strength), "eager")[:2] == ("reversal dead", "strength 0")
-
-
-def test_a_discriminator_that_ends_in_a_softmax_over_one_unit_is_dead():
-    """It gives 1 for everything, and no gradient."""
-    model = planted.dann(head=planted.softmax_head(planted.OneUnitSoftmax()))
-    name, state, _ = said_of(model, "eager")
-    assert (name, state) == ("discriminator dead", "no gradient")
-
-
-@pytest.mark.filterwarnings("ignore:(?s).*a softmax over axis")
-def test_a_softmax_of_keras_over_one_unit_is_no_better():
-    """Keras must not look behind it for the loss, as it did where the output reached it whole."""
-    head = planted.softmax_head(keras.layers.Lambda(keras.activations.softmax, output_shape=(1,)))
-    name, state, reasons = said_of(planted.dann(head=head), "eager")
-    assert (name, state) == ("discriminator dead", "no gradient")
-    assert "same output for every example" in reasons[1]
-
-
-def test_a_discriminator_that_does_not_learn_is_dead():
-    model = planted.dann()
-    model.domain_head.trainable = False
-    assert said_of(model, "eager")[0] == "discriminator dead"
 
 
 def test_a_binary_layer_that_passes_no_gradient_is_named():
@@ -293,25 +284,7 @@ def test_each_rule_holds_at_its_threshold(change, name):
     assert verdict(ALIGNED | change).name == name
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        "label/loss",
-        "domain/loss",
-        "reversal/ratio",
-        "conflict/ratio",
-        "source/largest_share",
-        "target/largest_share",
-        "probe/loss",
-        "mmd/null",
-        "jacobian/source/logits/norm",
-        "jacobian/target_to_source",
-        "sharpness/trace",
-        "binary/one/passed",
-        "way_parity/gradient",
-        "game/largest_stable_step",
-    ],
-)
+@pytest.mark.parametrize("number", ["label/loss", "binary/one/passed", "game/largest_stable_step"])
 def test_one_number_that_is_not_finite_is_enough(number):
     assert verdict(ALIGNED | {number: float("nan")}).reasons[0] == f"Not finite: {number}."
     assert verdict(ALIGNED | {number: np.float32("nan")}).name == "unstable"

@@ -35,3 +35,8 @@ def test_a_table_has_a_row_for_each_entry_and_the_columns_that_the_page_asks_for
         "| `b` | `dict(x=1)` | Second \\| last. | `source` |",
         "",
     ]
+
+
+def test_marked_thresholds_are_those_of_the_code():
+    page = "below <!-- winning.APART -->{}<!-- = --> or <!-- conflict/cosine low -->{}<!-- = -->"
+    assert tables.filled(page.format("9", "-1"), {}) == page.format(".35", "-.9")

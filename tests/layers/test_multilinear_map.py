@@ -108,36 +108,6 @@ def test_both_inputs_get_their_gradient(max_units, mode):
         np.testing.assert_array_equal(weight, before.astype("float32"))
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("max_units", [EXACT, RANDOMISED])
-def test_it_comes_back_from_a_file_with_its_projections(max_units, tmp_path):
-    model = pair_model(max_units)
-    inputs = RNG.normal(size=(5, 3)).astype("float32")
-    assert model.output_shape == (None, max_units)
-    model.save(tmp_path / "model.keras")
-    keras.utils.set_random_seed(9)  # what is drawn anew differs
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
-    np.testing.assert_array_equal(
-        again.predict(inputs, verbose=0), model.predict(inputs, verbose=0)
-    )
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("policy", ["float16", "bfloat16", "mixed_float16", "mixed_bfloat16"])
-@pytest.mark.parametrize("max_units", [EXACT, RANDOMISED])
-def test_it_computes_in_its_policy(max_units, policy):
-    layer = MultilinearMap(max_units, dtype=policy)
-    outputs = layer([FEATURES, PREDICTIONS])
-    assert keras.backend.standardize_dtype(outputs.dtype) == policy.removeprefix("mixed_")
-
-
-@pytest.mark.parametrize("max_units", [0, -1, 1.5, True, None, "4096"])
-def test_a_length_must_be_a_positive_integer(max_units):
-    error = ValueError if type(max_units) is int else TypeError
-    with pytest.raises(error, match=f"`max_units` must be .*max_units={max_units!r}"):
-        MultilinearMap(max_units)
-
-
 @pytest.mark.parametrize(
     "shapes",
     [(5, 4), [(5, 4)], [(5, 4), (5, 3), (5, 2)], [(5, 4), (5, 3, 1)], [(5, None), (5, 3)]],

@@ -62,15 +62,6 @@ def test_heads_step_by_the_factor_more_than_the_backbone(rate, mode):
             np.testing.assert_allclose(step, scale * expected, rtol=1e-4, atol=1e-7)
 
 
-def test_a_factor_of_one_is_the_plain_optimizer():
-    plain, same = (
-        values(model_with(keras.optimizers.Adam(0.01), factor, batches=4).trainable_variables)
-        for factor in (None, 1.0)
-    )
-    for one, other in zip(plain, same, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-
-
 OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(GaninDecay(0.02, total_steps=20), momentum=0.9),
     "adam": lambda: keras.optimizers.Adam(0.01),
@@ -191,14 +182,6 @@ def test_a_fresh_process_that_imports_the_package_knows_the_optimizer(tmp_path):
     arguments = [sys.executable, "-c", RELOAD, str(tmp_path / "model.keras")]
     run = subprocess.run(arguments, check=True, capture_output=True, text=True)
     assert run.stdout.splitlines()[-1] == "{'backbone': 0.5, 'heads': 5.0}"
-
-
-def test_layers_that_are_frozen_afterwards_are_told():
-    model = dann.DANN(mlp_backbone((3,)), num_classes=2)
-    model.compile(faster_heads(model, keras.optimizers.SGD(0.1)))
-    model.backbone.trainable = False
-    with pytest.raises(ValueError, match="make a new one. Received: 10 trainable variables inst"):
-        fit(model)
 
 
 @pytest.mark.parametrize("factor", [0, -1.0, float("inf"), float("nan")])

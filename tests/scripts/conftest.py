@@ -10,6 +10,7 @@ import subprocess
 import sys
 from unittest import mock
 
+import numpy as np
 import pytest
 
 SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
@@ -64,6 +65,19 @@ def run_here(cache):
         return Finished(status, stdout.getvalue(), stderr.getvalue())
 
     return run
+
+
+@pytest.fixture(scope="session")
+def with_features():
+    """Writes `a.npz` and `b.npz`, 100 examples of 5 features each, and returns their folder."""
+
+    def write(folder):
+        rng = np.random.default_rng(0)
+        for name in ("a", "b"):
+            np.savez(folder / f"{name}.npz", x=rng.normal(size=(100, 5)), y=np.arange(100) % 4)
+        return folder
+
+    return write
 
 
 @pytest.fixture(scope="session")

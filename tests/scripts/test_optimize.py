@@ -3,7 +3,6 @@
 import csv
 import sys
 
-import numpy as np
 import pytest
 
 SHORT = [
@@ -16,12 +15,9 @@ SHORT = [
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, with_features):
     """An empty folder beside two files of features."""
-    rng = np.random.default_rng(0)
-    for name in ("a", "b"):
-        np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(100, 5)), y=np.arange(100) % 4)
-    (tmp_path / "here").mkdir()
+    (with_features(tmp_path) / "here").mkdir()
     return tmp_path / "here"
 
 

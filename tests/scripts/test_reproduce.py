@@ -2,15 +2,11 @@
 
 import json
 
-import numpy as np
-
 FILES = {"source": "a", "target": "b"}
 
 
-def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_here):
-    rng = np.random.default_rng(0)
-    for name in FILES.values():
-        np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(100, 5)), y=np.arange(100) % 4)
+def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_here, with_features):
+    with_features(tmp_path)
     overrides = ["data=npz", *(f"data.{d}={tmp_path}/{f}.npz" for d, f in FILES.items())]
     overrides += ["network=mlp", "augmentation=none", "debug=fast", "callbacks=none"]
     short = [

@@ -11,12 +11,9 @@ SHORT = [*DATA, "debug=fast", "compare=false", "callbacks=none", "selection=none
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory, run_here):
+def first(tmp_path_factory, run_here, with_features):
     """The folder with a finished run `first` on two files of features."""
-    folder = tmp_path_factory.mktemp("stages")
-    rng = np.random.default_rng(0)
-    for name in ("a", "b"):
-        np.savez(folder / f"{name}.npz", x=rng.normal(size=(100, 5)), y=np.arange(100) % 4)
+    folder = with_features(tmp_path_factory.mktemp("stages"))
     result = run_here("train.py", [*SHORT, "hydra.run.dir=first"], folder)
     assert result.returncode == 0, result.stderr
     return folder

@@ -2,7 +2,6 @@
 
 import csv
 
-import numpy as np
 import pytest
 
 DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
@@ -10,12 +9,9 @@ SHORT = [*DATA, "debug=fast", "compare=false", "trainer.oracle_curve=true"]
 
 
 @pytest.fixture(scope="module")
-def sweep(tmp_path_factory, run_here):
+def sweep(tmp_path_factory, run_here, with_features):
     """Two seeds, and each of them with a method whose training breaks off."""
-    folder = tmp_path_factory.mktemp("sweep")
-    rng = np.random.default_rng(0)
-    for name in ("a", "b"):
-        np.savez(folder / f"{name}.npz", x=rng.normal(size=(100, 5)), y=np.arange(100) % 4)
+    folder = with_features(tmp_path_factory.mktemp("sweep"))
     jobs = ["-m", "seed=0,1", "trainer.batch_size=32,100000", "hydra.sweep.dir=sweep"]
     return run_here("train.py", [*jobs, *SHORT], folder), folder
 

@@ -99,22 +99,6 @@ def test_the_batch_size_does_not_matter(name):
         values(name, checkpoint(20), TARGET, batch_size=0)
 
 
-@pytest.mark.parametrize("name", [*OF_TARGET, "dev", "reverse_validation"])
-def test_the_order_of_the_target_matters_only_to_a_random_draw(name):
-    order = np.random.default_rng(1).permutation(len(TARGET))
-    moved = values(name, checkpoint(20), TARGET[order])
-    tolerance = {"mix_val": 0.15, "dev": 1e-3}.get(name, 1e-6)
-    assert moved == pytest.approx(values(name, checkpoint(20), TARGET), rel=tolerance)
-
-
-def test_the_order_of_the_source_does_not_matter():
-    order = np.random.default_rng(1).permutation(len(SOURCE[1]))
-    moved = SOURCE[0][order], SOURCE[1][order]
-    for name in ("source_accuracy", "reverse_validation"):
-        score = values(name, checkpoint(20), TARGET, source=moved)
-        assert score == values(name, checkpoint(20), TARGET)
-
-
 @pytest.mark.parametrize("name", ["dev", "mix_val"])
 def test_random_draws_depend_only_on_the_seed(name):
     model = checkpoint(60)

@@ -10,7 +10,7 @@ from support.checkpoints import SOURCE, TARGET
 
 from dann.adaptation import DANN
 from dann.networks import mlp_backbone
-from dann.selection import SCORES, SelectionScores, compute_scores, info_max
+from dann.selection import SCORES, SelectionScores, compute_scores
 from dann.selection.predictions import NotFiniteError
 
 
@@ -78,18 +78,6 @@ def test_scores_of_each_epoch_enter_the_logs_and_do_not_change_the_training(tmp_
     alone, without = trained([], epochs=2)
     assert {key: history[key] for key in without} == without
     assert_same(model.trainable_weights, [np.array(weight) for weight in alone.trainable_weights])
-
-
-def test_a_checkpoint_callback_after_it_keeps_the_best_epoch(tmp_path):
-    path, kept = tmp_path / "best.keras", Weights()
-    checkpoint = keras.callbacks.ModelCheckpoint(
-        path, monitor="selection/info_max", mode="max", save_best_only=True
-    )
-    _, history = trained([SelectionScores(target=TARGET), kept, checkpoint])
-    scores = history["selection/info_max"]
-    best = keras.models.load_model(path)
-    assert_same(best.trainable_weights, kept.epochs[int(np.argmax(scores))])
-    assert info_max(best, target=TARGET) == pytest.approx(max(scores), rel=1e-6)
 
 
 @pytest.mark.parametrize("start", [0.1, None])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support.checkpoints import SOURCE, TARGET, checkpoint
 
-from dann.selection import SCORES, SelectionScores, compute_scores
+from dann.selection import SCORES, compute_scores
 
 # Each imports its library where it is there, whatever Keras computes with.
 MAKERS = {
@@ -40,16 +40,6 @@ def test_the_model_runs_once_on_a_tensor_for_several_scores():
     target = keras.ops.convert_to_tensor(np.eye(7, 3))
     compute_scores(model, source=None, target=target, scores=["entropy", "snd", "bnm"])
     assert seen == [7]
-
-
-def test_the_callback_takes_tensors():
-    target = keras.ops.convert_to_tensor(TARGET)
-    callback = SelectionScores(tuple(SCORES), SOURCE, target)
-    callback.set_model(checkpoint(20))
-    logs = {}
-    callback.on_epoch_end(0, logs)
-    wanted = compute_scores(checkpoint(20), source=SOURCE, target=TARGET)
-    assert logs == pytest.approx({f"selection/{name}": wanted[name] for name in SCORES}, rel=1e-5)
 
 
 @pytest.mark.parametrize("wrong", [TARGET.tolist(), list(TARGET), np.float32(1.0)])

@@ -3,9 +3,10 @@
 import keras
 import pytest
 from support.arrays import assert_all_close
+from support.closed_forms import central_differences, cross_entropy
 from support.modes import EAGER
 from support.networks import weights_of
-from support.pair import LABELS, PAIR
+from support.pair import LABELS, PAIR, SOURCE, STRENGTH
 
 # XLA compiles for long. The tests of the layers, and all on JAX, run it by default.
 MODES = (EAGER, "graph", pytest.param("xla", marks=[pytest.mark.slow, pytest.mark.tensorflow]))
@@ -48,3 +49,30 @@ def check_step(model, mode, terms, gradients, total=None, atol=1e-6, **given):
     assert logs["loss"] == pytest.approx(total, rel=1e-5)
     assert_all_close(slopes, gradients, atol=atol)
     return logs
+
+
+def label_loss(a, b):
+    """The cross-entropy of a linear network `x A B` on the source."""
+    return cross_entropy(SOURCE @ a @ b, LABELS)
+
+
+def check_adversarial_step(model, mode, name, loss, label_loss=label_loss):
+    """Compares a step of a linear network `x A B` with the objective of an adversarial method.
+
+    What the method adds descends `loss`, the label head the label loss, and the backbone the label
+    loss minus `STRENGTH` times `loss`.
+
+    Args:
+        model: The model; its trainable weights are `A`, `B` and what the method adds.
+        mode: One of `MODES`.
+        name: Name of `loss` in the logs.
+        loss: The adversary's loss in NumPy, a function of `A` and what is added.
+        label_loss: The label loss in NumPy, a function of `A` and `B`.
+    """
+    a, b, *added = weights_of(model)
+    label_a, label_b = central_differences(label_loss, [a, b])
+    loss_a, *of_added = central_differences(loss, [a, *added])
+    terms = {"label/loss": label_loss(a, b), name: loss(a, *added)}
+    gradients = [label_a - STRENGTH * loss_a, label_b, *of_added]
+    logs = check_step(model, mode, terms, gradients)
+    assert logs["strength"] == pytest.approx(STRENGTH)

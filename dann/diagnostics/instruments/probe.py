@@ -80,14 +80,8 @@ def proxy_a_distance(
     - `2 (1 - 2 e)`, with `e` the held-out error of a fresh classifier of domains, and 0 if `e`
       exceeds .5
 
-    Healthy: falls in training; 0 means that the classifier cannot tell the domains apart, 2 that it
-    always can.
-
-    Args:
-        source: Features `(n, d)` of the source, at least 4.
-        target: Features `(m, d)` of the target, at least 4.
-        probe: `"logistic"` (default), or `"mlp"` for differences that are not linear.
-        seed: Seed of the halves.
+    0 means that the classifier cannot tell the domains apart, 2 that it always can. The arguments
+    are those of `fresh_probe`.
 
     Example:
 

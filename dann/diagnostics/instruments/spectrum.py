@@ -62,15 +62,6 @@ def spectrum(
     Raises:
         ValueError: If `k` is below 1.
 
-    Example:
-
-    >>> import keras
-    >>> from dann.diagnostics.instruments.spectrum import spectrum
-    >>> game = lambda x, y: [y, -x]  # min over x, max over y of x y
-    >>> values = [keras.ops.ones((1,)), keras.ops.ones((1,))]
-    >>> [round(float(value), 3) for value in abs(spectrum(game, values).eigenvalues.imag)]
-    [1.0, 1.0]
-
     Reference:
         - [Mescheder et al., 2017](https://arxiv.org/abs/1705.10461), section 3.
         - [Lehoucq et al., 1998](https://doi.org/10.1137/1.9780898719628), ARPACK.

@@ -27,9 +27,6 @@ class Ternary(StraightThrough):
         threshold: `d`, above 0. Defaults to `0.05`. With `None`, `d = 0.7 mean(|x|)` over the whole
             tensor, which is for kernels.
 
-    Figure:
-        Panel `ternary` of `docs/images/estimators.png`.
-
     Reference:
         - [Li et al., 2016](https://arxiv.org/abs/1605.04711), equations 3 and 6.
     """
@@ -81,9 +78,6 @@ class DoReFa(Estimator):
         bits: Bits of a value, from 1 to 8. Defaults to `2`.
         mode: `"activations"` (default) or `"kernel"`; a binary layer that is given the name takes
             the one that fits.
-
-    Figure:
-        Panel `dorefa` of `docs/images/estimators.png`.
 
     Reference:
         - [Zhou et al., 2016](https://arxiv.org/abs/1606.06160), sections 2.2 to 2.4.

@@ -83,9 +83,6 @@ class EDE(Sharpened):
     >>> [round(float(estimator.sharpness_at(step)), 3) for step in (0, 50, 75, 100, 200)]
     [0.001, 0.1, 1.0, 10.0, 10.0]
 
-    Figure:
-        Panel `ede` of `docs/images/estimators.png`.
-
     Reference:
         - [Qin et al., 2020](https://arxiv.org/abs/1909.10788), section 3.3.
     """
@@ -130,9 +127,6 @@ class ReSTE(Sharpened):
         total_steps: Length of the run in training steps, above 0. Defaults to `10_000`.
         low: `o` at step 0, at least 1. Defaults to `1.0`, the paper's.
         high: `o` at the end, at least `low`. Defaults to `3.0`, the paper's.
-
-    Figure:
-        Panel `reste` of `docs/images/estimators.png`.
 
     Reference:
         - [Wu et al., 2023](https://arxiv.org/abs/2308.06689), section 3.3; bounds 0.1 and 1.5 as in

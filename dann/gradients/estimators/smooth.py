@@ -22,9 +22,6 @@ class ApproxSign(Estimator):
     - backward: `dL/dx = 2 (1 - |x|) dL/dy` where `|x| <= 1`, else `0`; the derivative of
       `x (2 - |x|)`
 
-    Figure:
-        Panel `approx_sign` of `docs/images/estimators.png`.
-
     Reference:
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), section 3.3, where the
           sign's derivative is approximated.
@@ -54,9 +51,6 @@ class SwishSign(Estimator):
 
     Args:
         beta: Steepness, above 0. Defaults to `5.0`, the paper's.
-
-    Figure:
-        Panel `swish_sign` of `docs/images/estimators.png`.
 
     Reference:
         - [Darabi et al., 2018](https://arxiv.org/abs/1812.11800), section 3, SignSwish.

@@ -42,9 +42,6 @@ class Htanh(StraightThrough):
 
     It is the one estimator with `way="op_override"`.
 
-    Figure:
-        Panel `htanh` of `docs/images/estimators.png`.
-
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 1 and 4.
     """
@@ -74,9 +71,6 @@ class Identity(StraightThrough):
     - forward: `y = +1` where `x >= 0`, else `-1`
     - backward: `dL/dx = dL/dy` at every finite `x`; `0` at the infinities and NaN
 
-    Figure:
-        Panel `identity` of `docs/images/estimators.png`.
-
     Reference:
         - [Bengio et al., 2013](https://arxiv.org/abs/1308.3432), section 4.
     """
@@ -105,9 +99,6 @@ class MagnitudeAware(StraightThrough):
     Args:
         axis: The axis or axes of the channels. Defaults to `-1`; a binary layer that is given the
             name puts in the axes of its output channels.
-
-    Figure:
-        Panel `magnitude_aware` of `docs/images/estimators.png`.
 
     Reference:
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), section 3.3, magnitude-aware
@@ -175,9 +166,6 @@ class Stochastic(StraightThrough):
     Args:
         seed: Seed of the layer's generator, an integer; with `None` (default) it is drawn as
             `keras.utils.set_random_seed` decides.
-
-    Figure:
-        Panel `stochastic` of `docs/images/estimators.png`.
 
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 2 and 3.
