@@ -1,7 +1,7 @@
 """Which engine differentiates: the one for the running Keras backend.
 
 An engine is a module with the functions `tensor`, `is_concrete`, `pull_back`, `push_forward`,
-`jacobian`, `rows`, `columns`, `largest_tensor` and `run`. It imports `functions` and
+`jacobian`, `rows`, `columns`, `measured` and `run`. It imports `functions` and
 `function_cache` and nothing that asks for an engine. What needs one calls `running_engine()`.
 """
 

@@ -7,6 +7,7 @@ import keras
 from keras import layers
 
 from dann.deployment.graph import PackError, in_order, trace
+from dann.gradients import binary_sign
 from dann.layers import BinarySign, RPReLU
 from dann.layers.binary_layer import BinaryLayer
 
@@ -161,4 +162,11 @@ def _is_of_signs(call):
         return layer.input_sign.estimator.bits == 1
     while isinstance(before.layer, _OF_SIGNS):
         before = before.inputs[0]
-    return isinstance(before.layer, BinarySign) and before.layer.estimator.bits == 1
+    return _gives_signs(before.layer)
+
+
+def _gives_signs(layer):
+    """Whether a layer, or the activation in it, gives signs."""
+    last = getattr(layer, "activation", None) or layer
+    last = getattr(last, "func", last)  # of a `functools.partial`
+    return last is binary_sign or (isinstance(last, BinarySign) and last.estimator.bits == 1)

@@ -37,6 +37,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
@@ -148,8 +149,9 @@ def first(data: Any, count: int) -> tuple[dict[str, Any], np.ndarray]:
     """Returns the first examples of each domain with labels; a labelled target stays whole."""
     x, y = data
     labels = np.asarray(y)
-    of_source, others = np.split(labels, [len(x["source"])])
-    parts = {name: part if name == "target_labelled" else part[:count] for name, part in x.items()}
+    of_source, others = np.split(labels, [len(keras.tree.flatten(x["source"])[0])])
+    few = keras.tree.map_structure(lambda array: array[:count], x)
+    parts = {name: part if name == "target_labelled" else few[name] for name, part in x.items()}
     return parts, np.concatenate([of_source[:count], others])
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.plain_network import graph_of
 from dann.autodiff import frobenius_norm, singular_values
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
@@ -60,9 +61,15 @@ def signal_propagation(
         - [Pennington et al., 2017](https://arxiv.org/abs/1711.04735): singular values of the
           input-output Jacobian near 1, dynamical isometry.
     """
+    graph = graph_of(model.backbone)
+    if graph is None:
+        raise ValueError(
+            "This diagnostic follows the layers of a functional or sequential backbone. "
+            f"Received: {type(model.backbone).__name__}"
+        )
     layers = [layer for layer in model.backbone.layers if _is_measured(layer)]
-    watched = keras.Model(model.backbone.input, [layer.output for layer in layers])
-    rests = {layer.name: _from(layer, model.backbone) for layer in layers}
+    watched = keras.Model(graph[0], [layer.output for layer in layers])
+    rests = {layer.name: _from(layer, graph[1]) for layer in layers}
     found = {}
     for domain in DOMAINS:
         inputs = as_floats(data[0][domain])[:samples]
@@ -95,13 +102,13 @@ def _listed(outputs):
     return outputs if isinstance(outputs, list | tuple) else [outputs]
 
 
-def _from(layer, network):
-    """The part of a network after a layer, or `None` if something flows past it."""
-    if layer.output is network.output:
+def _from(layer, features):
+    """The part of the backbone after a layer, or `None` if something flows past it."""
+    if layer.output is features:
         return None
     try:
         # A model would add nodes to the user's layers, at every call.
-        return keras.Function(layer.output, network.output)
+        return keras.Function(layer.output, features)
     except ValueError:
         return None
 

@@ -74,13 +74,13 @@ class GradientReversal(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.schedule = as_schedule(strength)
-        start = check_strength(float(self.schedule(0)) if self.schedule else strength)
-        self.initial_strength = start
+        start: Any = float(self.schedule(0)) if self.schedule else strength
+        self.initial_strength = check_strength(start)
         self.way = check_choice("way", way, WAYS)
         self.supports_masking = True
         # Not in `build`, because callbacks may set the strength before the first batch.
         self.step = add_state(self, "step", "int", 0)
-        self.strength = add_state(self, "strength", "float32", start)
+        self.strength = add_state(self, "strength", "float32", self.initial_strength)
         self.built = True
 
     def __setattr__(self, name, value):

@@ -1,5 +1,7 @@
 """Models that cannot be packed are counted by hand."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from keras import layers
 
 from dann import DANN
 from dann.deployment import PackError, summarize
+from dann.gradients import binary_sign
 from dann.gradients.estimators import DoReFa
 from dann.layers import (
     BinaryConv2D,
@@ -118,6 +121,17 @@ def test_signs_are_known_through_what_keeps_them():
     rows = rows_of(summarize(keras.Model(inputs, x)))
     found = {name: macs(rows[name]) for name in ("signs", "sums", "three")}
     assert found == {"signs": (24, 0), "sums": (0, 9), "three": (0, 6)}
+
+
+@pytest.mark.parametrize("signs", [binary_sign, functools.partial(binary_sign, way="override")])
+@pytest.mark.parametrize("inside", [False, True])
+def test_signs_are_known_where_an_activation_gives_them(signs, inside):
+    dense = keras.layers.Dense(8, activation=signs if inside else None)
+    between = [] if inside else [keras.layers.Activation(signs)]
+    last = BinaryDense(3, input_estimator=None, use_bias=False, name="last")
+    summary = summarize(keras.Sequential([keras.Input((4,)), dense, *between, last]))
+    assert not summary.packable
+    assert macs(rows_of(summary)["last"]) == (24, 0)
 
 
 def test_channels_may_come_first():

@@ -1,8 +1,10 @@
 """What an adversarial model gives for a pair of domains, as arrays."""
 
 import dataclasses
+import functools
 from typing import Any
 
+import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
@@ -39,13 +41,14 @@ def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
     check_adversarial(model, compiled=False)
     check_integer("batch_size", batch_size, 1)
     x, y = data
-    arrays = {name: np.asarray(part) for name, part in parts_of(x).items()}
-    count = -(-max(len(array) for array in arrays.values()) // batch_size)
-    pieces = {name: np.array_split(array, count) for name, array in arrays.items()}
+    arrays = keras.tree.map_structure(np.asarray, parts_of(x))
+    sizes = [len(array) for array in keras.tree.flatten(arrays)]
+    count = -(-max(sizes) // batch_size)
     runs = []
     for i in range(count):
+        piece = functools.partial(_piece, number=i, count=count)
         with frozen(model):  # methods may draw noise
-            runs.append(_run(model, {name: parts[i] for name, parts in pieces.items()}))
+            runs.append(_run(model, keras.tree.map_structure(piece, arrays)))
     joined = {
         kind: {
             name: np.concatenate([run[kind][name] for run in runs]) for name in ("source", "target")
@@ -53,10 +56,14 @@ def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
         for kind in ("features", "logits", "domain")
         if all(run[kind] for run in runs)
     }
-    labels = np.asarray(y)[: len(arrays["source"])]
+    labels = np.asarray(y)[: len(keras.tree.flatten(arrays["source"])[0])]
     if labels.ndim > 1 and labels.size == len(labels):
         labels = labels.reshape(-1)
     return PairOutputs(joined["features"], joined["logits"], joined.get("domain"), labels)
+
+
+def _piece(array, number, count):
+    return np.array_split(array, count)[number]
 
 
 def _run(model: AdversarialModel, x) -> dict[str, dict]:
