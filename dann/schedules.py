@@ -12,7 +12,7 @@ from dann.checks import check_number
 class StrengthSchedule(abc.ABC):
     """A strength as a function of the number of training steps so far.
 
-    Subclasses compute with `keras.ops`, so that the step may be a tensor in a compiled graph, and
+    Subclasses compute with `keras.ops`, because the step may be a tensor in a compiled graph, and
     return their constructor's arguments from `get_config`.
     """
 
@@ -94,7 +94,7 @@ class GaninSchedule(StrengthSchedule):
 
 @keras.saving.register_keras_serializable("dann")
 class WarmStart(StrengthSchedule):
-    """Rises from `low` to `high` in a fixed number of steps, however long the run.
+    """Rises from `low` to `high` in a fixed number of steps, for a run of any length.
 
     `strength = low + (high - low) * (2 / (1 + exp(-alpha * step / steps)) - 1)`
 

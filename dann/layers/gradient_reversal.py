@@ -15,14 +15,14 @@ class GradientReversal(keras.layers.Layer):
     - forward: `y = x`
     - backward: `dL/dx = -strength * dL/dy`
 
-    Put between a feature extractor and a discriminator, it lets one loss train both against each
-    other: the discriminator descends the loss, the extractor climbs it.
+    Between a feature extractor and a discriminator it lets one loss train both against each other:
+    the discriminator descends the loss, the extractor climbs it.
 
     The layer counts training steps (calls with `training=True`) in the non-trainable weight `step`
     and holds the strength of the latest call in the non-trainable weight `strength`. A schedule
     therefore needs no callback, advances under `steps_per_execution` and XLA without retracing, is
-    saved with the model and resumes where it stopped. Without a schedule the strength can be set at
-    any time by `layer.strength.assign(value)`.
+    saved with the model and resumes where it stopped. Without a schedule, set the strength at any
+    time with `layer.strength.assign(value)`.
 
     Args:
         strength: A number of at least 0, or a schedule of `dann.schedules`. Defaults to `1.0`.

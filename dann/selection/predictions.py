@@ -31,7 +31,7 @@ class RememberingModel:
         """Returns `compute(model, inputs, batch_size)`, from memory after the first time."""
         key = compute, id(inputs)
         if key not in self._known:
-            # The inputs are kept too, so that no other array gets their identity.
+            # The inputs are kept too, because no other array may get their identity.
             self._known[key] = inputs, compute(self.model, inputs, batch_size)
         return self._known[key][1]
 
