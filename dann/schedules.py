@@ -1,6 +1,7 @@
 """Strengths and learning rates as serializable functions of the training step."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -218,3 +219,26 @@ class Scaled(keras.optimizers.schedules.LearningRateSchedule):
 def _rise(x: Any) -> Any:
     """`2 / (1 + exp(-x)) - 1`, from 0 at 0 towards 1."""
     return 2.0 * ops.sigmoid(x) - 1.0
+
+
+def as_schedule(strength: Any) -> Callable[[Any], Any] | None:
+    """Returns a strength that is a function of the step; `None` if it is not one.
+
+    Raises:
+        ValueError: If it is a function that a file could not name.
+    """
+    if not callable(strength) or isinstance(strength, type):
+        return None
+    known = StrengthSchedule | keras.optimizers.schedules.LearningRateSchedule
+    name = keras.saving.get_registered_name(strength if _is_plain(strength) else type(strength))
+    if not isinstance(strength, known) and keras.saving.get_registered_object(name) is None:
+        raise ValueError(
+            "A strength that is a function needs a name, so that a model can be saved with it: put "
+            "`@keras.saving.register_keras_serializable()` above its definition. "
+            f"Received: {strength!r}"
+        )
+    return strength
+
+
+def _is_plain(function):
+    return hasattr(function, "__name__")

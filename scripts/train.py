@@ -3,6 +3,7 @@
 python scripts/train.py                                    the default, in about two minutes
 python scripts/train.py method=source_only                 another method
 python scripts/train.py -m method=dann,cdan seed=0,1       a sweep, ranked without target labels
+python scripts/train.py hydra.run.dir=x resume=true         starts, or goes on after a stop
 python scripts/train.py experiment=mnist_to_mnist_m paths.data_dir=...
 python scripts/train.py --help                             every group and key
 """
@@ -31,8 +32,13 @@ def prepare(cfg):
     model = build(cfg.method)
     baseline = build(SOURCE_ONLY) if cfg.compare and model.reversal is not None else None
     callbacks = config.build_callbacks(cfg, model)
-    settings = cfg.paths.run_dir, domains, cfg.trainer, cfg.seed
-    return training.Run(*settings, model, baseline, callbacks, cfg.selection)
+    return training.Run(
+        *(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks),
+        selection=cfg.selection,
+        checkpoint=cfg.checkpoint,
+        resume=cfg.resume,
+        settings=config.settings_of(cfg),
+    )
 
 
 def work(run):
@@ -40,4 +46,4 @@ def work(run):
 
 
 if __name__ == "__main__":
-    config.run_script("train", prepare, work)
+    config.run_script("train", prepare, work, config.is_done)

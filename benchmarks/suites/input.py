@@ -2,8 +2,9 @@
 
 import pathlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -96,7 +97,7 @@ class InputSuite:
             place.mkdir(parents=True, exist_ok=True)
             Image.fromarray(crop).save(place / f"{number}.jpg", quality=90)
 
-    def ways(self, root: pathlib.Path) -> dict[str, Callable[[], tf.data.Dataset]]:
+    def ways(self, root: pathlib.Path) -> dict[str, Callable[[], Iterable[Any]]]:
         """Returns what is compared, by name: functions that begin the pairs of batches anew."""
         domains = {
             name: image_folder(root, *_DOMAINS, self.image_size, cache=cache, cache_dir=str(root))

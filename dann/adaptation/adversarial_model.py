@@ -5,6 +5,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.augmentation import as_layers, augmented, check_blend
+from dann.adaptation.backbone_classifier import BackboneClassifier
 from dann.adaptation.forward_pass import (
     DomainScores,
     ForwardPass,
@@ -14,13 +15,7 @@ from dann.adaptation.forward_pass import (
     is_pair,
     parts_of,
 )
-from dann.adaptation.model_parts import (
-    check_classes,
-    fitting_label_head,
-    flat_features,
-    refuse_discriminator,
-)
-from dann.adaptation.pair_classifier import PairClassifier
+from dann.adaptation.model_parts import check_classes, refuse_discriminator
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.smooth_task import losses_at_moved_weights
 from dann.checks import check_choice, check_number
@@ -30,7 +25,7 @@ from dann.schedules import StrengthSchedule
 PASSES = ("joint", "separate")
 
 
-class AdversarialModel(PairClassifier):
+class AdversarialModel(BackboneClassifier):
     """A classifier that learns from labelled source data and from unlabelled target data.
 
     `fit` takes pairs `({"source": images, "target": images}, source_labels)`, as `dann.data.pair`
@@ -57,7 +52,8 @@ class AdversarialModel(PairClassifier):
 
     A method overrides
 
-    - `adversary`, which runs the networks that it adds,
+    - `adversary`, which runs the networks that it adds, and which its constructor makes in
+      `when_known`, as soon as the number of features is,
     - `adversarial_losses`, the terms that it adds to the label loss, and `logged`, what else it
       logs; `track` names both for the logs,
     - `label_loss` if it weighs the labels, and `task_loss` if it has more losses of labels,
@@ -70,9 +66,12 @@ class AdversarialModel(PairClassifier):
     These arguments are those of every method, unless its own documentation says otherwise:
 
     Args:
-        backbone: Functional model from inputs to features `(batch, num_features)`.
+        backbone: Any Keras model or layer from inputs to features `(batch, num_features)`:
+            functional, sequential, subclassed, one of `keras.applications`. Its inputs may be one
+            tensor or a dict, tuple or list of several. If it is not built, it and all that follows
+            it are built at the first batch, as any subclassed Keras model.
         num_classes: Number of classes. Needed if `label_head` is not given.
-        label_head: Functional model from features to logits. Defaults to
+        label_head: Any Keras model or layer from features to logits. Defaults to
             `dann.networks.label_head`.
         strength: Strength of the reversal: a number of at least 0, or a schedule of
             `dann.schedules`. Defaults to `1.0`.
@@ -110,9 +109,9 @@ class AdversarialModel(PairClassifier):
 
     def __init__(
         self,
-        backbone: keras.Model,
+        backbone: keras.Layer,
         num_classes: int | None = None,
-        label_head: keras.Model | None = None,
+        label_head: keras.Layer | None = None,
         strength: float | StrengthSchedule | None = 1.0,
         way: str = "override",
         passes: str = "joint",
@@ -122,16 +121,10 @@ class AdversarialModel(PairClassifier):
         **kwargs,
     ):
         refuse_discriminator(type(self), kwargs)
-        super().__init__(**kwargs)
+        super().__init__(backbone, num_classes, label_head, **kwargs)
         self.passes = check_choice("passes", passes, PASSES)
         self.augmentation = as_layers(augmentation or {})
-        self.backbone = backbone
-        self.num_features = flat_features(backbone)
-        check_blend(self.augmentation.get("blend"), backbone)
-        self.label_head = fitting_label_head(label_head, self.num_features, num_classes)
-        self.num_classes = self.label_head.output_shape[-1]
-        logits = self.label_head(backbone.output)
-        self.classifier = keras.Model(backbone.input, logits, name="classifier")
+        self.when_known(self._check_blend)
         self.regularizers = check_regularizers(regularizers)
         check_classes([self, *self.regularizers], self.num_classes)
         self.regularizer_layers = [layer for r in self.regularizers for layer in r.layers]
@@ -146,7 +139,9 @@ class AdversarialModel(PairClassifier):
         if strength is not None:
             self.reversal = GradientReversal(strength, way=way, name="reversal")
             self.track("strength")
-        self.built = True
+
+    def _check_blend(self):
+        check_blend(self.augmentation.get("blend"), self.input_specs)
 
     @classmethod
     def adversary_inputs(cls, num_features: int, num_classes: int, **kwargs: Any) -> int:
@@ -155,7 +150,7 @@ class AdversarialModel(PairClassifier):
 
     def call(self, inputs, training=False):
         if not is_pair(inputs):
-            return self.classifier(inputs, training=training)
+            return self.classified(inputs, training)
         return self.run_pair(inputs, training)
 
     def run_pair(self, inputs: dict, training: bool) -> ForwardPass:
@@ -283,8 +278,6 @@ class AdversarialModel(PairClassifier):
 
     def get_config(self):
         config = {
-            "backbone": self.backbone,
-            "label_head": self.label_head,
             "passes": self.passes,
             "augmentation": dict(self.augmentation),
             "regularizers": self.regularizers,

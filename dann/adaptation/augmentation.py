@@ -24,25 +24,28 @@ def augmented(
     changed = {}
     for name, part in parts_of(pair).items():
         layer = layers.get("source" if name == "source" and not oracle else "target")
-        images = ops.cast(part, dtype)
-        changed[name] = images if layer is None else layer(images, training=True)
+        if ops.is_tensor(part) or hasattr(part, "dtype"):
+            part = ops.cast(part, dtype)
+        changed[name] = part if layer is None else layer(part, training=True)
     blend = layers.get("blend")
     if blend is not None and "target" in changed:
         changed["source"] = blend([changed["source"], changed["target"]], training=True)
     return {**pair, **changed}
 
 
-def check_blend(layer: keras.Layer | None, backbone: keras.Model) -> None:
-    """Raises `ValueError` unless `layer` is `None` or turns `[source, target]` into images."""
+def check_blend(layer: keras.Layer | None, inputs: Any) -> None:
+    """Raises `ValueError` unless a layer turns `[source, target]` into images like `inputs`."""
     if layer is None:
         return
-    images = keras.KerasTensor(backbone.input_shape, keras.config.floatx())
+    images = keras.tree.map_structure(
+        lambda spec: keras.KerasTensor(spec.shape, keras.config.floatx()), inputs
+    )
     try:
         found: Any = layer([images, images], training=True)
     except Exception as error:
         raise ValueError(f"{_BLEND}{layer.name}, which fails: {error}") from error
     shapes = [tensor.shape for tensor in keras.tree.flatten(found)]
-    if shapes != [images.shape]:
+    if shapes != [spec.shape for spec in keras.tree.flatten(inputs)]:
         raise ValueError(f"{_BLEND}{layer.name}, which gives {shapes}")
 
 

@@ -83,8 +83,7 @@ class CDAN(DANN):
         max_units=4096,
         **kwargs,
     ):
-        # DANN's constructor asks for the number of products.
-        self.multilinear_map = MultilinearMap(max_units, name="multilinear_map")
+        self.max_units = max_units  # DANN's constructor asks for the number of products
         super().__init__(
             backbone,
             num_classes,
@@ -97,6 +96,10 @@ class CDAN(DANN):
             **kwargs,
         )
         self.entropy_conditioning = check_flag("entropy_conditioning", entropy_conditioning)
+        self.multilinear_map = MultilinearMap(max_units, name="multilinear_map")
+        self.when_known(self._build_map)
+
+    def _build_map(self):
         self.multilinear_map.build([(None, self.num_features), (None, self.num_classes)])
 
     @classmethod
@@ -105,8 +108,7 @@ class CDAN(DANN):
         return MultilinearMap(max_units).compute_output_shape(shapes)[1]
 
     def domain_head_inputs(self):
-        max_units = self.multilinear_map.max_units
-        return self.adversary_inputs(self.num_features, self.num_classes, max_units)
+        return self.adversary_inputs(self.num_features, self.num_classes, self.max_units)
 
     def discriminate(self, features, logits, training):
         products = self.multilinear_map([features, joint_predictions(logits)])
@@ -122,7 +124,7 @@ class CDAN(DANN):
         return {
             **super().get_config(),
             "entropy_conditioning": self.entropy_conditioning,
-            "max_units": self.multilinear_map.max_units,
+            "max_units": self.max_units,
         }
 
 

@@ -82,11 +82,16 @@ class DANN(AdversarialModel):
         self.domain_label_smoothing = check_number(
             "domain_label_smoothing", domain_label_smoothing, low=0, high=0.5
         )
-        self.set_domain_head(fitting_domain_head(domain_head, self.domain_head_inputs()))
+        self.domain_head = domain_head
+        self.when_known(self._fit_domain_head)
         self._domain_loss = keras.losses.BinaryCrossentropy(from_logits=True)
         accuracy = keras.metrics.BinaryAccuracy(name="domain/accuracy", threshold=0.0)
         self.track("domain/loss")
         self.trackers["domain/accuracy"] = accuracy
+
+    def _fit_domain_head(self):
+        length = self.domain_head_inputs()
+        self.set_domain_head(fitting_domain_head(self.domain_head, length))
 
     def set_domain_head(self, head: keras.Model) -> None:
         """Keeps the discriminator; a method with several makes the others from it."""

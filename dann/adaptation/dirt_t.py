@@ -6,7 +6,7 @@ from keras import ops
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.forward_pass import ForwardPass, is_pair
 from dann.adaptation.methods import METHODS
-from dann.adaptation.model_parts import refuse_discriminator
+from dann.adaptation.model_parts import copy_of, refuse_discriminator
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
 from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
 from dann.checks import check_integer, check_number
@@ -115,9 +115,9 @@ class DIRTT(AdversarialModel):
         self.radius, self.seed = radius, seed
         self.teacher_weight = check_number("teacher_weight", teacher_weight, low=0)
         self.refresh_steps = check_integer("refresh_steps", refresh_steps, low=1)
-        self.teacher = _copy(self.classifier)
-        self.teacher.name = "teacher"
-        self.teacher.trainable = False
+        self.when_known(self._make_teacher)
+        if self.built:
+            self.teacher.set_weights(self.classifier.get_weights())
         self.step = self.add_weight(
             name="step",
             shape=(),
@@ -145,6 +145,11 @@ class DIRTT(AdversarialModel):
                 f"`start_from` of a `DIRTT` with the same network. Received: {type(model).__name__}"
             )
         return cls(_copy(model.backbone), label_head=_copy(model.label_head), **kwargs)
+
+    def _make_teacher(self):
+        self.teacher = copy_of(self.classifier)
+        self.teacher.name = "teacher"
+        self.teacher.trainable = False
 
     def start_from(self, model: keras.Model) -> "DIRTT":
         """Takes over the weights of a trained model with the same network; returns itself.
@@ -178,7 +183,7 @@ class DIRTT(AdversarialModel):
         pair = inputs
         if not is_pair(inputs):
             if not training:
-                return self.classifier(inputs, training=False)
+                return self.classified(inputs, training=False)
             pair = {"target": inputs}
         if "target_labelled" in pair:
             raise ValueError(
@@ -267,6 +272,6 @@ class DIRTT(AdversarialModel):
 
 def _copy(network):
     """Returns a copy of a network with weights of its own."""
-    copy = keras.models.clone_model(network)
+    copy = copy_of(network)
     copy.set_weights(network.get_weights())
     return copy

@@ -73,8 +73,12 @@ class FDAL(AdversarialModel):
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
         self.divergence = check_choice("divergence", divergence, sorted(DIVERGENCES))
-        self.critic = second_head(critic, self.label_head, "critic")
+        self.critic = critic
+        self.when_known(self._fit_critic)
         self.track("divergence/loss")
+
+    def _fit_critic(self):
+        self.critic = second_head(self.critic, self.label_head, "critic")
 
     def adversary(self, features, logits, training):
         return self.through_reversal(self.critic, features, training)

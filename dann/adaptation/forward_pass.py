@@ -88,13 +88,19 @@ def labelled_parts(values: dict[str, Any]) -> Any:
     return ops.concatenate([part for name, part in parts_of(values).items() if name != "target"])
 
 
-def in_one_pass(network: keras.Model, parts: dict[str, Any], training: bool) -> dict[str, Any]:
+def in_one_pass(network: keras.Layer, parts: dict[str, Any], training: bool) -> dict[str, Any]:
     """Runs a network once over all parts and returns its outputs by the same names."""
-    outputs = network(ops.concatenate(list(parts.values())), training=training)
-    ends = list(itertools.accumulate(ops.shape(part)[0] for part in parts.values()))
+    joined = keras.tree.map_structure(lambda *each: ops.concatenate(each), *parts.values())
+    outputs = network(joined, training=training)
+    ends = list(itertools.accumulate(size_of(part) for part in parts.values()))
     return {
         name: outputs[start:end] for name, start, end in zip(parts, [0, *ends], ends, strict=False)
     }
+
+
+def size_of(inputs: Any) -> Any:
+    """Returns the number of examples of inputs, one tensor or several in any structure."""
+    return ops.shape(keras.tree.flatten(inputs)[0])[0]
 
 
 def at_least_single(value: Any) -> Any:

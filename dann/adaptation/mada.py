@@ -3,6 +3,7 @@ from keras import ops
 
 from dann.adaptation.dann import DANN, joint_predictions
 from dann.adaptation.methods import METHODS
+from dann.adaptation.model_parts import copy_of
 
 
 @METHODS.register(
@@ -53,7 +54,7 @@ class MADA(DANN):
 
     def set_domain_head(self, head):
         super().set_domain_head(head)
-        copies = [keras.models.clone_model(head) for _ in range(1, self.num_classes)]
+        copies = [copy_of(head) for _ in range(1, self.num_classes)]
         self.domain_heads = [head, *copies]
 
     def discriminate(self, features, logits, training):

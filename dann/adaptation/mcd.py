@@ -51,7 +51,7 @@ class MCD(AdversarialModel):
 
     Args:
         second_head: Functional model with the label head's shapes. Defaults to a new one with its
-            layers, whose initializers must not have a seed: heads that begin alike stay alike.
+            layers, whose initializers must not be constants: heads that begin alike stay alike.
 
     The other arguments are those of `AdversarialModel`.
 
@@ -84,11 +84,16 @@ class MCD(AdversarialModel):
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
-        self.second_head = fitting_head(second_head, self.label_head, "second_head")
+        self.second_head = second_head
+        self.when_known(self._fit_second_head)
         self.track("second_label/loss", "discrepancy/loss")
 
+    def _fit_second_head(self):
+        self.second_head = fitting_head(self.second_head, self.label_head, "second_head")
+
     def make_train_function(self, force=False):
-        self._refuse_twins()  # not in the constructor: a file brings its weights later
+        if self.built:
+            self._refuse_twins()  # not in the constructor: a file brings its weights later
         return super().make_train_function(force)
 
     def _refuse_twins(self):
@@ -96,7 +101,7 @@ class MCD(AdversarialModel):
         if all(map(np.array_equal, first, second)):
             raise ValueError(
                 "The label head and the second head must begin with different weights, or they "
-                "stay alike; give their initializers no seed and no constant. Received: heads with "
+                "stay alike; give their initializers no constant. Received: heads with "
                 "equal weights"
             )
 

@@ -3,7 +3,8 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.methods import METHODS
-from dann.adaptation.model_parts import fitting_domain_head
+from dann.adaptation.model_parts import copy_of, fitting_domain_head
+from dann.adaptation.plain_network import shapes_of
 from dann.checks import check_choice, check_integer, check_number
 
 WEIGHTINGS = ("soft", "hard")
@@ -82,21 +83,25 @@ class MDAN(AdversarialModel):
         self.num_sources = check_integer("num_sources", num_sources, low=1)
         self.weighting = check_choice("weighting", weighting, WEIGHTINGS)
         self.gamma = check_number("gamma", gamma, low=0, above=True)
-        self.domain_head = self._fitting_domain_head(domain_head)
+        self.domain_head = domain_head
+        self.when_known(self._fit_domain_head)
         self.track("domain/loss")
         self.trackers["domain/accuracy"] = keras.metrics.Mean(name="domain/accuracy")
 
-    def _fitting_domain_head(self, head):
-        head = fitting_domain_head(head, self.num_features, (1, self.num_sources))
-        if head.output_shape[-1] == self.num_sources:
-            return head
+    def _fit_domain_head(self):
+        outputs = (1, self.num_sources)
+        head = fitting_domain_head(self.domain_head, self.num_features, outputs)
+        if self.num_sources == 1 or shapes_of(head)[1][-1] == self.num_sources:
+            self.domain_head = head
+            return
         inputs = keras.Input((self.num_features,), name="features")
-        copies = [keras.models.clone_model(head) for _ in range(self.num_sources)]
+        copies = [copy_of(head) for _ in range(self.num_sources)]
         logits = []
         for index, copy in enumerate(copies):
             copy.name = f"{head.name}_{index}"
             logits.append(copy(inputs))
-        return keras.Model(inputs, ops.concatenate(logits, axis=-1), name=head.name)
+        outputs = ops.concatenate(logits, axis=-1)
+        self.domain_head = keras.Model(inputs, outputs, name=head.name)
 
     def adversary(self, features, logits, training):
         return self.through_reversal(self.domain_head, features, training)

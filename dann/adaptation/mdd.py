@@ -99,8 +99,13 @@ class MDD(AdversarialModel):
                 f"regression and takes one of {DISPARITIES[1:]}. Received: disparity={disparity!r}"
             )
         self.gamma = check_number("gamma", gamma, low=0, above=True)
-        self.adversarial_head = second_head(adversarial_head, self.label_head, "adversarial_head")
+        self.adversarial_head = adversarial_head
+        self.when_known(self._fit_adversarial_head)
         self.track("disparity/loss")
+
+    def _fit_adversarial_head(self):
+        head, name = self.adversarial_head, "adversarial_head"
+        self.adversarial_head = second_head(head, self.label_head, name)
 
     def adversary(self, features, logits, training):
         return self.through_reversal(self.adversarial_head, features, training)

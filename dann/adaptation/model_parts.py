@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from dann.adaptation.methods import named
+from dann.adaptation.plain_network import graph_of, shapes_of
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
@@ -27,16 +28,21 @@ def refuse_discriminator(method: type, arguments: Collection[str]) -> None:
         )
 
 
-def check_network(name: str, network: Any) -> None:
-    """Raises `TypeError` unless `network`, the argument called `name`, is a Keras model."""
-    if not isinstance(network, keras.Model):
-        raise TypeError(f"Argument `{name}` must be a Keras model. Received: {network!r}")
+def check_network(name: str, network: Any) -> Any:
+    """Returns `network`, the argument called `name`, if it is a Keras model or layer.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    if not isinstance(network, keras.Layer):
+        raise TypeError(f"Argument `{name}` must be a Keras model or layer. Received: {network!r}")
+    return network
 
 
 def _check_logits(name, head, *functions):
     """Raises `ValueError` if a head ends in one of the activation functions."""
     last = head
-    while isinstance(last, keras.Model) and last.layers:
+    while (isinstance(last, keras.Sequential) or graph_of(last)) and last.layers:
         last = last.layers[-1]
     softmax = keras.activations.softmax
     found = softmax if isinstance(last, keras.layers.Softmax) else getattr(last, "activation", None)
@@ -47,35 +53,55 @@ def _check_logits(name, head, *functions):
         )
 
 
-def fitting_label_head(
-    label_head: keras.Model | None, num_features: int, num_classes: int | None
-) -> keras.Model:
-    """Returns the label head if it fits; builds one if it is `None`."""
+def _shapes(head: Any, length: int | None) -> Any:
+    """The shapes of inputs and outputs of a head, which is built for features of that length."""
+    shapes = shapes_of(head)
+    if shapes is None and length is not None:
+        outputs = head(keras.KerasTensor((None, length), keras.config.floatx()))
+        shapes = shapes_of(head) or ((None, length), tuple(outputs.shape))
+    return shapes
+
+
+def number_of_classes(label_head: Any, num_classes: int | None, num_features: int | None) -> int:
+    """Returns the number of classes: what is given, or that of the label head's outputs."""
     if label_head is None:
         if num_classes is None:
             raise ValueError("Give `num_classes` or a `label_head`. Received: neither")
-        return build_label_head(num_features, num_classes)
+        return num_classes
     check_network("label_head", label_head)
     _check_logits("label_head", label_head, keras.activations.softmax)
-    if label_head.input_shape[-1] != num_features:
+    shapes = _shapes(label_head, num_features)
+    if num_classes is None and shapes is not None:
+        return shapes[1][-1]
+    if num_classes is None:
+        raise ValueError(
+            "Give `num_classes` too, because neither the backbone nor the label head is built. "
+            "Received: a label head without a known number of outputs"
+        )
+    return num_classes
+
+
+def fitting_label_head(label_head: Any, num_features: int, num_classes: int) -> keras.Layer:
+    """Returns the label head if it fits; builds one if it is `None`."""
+    if label_head is None:
+        return build_label_head(num_features, num_classes)
+    inputs, outputs = _shapes(label_head, num_features)
+    if inputs[-1] != num_features:
         raise ValueError(
             f"The label head must take the backbone's {num_features} features. "
-            f"Received: a head for {label_head.input_shape[-1]}"
+            f"Received: a head for {inputs[-1]}"
         )
-    if num_classes not in (None, label_head.output_shape[-1]):
+    if num_classes != outputs[-1]:
         raise ValueError(
             f"`num_classes={num_classes}` and the label head must agree. "
-            f"Received: a head with {label_head.output_shape[-1]} outputs"
+            f"Received: a head with {outputs[-1]} outputs"
         )
     return label_head
 
 
 def fitting_domain_head(
-    head: keras.Model | None,
-    length: int,
-    outputs: Collection[int] = (1,),
-    name: str = "domain_head",
-) -> keras.Model:
+    head: Any, length: int, outputs: Collection[int] = (1,), name: str = "domain_head"
+) -> keras.Layer:
     """Returns the domain head if it fits; builds one if it is `None`.
 
     A head that is given must take inputs of `length` and give as many logits as one of `outputs`.
@@ -85,36 +111,61 @@ def fitting_domain_head(
         return build_domain_head(length, name=name)
     check_network("domain_head", head)
     _check_logits("domain_head", head, keras.activations.sigmoid, keras.activations.softmax)
-    if head.input_shape != (None, length) or head.output_shape not in [(None, n) for n in outputs]:
+    taken, given = _shapes(head, length)
+    if taken != (None, length) or given not in [(None, n) for n in outputs]:
         wanted = " or ".join(map(str, dict.fromkeys(outputs)))
         raise ValueError(
             f"The domain head must take {length} features and have {wanted} output(s). Received: "
-            f"input shape {head.input_shape}, output shape {head.output_shape}"
+            f"input shape {taken}, output shape {given}"
         )
     return head
 
 
-def second_head(head: keras.Model | None, label_head: keras.Model, name: str) -> keras.Model:
+def second_head(head: Any, label_head: keras.Layer, name: str) -> keras.Layer:
     """Returns a head with the label head's shapes and weights of its own.
 
     `None` builds one with the label head's layers. `name` is that of the argument and of a head
     that is built.
     """
+    length = _shapes(label_head, None)[0][-1]
     if head is None:
-        return type(label_head).from_config({**label_head.get_config(), "name": name})
+        head = _like(label_head, name)
+        _shapes(head, length)
+        return head
     check_network(name, head)
     if head is label_head:
         raise ValueError(
             f"Argument `{name}` must have weights of its own. Received: the label head itself"
         )
-    wanted = label_head.input_shape, label_head.output_shape
-    if (head.input_shape, head.output_shape) != wanted:
+    wanted, found = shapes_of(label_head), _shapes(head, length)
+    if found != wanted:
         raise ValueError(
             f"Argument `{name}` must have the label head's shapes: input shape {wanted[0]}, output "
-            f"shape {wanted[1]}. Received: input shape {head.input_shape}, output shape "
-            f"{head.output_shape}"
+            f"shape {wanted[1]}. Received: input shape {found[0]}, output shape {found[1]}"
         )
     return head
+
+
+def copy_of(network: Any) -> Any:
+    """Returns a network of the same layers with new weights, built where the network is."""
+    if isinstance(network, keras.Sequential) or graph_of(network):
+        return keras.models.clone_model(network)
+    return keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(network))
+
+
+def _like(network, name):
+    """A network of the same layers that draws other weights, also where initializers have seeds."""
+    config = _reseeded(network.get_config())
+    return type(network).from_config({**config, "name": name} if "name" in config else config)
+
+
+def _reseeded(config: Any) -> Any:
+    if isinstance(config, dict):
+        own = {k: v + 1 for k, v in config.items() if k == "seed" and isinstance(v, int)}
+        return {key: own[key] if key in own else _reseeded(value) for key, value in config.items()}
+    if isinstance(config, list | tuple):
+        return type(config)(_reseeded(each) for each in config)
+    return config
 
 
 def check_classes(parts: Iterable[Any], num_classes: int) -> None:
@@ -126,16 +177,3 @@ def check_classes(parts: Iterable[Any], num_classes: int) -> None:
                 f"outputs; {named(lambda method: not method.of_classes)} also do regression. "
                 "Received: a label head of 1 output"
             )
-
-
-def flat_features(backbone: keras.Model) -> int:
-    """Returns the number of features that a backbone ends in, which must be flat."""
-    check_network("backbone", backbone)
-    shape = backbone.output_shape if backbone.built else None
-    if shape is None or len(shape) != 2 or shape[-1] is None:
-        raise ValueError(
-            "The backbone must be built and end in flat features of fixed length "
-            "`(batch, num_features)`; a `Flatten` or `GlobalAveragePooling2D` layer makes them. "
-            f"Received: output shape {shape}"
-        )
-    return shape[-1]

@@ -1,8 +1,24 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from dann.adaptation.forward_pass import ForwardPass, Losses
+from dann.adaptation.of_logits import (
+    check_form,
+    check_range,
+    loss_of_logits,
+    metrics_of_logits,
+    wrong_labels_told,
+)
+from dann.adaptation.training_state import (
+    KeepTrained,
+    averages_weights,
+    load_training_state,
+    makes_weights,
+    put_trained_back,
+    save_training_state,
+)
 from dann.data.pair import Pairs
 
 
@@ -33,19 +49,37 @@ class PairClassifier(keras.Model):
                     "A label head with one output predicts a number; give `loss`, such as 'mse'. "
                     "Received: no loss, which means the cross-entropy of classes"
                 )
-            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            loss = "sparse_categorical_crossentropy"
+        loss = loss_of_logits(loss)
+        for kind in ("metrics", "weighted_metrics"):
+            if kwargs.get(kind):
+                kwargs[kind] = metrics_of_logits(kwargs[kind], loss)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         self._labels_are_classes = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
 
     def fit(self, x=None, y=None, batch_size=None, **kwargs):
+        for labels in [*_labels_in_memory(x, y), *_labels_in_memory(*_first_two(kwargs))]:
+            check_range(labels, self.num_classes, self.loss)
         if isinstance(x, Pairs):
             # Keras would shuffle the batches of an epoch, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
-        return super().fit(x, y, batch_size, **kwargs)
+        callbacks = kwargs.get("callbacks")
+        shared = isinstance(callbacks, keras.callbacks.CallbackList)  # among several calls
+        if averages_weights(getattr(self, "optimizer", None)) and not shared:
+            put_trained_back(self)
+            kwargs["callbacks"] = [*keras.tree.flatten(callbacks or []), KeepTrained()]
+        with wrong_labels_told(self.num_classes):
+            return super().fit(x, y, batch_size, **kwargs)
+
+    def evaluate(self, x=None, y=None, **kwargs):
+        for labels in _labels_in_memory(x, y):
+            check_range(labels, self.num_classes, self.loss)
+        with wrong_labels_told(self.num_classes):
+            return super().evaluate(x, y, **kwargs)
 
     def make_train_function(self, force=False):
         # A step that creates variables is traced twice, and tracing is most of the start of `fit`.
-        late = any(map(_makes_weights, self._flatten_layers()))
+        late = not self.built or any(map(makes_weights, self._flatten_layers()))
         if not (late or self.optimizer.built):
             self.optimizer.build(self.trainable_variables)
         metrics = self._compile_metrics
@@ -56,10 +90,21 @@ class PairClassifier(keras.Model):
     def compile_from_config(self, config):
         # Keras requires this of a class that overrides `compile`.
         self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        save_training_state(self, store)
+
+    def load_own_variables(self, store):
+        own = {key: store[key] for key in store.keys() if key.isdigit()}  # noqa: SIM118
+        super().load_own_variables(own)
+        load_training_state(self, store)
 
     def compiled_loss(self, x, y, logits, sample_weight=None, training=True) -> Any:
         """Returns the loss given to `compile`, and those of the layers, a scalar."""
+        check_form(y, logits, self.loss)
         return super().compute_loss(x, y, logits, sample_weight, training=training)
 
     def step_losses(self, x, y, forward, sample_weight=None, training=True) -> Losses:
@@ -75,6 +120,8 @@ class PairClassifier(keras.Model):
             return losses.total
         if training:
             self._accept_plain_training()
+        if ops.is_tensor(y_pred):
+            check_form(y, y_pred, self.loss)
         return super().compute_loss(x, y, y_pred, sample_weight, training=training)
 
     def _accept_plain_training(self):
@@ -93,7 +140,14 @@ class PairClassifier(keras.Model):
         return {name: value for name, value in logs.items() if name not in self.trackers}
 
 
-def _makes_weights(layer):
-    """Whether a layer may create weights at its first call."""
-    makes_none = type(layer).build is keras.layers.Layer.build
-    return not (layer.built or makes_none or isinstance(layer, keras.Sequential))
+def _first_two(kwargs):
+    """The inputs and labels of `validation_data`, where they are given as arrays."""
+    data = kwargs.get("validation_data")
+    return data[:2] if isinstance(data, tuple) and len(data) > 1 else (None, None)
+
+
+def _labels_in_memory(x, y):
+    """All labels that can be looked at before training."""
+    domains = x.domains.values() if isinstance(x, Pairs) else ()
+    columns = [getattr(getattr(one, "examples", None), "columns", {}) for one in domains]
+    return [y, *(each["labels"] for each in columns if "labels" in each)]

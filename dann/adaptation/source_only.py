@@ -48,7 +48,7 @@ class SourceOnly(AdversarialModel):
 
     def call(self, inputs, training=False):
         if not is_pair(inputs):
-            return self.classifier(inputs, training=training)
+            return self.classified(inputs, training)
         labelled = {name: part for name, part in inputs.items() if name != "target"}
         return self.run_pair(labelled, training)
 

@@ -90,8 +90,12 @@ class WDGRL(AdversarialModel):
         self.critic_steps = check_integer("critic_steps", critic_steps, low=1)
         self.seed = seed
         self.noise = Noise(seed, name="line_noise")
-        self.domain_head = fitting_domain_head(domain_head, self.num_features, name="critic")
+        self.domain_head = domain_head
+        self.when_known(self._fit_critic)
         self.track("critic/loss", "critic/distance", "critic/penalty")
+
+    def _fit_critic(self):
+        self.domain_head = fitting_domain_head(self.domain_head, self.num_features, name="critic")
 
     def extract(self, inputs, training):
         return self._gated(super().extract(inputs, training), training)

@@ -9,7 +9,7 @@ import keras
 from dann.autodiff.engines import running_engine
 from dann.autodiff.function_cache import cached_with
 from dann.autodiff.independence import check_independence
-from dann.checks import check_choice
+from dann.checks import check_choice, check_flag
 
 ENGINES = ("pfor", "while", "forward")
 
@@ -36,7 +36,8 @@ def batch_jacobian(
     inputs: Any,
     engine: str = "auto",
     memory_budget: int = 2**30,
-) -> BatchJacobian:
+    with_plan: bool = False,
+) -> Any:
     """Returns the Jacobian of each example's output with respect to its own input.
 
     - `values[b, i, j] = df_i(x_b)/dx_bj`, with multi-indices `i` and `j`
@@ -65,6 +66,11 @@ def batch_jacobian(
         engine: One of the above, or `"auto"`.
         memory_budget: Bytes that the computation may take at its peak, as estimated from the
             shapes. Defaults to 1 GiB.
+        with_plan: Whether to return a `BatchJacobian`, which also tells the engine and its memory.
+            Defaults to `False`.
+
+    Returns:
+        A tensor `(batch, *output, *input)`, or a `BatchJacobian` that holds it.
 
     Raises:
         NotImplementedError: On a Keras backend other than TensorFlow and JAX.
@@ -79,12 +85,11 @@ def batch_jacobian(
     >>> from dann.autodiff import batch_jacobian
     >>> weights = keras.ops.convert_to_tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     >>> result = batch_jacobian(lambda x: keras.ops.matmul(x, weights), [[0.0, 0.0, 0.0]])
-    >>> [[float(value) for value in row] for row in result.values[0]]
+    >>> [[float(value) for value in row] for row in result[0]]
     [[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]]
-    >>> result.engine
-    'pfor'
     """
     check_choice("engine", engine, ("auto", *ENGINES))
+    check_flag("with_plan", with_plan)
     x, shape = check_independence(function, inputs)
     backend = running_engine()
     key = ("plan", tuple(x.shape), x.dtype, engine, memory_budget)
@@ -96,7 +101,7 @@ def batch_jacobian(
     plan = cached_with(function, key, make)
     program = backend.columns if plan.engine == "forward" else backend.rows
     values = backend.run(function, program, x, at_once=plan.at_once)
-    return BatchJacobian(values, plan.engine, plan.bytes)
+    return BatchJacobian(values, plan.engine, plan.bytes) if with_plan else values
 
 
 class _Plan(NamedTuple):

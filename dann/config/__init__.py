@@ -7,14 +7,18 @@ from dann.config.building import (
     build_model,
     build_optimizer,
 )
+from dann.config.config_error import ConfigError
 from dann.config.config_of_run import config_of_run
-from dann.config.instantiation import ConfigError, instantiate
+from dann.config.instantiation import instantiate
+from dann.config.resuming import is_done, settings_of
+from dann.config.run_claim import Claim
 from dann.config.script import run_script
 from dann.config.search_space import scores_of_trials, search_space
 from dann.config.settings_digest import digest_of_command, digest_of_run, settings_digest
 from dann.config.sweep_ranking import Ranking
 
 __all__ = [
+    "Claim",
     "ConfigError",
     "Ranking",
     "build_callbacks",
@@ -25,9 +29,11 @@ __all__ = [
     "digest_of_command",
     "digest_of_run",
     "instantiate",
+    "is_done",
     "run_script",
     "schema",
     "scores_of_trials",
     "search_space",
     "settings_digest",
+    "settings_of",
 ]

@@ -8,11 +8,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-GROUPS = (
+GROUPS = (  # in the order of their checks: a method refers to its schedule
     "data",
     "network",
-    "method",
     "schedule",
+    "method",
     "optimizer",
     "callbacks",
     "augmentation",

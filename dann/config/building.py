@@ -8,7 +8,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from dann.config.instantiation import ConfigError, instantiate
+from dann.config.config_error import ConfigError
+from dann.config.instantiation import call, instantiate
 from dann.training.run_directory import RunDirectory, load_model
 
 
@@ -24,6 +25,8 @@ def build_domains(cfg: DictConfig) -> Any:
 
     node: Any = OmegaConf.to_container(cfg.data, resolve=True)
     sources = node.pop("sources", None)
+    if sources is not None and not isinstance(sources, list):
+        raise ConfigError(f"data.sources must be a list, or null. Received: {sources!r}")
     required = {"target"} if sources else {"source", "target"}
     for key in sorted(required & node.keys()):
         if node[key] is None:
@@ -56,13 +59,19 @@ def build_model(
         a domain head gets the input length that `adversary_inputs` of the method tells. A method
         with a `teacher` starts from that model's weights.
     """
+    from dann.adaptation import METHODS
+
     # Entries without a target are values that the parts and the optimizer refer to.
     nodes = {name: node for name, node in cfg.network.items() if isinstance(node, DictConfig)}
     nodes = {name: part for name, part in nodes.items() if "_target_" in part}
-    network = {name: instantiate(part, "network") for name, part in nodes.items()}
-    for name in ("backbone", "label_head"):
-        _check_built(f"network.{name}", network.get(name), functools.partial, "a partial function")
-    backbone = network.pop("backbone")(input_shape=input_shape)
+    network = {
+        name: instantiate(part, "network", f"network.{name}") for name, part in nodes.items()
+    }
+    for name in ("backbone", "label_head", "domain_head"):
+        part = network.get(name, cfg.network.get(name))
+        if part is not None or name != "domain_head":
+            _check_built(f"network.{name}", part, functools.partial, "a partial function")
+    backbone = call("network.backbone", network.pop("backbone"), input_shape=input_shape)
     features = backbone.output_shape[-1]
     # The baseline beside the method takes no regularizers.
     chosen = cfg.regularizers if method == cfg.method else {}
@@ -72,17 +81,34 @@ def build_model(
     )
     teacher = plain.get("teacher")
     method = instantiate({key: value for key, value in plain.items() if key != "teacher"}, "method")
-    length = method.func.adversary_inputs(features, num_classes, **method.keywords)
+    if not isinstance(method, functools.partial) or method.func not in METHODS.values():
+        raise ConfigError(f"method must name a method as `_target_`. Received: {method!r}")
+    if "strength" in method.keywords and method.keywords["strength"] is None:
+        raise ConfigError("method.strength must be a number or a schedule. Received: null")
+    told = features, num_classes
+    length = call("method", method.func.adversary_inputs, *told, **method.keywords)
     parts = {
-        "label_head": network.pop("label_head")(features, num_classes),
-        **{name: head(length) for name, head in network.items()},
+        "label_head": call("network.label_head", network.pop("label_head"), features, num_classes),
+        **{name: call(f"network.{name}", head, length) for name, head in network.items()},
         "num_sources": num_sources,
     }
     named = inspect.signature(method.func).parameters
+    _check_parts(cfg.network, set(named) - set(nodes))
     parts = {name: part for name, part in parts.items() if name in named}
     parts["regularizers"] = list(regularizers)
-    model = method(backbone, augmentation=instantiate(cfg.augmentation, "augmentation"), **parts)
+    parts["augmentation"] = instantiate(cfg.augmentation, "augmentation")
+    model = call("method", method, backbone, **parts)
     return model if teacher is None else _start_from_teacher(model, teacher)
+
+
+def _check_parts(network: Any, absent: set[str]) -> None:
+    """Raises `ConfigError` for a value in the place of a part, which would be ignored."""
+    for name in sorted(absent & {str(key) for key in network}):
+        if network[name] is not None:
+            raise ConfigError(
+                f"network.{name} must name a part as `_target_`, or be null. "
+                f"Received: {network[name]}"
+            )
 
 
 def _start_from_teacher(model: Any, path: str) -> Any:
@@ -115,7 +141,7 @@ def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:
     ]
     for callback in callbacks:
         if hasattr(callback, "check"):
-            callback.check(model)
+            call("callbacks", callback.check, model)
     return callbacks
 
 
@@ -129,9 +155,12 @@ def build_optimizer(cfg: DictConfig, model: Any) -> Any:
     built = instantiate(cfg.optimizer, "optimizer")
     optimizer = _check_built("optimizer", built, keras.optimizers.Optimizer, "an optimizer")
     if isinstance(optimizer, PerVariable):
-        optimizer.build(model.trainable_variables)  # what its rules do not fit is told now
+        # What its rules do not fit is told now.
+        call("optimizer", optimizer.build, model.trainable_variables)
     head_rate = cfg.network.get("head_rate", 1.0)
-    return optimizer if head_rate == 1 else faster_heads(model, optimizer, head_rate)
+    if head_rate == 1:
+        return optimizer
+    return call("network.head_rate", faster_heads, model, optimizer, head_rate)
 
 
 def _check_built(key: str, built: Any, kind: type, wanted: str) -> Any:

@@ -8,7 +8,7 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from dann.config.instantiation import ConfigError
+from dann.config.config_error import ConfigError
 from dann.config.schema import TrainConfig
 from dann.training import RunDirectory
 

@@ -8,16 +8,14 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from dann.config.allowed_targets import allowed
+from dann.config.argument_checks import check_arguments
+from dann.config.config_error import ConfigError
 
 _PACKAGES = ("dann.", "keras.")
 _WORDS = ("_target_", "_partial_")
 
 
-class ConfigError(Exception):
-    """What the user can mend in the command or the files it names."""
-
-
-def instantiate(node: Any, group: str) -> Any:
+def instantiate(node: Any, group: str, key: str | None = None) -> Any:
     """Builds the object that a config node describes.
 
     A node names a class or function as `_target_` and its arguments; with `_partial_: true` it
@@ -28,60 +26,85 @@ def instantiate(node: Any, group: str) -> Any:
     Args:
         node: The node.
         group: Group of the config; see `dann.config.allowed_targets`.
+        key: Key of the node in the config, for errors. Defaults to the group.
 
     Raises:
         ConfigError: If a target may not be named in this group, or refuses its arguments.
     """
     plain = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-    return _build(plain, check_targets(plain, group))
+    key = key or group
+    return _build(plain, check_targets(plain, group, key), key)
 
 
-def check_targets(node: Any, group: str) -> dict[str, Callable]:
+def check_targets(node: Any, group: str, key: str | None = None) -> dict[str, Callable]:
     """Returns what the targets of a resolved node are, by name; checks as `instantiate` does."""
     things = {id(thing): thing for thing in allowed(group)}
-    return {name: _find(name, group, things) for name in _targets(node)}
+    key = key or group
+    targets = {name: _find(place, name, group, things) for place, name in _targets(node, key)}
+    check_arguments(node, targets, key)
+    return targets
+
+
+def call(key: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Returns what a function of the config gives; its errors become those of its key.
+
+    Raises:
+        ConfigError: If the function raises an error, whatever that is: libraries below have many.
+    """
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:
+        told = str(error) or type(error).__name__
+        raise ConfigError(f"{key}: {told}") from error
 
 
 def check_packages(node: Any) -> None:
     """Raises `ConfigError` if a target is of another package, before anything is imported."""
-    for target in _targets(node):
-        if not target.startswith(_PACKAGES):
-            raise ConfigError(
-                f"`_target_` must be in one of {[name[:-1] for name in _PACKAGES]}, because what "
-                f"it names is run. Received: {target}"
-            )
+    for place, name in _targets(node):
+        _check_package(place, name)
 
 
-def _targets(node: Any) -> Iterator[str]:
-    """Every `_target_` in a container, which is checked on the way."""
+def _check_package(place, name):
+    if not name.startswith(_PACKAGES):
+        raise ConfigError(
+            f"`_target_` must be in one of {[name[:-1] for name in _PACKAGES]}, because what it "
+            f"names is run. Received: {name} of {place}"
+        )
+
+
+def _targets(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """The key and the name of every `_target_` in a container, which is checked on the way."""
     if isinstance(node, str) and "${" in node:
-        raise ConfigError(f"Text must be whole once it is resolved. Received: {node}")
+        raise ConfigError(f"Text must be whole once it is resolved. Received: {node} of {key}")
     if isinstance(node, dict):
-        words = [str(key) for key in node if str(key).startswith("_") and str(key).endswith("_")]
+        words = [
+            str(name) for name in node if str(name).startswith("_") and str(name).endswith("_")
+        ]
         if set(words) - set(_WORDS) or not isinstance(node.get("_partial_", False), bool):
             raise ConfigError(
                 "A node must have no words of Hydra but `_target_`, and `_partial_`, which is true "
-                f"or false. Received: {', '.join(words)} of {node.get('_target_')}"
+                f"or false. Received: {', '.join(words)} of {key or node.get('_target_')}"
             )
         if "_target_" in node:
-            yield str(node["_target_"])
-        node = [value for key, value in node.items() if key not in _WORDS]
-    if isinstance(node, list):
-        for value in node:
-            yield from _targets(value)
+            yield f"{key}._target_", str(node["_target_"])
+        parts = [(name, value) for name, value in node.items() if name not in _WORDS]
+    else:
+        parts = enumerate(node) if isinstance(node, list) else ()
+    for name, value in parts:
+        yield from _targets(value, f"{key}.{name}" if key else str(name))
 
 
-def _find(name: str, group: str, things: dict[int, Callable]) -> Callable:
+def _find(place: str, name: str, group: str, things: dict[int, Callable]) -> Callable:
     """The class or function of this name, if it is one of `things`."""
-    check_packages({"_target_": name})
+    _check_package(place, name)
     try:
         found = things.get(id(_look_up(name)))
     except Exception as error:
-        raise ConfigError(f"{name}: {error}") from error
+        raise ConfigError(f"{place}: {name}: {error}") from error
     if found is None:
         raise ConfigError(
             f"`_target_` must be one of the classes and functions that `{group}` may name, because "
-            f"what it names is run. Received: {name}"
+            f"what it names is run. Received: {name} of {place}"
         )
     return found
 
@@ -97,18 +120,19 @@ def _look_up(name: str) -> Any:
     return found
 
 
-def _build(node: Any, targets: dict[str, Callable]) -> Any:
+def _build(node: Any, targets: dict[str, Callable], key: str) -> Any:
     if isinstance(node, list):
-        return [_build(value, targets) for value in node]
+        return [_build(value, targets, f"{key}.{place}") for place, value in enumerate(node)]
     if not isinstance(node, dict):
         return node
-    parts = {key: _build(value, targets) for key, value in node.items() if key not in _WORDS}
+    parts = {
+        name: _build(value, targets, f"{key}.{name}")
+        for name, value in node.items()
+        if name not in _WORDS
+    }
     if "_target_" not in node:
         return parts
     target = targets[str(node["_target_"])]
     if node.get("_partial_"):
         return functools.partial(target, **parts)
-    try:
-        return target(**parts)
-    except Exception as error:
-        raise ConfigError(f"{node['_target_']}: {error}") from error
+    return call(f"{key}: {node['_target_']}", target, **parts)

@@ -19,6 +19,7 @@ class TrainerConfig:
     run_eagerly: bool = False
     precision: str = "float32"
     oracle_curve: bool = False
+    check_every: int = 50
 
 
 @dataclasses.dataclass
@@ -29,6 +30,14 @@ class SelectionConfig:
     samples: int = MISSING
     keep: str | None = None
     rank_by: str | None = None
+
+
+@dataclasses.dataclass
+class CheckpointConfig:
+    """How often the state of a training is saved; see `dann.training.fit`."""
+
+    every: Any = "epoch"
+    keep: int = 2
 
 
 @dataclasses.dataclass
@@ -48,6 +57,8 @@ class TrainConfig:
     compare: bool = True
     balanced: bool = False
     target_labelled: int = 0
+    resume: bool = False
+    checkpoint: CheckpointConfig = dataclasses.field(default_factory=CheckpointConfig)
     data: dict[str, Any] = MISSING
     network: dict[str, Any] = MISSING
     method: dict[str, Any] = MISSING

@@ -3,6 +3,7 @@
 import inspect
 import os
 import pathlib
+import re
 import shutil
 import sys
 import traceback
@@ -11,45 +12,66 @@ from typing import Any, TypeVar
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from dann.config.allowed_targets import GROUPS
-from dann.config.instantiation import ConfigError, check_packages, check_targets
+from dann.config.config_error import ConfigError
+from dann.config.instantiation import check_packages, check_targets
+from dann.config.interruption import stopped_by_signals
+from dann.config.known_keys import check_known
 from dann.config.startup import start_backend
-from dann.training import RunDirectory
+from dann.training.keras_file import KerasFileError
+from dann.training.run_directory import ResumeError, RunDirectory
 
 T = TypeVar("T")
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
 
 def run_script(
-    config_name: str, prepare: Callable[[DictConfig], T], work: Callable[[T], Any]
+    config_name: str,
+    prepare: Callable[[DictConfig], T],
+    work: Callable[[T], Any],
+    is_done: Callable[[DictConfig], bool] | None = None,
 ) -> None:
     """Runs a script: composes its config from the command line, prepares, and does the work.
 
     The user can mend an error in preparing: it is told in one line on standard error, the exit
-    status is 1, and the run directory that Hydra made is removed. An error in the work is shown in
-    full, unless it is a `ConfigError`, and the directory stays; in a sweep (`-m`) the other jobs go
-    on. With `HYDRA_FULL_ERROR=1` all are shown in full.
+    status is 1, and the run directory that Hydra made is removed. So are mistakes that the work
+    finds in the config, numbers that are no longer finite and files that cannot be written; but
+    then the directory stays. Any other error in the work is shown in full. In a sweep (`-m`) the
+    other jobs go on. With `HYDRA_FULL_ERROR=1` all are shown in full. Ctrl-C and SIGTERM end the
+    script at any time, with the exit status 130 or 143.
 
     Args:
         config_name: Primary config in `conf/`, which lies beside the folder of the script.
         prepare: Function of the config that checks it, loads and builds.
         work: Function of what `prepare` returns.
+        is_done: Function of the config that returns whether nothing is left to do; it runs before
+            large libraries are loaded. Defaults to `None`: there always is.
     """
     full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
-    failed = []
+    begun, failed = [], []
 
     def job(cfg: DictConfig) -> None:
+        begun.append(cfg)
         try:
             check_packages(OmegaConf.to_container(cfg, resolve=True))
             _check_paths(cfg)
             _check_given(cfg)
+            _check_emptied(cfg, HydraConfig.get().overrides.task)
+            if is_done is not None and is_done(cfg):
+                return
             start_backend()
-            _check_groups(cfg)
+            check_config(cfg)
             prepared = prepare(cfg)
+        except (KeyboardInterrupt, SystemExit):
+            _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
+            raise
         except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
             if full_errors:
                 raise
@@ -59,20 +81,27 @@ def run_script(
             return
         try:
             work(prepared)
-        except Exception as error:
-            told = isinstance(error, ConfigError) and not full_errors
-            if HydraConfig.get().mode != RunMode.MULTIRUN and not told:
+        except (ConfigError, FloatingPointError, OSError, ResumeError) as error:
+            if full_errors:
                 raise
             failed.append(error)
-            _report(error) if told else traceback.print_exc()
+            _report(error)
+        except Exception as error:
+            if HydraConfig.get().mode != RunMode.MULTIRUN:
+                raise
+            failed.append(error)
+            traceback.print_exc()
 
     conf = pathlib.Path(inspect.getfile(prepare)).resolve().parent.parent / "conf"
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
     try:
-        main(job)()
-    except (HydraException, OmegaConfBaseException) as error:
-        if full_errors:
+        with stopped_by_signals():
+            main(job)()
+    except Exception as error:
+        # Where no job has begun, any error is about the command: Hydra also raises plain ones.
+        about_command = not begun or isinstance(error, HydraException | OmegaConfBaseException)
+        if full_errors or not about_command:
             raise
         failed.append(error)
         _report(error)
@@ -80,8 +109,8 @@ def run_script(
         sys.exit(1)
 
 
-def _check_groups(cfg):
-    """Checks every target before data are loaded or a model is built."""
+def check_config(cfg: Any) -> None:
+    """Raises `ConfigError` for a target or an argument that is refused, before any is built."""
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     for group in GROUPS:
         if group in plain:
@@ -102,19 +131,32 @@ def _check_paths(cfg):
 
 
 def _check_given(cfg):
-    several = {"data.source"} if OmegaConf.select(cfg, "data.sources") else set()
-    missing = sorted(OmegaConf.missing_keys(cfg) - several)
+    check_known(cfg)
+    missing = OmegaConf.missing_keys(cfg)
+    if "data" not in missing and OmegaConf.select(cfg, "data.sources"):
+        missing.discard("data.source")
+    missing = sorted(missing)
     if missing:
         raise ConfigError(f"{', '.join(missing)} must be given. Received: nothing")
+
+
+def _check_emptied(cfg, overrides):
+    """Refuses `key={}`, which Hydra merges with what is there, so that nothing changes."""
+    for override in OverridesParser.create().parse_overrides(list(overrides)):
+        key = override.key_or_group
+        kept = OmegaConf.select(cfg, key) if override.value() == {} else None
+        if OmegaConf.is_dict(kept) and kept:
+            raise ConfigError(f"{key}={{}} changes nothing; use {key}=null. Received: {key}={{}}")
 
 
 def _report(error):
     """Prints an error and the first line of its cause, on one line."""
     message = str(error)
     cause = str(error.__cause__ or "").partition("\n")[0]
-    if cause not in message and not isinstance(error, ConfigError):
+    if cause not in message and not isinstance(error, ConfigError | KerasFileError):
         message = f"{message}: {cause}"
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    plain = _COLOURS.sub("", message)  # Keras marks words in errors
+    print(f"error: {' '.join(plain.split())}", file=sys.stderr)
 
 
 def _remove_unused(run_dir):

@@ -9,7 +9,7 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Overrid
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from dann.config.instantiation import ConfigError
+from dann.config.config_error import ConfigError
 
 _SCHEMA = (
     "Each line of `space` must be a key and what it may be: key=interval(low,high), "

@@ -11,7 +11,8 @@ from omegaconf import OmegaConf
 
 from dann.training import RunDirectory
 
-_NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "compare"}
+_NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "compare", "resume", "checkpoint"}
+_OF_THE_TRAINER = {"check_every"}  # what changes no result
 _LOOKING_ON = {  # callbacks that change nothing
     "dann.diagnostics.Diagnostics",
     "dann.optimizers.FlipRatio",
@@ -40,6 +41,8 @@ def settings_digest(cfg: Any) -> str:
     elif settings["selection"]["scores"] == ["all"]:
         settings["selection"]["scores"] = _ALL_SCORES
     kept = {key: value for key, value in settings.items() if key not in left_out}
+    trainer = settings.get("trainer", {}).items()
+    kept["trainer"] = {key: value for key, value in trainer if key not in _OF_THE_TRAINER}
     callbacks = settings.get("callbacks", {}).items()
     kept["callbacks"] = {k: v for k, v in callbacks if v and v.get("_target_") not in _LOOKING_ON}
     return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]

@@ -11,6 +11,7 @@ from dann.data.readers import READERS
 from dann.data.splits import check_arrays_apart, hold_out
 
 _UNKNOWN = -1
+_MANY_CLASSES = 1000
 
 
 @READERS.register(
@@ -54,7 +55,8 @@ def arrays(
         source_name: Name of the source.
         target_name: Name of the target.
         num_classes: Number of classes, at least 2. Defaults to `None`: that of the names, or one
-            more than the source's largest label.
+            more than the source's largest label. More than 1,000 classes must be given here if the
+            source has fewer examples than classes.
         class_names: Names of the classes, by label. Defaults to `None`: the source's labels in
             order, if they are strings.
 
@@ -224,7 +226,15 @@ def _as_integers(name, labels, class_names):
 def _count_classes(parts):
     """One more than the largest label of the source."""
     labels = [labels for name, (_, labels) in parts.items() if name.startswith("source")]
-    return int(np.concatenate(labels).max(initial=0)) + 1
+    labels = np.concatenate(labels)
+    count = int(labels.max(initial=0)) + 1
+    if count > max(_MANY_CLASSES, len(labels)):  # one odd label would make a huge label head
+        raise ValueError(
+            "Labels must number the classes from 0. If there are so many classes, give their "
+            f"number as `num_classes`. Received: a label of {count - 1} among the {len(labels)} "
+            "of the source"
+        )
+    return count
 
 
 def _check_target(labels, num_classes):

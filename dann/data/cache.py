@@ -2,36 +2,50 @@
 
 import os
 import pathlib
-import zipfile
-import zlib
 from collections.abc import Callable
 
+import filelock
 import numpy as np
 
-# What `numpy.load` raises for a file that is not a whole `.npz` archive of plain arrays.
-NOT_AN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, TypeError, ValueError)
+from dann.data.array_archive import read_archive
 
 
 def load_or_compute(
-    path: str | pathlib.Path, compute: Callable[[], dict[str, np.ndarray]]
+    path: str | pathlib.Path,
+    compute: Callable[[], dict[str, np.ndarray]],
+    fits: Callable[[dict[str, np.ndarray]], bool] = lambda arrays: True,
 ) -> dict[str, np.ndarray]:
     """Loads arrays from a `.npz` file, or computes them and writes the file.
 
-    The file is written under another name and renamed, so that it is there whole or not at all. If
-    it cannot be read, such as half of a copy, it is computed again; a printed line says so.
+    The file is written under another name and renamed, so that it is there whole or not at all; of
+    two processes the second waits for the first. The checksums in the file are verified. If it is
+    broken, such as half of a copy, or holds other arrays, it is computed again; a printed line says
+    so.
+
+    Args:
+        path: The file.
+        compute: Computes the arrays by name.
+        fits: Whether arrays that were loaded are those that are wanted. Defaults to any.
     """
     path = pathlib.Path(path)
-    found = _load(path) if path.is_file() else None
-    if found is not None:
-        return found
+    if path.is_file():
+        found, _ = _load(path, fits)
+        if found is not None:
+            return found
     path.parent.mkdir(parents=True, exist_ok=True)
-    arrays = compute()
-    beside = path.with_name(f"{path.stem}.{os.getpid()}.npz")
-    try:
-        np.savez(beside, **arrays)  # pyright: ignore[reportArgumentType]
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with filelock.FileLock(path.with_suffix(".lock")):
+        found, fault = _load(path, fits) if path.is_file() else (None, None)
+        if found is not None:
+            return found
+        if fault:
+            print(f"{path} is made again: {fault}", flush=True)
+        arrays = compute()
+        beside = path.with_name(f"{path.stem}.partial.npz")
+        try:
+            np.savez(beside, **arrays)  # pyright: ignore[reportArgumentType]
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
     return arrays
 
 
@@ -53,11 +67,10 @@ def make_folder(path: str | os.PathLike) -> pathlib.Path:
     return folder
 
 
-def _load(path):
-    """The arrays of a file, or `None` if the file is not whole."""
+def _load(path, fits):
+    """The arrays of a file and `None`, or `None` and what is wrong with them."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except NOT_AN_ARCHIVE as error:
-        print(f"{path} cannot be read and is made again: {error}")
-        return None
+        arrays, _ = read_archive(path)
+    except ValueError as error:
+        return None, f"it cannot be read, {error.__cause__}"
+    return (arrays, None) if fits(arrays) else (None, "it holds other arrays")

@@ -12,6 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from dann.checks import check_integer, check_number
 from dann.data.arrays import arrays
 from dann.data.csv_parser import read_tables, some
 from dann.data.domain_pair import DomainPair
@@ -40,6 +41,8 @@ def csv_table(
     seed: int = 0,
     source_name: str | None = None,
     target_name: str | None = None,
+    max_categories: int = 1000,
+    max_gigabytes: float = 8.0,
 ) -> DomainPair:
     """Pairs two CSV files (UTF-8, with a header) that have the same columns, in any order.
 
@@ -67,6 +70,10 @@ def csv_table(
         delimiter: The character between cells. Defaults to `","`.
         source_name: Name of the source. Defaults to the file's name.
         target_name: Name of the target. Defaults to the file's name.
+        max_categories: The most categories of a column, and the most classes. Defaults to `1000`:
+            a text with more is rather a name or a sentence.
+        max_gigabytes: The most that the inputs may take of memory, in 10^9 bytes. Defaults to
+            `8.0`.
 
     Returns:
         A pair with inputs float32 `(n, features)`: numeric columns, then categories by column.
@@ -76,8 +83,8 @@ def csv_table(
         TypeError: If `numeric` or `categorical` is a single string.
         ValueError: If `source` or `target` is missing, a file is not a table or is both trained on
             and tested on, columns differ or do not exist, a numeric column holds something else, a
-            label is missing or not a class of the source, there are no labels to test with, or the
-            delimiter is not one character.
+            label is missing or not a class of the source, there are too many categories or no
+            labels to test with, or the delimiter is not one character.
     """
     paths = {
         "source": source,
@@ -95,8 +102,11 @@ def csv_table(
     tests = [f"{name} test" if f"{name} test" in present else name for name in domains]
     trained, tested = ({name: present[name] for name in names} for names in (domains, tests))
     check_files_apart(trained, tested)
+    check_integer("max_categories", max_categories, 2)
+    check_number("max_gigabytes", max_gigabytes, 0, above=True)
     tables, columns, texts = read_tables(present, label, numeric, categorical, delimiter)
     names = _class_names(tables)
+    _check_sizes(tables, columns, {label: names}, texts, max_categories, max_gigabytes)
     _check_labels(tables, names, label)
     cells = _stacked(tables.values(), columns, texts)
     # The rows are split as if their numbers were the inputs, then encoded.
@@ -135,6 +145,26 @@ def _class_names(tables):
         return sorted(names, key=float)
     except ValueError:
         return names
+
+
+def _check_sizes(tables, columns, labels, texts, max_categories, max_gigabytes):
+    """Raises a `ValueError` if a category or the table that comes of them would be too large."""
+    found = {name: set().union(*(table.texts[name] for table in tables.values())) for name in texts}
+    for name, values in {**labels, **found}.items():
+        if len(values) > max_categories:
+            raise ValueError(
+                f"A column of text may hold {max_categories} categories; leave out those that are "
+                "no categories, with `numeric` and `categorical`, or raise `max_categories`. "
+                f"Received: {len(values)} in {name!r}, such as {some(sorted(values), 3)}"
+            )
+    features = len(columns) - len(texts) + sum(map(len, found.values()))
+    size = 8 * features * sum(len(table.labels) for table in tables.values())
+    if size > max_gigabytes * 1e9:
+        raise ValueError(
+            f"The inputs may take {max_gigabytes:g} GB; leave out columns, with `numeric` and "
+            "`categorical`, or raise `max_gigabytes` if you have the memory. "
+            f"Received: {features} features of all rows, {size / 1e9:.3g} GB"
+        )
 
 
 def _check_labels(tables, names, label):

@@ -1,10 +1,11 @@
 """Images in files, as an array that is decoded where it is read."""
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
-import shutil
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,13 +16,18 @@ from PIL import Image, ImageOps
 
 from dann.checks import check_choice, check_integer
 from dann.data.cache import make_folder
+from dann.data.image_cache import ImageCache
 
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _FORM = 1  # version of the decoding; a new number makes every cache again
 _CHUNK = 256
 _SAMPLE = 4096  # bytes
 _MODES = {1: "L", 3: "RGB"}
+MAX_PIXELS = 89_478_485  # Pillow's own limit, above which it warns: 256 MiB in colour
+_LARGE = 1 << 22  # pixels; larger images are in memory one at a time
+_ONE_LARGE = threading.Lock()
 # Pillow decodes without holding Python's lock. Two domains share the cores through one pool.
 _POOL = ThreadPoolExecutor(thread_name_prefix="decode")
 
@@ -37,9 +43,12 @@ class ImageFiles:
     range of values is unknown.
 
     Args:
-        paths: The files, of any format that Pillow reads.
+        paths: The files: bmp, gif, jpg, png, ppm, tiff or webp, whatever they are called.
         image_size: Height and width in pixels, or one side.
         channels: 3 (default), or 1 for grey.
+        max_pixels: The most pixels, height times width, that a file may have; a small file may be
+            the compressed form of a huge image. A file with more counts as unreadable, and only its
+            header is read. Defaults to 89,478,485, of which a colour image takes 256 MiB.
 
     Raises:
         ValueError: In indexing, if an image cannot be read.
@@ -57,8 +66,10 @@ class ImageFiles:
         paths: Sequence[str | os.PathLike],
         image_size: int | Sequence[int],
         channels: int = 3,
+        max_pixels: int = MAX_PIXELS,
     ):
         size, channels = check_image_size(image_size), check_choice("channels", channels, _MODES)
+        self.max_pixels = check_integer("max_pixels", max_pixels, 1)
         self.paths = [os.fspath(path) for path in paths]
         self.shape = (len(self.paths), *size, channels)
         self.dtype = np.dtype(np.uint8)
@@ -77,6 +88,10 @@ class ImageFiles:
         """Decodes every image once and returns the indices of those that it cannot read."""
         return [row for rows in self._chunks() for row in self._decode(rows)[1]]
 
+    def error_of(self, row: int) -> Exception | None:
+        """Decodes an image and returns why it cannot be read, or `None`."""
+        return self._decode(np.array([row]))[1].get(row)
+
     def cached(
         self, directory: str | os.PathLike, root: str | os.PathLike = "."
     ) -> tuple[np.ndarray, list[int]]:
@@ -85,7 +100,8 @@ class ImageFiles:
         The file's name is a digest of the form of the images and of the paths, sizes, times and
         samples of their files (4 KiB each of the head, the middle and the tail). Changed images, or
         those of another folder with the same names, are therefore decoded again. The cache file is
-        there whole or not at all.
+        there whole or not at all. Its checksum is verified here, once a start; if it is broken, a
+        printed line says so and it is made again.
 
         Args:
             directory: Folder of the cache file.
@@ -98,15 +114,17 @@ class ImageFiles:
         Raises:
             OSError: If there is no room for the file, or `directory` is a file.
         """
-        path = make_folder(directory) / f"{self._digest(root)}.npy"
-        unreadable = self._unreadable_in(path)
+        store = ImageCache(make_folder(directory) / f"{self._digest(root)}.npy", self.shape)
+        unreadable, _ = self._unreadable_in(store)
         if unreadable is None:
             # Of two processes one writes; the other waits and finds the finished file.
-            with filelock.FileLock(path.with_suffix(".lock")):
-                unreadable = self._unreadable_in(path)
+            with filelock.FileLock(store.path.with_suffix(".lock")):
+                unreadable, fault = self._unreadable_in(store)
+                if fault:
+                    print(f"{store.path} is made again: {fault}", flush=True)
                 if unreadable is None:
-                    unreadable = self._write(path)
-        return np.load(path, mmap_mode="r"), unreadable
+                    unreadable = self._write(store)
+        return store.images(), unreadable
 
     def _chunks(self):
         indices = np.arange(len(self))
@@ -115,7 +133,8 @@ class ImageFiles:
     def _decode(self, rows):
         """Images `(len(rows), height, width, channels)`, black where unreadable, and the errors."""
         images = np.zeros((len(rows), *self.shape[1:]), self.dtype)
-        decode = functools.partial(_decode_into, size=self.shape[1:3], mode=_MODES[self.shape[3]])
+        form = {"size": self.shape[1:3], "mode": _MODES[self.shape[3]]}
+        decode = functools.partial(_decode_into, **form, max_pixels=self.max_pixels)
         errors = _POOL.map(decode, images, [self.paths[row] for row in rows])
         return images, {int(row): error for row, error in zip(rows, errors, strict=True) if error}
 
@@ -123,45 +142,20 @@ class ImageFiles:
         files = [[os.path.relpath(path, root), *_trace(path)] for path in self.paths]
         return hashlib.sha256(json.dumps([_FORM, self.shape, files]).encode()).hexdigest()[:24]
 
-    def _unreadable_in(self, path):
-        """The unreadable indices that a finished cache notes; `None` if there is no valid cache."""
+    def _unreadable_in(self, store):
+        """The unreadable indices that a valid cache notes, or `None`; and what is wrong with it."""
         try:
-            noted = json.loads(path.with_suffix(".json").read_text())
+            noted = store.unreadable()
         except FileNotFoundError:
-            return None
-        if not path.is_file():
-            return None
+            return None, None
+        except ValueError as error:
+            return None, error
         # A file may become readable without a change in it, by its permissions.
-        return noted if list(self._decode(noted)[1]) == noted else None
+        return (noted if list(self._decode(noted)[1]) == noted else None), None
 
-    def _write(self, path):
-        size = int(np.prod(self.shape))
-        free = shutil.disk_usage(path.parent).free
-        if free < size:
-            raise OSError(
-                f"The images take {size / 1e9:.1f} GB in the cache; choose another `cache_dir`, or "
-                f"`cache=False`. Received: {path.parent} with {free / 1e9:.1f} GB free"
-            )
-        print(f"Decoding {len(self)} images, once, into {path}", flush=True)
-        partial = path.with_suffix(".partial")
-        unreadable = []
-        try:
-            with partial.open("wb") as file:
-                header = {"descr": "|u1", "fortran_order": False, "shape": self.shape}
-                np.lib.format.write_array_header_1_0(file, header)
-                for rows in self._chunks():
-                    images, errors = self._decode(rows)
-                    file.write(images.data)
-                    unreadable += errors
-            # The notes come last: they mark the cache as finished, and old ones would be wrong.
-            notes = path.with_suffix(".json")
-            notes.unlink(missing_ok=True)
-            partial.replace(path)
-            partial.write_text(json.dumps(unreadable))
-            partial.replace(notes)
-        finally:
-            partial.unlink(missing_ok=True)
-        return unreadable
+    def _write(self, store):
+        print(f"Decoding {len(self)} images, once, into {store.path}", flush=True)
+        return store.write(self._decode(rows) for rows in self._chunks())
 
 
 def check_image_size(image_size: Any) -> tuple[int, int]:
@@ -192,25 +186,54 @@ def _trace(path):
     return [status.st_size, status.st_mtime_ns, sample.hexdigest()]
 
 
-def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> Exception | None:
+def _decode_into(
+    image: np.ndarray, path: str, size: Sequence[int], mode: str, max_pixels: int
+) -> Exception | None:
     """Decodes a file into `image`, or returns the error."""
     try:
-        image[:] = _decoded(path, size, mode).reshape(image.shape)
+        image[:] = _decoded(path, size, mode, max_pixels).reshape(image.shape)
     # For a broken file Pillow's decoders raise nearly anything: `SyntaxError`, `struct.error`, ...
     except Exception as error:
         return error
     return None
 
 
-def _decoded(path, size, mode):
-    with Image.open(path) as image:
+def _decoded(path, size, mode, max_pixels):
+    with open(path, "rb") as file, _opened(file, path) as image:
+        if image.width * image.height > max_pixels:
+            raise ValueError(
+                f"Expected at most {max_pixels:,} pixels; raise `max_pixels` if you have the "
+                f"memory. Received: {image.width} x {image.height}"
+            )
         image.draft(mode, (max(size), max(size)))  # square, because it may be turned next
-        ImageOps.exif_transpose(image, in_place=True)
-        if image.mode.startswith(("I", "F")):
-            values = np.asarray(image)
-            if image.mode == "F" or values.min() < 0 or values.max() > 0xFFFF:
-                raise ValueError("Expected 8 or 16 bits a channel")
-            image = Image.fromarray((values >> 8).astype(np.uint8))
-        if image.has_transparency_data:
-            image = image.convert("RGBA")  # a palette's colours, without a warning
-        return np.asarray(image.convert(mode).resize(size[::-1], Image.Resampling.BILINEAR))
+        large = image.width * image.height > _LARGE
+        with _ONE_LARGE if large else contextlib.nullcontext():
+            return _in_form(image, size, mode)
+
+
+def _opened(file, path):
+    """An image of which only the header is read.
+
+    `Image.open` has a limit of its own for the whole process, and for a PostScript file it would
+    have Ghostscript started.
+    """
+    Image.init()
+    prefix = file.read(16)
+    for name in _FORMATS:
+        make, accepts = Image.OPEN[name]
+        if accepts(prefix):
+            file.seek(0)
+            return make(file, os.fspath(path))
+    raise ValueError(f"Expected one of the formats {', '.join(_FORMATS)}")
+
+
+def _in_form(image, size, mode):
+    ImageOps.exif_transpose(image, in_place=True)
+    if image.mode.startswith(("I", "F")):
+        values = np.asarray(image)
+        if image.mode == "F" or values.min() < 0 or values.max() > 0xFFFF:
+            raise ValueError("Expected 8 or 16 bits a channel")
+        image = Image.fromarray((values >> 8).astype(np.uint8))
+    if image.has_transparency_data:
+        image = image.convert("RGBA")  # a palette's colours, without a warning
+    return np.asarray(image.convert(mode).resize(size[::-1], Image.Resampling.BILINEAR))

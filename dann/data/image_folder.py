@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dann.checks import check_choice
+from dann.checks import check_choice, check_flag
 from dann.data.domain_pair import DomainPair
-from dann.data.image_files import ImageFiles, check_image_size
+from dann.data.image_files import MAX_PIXELS, ImageFiles, check_image_size
 from dann.data.labelled_paths import LabelledPaths, read_folder, read_lists, shared_files, some
 from dann.data.lazy_arrays import Rows
 from dann.data.readers import READERS
@@ -41,6 +41,8 @@ def image_folder(
     on_error: str = "raise",
     cache: bool = True,
     cache_dir: str = "~/.cache/dann",
+    max_pixels: int = MAX_PIXELS,
+    outside_root: bool = False,
 ) -> DomainPair:
     """Pairs two domains of colour images in folders, `root/domain/class/...`.
 
@@ -72,6 +74,10 @@ def image_folder(
         cache: Whether to keep the decoded images in a file, so that training reads instead of
             decoding: `height * width * 3` bytes each. Defaults to `True`.
         cache_dir: Folder of that file.
+        max_pixels: The most pixels, height times width, of an image file; see
+            `dann.data.ImageFiles`. Defaults to 89,478,485.
+        outside_root: Whether list files may name images outside `root` and outside their own
+            folder, by absolute paths or by `../`. Defaults to `False`.
 
     Returns:
         A pair with images uint8 `(n, height, width, 3)`, read from the cache or decoded batch by
@@ -83,17 +89,18 @@ def image_folder(
         TypeError: If `image_size` is not of integers.
         ValueError: If there are no images, a class has none, there is only one class, the domains'
             classes differ, images are in two classes or in both domains or cannot be read, a list
-            is faulty, or an argument is out of range.
+            is faulty or leads outside, or an argument is out of range.
     """
     size = check_image_size(image_size)
     check_choice("classes", classes, CLASSES)
     check_choice("on_error", on_error, ON_ERROR)
+    check_flag("outside_root", outside_root)
     folder = pathlib.Path(os.path.abspath(pathlib.Path(root).expanduser()))
     if not folder.is_dir():
         raise FileNotFoundError(f"Expected a folder of domains. Received: {root}, not a folder")
     both = (
-        _find(folder, source, "source", source_list, source_test_list),
-        _find(folder, target, "target", target_list, target_test_list),
+        _find(folder, source, "source", source_list, source_test_list, outside_root),
+        _find(folder, target, "target", target_list, target_test_list, outside_root),
     )
     _name_alike(*both)
     _check_disjoint(*both)
@@ -102,7 +109,7 @@ def image_folder(
     parts = {}
     for role, domain in zip(("source", "target"), both, strict=True):
         paths, labels, tests = _of_classes(domain, class_names)
-        files = ImageFiles(paths, size)
+        files = ImageFiles(paths, size, max_pixels=max_pixels)
         images, readable = _load(files, domain.domain, folder, cache_folder, on_error)
         labels = labels[readable]
         if tests is None:
@@ -124,9 +131,9 @@ def image_folder(
     )
 
 
-def _find(root, domain, role, path, test_path):
+def _find(root, domain, role, path, test_path, outside_root):
     if path is not None:
-        return read_lists(root, domain, path, test_path)
+        return read_lists(root, domain, path, test_path, outside_root)
     if test_path is not None:
         raise ValueError(
             f"`{role}_test_list` needs a `{role}_list` of the images to train on. "
@@ -219,6 +226,6 @@ def _load(files, domain, root, cache_folder, on_error):
                 "Every image must be readable; mend or remove those that are not, or leave them "
                 f"out with on_error='skip'. Received: {len(unreadable)} of {len(files)} images of "
                 f"{domain} that are not: {names}"
-            )
+            ) from files.error_of(unreadable[0])
         print(f"Skipped {len(unreadable)} of {len(files)} images of {domain}, unreadable: {names}")
     return images, np.setdiff1d(np.arange(len(files)), unreadable)

@@ -79,6 +79,7 @@ def read_lists(
     domain: str,
     path: str | os.PathLike,
     test_path: str | os.PathLike | None = None,
+    outside_root: bool = False,
 ) -> LabelledPaths:
     """Reads the images of list files with lines `path label`.
 
@@ -92,9 +93,11 @@ def read_lists(
         domain: Name of the domain.
         path: The list, relative to the working directory or else to `root`.
         test_path: A list of other images, to test on.
+        outside_root: Whether the lists may name files outside `root` and outside their own folder.
+            Defaults to `False`: a list may be somebody else's.
     """
-    train = _read_list(root, domain, path)
-    tests = {} if test_path is None else _read_list(root, domain, test_path)
+    train = _read_list(root, domain, path, outside_root)
+    tests = {} if test_path is None else _read_list(root, domain, test_path, outside_root)
     both = shared_files(tests, train)
     if both:
         raise ValueError(
@@ -180,7 +183,7 @@ def _report_others(domain, names):
         )
 
 
-def _read_list(root, domain, path) -> dict[str, int]:
+def _read_list(root, domain, path, outside_root) -> dict[str, int]:
     """The labels by path."""
     given = pathlib.Path(os.path.expanduser(path))
     found = next((place for place in (given, root / given) if place.is_file()), None)
@@ -199,6 +202,8 @@ def _read_list(root, domain, path) -> dict[str, int]:
             f"{found}: images must exist, relative to one of {some(map(str, folders))}. "
             f"Received: {len(missing)} that do not: {some(missing)}"
         )
+    if not outside_root:
+        _check_inside(found, images, (root, found.parent))
     if not rows:
         raise ValueError(f"{found} must have lines `path label`. Received: an empty file")
     labels, known = {}, {}
@@ -210,6 +215,17 @@ def _read_list(root, domain, path) -> dict[str, int]:
                 f"Received: {name} with {labels[first]} and {label}"
             )
     return labels
+
+
+def _check_inside(path, images, folders):
+    """Raises a `ValueError` if a path leads out of the folders; what links lead to is not asked."""
+    inside = [os.path.join(os.path.abspath(folder), "") for folder in folders]
+    strange = [image for image in images if not image.startswith(tuple(inside))]
+    if strange:
+        raise ValueError(
+            f"{path}: images must lie in {some(map(str, folders))}; allow others with "
+            f"`outside_root=True`. Received: {len(strange)} elsewhere: {some(strange)}"
+        )
 
 
 def _lines(path):

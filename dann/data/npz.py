@@ -4,10 +4,9 @@ import os
 import pathlib
 from collections.abc import Sequence
 
-import numpy as np
-
+from dann.checks import check_number
+from dann.data.array_archive import read_archive
 from dann.data.arrays import arrays
-from dann.data.cache import NOT_AN_ARCHIVE
 from dann.data.domain_pair import DomainPair
 from dann.data.readers import READERS
 from dann.data.splits import check_files_apart
@@ -32,6 +31,7 @@ def npz(
     target_name: str | None = None,
     num_classes: int | None = None,
     class_names: Sequence[str] | None = None,
+    max_gigabytes: float = 8.0,
 ) -> DomainPair:
     """Pairs two `.npz` files, as `numpy.savez(path, x=inputs, y=labels)` writes them.
 
@@ -44,16 +44,20 @@ def npz(
         target: Path of the target's file.
         source_name: Name of the source. Defaults to the file's name.
         target_name: Name of the target. Defaults to the file's name.
+        max_gigabytes: The most that the arrays of a file may take of memory, in 10^9 bytes; a small
+            file may be the compressed form of huge arrays. Defaults to `8.0`.
 
     Raises:
         OSError: If a file does not exist.
-        ValueError: If a file is not a `.npz` file or lacks a key, its arrays are empty or do not
-            fit, or both domains are one file and a test set would be drawn from it.
+        ValueError: If a file is not a `.npz` file or lacks a key, its arrays are too large,
+            are empty or do not fit, or both domains are one file and a test set would be drawn from
+            it.
     """
     files = {"source": pathlib.Path(source), "target": pathlib.Path(target)}
     files = {domain: path.expanduser() for domain, path in files.items()}
-    source_train, source_test = _read(files["source"], labelled=True)
-    target_train, target_test = _read(files["target"], labelled=False)
+    check_number("max_gigabytes", max_gigabytes, 0, above=True)
+    source_train, source_test = _read(files["source"], True, max_gigabytes)
+    target_train, target_test = _read(files["target"], False, max_gigabytes)
     drawn = {"source": source_test is None, "target": target_test is None}
     check_files_apart(files, {domain: path for domain, path in files.items() if drawn[domain]})
     return arrays(
@@ -70,12 +74,12 @@ def npz(
     )
 
 
-def _read(path, labelled):
+def _read(path, labelled, max_gigabytes):
     """The training set, and the test set or `None`."""
     if not path.is_file():
         state = "a folder" if path.is_dir() else "not there"
         raise FileNotFoundError(f"Expected an .npz file. Received: {path}, which is {state}")
-    parts, found = _opened(path)
+    parts, found = read_archive(path, _KEYS, max_gigabytes)
     needed = ["x", "y"] if labelled else ["x"]
     if "x_test" in parts or "y_test" in parts:
         needed += ["x_test", "y_test"]
@@ -87,14 +91,3 @@ def _read(path, labelled):
     train = (parts["x"], parts["y"]) if "y" in parts else parts["x"]
     test = (parts["x_test"], parts["y_test"]) if "x_test" in parts else None
     return train, test
-
-
-def _opened(path):
-    """The arrays of a file by key, without other keys' arrays, and all its keys."""
-    try:
-        # Without pickles, a file cannot run code.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            found = sorted(archive.files)
-            return {key: archive[key] for key in _KEYS if key in found}, found
-    except NOT_AN_ARCHIVE as error:
-        raise ValueError(f"Expected an .npz file of arrays. Received: {path}") from error

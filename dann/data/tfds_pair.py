@@ -113,13 +113,33 @@ def _read(builder, split, size, channels):
     def decode():
         examples = builder.as_dataset(split=split, as_supervised=True)
         batches = examples.map(form, tf.data.AUTOTUNE).batch(1024).prefetch(1)
-        images, labels = zip(*tfds.as_numpy(batches), strict=True)
+        try:
+            images, labels = zip(*tfds.as_numpy(batches), strict=True)
+        except tf.errors.OpError as error:
+            raise ValueError(
+                f"The records of {builder.info.full_name} must be readable; delete their folder to "
+                f"make them again. Received: {builder.data_path}, which is broken"
+            ) from error
         return {"images": np.concatenate(images), "labels": np.concatenate(labels)}
+
+    def fits(arrays):
+        images, labels = (arrays.get(key, np.empty(0)) for key in ("images", "labels"))
+        return (
+            images.shape == (*labels.shape, *size, channels)
+            and images.dtype == np.uint8
+            and labels.dtype.kind == "i"
+            and len(labels) == (_count(builder, split) or len(labels))
+        )
 
     form_name = "x".join(map(str, (*size, channels)))
     stem = re.sub(r"[^\w%:+-]", "_", f"{split}-{form_name}")
-    arrays = load_or_compute(builder.data_path / "decoded" / f"{stem}.npz", decode)
+    arrays = load_or_compute(builder.data_path / "decoded" / f"{stem}.npz", decode, fits)
     return arrays["images"], arrays["labels"].astype(np.int64)
+
+
+def _count(builder, split):
+    """Number of examples in a split; 0 if it is unknown, as of a mocked data set."""
+    return builder.info.splits and sum(end - start for _, start, end in _ranges(builder, split))
 
 
 def _labelled_images(name, info):

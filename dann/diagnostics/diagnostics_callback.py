@@ -67,6 +67,7 @@ class Diagnostics(keras.callbacks.Callback):
         self._names: dict[str, list[str]] = {}
         self._measured_at = 0
         self._writer = None
+        self._goes_on = False
 
     def on_train_begin(self, logs=None):
         if self.data is None:
@@ -74,13 +75,13 @@ class Diagnostics(keras.callbacks.Callback):
                 "Argument `data` must be a batch ({'source': inputs, 'target': inputs}, labels) to "
                 "measure on. Received: None"
             )
-        self._measured_at = self._step()
         if self.log_dir is not None:
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
             self._writer = EventFileWriter(str(self.log_dir))
-        self._names = {}
-        self._measure()  # what does not fit the model raises its error now
+        if not self._goes_on:
+            self._names = {}
+            self._measure()  # what does not fit the model raises its error now
 
     def on_train_batch_end(self, batch, logs=None):
         # Several steps may have been taken since the last call.
@@ -97,6 +98,17 @@ class Diagnostics(keras.callbacks.Callback):
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+        self._goes_on = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what was measured last, and when, for a training that goes on later."""
+        return {"latest": self.latest, "names": self._names, "measured_at": self._measured_at}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from what `state_dict` returned, without another measurement at the start."""
+        self.latest, self._names = dict(state["latest"]), dict(state["names"])
+        self._measured_at = state["measured_at"]
+        self._goes_on = True
 
     def _measure(self):
         step = self._step()

@@ -16,6 +16,7 @@ from dann.checks import check_integer
 from dann.experiments.processes import Processes
 from dann.experiments.results import read_results, result_of_run, write_results
 from dann.experiments.results_page import results_page
+from dann.training.directory_claim import claiming
 
 
 class Reproduction:
@@ -56,6 +57,7 @@ class Reproduction:
         self.digest_of_run = digest_of_run
         self.processes = Processes()
         self.csv = pathlib.Path(settings.results)
+        self.directory = pathlib.Path(settings.runs_dir)
         self.digests = {
             (experiment, method): digest_of_command(self._arguments(experiment, method))
             for experiment in settings.experiments
@@ -90,6 +92,7 @@ class Reproduction:
                     f"{self.digests[key]} beside {result.settings}"
                 )
 
+    @claiming
     def run(self) -> list[str]:
         """Runs what is missing, and writes the results after each experiment and method.
 
@@ -97,6 +100,9 @@ class Reproduction:
 
         Returns:
             The experiments and methods that failed.
+
+        Raises:
+            OSError: If another command runs experiments in `runs_dir`.
         """
         self._collect()
         with ThreadPoolExecutor(self.settings.jobs) as pool:
@@ -138,7 +144,7 @@ class Reproduction:
 
     def _directory(self, experiment, method):
         digest = self.digests[experiment, method]
-        return pathlib.Path(self.settings.runs_dir) / experiment / method.split()[0] / digest
+        return self.directory / experiment / method.split()[0] / digest
 
     def _missing(self, experiment, method):
         digest = self.digests[experiment, method]

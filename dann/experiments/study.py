@@ -17,6 +17,7 @@ from dann.checks import check_choice, check_integer
 from dann.experiments.sweep import rank_sweep
 from dann.selection import SCORES, choose
 from dann.training import RunDirectory
+from dann.training.directory_claim import claiming
 
 
 class Study:
@@ -86,11 +87,15 @@ class Study:
             )
         return study
 
+    @claiming
     def run(self) -> str | None:
         """Runs the missing trials, then writes `optimize.csv` and `optimize.png`.
 
         Returns:
             The ranking as text, or `None` if no trial reached a score.
+
+        Raises:
+            OSError: If another search writes to the directory.
         """
         for trial in self.study.get_trials(states=(TrialState.RUNNING,)):
             self._tell(trial.number)  # an interruption came before Optuna was told

@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -5,7 +8,7 @@ from dann.checks import check_choice
 from dann.gradients import reverse_gradient
 from dann.gradients.reversal import WAYS, check_strength
 from dann.layers.state import add_state
-from dann.schedules import StrengthSchedule
+from dann.schedules import StrengthSchedule, as_schedule
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -21,16 +24,20 @@ class GradientReversal(keras.layers.Layer):
     The layer counts training steps (calls with `training=True`) in the non-trainable weight `step`
     and holds the strength of the latest call in the non-trainable weight `strength`. A schedule
     therefore needs no callback, advances under `steps_per_execution` and XLA without retracing, is
-    saved with the model and resumes where it stopped. Without a schedule, set the strength at any
-    time with `layer.strength.assign(value)`.
+    saved with the model and resumes where it stopped. Your own training loop must pass
+    `training=True`, or a schedule stays at its first step. Without a schedule, set the strength at
+    any time: `layer.strength = value`.
 
     Args:
-        strength: A number of at least 0, or a schedule of `dann.schedules`. Defaults to `1.0`.
+        strength: A number of at least 0, a schedule of `dann.schedules` or
+            `keras.optimizers.schedules`, or a function from the step to the strength, which
+            `@keras.saving.register_keras_serializable()` names for files. Defaults to `1.0`.
         way: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
             TensorFlow, `"op_override"`; see `dann.gradients.reverse_gradient`.
 
     Call arguments:
-        inputs: Floating-point tensor.
+        inputs: Floating-point tensor, or several in a dict, list or tuple, each of which is
+            reversed.
         training: Whether the call is a training step. Defaults to `False`; `fit` sets it.
 
     Input shape:
@@ -41,7 +48,8 @@ class GradientReversal(keras.layers.Layer):
 
     Raises:
         TypeError: If `strength` is neither a number nor a schedule.
-        ValueError: If `strength` is negative or not finite, or `way` is unknown.
+        ValueError: If `strength` is negative or not finite, is a function that files cannot name,
+            or is set although there is a schedule; if `way` is unknown.
 
     Example:
 
@@ -58,12 +66,15 @@ class GradientReversal(keras.layers.Layer):
         - [Ganin and Lempitsky, 2015](https://arxiv.org/abs/1409.7495), section 3.2.
     """
 
-    def __init__(self, strength: float | StrengthSchedule = 1.0, way: str = "override", **kwargs):
+    def __init__(
+        self,
+        strength: float | StrengthSchedule | Callable[[Any], Any] = 1.0,
+        way: str = "override",
+        **kwargs,
+    ):
         super().__init__(**kwargs)
-        if isinstance(strength, StrengthSchedule):
-            self.schedule, start = strength, float(strength(0))
-        else:
-            self.schedule, start = None, check_strength(strength)
+        self.schedule = as_schedule(strength)
+        start = check_strength(float(self.schedule(0)) if self.schedule else strength)
         self.initial_strength = start
         self.way = check_choice("way", way, WAYS)
         self.supports_masking = True
@@ -72,12 +83,27 @@ class GradientReversal(keras.layers.Layer):
         self.strength = add_state(self, "strength", "float32", start)
         self.built = True
 
+    def __setattr__(self, name, value):
+        if name != "strength" or isinstance(value, keras.Variable):
+            super().__setattr__(name, value)
+        elif self.schedule is None:
+            # A compiled step reads the variable; a number in its place would go unnoticed.
+            self.strength.assign(check_strength(value))
+        else:
+            raise ValueError(
+                "The strength follows the schedule; a layer whose strength is set begins with a "
+                f"number. Received: strength={value}, schedule={self.schedule}"
+            )
+
     def call(self, inputs, training=False):
         if training:
             if self.schedule:
-                self.strength.assign(self.schedule(self.step.value))
+                self.strength.assign(ops.cast(self.schedule(self.step.value), "float32"))
             self.step.assign_add(1)
-        return reverse_gradient(inputs, ops.convert_to_tensor(self.strength), way=self.way)
+        strength = ops.convert_to_tensor(self.strength)
+        return keras.tree.map_structure(
+            lambda tensor: reverse_gradient(tensor, strength, way=self.way), inputs
+        )
 
     def compute_output_shape(self, input_shape):
         return input_shape

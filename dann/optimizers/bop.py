@@ -71,6 +71,21 @@ class Bop(keras.optimizers.Optimizer):
         self.threshold = threshold
         self._averages = []
 
+    @property
+    def threshold(self) -> float | Schedule:
+        """The paper's tau, a number or a schedule. A compiled step keeps the one it began with."""
+        return self._threshold
+
+    @threshold.setter
+    def threshold(self, value):
+        if getattr(self, "built", False):
+            raise ValueError(
+                "The threshold cannot be set after training began, because the compiled step keeps "
+                "the old one: give a schedule, or compile again with a new `Bop`. "
+                f"Received: threshold={value}"
+            )
+        self._threshold = value
+
     def build(self, variables):
         if self.built:
             return

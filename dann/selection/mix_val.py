@@ -1,9 +1,10 @@
 from typing import Any
 
+import keras
 import numpy as np
 
 from dann.checks import check_number
-from dann.selection.predictions import check_target, indexable, logits
+from dann.selection.predictions import check_target, count_of, indexable, logits
 from dann.selection.scores import SCORES
 
 
@@ -47,12 +48,13 @@ def mix_val(
         - [Hu et al., 2023](https://openreview.net/forum?id=ackajXqei2), section 3.
     """
     check_number("share", share, 0.5, 1, above=True, below=True)
-    count = len(check_target(target, least=2))
+    count = count_of(check_target(target, least=2))
     order = np.random.default_rng(seed).permutation(count)
     partners = np.empty(count, int)
     partners[order] = np.roll(order, 1)  # never itself
     classes = logits(model, target, batch_size).argmax(axis=1)
-    mixed = logits(model, _Mixed(target, partners, share), batch_size)
+    mixtures = keras.tree.map_structure(lambda part: _Mixed(part, partners, share), target)
+    mixed = logits(model, mixtures, batch_size)
     right = mixed.argmax(axis=1) == classes
     alike = classes == classes[partners]
     return float(sum(right[kind].mean() for kind in (alike, ~alike) if kind.any()) / 2)

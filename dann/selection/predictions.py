@@ -1,5 +1,6 @@
 """Logits and features of a model, in double precision, and the checks of a score's arguments."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,9 @@ import numpy as np
 from scipy import special
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.plain_network import graph_of
 from dann.checks import check_integer
+from dann.data.labels import class_numbers
 
 
 class NotFiniteError(ValueError):
@@ -39,6 +42,9 @@ class RememberingModel:
 def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
     """Returns the logits of `batch_size` inputs `(n, ...)` at a time, float64 `(n, num_classes)`.
 
+    Outputs that are probabilities, each row from 0 to 1 with a sum of 1, are those of a model that
+    ends in a softmax; their logarithms are its logits.
+
     Raises:
         NotFiniteError: If a logit is not finite.
         ValueError: If the model does not give one logit for each of at least 2 classes.
@@ -52,6 +58,9 @@ def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) 
             "The model must give logits `(batch, num_classes)` of at least 2 classes. "
             f"Received: outputs of shape {('batch', *values.shape[1:])}"
         )
+    rows = np.abs(values.sum(axis=1) - 1) < 1e-3
+    if rows.all() and values.min() >= 0:
+        return np.log(np.maximum(values, np.finfo("float32").tiny))
     return values
 
 
@@ -80,11 +89,11 @@ def features(model: keras.Model | RememberingModel, inputs: Any, batch_size: int
 
 
 def check_target(target: Any, least: int = 1) -> Any:
-    """Returns the target if it is one array of inputs, without labels, of `least` examples."""
-    if not _is_array(target):
+    """Returns the target's inputs, an array or a dict of them, if they are `least` examples."""
+    if not _is_inputs(target):
         raise TypeError(
-            "Argument `target` must be one array or tensor of inputs, because a score sees no "
-            "labels of the target; for a list of rows, `numpy.asarray(rows)`. "
+            "Argument `target` must be one array or tensor of inputs, or a dict of them, because a "
+            "score sees no labels of the target; for a list of rows, `numpy.asarray(rows)`. "
             f"Received: {type(target).__name__}"
         )
     _check_size("target", target, least)
@@ -93,17 +102,17 @@ def check_target(target: Any, least: int = 1) -> Any:
 
 def check_source(source: Any, least: int = 1) -> tuple[Any, np.ndarray]:
     """Returns inputs `(n, ...)` and labels `(n,)` of the held-out source, at least `least`."""
-    if not isinstance(source, tuple | list) or len(source) != 2 or not _is_array(source[0]):
+    if not isinstance(source, tuple | list) or len(source) != 2 or not _is_inputs(source[0]):
         raise TypeError(
             "Argument `source` must be arrays `(inputs, labels)` of held-out source examples; "
             "for a list of rows, `numpy.asarray(rows)`. "
             f"Received: {type(source).__name__}"
         )
-    inputs, labels = source[0], np.asarray(source[1])
-    if labels.shape != (len(inputs),) or not np.issubdtype(labels.dtype, np.integer):
+    inputs, labels = source[0], class_numbers(source[1], "labels of `source`")
+    if len(labels) != count_of(inputs):
         raise ValueError(
-            "Argument `source` must have one integer label for each input. Received: "
-            f"{len(inputs)} inputs, labels of shape {labels.shape} and type {labels.dtype}"
+            "Argument `source` must have one label for each input. Received: "
+            f"{count_of(inputs)} inputs and {len(labels)} labels"
         )
     _check_size("source", inputs, least)
     return inputs, labels
@@ -124,30 +133,56 @@ def source_logits(
 
 
 def indexable(values: Any) -> Any:
-    """Converts a tensor, which need not take arrays of indices, to an array; keeps all else."""
+    """Converts tensors, which need not take arrays of indices, to arrays; keeps all else."""
+    if isinstance(values, dict):
+        return {name: indexable(value) for name, value in values.items()}
     of_numpy = isinstance(getattr(values, "dtype", np.dtype("O")), np.dtype)
     return values if of_numpy else np.asarray(values)
 
 
-def _is_array(values):
-    """Whether it is an array, a tensor of any library, or an array-like."""
+def count_of(inputs: Any) -> int:
+    """Returns the number of examples of an array or a dict of them."""
+    return len(keras.tree.flatten(inputs)[0])
+
+
+def _is_inputs(values):
+    """Whether it is an array, a tensor of any library or an array-like, or a dict of them."""
+    if isinstance(values, dict):
+        return bool(values) and all(map(_is_inputs, values.values()))
     return hasattr(values, "dtype") and len(getattr(values, "shape", ())) > 0
 
 
 def _check_size(domain, inputs, least):
-    if len(inputs) < least:
+    count = count_of(inputs)
+    if count < least:
         raise ValueError(
             f"The {domain} must hold at least {least} example{'s' if least > 1 else ''}. "
-            f"Received: {len(inputs)}"
+            f"Received: {count}"
+        )
+
+
+def check_names(model: Any, inputs: Any) -> None:
+    """Raises a `TypeError` unless a dict has the names of the network's inputs and no others."""
+    network = model.model if isinstance(model, RememberingModel) else model
+    network = network.classifier if isinstance(network, AdversarialModel) else network
+    graph = graph_of(network)
+    taken = graph[0] if graph else inputs
+    if isinstance(inputs, dict) and (not isinstance(taken, dict) or set(taken) != set(inputs)):
+        wanted = sorted(taken) if isinstance(taken, dict) else "one array"
+        raise TypeError(
+            "Inputs must be given as the model takes them, because a score sees no labels of the "
+            f"target: {wanted}. Received: a dict with {sorted(inputs)}"
         )
 
 
 def _in_batches(network, inputs, batch_size, what):
     check_integer("batch_size", batch_size, 1)
-    parts, inputs = [], indexable(inputs)
-    for start in range(0, len(inputs), batch_size):
+    check_names(network, inputs)
+    parts, inputs, count = [], indexable(inputs), count_of(inputs)
+    for start in range(0, count, batch_size):
         # An array-like of files need not take slices.
-        batch = inputs[np.arange(start, min(start + batch_size, len(inputs)))]
+        rows = np.arange(start, min(start + batch_size, count))
+        batch = keras.tree.map_structure(operator.itemgetter(rows), inputs)
         outputs = keras.ops.convert_to_numpy(network(batch, training=False))
         parts.append(np.asarray(outputs, "float64"))
     values = np.concatenate(parts)

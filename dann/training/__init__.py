@@ -5,14 +5,18 @@ from typing import TYPE_CHECKING
 from dann.training.run_directory import RunDirectory
 
 if TYPE_CHECKING:
+    from dann.training.non_finite import StopOnNonFinite
+    from dann.training.resumable_fit import fit
     from dann.training.run import Run, compile_model, start
 
-__all__ = ["Run", "RunDirectory", "compile_model", "start"]
+__all__ = ["Run", "RunDirectory", "StopOnNonFinite", "compile_model", "fit", "start"]
 
 
 def __getattr__(name):
     if name not in __all__:
         raise AttributeError(f"module 'dann.training' has no attribute {name!r}")
-    from dann.training import run  # loads Keras, which the files of a run do not need
+    # These load Keras, which the files of a run do not need.
+    from dann.training import non_finite, resumable_fit, run
 
-    return getattr(run, name)
+    rooms = {"StopOnNonFinite": non_finite, "fit": resumable_fit}
+    return getattr(rooms.get(name, run), name)

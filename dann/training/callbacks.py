@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from dann.adaptation.training_state import averages_weights, values_of
 from dann.training.run_directory import RunDirectory
 
 
@@ -20,14 +21,28 @@ class Clock(keras.callbacks.Callback):
         super().__init__()
         self.seconds = 0.0
         self.cpu_seconds = 0.0
-        self._started = (0.0, 0.0)
+        self._started: tuple[float, float] | None = None
 
     def on_epoch_begin(self, epoch, logs=None):
         self._started = time.perf_counter(), time.process_time()
 
     def on_epoch_end(self, epoch, logs=None):
-        self.seconds += time.perf_counter() - self._started[0]
-        self.cpu_seconds += time.process_time() - self._started[1]
+        self.load_state_dict(self.state_dict())
+        self._started = None
+
+    def state_dict(self) -> dict[str, float]:
+        """Returns both times so far, within an epoch too."""
+        started = self._started
+        now = started and (time.perf_counter() - started[0], time.process_time() - started[1])
+        seconds, cpu_seconds = now or (0.0, 0.0)
+        return {
+            "seconds": self.seconds + seconds,
+            "cpu_seconds": self.cpu_seconds + cpu_seconds,
+        }
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Goes on from the times that `state_dict` returned."""
+        self.seconds, self.cpu_seconds = state["seconds"], state["cpu_seconds"]
 
 
 class OracleCurve(keras.callbacks.Callback):
@@ -65,18 +80,30 @@ def on_final_weights(
     These callbacks then see the average. What stands after them in the list sees the weights that
     train, which a checkpoint to go on from needs.
     """
-    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of a loss scaling
-    averages = any(one.use_ema for one in getattr(inner, "optimizers", [inner]))
-    if not callbacks or not averages:
+    if not callbacks or not averages_weights(optimizer):
         return list(callbacks)
-    swap = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
-    return [swap, *callbacks, _SwapBack(swap)]
+    averages = _Averages()
+    return [averages, *callbacks, _TrainedAgain(averages)]
 
 
-class _SwapBack(keras.callbacks.Callback):
-    def __init__(self, swap):
+class _Averages(keras.callbacks.Callback):
+    def __init__(self):
         super().__init__()
-        self.swap = swap
+        self.trained = ()
 
     def on_epoch_end(self, epoch, logs=None):
-        self.swap.on_epoch_begin(epoch)
+        weights = self.model.trainable_variables
+        self.trained = values_of(weights)
+        self.model.optimizer.finalize_variable_values(weights)
+
+
+class _TrainedAgain(keras.callbacks.Callback):
+    def __init__(self, averages):
+        super().__init__()
+        self.averages = averages
+
+    def on_epoch_end(self, epoch, logs=None):
+        weights = self.model.trainable_variables
+        for variable, value in zip(weights, self.averages.trained, strict=True):
+            variable.assign(value)
+        self.averages.trained = ()

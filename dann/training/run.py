@@ -10,12 +10,18 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
+from dann.checks import check_integer
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores, choose
 from dann.training import run_figures
 from dann.training.callbacks import Clock, OracleCurve, on_final_weights
+from dann.training.checkpoint_times import CheckpointTimes
+from dann.training.checkpoints import Checkpoints
+from dann.training.directory_claim import claiming
 from dann.training.hardware import hardware
+from dann.training.non_finite import StopOnNonFinite, check_finite
+from dann.training.resumable_fit import fit
 from dann.training.run_directory import RunDirectory, replacing
 
 _TEST_BATCH = 256
@@ -67,8 +73,9 @@ class Run:
     Args:
         directory: Where to write; made if it is not there.
         domains: The data. An oracle, such as `TargetOnly`, trains on `domains.oracle()`.
-        trainer: Object with `steps`, `steps_per_epoch`, `batch_size` and `oracle_curve`, whether to
-            write the target accuracy after each epoch to a file of its own.
+        trainer: Object with `steps`, `steps_per_epoch`, `batch_size`, `oracle_curve`, whether to
+            write the target accuracy after each epoch to a file of its own, and `check_every`, the
+            steps from one look for NaN or infinite losses and weights to the next.
         seed: Seed of the batches.
         model: Compiled model.
         baseline: Compiled model to compare with; trained first on the same batches. Defaults to
@@ -79,6 +86,12 @@ class Run:
             and `keep`, `None` or the score by which the weights of an epoch are kept in place of
             the last. They see the source's test set and the target's training inputs. Defaults to
             `None`: no scores.
+        checkpoint: Object with `every` and `keep`, as `dann.training.fit` takes them. Defaults to
+            `None`: no checkpoints.
+        resume: Whether to go on from the checkpoints in the directory, if there are any. Defaults
+            to `False`, which deletes them.
+        settings: What the directory shall keep, so that it can be compared when the run goes on.
+            Defaults to `None`: nothing.
 
     Raises:
         ValueError: If `steps` is not a multiple of `steps_per_epoch`, the source does not fill a
@@ -95,6 +108,9 @@ class Run:
         baseline: AdversarialModel | None = None,
         callbacks: Sequence[keras.callbacks.Callback] = (),
         selection: Any = None,
+        checkpoint: Any = None,
+        resume: bool = False,
+        settings: Mapping[str, Any] | None = None,
     ):
         self.directory = RunDirectory(directory)
         self.domains = domains
@@ -102,6 +118,8 @@ class Run:
         self.model = model
         self.baseline = baseline
         self.callbacks = list(callbacks)
+        for key in ("steps_per_epoch", "steps_per_execution", "batch_size"):
+            check_integer(f"trainer.{key}", getattr(trainer, key), low=1)
         self.steps = trainer.steps
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
         if self.steps < 1 or self.steps % self.steps_per_epoch:
@@ -112,24 +130,45 @@ class Run:
         self.batch_size = trainer.batch_size
         self._give_a_batch(self._batches(model))  # what cannot be batched is refused here
         self.oracle_curve = trainer.oracle_curve
+        if checkpoint is not None:
+            CheckpointTimes(checkpoint.every)  # refuses what is none
+            check_integer("keep", checkpoint.keep, low=1)
+        self.checkpoint, self.resume, self.settings = checkpoint, resume, settings
+        inputs = {
+            "source": domains.source_train[0],
+            "target": domains.target_train,
+            "source's test set": domains.source_test[0],
+            "target's test set": domains.target_test[0],
+        }
+        self.finite = StopOnNonFinite(trainer.check_every, inputs)
         self.keep = selection.keep if selection else None
         self.scores = self._selection_scores(selection)
 
+    @claiming
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
         self.directory.discard_summary()  # of an earlier run: this one is not finished yet
+        if not self.resume:
+            for folder in (self.directory.checkpoints, self.directory.baseline_checkpoints):
+                Checkpoints(folder).discard()
+        if self.settings is not None:
+            self.directory.keep_settings(self.settings)
         self.directory.figures.mkdir(parents=True, exist_ok=True)
         model, baseline = self.model, self.baseline
         summary = self._describe()
         before, label = model.backbone, "before training"
         if baseline is not None:
             print(f"{self.domains.name}: source only, {self.steps} steps")
-            scores = self._fit_and_score(baseline)[0]
+            folder = self.directory.baseline_checkpoints
+            scores = self._fit_and_score(baseline, folder, Clock())[0]
             summary.update({f"source_only/{key}": value for key, value in scores.items()})
             before, label = baseline.backbone, "source only"
         views = [(label, run_figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {type(model).__name__}, {self.steps} steps")
-        scores, history, predicted = self._fit_and_score(model, self.callbacks, watched=True)
+        clock = Clock()
+        callbacks = [*self._watchers(model.optimizer, clock), *self.callbacks]
+        folder = self.directory.checkpoints
+        scores, history, predicted = self._fit_and_score(model, folder, clock, callbacks)
         summary.update(scores)
         views.append((type(model).__name__, run_figures.features_of(model.backbone, self.domains)))
         self._write(summary, history, views, predicted)
@@ -198,15 +237,17 @@ class Run:
             watchers.append(OracleCurve(target, self.directory, clock))
         return on_final_weights(optimizer, watchers)
 
-    def _fit_and_score(self, model, callbacks=(), watched=False):
-        clock = Clock()
-        watchers = self._watchers(model.optimizer, clock) if watched else []
-        callbacks = [clock, *watchers, *callbacks]
-        history = model.fit(
+    def _fit_and_score(self, model, folder, clock, callbacks=()):
+        history = fit(
+            model,
             self._batches(model),
+            folder,
             epochs=self.steps // self.steps_per_epoch,
             steps_per_epoch=self.steps_per_epoch,
-            callbacks=callbacks,
+            callbacks=[clock, self.finite, *callbacks],
+            every=self.checkpoint and self.checkpoint.every,
+            keep=self.checkpoint.keep if self.checkpoint else 1,
+            resume=self.resume,
             verbose=1 if sys.stdout.isatty() else 2,
         )
         scores = {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
@@ -214,7 +255,9 @@ class Run:
         tests = {"source": self.domains.source_test, "target": self.domains.target_test}
         for domain, (_, labels) in tests.items():
             batches = self.domains.test_batches(domain, _TEST_BATCH)
-            predicted[domain] = np.argmax(model.predict(batches, verbose=0), axis=-1)
+            logits = model.predict(batches, verbose=0)
+            check_finite(f"Logits of the {domain}'s test set", logits)
+            predicted[domain] = np.argmax(logits, axis=-1)
             scores[f"{domain}/accuracy"] = float(np.mean(predicted[domain] == labels))
         return {**scores, **self._final_scores(history.history)}, history.history, predicted
 

@@ -5,10 +5,19 @@ import csv
 import json
 import os
 import pathlib
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dann.training.directory_claim import LOCK
+from dann.training.keras_file import KerasFileError, check_keras_file
+
 _TRAINED = "a finished run of scripts/train.py"
+LAST_MODEL = "last.keras"  # among the checkpoints
+
+
+class ResumeError(ValueError):
+    """A training cannot go on from its checkpoint as it is asked to."""
 
 
 class RunDirectory:
@@ -40,7 +49,11 @@ class RunDirectory:
         self.metrics_file = self.path / "metrics.csv"
         self.oracle_file = self.path / "oracle.csv"
         self.classifier_file = self.path / "classifier.keras"
-        self.checkpoint_file = self.path / "checkpoints" / "last.keras"
+        self.checkpoints = self.path / "checkpoints"
+        self.baseline_checkpoints = self.checkpoints / "source_only"
+        self.settings_file = self.checkpoints / "settings.json"
+        self._kept_config = self.checkpoints / "hydra"
+        self.checkpoint_file = self.checkpoints / LAST_MODEL
         self.diagnosis_file = self.path / "diagnosis.json"
         self.report_file = self.path / "report.html"
         self.figures = self.path / "figures"
@@ -59,10 +72,10 @@ class RunDirectory:
         return True
 
     def is_unused(self) -> bool:
-        """Returns whether the directory is there and holds nothing but the config and logs."""
-        kept = self.config_file.parent.name
+        """Returns whether the directory is there and holds only the config, logs and the lock."""
+        kept = (self.config_file.parent.name, LOCK)
         return self.path.is_dir() and all(
-            entry.name == kept or entry.suffix == ".log" for entry in self.path.iterdir()
+            entry.name in kept or entry.suffix == ".log" for entry in self.path.iterdir()
         )
 
     def config(self) -> str:
@@ -90,6 +103,37 @@ class RunDirectory:
     def discard_summary(self) -> None:
         """Deletes the summary, so that a run that starts again does not look finished."""
         self.summary_file.unlink(missing_ok=True)
+
+    def has_checkpoints(self) -> bool:
+        """Returns whether there is a checkpoint from which the run could go on."""
+        folders = self.checkpoints, self.baseline_checkpoints
+        return any(path.suffix == "" for folder in folders for path in folder.glob("step-*"))
+
+    def keep_settings(self, settings: Mapping[str, Any]) -> None:
+        """Keeps the settings of a run that begins, and Hydra's files, for when it goes on."""
+        with replacing(self.settings_file) as draft:
+            draft.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        if self.config_file.parent.is_dir():
+            shutil.copytree(self.config_file.parent, self._kept_config, dirs_exist_ok=True)
+
+    def settings(self) -> dict[str, Any] | None:
+        """Returns the settings that the run began with, or `None` if they were not kept."""
+        if not self.settings_file.is_file():
+            return None
+        try:
+            settings = json.loads(_text(self.settings_file, _TRAINED))
+        except ValueError as error:
+            raise ValueError(
+                f"Expected settings in JSON. Received: {self.settings_file}, which is broken"
+            ) from error
+        if not isinstance(settings, dict):
+            raise ValueError(f"Expected settings by name. Received: {self.settings_file}")
+        return settings
+
+    def put_config_back(self) -> None:
+        """Puts the config that the run began with where a later command has written its own."""
+        if self._kept_config.is_dir():
+            shutil.copytree(self._kept_config, self.config_file.parent, dirs_exist_ok=True)
 
     def metrics(self) -> dict[str, list[str]]:
         """Returns the columns of the epochs' metrics by name, as text."""
@@ -121,7 +165,7 @@ class RunDirectory:
 
         `selection.keep` changes only the classifier, which holds no discriminator.
         """
-        wanted = "a run of scripts/train.py with its checkpoint, which `callbacks=default` keeps"
+        wanted = "a run of scripts/train.py with its checkpoint, which `checkpoint.every` asks for"
         return load_model(_present(self.checkpoint_file, wanted))
 
     def check_writable(self) -> None:
@@ -177,17 +221,20 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
     """Loads a `.keras` file in safe mode, with its optimizer and losses if `compile`.
 
     Raises:
-        ValueError: If it cannot be read, or holds code.
+        KerasFileError: If it cannot be read, or holds code. What Keras says of it is the cause, and
+            may advise to trust the file.
     """
     import keras
 
     import dann.adaptation  # noqa: F401  registers the classes that a file may hold
 
+    check_keras_file(path)
     try:
         return keras.models.load_model(path, compile=compile, safe_mode=True)
-    except Exception as error:  # a broken archive can raise anything
-        raise ValueError(
-            f"Expected a Keras model. Received: {path}, which cannot be read"
+    except Exception as error:  # a strange config can raise anything
+        raise KerasFileError(
+            "Expected a Keras model of classes that Keras and this package know, without code, and "
+            f"with its weights. Received: {path}, which cannot be read as one"
         ) from error
 
 

@@ -310,10 +310,6 @@ def test_a_custom_head_sets_the_number_of_classes():
             ),
             r"end in flat features.*Received: output shape \(None, 4, 4\)",
         ),
-        (
-            lambda: DANN(keras.Sequential([keras.layers.Flatten()]), num_classes=3),
-            "must be built.*Received: output shape None",
-        ),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(make, message):

@@ -91,9 +91,18 @@ def test_a_second_head_that_does_not_fit_is_refused():
         MCD(**linear_parts(), second_head=linear(4, 2, "second_head"))
 
 
-@pytest.mark.parametrize("initializer", [keras.initializers.GlorotUniform(seed=1), "zeros"])
-def test_heads_that_begin_with_equal_weights_are_refused(initializer):
-    dense = keras.layers.Dense(3, kernel_initializer=initializer)
+@pytest.mark.parametrize(
+    ("method", "name"), [(MCD, "second_head"), (MDD, "adversarial_head"), (FDAL, "critic")]
+)
+def test_a_head_with_a_seed_gets_a_second_one_of_other_weights(method, name):
+    dense = keras.layers.Dense(3, kernel_initializer=keras.initializers.GlorotUniform(seed=1))
+    head = keras.Sequential([keras.Input((4,)), dense])
+    second = getattr(method(linear(3, 4, "backbone"), label_head=head), name)
+    assert np.abs(second.get_weights()[0] - dense.get_weights()[0]).max() > 0.01
+
+
+def test_heads_that_begin_with_equal_weights_are_refused():
+    dense = keras.layers.Dense(3, kernel_initializer="zeros")
     head = keras.Sequential([keras.Input((4,)), dense])
     model = MCD(linear(3, 4, "backbone"), label_head=head)
     model.compile("sgd")

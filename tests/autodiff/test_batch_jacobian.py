@@ -20,10 +20,10 @@ each_engine = pytest.mark.parametrize("engine", ["pfor", "while", "forward"])
 
 @each_engine
 def test_every_engine_matches_closed_form_and_differences(engine):
-    of_linear = batch_jacobian(linear, INPUTS, engine=engine)
+    of_linear = batch_jacobian(linear, INPUTS, engine=engine, with_plan=True)
     np.testing.assert_allclose(of_linear.values, np.stack([WEIGHTS.T] * 3), atol=1e-6)
     assert of_linear.engine == engine
-    of_curved = batch_jacobian(curved, INPUTS, engine=engine)
+    of_curved = batch_jacobian(curved, INPUTS, engine=engine, with_plan=True)
     np.testing.assert_allclose(of_curved.values, CURVED_JACOBIAN, atol=1e-4)
 
 
@@ -32,7 +32,7 @@ def test_every_engine_follows_a_backward_pass_that_is_not_the_derivative(engine)
     def both(x):
         return ops.stack([binary_sign(x), reverse_gradient(x, strength=0.5)], axis=1)
 
-    values = np.asarray(batch_jacobian(both, EDGES, engine=engine).values)
+    values = np.asarray(batch_jacobian(both, EDGES, engine=engine))
     assert values.shape == (2, 2, 4, 4)
     for example in range(2):
         np.testing.assert_array_equal(values[example, 0], np.diag(EDGES_PASS[example]))
@@ -46,7 +46,7 @@ def test_the_axes_of_output_and_input_are_kept(engine):
         return 3.0 * ops.mean(windows, axis=(2, 4))  # (batch, 1, 2, 1)
 
     images = np.arange(16, dtype="float32").reshape(2, 2, 4, 1)
-    values = np.asarray(batch_jacobian(pooled, images, engine=engine).values)
+    values = np.asarray(batch_jacobian(pooled, images, engine=engine))
     expected = np.zeros((2, 1, 2, 1, 2, 4, 1))
     expected[:, :, 0, :, :, :2] = expected[:, :, 1, :, :, 2:] = 0.75
     np.testing.assert_allclose(values, expected, rtol=1e-6)
@@ -54,19 +54,19 @@ def test_the_axes_of_output_and_input_are_kept(engine):
 
 @each_engine
 def test_an_output_that_depends_on_nothing_has_zeros(engine):
-    result = batch_jacobian(lambda x: ops.ones((3, 2)), INPUTS, engine=engine)
+    result = batch_jacobian(lambda x: ops.ones((3, 2)), INPUTS, engine=engine, with_plan=True)
     np.testing.assert_array_equal(result.values, np.zeros((3, 2, 4)))
 
 
 def test_a_scalar_per_example_gives_a_gradient_per_example():
-    values = batch_jacobian(lambda x: ops.sum(x**2, axis=1), INPUTS).values
+    values = batch_jacobian(lambda x: ops.sum(x**2, axis=1), INPUTS)
     np.testing.assert_allclose(values, 2 * INPUTS, rtol=1e-6)
 
 
 def test_float64_is_kept():
     if BACKEND == "jax":
         pytest.skip("JAX computes in float32")
-    values = batch_jacobian(lambda x: ops.tanh(x) ** 2, INPUTS.astype("float64")).values
+    values = batch_jacobian(lambda x: ops.tanh(x) ** 2, INPUTS.astype("float64"))
     tanh = np.tanh(INPUTS.astype("float64"))
     slopes = 2 * tanh * (1 - tanh**2)
     np.testing.assert_allclose(np.einsum("bii->bi", values), slopes, rtol=1e-14)
@@ -75,7 +75,7 @@ def test_float64_is_kept():
 @pytest.mark.parametrize(("outputs", "chosen"), [(16, "pfor"), (17, "forward")])
 def test_forward_mode_is_chosen_when_there_are_few_inputs(outputs, chosen):
     weights = np.ones((4, outputs), "float32")
-    assert batch_jacobian(lambda x: ops.matmul(x, weights), INPUTS).engine == chosen
+    assert batch_jacobian(lambda x: ops.matmul(x, weights), INPUTS, with_plan=True).engine == chosen
 
 
 def test_sizes_and_budget_decide_the_engine_and_its_memory():
@@ -84,13 +84,15 @@ def test_sizes_and_budget_decide_the_engine_and_its_memory():
         return ops.concatenate([hidden[:, :4], hidden[:, 8:12]], axis=1)
 
     result, one = 3 * 4 * 3 * 8 * 4, 3 * 4 * 3 * 4000
-    free = batch_jacobian(wide, INPUTS)
+    free = batch_jacobian(wide, INPUTS, with_plan=True)
     assert (free.engine, free.bytes) == ("pfor", result + 8 * one)
     np.testing.assert_array_equal(free.values, [np.tile(np.eye(4), (2, 1))] * 3)
     # Room for 7 of 8 outputs makes two parts of 4, room for 1 none.
-    parts = batch_jacobian(wide, INPUTS, memory_budget=free.bytes - 1)
+    parts = batch_jacobian(wide, INPUTS, memory_budget=free.bytes - 1, with_plan=True)
     assert (parts.engine, parts.bytes) == ("pfor", result + 4 * one)
-    least = batch_jacobian(wide, INPUTS, engine="while", memory_budget=result + 2 * one)
+    least = batch_jacobian(
+        wide, INPUTS, engine="while", memory_budget=result + 2 * one, with_plan=True
+    )
     assert (least.engine, least.bytes) == ("while", result + 2 * one)
     for tight in (parts, least):
         np.testing.assert_array_equal(tight.values, free.values)
@@ -105,7 +107,9 @@ def test_a_jacobian_computed_in_parts_keeps_the_order_of_its_outputs(outputs):
     weights = RNG.normal(size=(4, outputs)).astype("float32")
     result, one = 3 * 4 * 3 * outputs * 4, 3 * 4 * 3 * max(outputs, 4)
     budget = result + 3 * one
-    seen = batch_jacobian(lambda x: ops.matmul(x, weights), INPUTS, memory_budget=budget)
+    seen = batch_jacobian(
+        lambda x: ops.matmul(x, weights), INPUTS, memory_budget=budget, with_plan=True
+    )
     assert seen.bytes == result + {7: 3, 40: 2}[outputs] * one
     assert seen.engine == {7: "pfor", 40: "forward"}[outputs]
     np.testing.assert_allclose(seen.values, [weights.T] * 3, rtol=1e-6)
@@ -136,9 +140,7 @@ def differences_of(model):
 def test_a_model_runs_in_inference_mode_with_its_current_weights():
     model = small_model()
     for _ in range(2):
-        np.testing.assert_allclose(
-            batch_jacobian(model, INPUTS).values, differences_of(model), atol=1e-4
-        )
+        np.testing.assert_allclose(batch_jacobian(model, INPUTS), differences_of(model), atol=1e-4)
         model.set_weights([w + 0.1 for w in model.get_weights()])
 
 
@@ -170,21 +172,21 @@ def test_a_model_is_traced_again_after_its_layers_or_variables_change():
         matrix = model.layers[0].get_weights()[0].T
         return (INPUTS @ matrix.T > 0)[:, :, None] * matrix
 
-    np.testing.assert_allclose(batch_jacobian(model, INPUTS).values, now(), rtol=1e-6)
+    np.testing.assert_allclose(batch_jacobian(model, INPUTS), now(), rtol=1e-6)
     model.pop()  # a layer without variables
     np.testing.assert_allclose(
-        batch_jacobian(model, INPUTS).values, [model.get_weights()[0].T] * 3, rtol=1e-6
+        batch_jacobian(model, INPUTS), [model.get_weights()[0].T] * 3, rtol=1e-6
     )
     model.pop()
     model.add(layers.Dense(3))
     model.add(layers.ReLU())
-    np.testing.assert_allclose(batch_jacobian(model, INPUTS).values, now(), rtol=1e-6)
+    np.testing.assert_allclose(batch_jacobian(model, INPUTS), now(), rtol=1e-6)
     model.layers[0].enable_lora(1)
     model.layers[0].lora_kernel_b.assign(np.ones((1, 3)))
     adapted = model.layers[0].kernel
     matrix = ops.convert_to_numpy(adapted).T
     slopes = (INPUTS @ matrix.T > 0)[:, :, None] * matrix
-    np.testing.assert_allclose(batch_jacobian(model, INPUTS).values, slopes, rtol=1e-5)
+    np.testing.assert_allclose(batch_jacobian(model, INPUTS), slopes, rtol=1e-5)
 
 
 def test_a_plain_function_is_traced_at_every_call():
@@ -194,7 +196,7 @@ def test_a_plain_function_is_traced_at_every_call():
         return scale * x
 
     for scale in (1.0, 3.0):  # noqa: B007
-        values = batch_jacobian(scaled, INPUTS[:1]).values
+        values = batch_jacobian(scaled, INPUTS[:1])
         np.testing.assert_array_equal(values[0], scale * np.eye(4))
 
 
@@ -241,7 +243,7 @@ def test_noise_of_a_fixed_seed_is_accepted():
 
     noise = np.asarray(noisy(ops.ones((3, 4))))
     np.testing.assert_allclose(
-        np.einsum("bii->bi", batch_jacobian(noisy, INPUTS).values), noise, rtol=1e-6
+        np.einsum("bii->bi", batch_jacobian(noisy, INPUTS)), noise, rtol=1e-6
     )
 
 
@@ -270,10 +272,10 @@ def test_inputs_without_values_are_refused():
     if BACKEND == "jax":
         import jax
 
-        compiled = jax.jit(lambda x: batch_jacobian(linear, x).values)
+        compiled = jax.jit(lambda x: batch_jacobian(linear, x))
     else:
         import tensorflow as tf
 
-        compiled = tf.function(lambda x: batch_jacobian(linear, x).values, autograph=False)
+        compiled = tf.function(lambda x: batch_jacobian(linear, x), autograph=False)
     with pytest.raises(TypeError, match="outside of compiled functions"):
         compiled(ops.convert_to_tensor(INPUTS))

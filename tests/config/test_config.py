@@ -59,6 +59,12 @@ def test_a_node_of_another_kind_than_its_place_needs_is_told_by_its_key(key, ove
         build_all(composed(*overrides))
 
 
+def test_a_value_in_the_place_of_a_head_is_refused_and_null_is_the_default_head():
+    with pytest.raises(config.ConfigError, match=r"network.domain_head must name a part .*d: 0$"):
+        build_all(composed("network.domain_head=0"))
+    build_all(composed("network.domain_head=null"))
+
+
 def test_a_callback_that_is_null_is_left_out():
     cfg = composed("callbacks.tensorboard=null")
     model = config.build_model(cfg, cfg.method, (16, 16, 3), 10)
@@ -68,7 +74,6 @@ def test_a_callback_that_is_null_is_left_out():
 def test_the_default_callbacks_write_where_a_run_directory_looks():
     run, callbacks = RunDirectory("run"), composed().callbacks
     assert callbacks.metrics.filename == str(run.metrics_file)
-    assert callbacks.checkpoint.filepath == str(run.checkpoint_file)
     assert callbacks.tensorboard.log_dir == str(run.tensorboard)
 
 

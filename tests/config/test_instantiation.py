@@ -112,7 +112,10 @@ def test_a_partial_waits_for_the_rest_of_its_arguments():
     ("node", "message"),
     [
         ({"_target_": "os.system", "command": "true"}, r"one of \['dann', 'keras'\].*os.system"),
-        ({"a": [{"_target_": "subprocess.run"}]}, "Received: subprocess.run"),
+        (
+            {"a": [{"_target_": "subprocess.run"}]},
+            "Received: subprocess.run of schedule.a.0._target_",
+        ),
         ({"_target_": "dann.config.script.os.getcwd"}, "Received: dann.config.script.os.getcwd"),
         ({"_target_": "keras.nothing"}, "keras.nothing"),
         ({"_target_": ["keras.Model"]}, "Received: .'keras.Model'."),

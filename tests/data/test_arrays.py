@@ -205,3 +205,20 @@ def broken(value):
 def test_bad_input_is_refused(source, target, arguments, message):
     with pytest.raises(ValueError, match=message):
         arrays(source, target, **arguments)
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint32", "uint64"])
+def test_one_odd_label_does_not_make_billions_of_classes(kind):
+    labels = Y.astype(kind)
+    labels[0] = 2_147_483_648
+    message = r"give their number as `num_classes`. Received: a label of 2147483648 among the 60 "
+    with pytest.raises(ValueError, match=message):
+        arrays((X, labels), X)
+
+
+def test_many_classes_are_counted_up_to_a_thousand_and_then_given():
+    labels = np.where(Y == 2, 999, Y)
+    assert arrays((X, labels), (COPY, labels)).num_classes == 1000
+    with pytest.raises(ValueError, match="as `num_classes`. Received: a label of 1000 among"):
+        arrays((X, labels + (labels == 999)), (COPY, labels))
+    assert arrays((X, labels + 1), (COPY, labels), num_classes=1001).num_classes == 1001

@@ -28,7 +28,7 @@ def test_an_interrupted_writing_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(np, "savez", broken)
     with pytest.raises(KeyboardInterrupt):
         load_or_compute(tmp_path / "x.npz", lambda: {"a": np.arange(3)})
-    assert list(tmp_path.iterdir()) == []
+    assert {path.suffix for path in tmp_path.iterdir()} <= {".lock"}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_broken_file_is_computed_again(tmp_path, capsys, spoil):
     np.testing.assert_array_equal(
         load_or_compute(path, lambda: {"a": np.arange(200)})["a"], expected
     )
-    assert f"{path} cannot be read and is made again" in capsys.readouterr().out
+    assert f"{path} is made again: it cannot be read" in capsys.readouterr().out
     np.testing.assert_array_equal(load_or_compute(path, pytest.fail)["a"], expected)
     assert capsys.readouterr().out == ""
 

@@ -318,3 +318,32 @@ def test_a_file_that_is_not_there_is_named(files, name, state):
     message = f"Expected a CSV file. Received: .*, which is {state}$"
     with pytest.raises(FileNotFoundError, match=message):
         csv_table(files[0], files[0].parent / name, "label")
+
+
+def texts(tmp_path, name, count):
+    rows = [[i, f"{name}{i}", i % 2] for i in range(count)]
+    return write(tmp_path / f"{name}.csv", rows, ["age", "note", "label"])
+
+
+def test_a_column_of_texts_does_not_become_thousands_of_features(tmp_path):
+    files = texts(tmp_path, "a", 600), texts(tmp_path, "b", 600)
+    message = r"hold 1000 categories; .* raise `max_categories`. Received: 1200 in 'note'.*'a0'"
+    with pytest.raises(ValueError, match=message):
+        csv_table(*files, "label")
+    assert csv_table(*files, "label", max_categories=1200).input_shape[0] > 900
+    assert csv_table(*files, "label", numeric=["age"], categorical=[]).input_shape == (1,)
+
+
+def test_a_column_of_names_is_no_column_of_classes(tmp_path):
+    files = texts(tmp_path, "a", 20), texts(tmp_path, "b", 20)
+    with pytest.raises(ValueError, match=r"`max_categories`. Received: 20 in 'note'"):
+        csv_table(*files, "note", max_categories=19)
+
+
+def test_inputs_that_are_too_large_are_refused_with_the_limit_to_raise(tmp_path):
+    files = texts(tmp_path, "a", 100), texts(tmp_path, "b", 100)
+    size = 8 * 201 * 200 / 1e9
+    message = r"raise `max_gigabytes` .*Received: 201 features of all rows, 0.000322 GB"
+    with pytest.raises(ValueError, match=message):
+        csv_table(*files, "label", max_gigabytes=size * 0.999)
+    csv_table(*files, "label", max_gigabytes=size)

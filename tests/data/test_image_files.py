@@ -1,12 +1,18 @@
+import json
 import os
 import pathlib
+import re
 import shutil
+import struct
 import threading
+import time
+import zlib
 
 import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_image
+from support import corruptions
 
 from dann.data import image_files
 from dann.data.image_files import EXTENSIONS, ImageFiles, check_image_size
@@ -374,3 +380,110 @@ def test_a_full_disk_is_an_error_before_the_decoding(paths, tmp_path, monkeypatc
         ImageFiles(paths, SIZE).cached(tmp_path / "cache")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=720))
     assert len(ImageFiles(paths, SIZE).cached(tmp_path / "cache")[0]) == 5
+
+
+def change_notes(**changes):
+    return lambda content, rng: json.dumps({**json.loads(content), **changes}).encode()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "way"),
+    [
+        (".npy", corruptions.flip_a_bit),
+        (".npy", corruptions.cut),
+        (".npy", corruptions.zero_all),
+        (".npy", corruptions.empty),
+        (".npy", corruptions.append),
+        (".npy", lambda content, rng: content[:-1] + bytes([content[-1] ^ 1])),
+        (".npy", lambda content, rng: content.replace(b"(5, 6, 8, 3)", b"(5, 8, 6, 3)")),
+        (".json", corruptions.cut),
+        (".json", corruptions.zero_all),
+        (".json", lambda content, rng: b"[]"),  # as version 1 wrote them
+        (".json", change_notes(unreadable=[5])),
+        (".json", change_notes(unreadable=[-1])),
+        (".json", change_notes(unreadable={"0": 1})),
+        (".json", change_notes(unreadable=[1.5])),
+        (".json", change_notes(crc32=None)),
+        (".json", change_notes(version=3)),
+    ],
+)
+def test_a_cache_that_is_broken_or_of_another_version_is_told_and_made_again(
+    paths, tmp_path, capsys, suffix, way
+):
+    images = ImageFiles(paths, SIZE)
+    images.cached(tmp_path / "cache")
+    (finished,) = (tmp_path / "cache").glob("*.npy")
+    file = finished.with_suffix(suffix)
+    content = file.read_bytes()
+    file.write_bytes(way(content, np.random.default_rng(1)))
+    assert file.read_bytes() != content
+    capsys.readouterr()
+    found, unreadable = images.cached(tmp_path / "cache")
+    np.testing.assert_array_equal(found, PIXELS)
+    assert unreadable == []
+    told = [line for line in capsys.readouterr().out.splitlines() if "made again" in line]
+    assert len(told) == 1
+    assert told[0].startswith(f"{finished} is made again: it")
+    images.cached(tmp_path / "cache")
+    assert capsys.readouterr().out == ""
+
+
+def png_of(width, height):
+    """A PNG file that declares a size, and has no pixels."""
+    found = b"\x89PNG\r\n\x1a\n"
+    header = struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)
+    for kind, content in ((b"IHDR", header), (b"IDAT", zlib.compress(b"")), (b"IEND", b"")):
+        crc = zlib.crc32(kind + content)
+        found += struct.pack(">I", len(content)) + kind + content + struct.pack(">I", crc)
+    return found
+
+
+@pytest.mark.parametrize("side", [50_000, 13_000, 9_460])
+def test_of_a_huge_image_only_the_header_is_read(tmp_path, monkeypatch, side):
+    (tmp_path / "a.png").write_bytes(png_of(side, side))
+    monkeypatch.setattr(image_files, "_in_form", pytest.fail)
+    images = ImageFiles([tmp_path / "a.png"], 8)
+    assert images.unreadable() == [0]
+    message = rf"at most 89,478,485 pixels; raise `max_pixels` .*Received: {side} x {side}"
+    assert re.search(message, str(images.error_of(0)))
+
+
+def test_the_limit_of_pixels_can_be_raised(tmp_path):
+    Image.new("L", (30, 20), 7).save(tmp_path / "a.png")
+    for limit, count in ((599, 1), (600, 0)):
+        images = ImageFiles([tmp_path / "a.png"], 8, max_pixels=limit)
+        assert len(images.unreadable()) == count
+        assert images.cached(tmp_path / "cache")[1] == [0] * count
+    assert ImageFiles([tmp_path / "a.png"], 8, max_pixels=599).error_of(0)
+    assert images.error_of(0) is None
+
+
+def test_large_images_are_in_memory_one_at_a_time(tmp_path, monkeypatch):
+    for index in range(6):
+        Image.new("L", (30, 20), index).save(tmp_path / f"{index}.png")
+    running, most, form = [], [], image_files._in_form
+
+    def in_form(image, *arguments):
+        running.append(1)
+        time.sleep(0.02)
+        most.append(len(running))
+        found = form(image, *arguments)
+        running.pop()
+        return found
+
+    monkeypatch.setattr(image_files, "_in_form", in_form)
+    images = ImageFiles([tmp_path / f"{index}.png" for index in range(6)], 4)
+    assert images[:][:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert max(most) > 1
+    most.clear()
+    monkeypatch.setattr(image_files, "_LARGE", 599)
+    assert images[:][:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert max(most) == 1
+
+
+def test_other_formats_are_refused_whatever_they_are_called(tmp_path):
+    """Pillow would start Ghostscript for a PostScript file."""
+    for kind in ("EPS", "TGA", "ICO", "PDF"):
+        Image.new("RGB", (4, 4)).save(tmp_path / "a.png", kind)
+        error = ImageFiles([tmp_path / "a.png"], 4).error_of(0)
+        assert "Expected one of the formats BMP, GIF" in str(error)

@@ -1,4 +1,5 @@
 import os
+import shutil
 
 import pytest
 
@@ -239,3 +240,32 @@ def test_a_list_must_be_a_text_file_that_exists(root):
     (root / "list.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="Expected a text file in UTF-8. Received: .*list.txt"):
         read_lists(root, "photo", "list.txt")
+
+
+@pytest.mark.parametrize("way", ["absolute", "up", "home"])
+def test_a_list_leads_outside_only_if_that_is_allowed(root, tmp_path_factory, monkeypatch, way):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    shutil.copy(root / "photo/cup/0.png", elsewhere / "secret.png")
+    monkeypatch.setenv("HOME", str(elsewhere))
+    name = {
+        "absolute": elsewhere / "secret.png",
+        "up": os.path.relpath(elsewhere / "secret.png", root),
+        "home": "~/secret.png",
+    }[way]
+    (root / "list.txt").write_text(f"photo/cup/0.png 0\n{name} 1\n")
+    message = "images must lie in .*`outside_root=True`. Received: 1 elsewhere: .*secret.png$"
+    with pytest.raises(ValueError, match=message):
+        read_lists(root, "photo", "list.txt")
+    (root / "plain.txt").write_text("photo/cup/0.png 0\n")
+    with pytest.raises(ValueError, match=message):
+        read_lists(root, "photo", "plain.txt", "list.txt")
+    found = read_lists(root, "photo", "list.txt", outside_root=True)
+    assert str(elsewhere / "secret.png") in found.paths
+
+
+def test_a_list_may_name_files_of_the_root_and_of_its_folder_in_any_way(root, tmp_path_factory):
+    beside = tmp_path_factory.mktemp("beside")
+    shutil.copy(root / "photo/cup/0.png", beside / "own.png")
+    lines = [f"{root}/photo/cup/1.png 0", "photo/../photo/cup/2.png 0", "own.png 1"]
+    (beside / "list.txt").write_text("\n".join(lines))
+    assert len(read_lists(root, "photo", beside / "list.txt").paths) == 3

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 
+from dann.autodiff import gradients
 from dann.layers import GradientReversal
 from dann.schedules import Constant, GaninSchedule
 
@@ -55,11 +56,15 @@ def test_a_schedule_takes_one_trace():
     assert int(reversal.step) == 80
 
 
-def test_assigning_strength_changes_the_compiled_gradient():
+@pytest.mark.parametrize("way", ["assign", "attribute"])
+def test_a_new_strength_changes_the_compiled_gradient(way):
     reversal = GradientReversal(1.0)
     model = trained_weight(reversal)
     assert weight(model) == pytest.approx(1.0)
-    reversal.strength.assign(0.5)
+    if way == "assign":
+        reversal.strength.assign(0.5)
+    else:
+        reversal.strength = 0.5
     model.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0)
     assert weight(model) == pytest.approx(1.5)
 
@@ -112,3 +117,51 @@ def test_a_schedule_and_a_number_are_both_kept_in_the_config():
     assert GradientReversal(0.5).get_config()["strength"] == 0.5
     again = GradientReversal.from_config(GradientReversal(Constant(0.2)).get_config())
     assert again.schedule == Constant(0.2)
+
+
+def test_a_strength_that_is_set_is_checked_and_does_not_fight_a_schedule():
+    reversal = GradientReversal(1.0)
+    with pytest.raises(ValueError, match="at least 0.*Received: strength=-1"):
+        reversal.strength = -1
+    scheduled = GradientReversal(GaninSchedule(total_steps=10))
+    with pytest.raises(ValueError, match="follows the schedule.*Received: strength=0.5"):
+        scheduled.strength = 0.5
+
+
+@keras.saving.register_keras_serializable("tests")
+def half_of_the_steps(step):
+    return keras.ops.cast(step, "float32") / 2
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [keras.optimizers.schedules.PolynomialDecay(0.0, 4, 2.0, power=1.0), half_of_the_steps],
+)
+def test_a_schedule_of_keras_and_a_function_are_schedules_too(schedule):
+    reversal = GradientReversal(schedule)
+    again = GradientReversal.from_config(reversal.get_config())
+    for layer in (reversal, again):
+        for _ in range(4):
+            layer(np.ones((1, 1), "float32"), training=True)
+        assert float(layer.strength) == pytest.approx(1.5)
+
+
+def test_a_function_without_a_name_for_files_is_refused():
+    with pytest.raises(ValueError, match="register_keras_serializable.*above its definition"):
+        GradientReversal(lambda step: 1.0)
+
+
+def test_each_of_several_inputs_is_reversed_and_keeps_its_place():
+    inputs = {"a": keras.Input((2,), name="a"), "b": keras.Input((3,), name="b")}
+    network = keras.Model(inputs, GradientReversal(0.5)(inputs))
+    given = {"a": np.ones((1, 2), "float32"), "b": 2 * np.ones((1, 3), "float32")}
+    for name, array in network(given).items():
+        np.testing.assert_array_equal(array, given[name])
+    several = [keras.ops.ones((2,)), 3 * keras.ops.ones((2,))]
+
+    def loss(first, second):
+        first, second = GradientReversal(0.5)([first, second])
+        return keras.ops.sum(first * second)
+
+    found = [np.asarray(slope) for slope in gradients(loss, several)]
+    np.testing.assert_allclose(found, [[-1.5, -1.5], [-0.5, -0.5]])

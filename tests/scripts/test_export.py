@@ -2,6 +2,8 @@
 
 import importlib.util
 import shutil
+import warnings
+import zipfile
 
 import keras
 import numpy as np
@@ -124,3 +126,27 @@ def test_a_run_of_a_stranger_that_names_a_command_does_not_run_it(
     shutil.copy(run / "classifier.keras", run / "checkpoints/last.keras")
     check_refused(run_here(script, [f"run={run}"], tmp_path))
     assert not (tmp_path / "proof").exists()
+
+
+@pytest.mark.parametrize("way", ["code", "cut", "damaged", "an unknown class"])
+def test_a_broken_classifier_is_told_in_a_line_of_ours(run, tmp_path, run_here, check_refused, way):
+    path = run / "classifier.keras"
+    content = path.read_bytes()
+    if way == "code":
+        layers = [keras.Input((5,)), keras.layers.Lambda(lambda x: x[:, :3])]
+        keras.Sequential(layers).save(path)
+    elif way == "cut":
+        path.write_bytes(content[:-100])
+    elif way == "damaged":
+        place = content.index(b"HDF") + 900
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    else:
+        with zipfile.ZipFile(path, "a") as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the second file of this name
+            archive.writestr("config.json", '{"class_name": "Strange", "config": {}}')
+    before = sorted(run.rglob("*"))
+    result = run_here("export.py", [f"run={run}"], tmp_path)
+    check_refused(result, "error: Expected a", f"Received: {path}, ")
+    for word in ("unsafe", "deserializ", "Keras 3", "safe_mode"):
+        assert word not in result.stderr
+    assert sorted(run.rglob("*")) == before

@@ -104,6 +104,7 @@ WRONG = {
     "paths.data_dir=nowhere": "paths.data_dir must be a directory that is there. Received: nowhere",
     "seed": "missing EQUAL",
     "data=tfds": "data.source, data.target must be given. Received: nothing",
+    "callbacks.metrics={}": "callbacks.metrics={} changes nothing; use callbacks.metrics=null",
 }
 
 
@@ -134,12 +135,15 @@ IMPOSSIBLE = {
     "schedule.high=-1": "Received: high=-1",
     "method.way=other": "one of 'override', 'stop_gradient', 'op_override'. Received: way='other'",
     "trainer.steps=150": "trainer.steps must be a multiple of trainer.steps_per_epoch",
+    "trainer.steps_per_epoch=-1": "`trainer.steps_per_epoch` must be an integer of at least 1",
+    "trainer.check_every=0": "Argument `every` must be an integer of at least 1. Received: every=0",
+    "callbacks.metrics=0": "callbacks.metrics must name a callback as `_target_`. Received: 0",
     "trainer.batch_size=9000": "must fill a batch of 9000",
     "data=tfds data.source=mnst data.target=usps": "such as ['mnist'",
     "target_labelled=900": "Received: per_class=900",
     "augmentation=affine augmentation.source.0.height_factor=3": "in the range [-1.0, 1.0]",
     "network=time_series": "time_series",
-    "network=binary_lenet network.binary=no": "`binary` must be True or False. Received: ",
+    "network=binary_lenet network.binary=no": "network.backbone.binary must be true or false",
     "network=binary_lenet network.binary=false callbacks=binary": "in which none trains",
 }
 

@@ -5,6 +5,7 @@ import math
 import sys
 import tracemalloc
 
+import keras
 import numpy as np
 import pytest
 from support import references
@@ -20,6 +21,7 @@ from support.checkpoints import (
 )
 
 from dann import selection
+from dann.adaptation import DANN
 from dann.selection import SCORES, compute_scores
 
 NAMES = sorted(SCORES)
@@ -150,8 +152,8 @@ def test_a_source_that_does_not_fit_is_refused(name):
     for source, error, message in [
         (inputs, TypeError, "must be arrays .*Received: ndarray"),
         ((inputs[:0], labels[:0]), ValueError, "source must hold at least .*Received: 0"),
-        ((inputs, labels[:5]), ValueError, "63 inputs, labels of shape"),
-        ((inputs, labels.astype("float32")), ValueError, "type float32"),
+        ((inputs, labels[:5]), ValueError, "63 inputs and 5 labels"),
+        ((inputs, labels + 0.5), ValueError, "one-hot. Received: float64"),
         ((inputs, labels + 1), ValueError, "below the model's 3 classes. .*from 1 to 3"),
     ]:
         with pytest.raises(error, match=message):
@@ -255,3 +257,33 @@ def test_unknown_scores_are_refused():
     ]:
         with pytest.raises(error, match=message):
             compute_scores(checkpoint(0), source=SOURCE, target=TARGET, scores=wrong)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("dev", "reverse_validation")])
+def test_a_model_that_ends_in_a_softmax_has_the_scores_of_its_logits(name):
+    network = checkpoint(TURNS[1]).classifier
+    probable = keras.Model(network.input, keras.layers.Softmax()(network.output))
+    found, expected = (values(name, model, TARGET) for model in (probable, network))
+    assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_inputs_may_be_several_by_name():
+    one, other = keras.Input((1,), name="one"), keras.Input((1,), name="other")
+    joined = keras.Model({"one": one, "other": other}, keras.layers.Concatenate()([one, other]))
+    plain = checkpoint(TURNS[1])
+    model = DANN(joined, label_head=plain.classifier)
+    parts = [{"one": x[:, :1], "other": x[:, 1:]} for x in (SOURCE[0], TARGET)]
+    scores = compute_scores(model, source=(parts[0], SOURCE[1]), target=parts[1])
+    features = {"dev", "reverse_validation"}  # those of `joined` are the inputs
+    for name in set(NAMES) - features:
+        assert scores[name] == pytest.approx(values(name, plain, TARGET), rel=1e-5)
+    assert all(math.isfinite(scores[name]) for name in features)
+
+
+@pytest.mark.parametrize("form", ["column", "one_hot", "floats"])
+def test_labels_of_the_source_may_have_any_form(form):
+    inputs, labels = SOURCE
+    given = {"column": labels[:, None], "one_hot": np.eye(3)[labels], "floats": labels * 1.0}
+    model = checkpoint(TURNS[1])
+    found = values("source_accuracy", model, TARGET, source=(inputs, given[form]))
+    assert found == values("source_accuracy", model, TARGET)

@@ -75,10 +75,34 @@ def test_the_baseline_starts_from_the_same_weights_and_sees_the_same_source(doma
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
 
 
-def test_a_training_that_diverges_still_leaves_its_summary(domains, figures, tmp_path):
-    training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN, learning_rate=1e20)).train()
-    assert "target/accuracy" in json.loads((tmp_path / "summary.json").read_text())
-    assert (tmp_path / "figures/features.png").stat().st_size > 0
+def test_a_training_that_diverges_leaves_neither_summary_nor_checkpoint(domains, tmp_path):
+    file = tmp_path / "checkpoints/last.keras"
+    saves = [keras.callbacks.ModelCheckpoint(file)]
+    model = compiled(DANN, learning_rate=1e20)
+    run = training.Run(tmp_path, domains, TRAINER, 1, model, callbacks=saves)
+    with pytest.raises(FloatingPointError, match="training of DANN stopped at step [1-6]: "):
+        run.train()
+    assert not file.exists()
+    assert not (tmp_path / "summary.json").exists()
+
+
+def test_a_baseline_that_diverges_is_told_before_the_method_trains(domains, tmp_path):
+    model, baseline = compiled(DANN), compiled(SourceOnly, learning_rate=1e20)
+    with pytest.raises(FloatingPointError, match="training of SourceOnly stopped"):
+        training.Run(tmp_path, domains, TRAINER, 1, model, baseline).train()
+    assert int(model.optimizer.iterations) == 0
+
+
+def test_logits_of_a_test_set_that_are_not_finite_are_no_result(domains, tmp_path):
+    """Weights may be finite and the logits not."""
+    model = compiled(DANN)
+    overflow = keras.callbacks.LambdaCallback(
+        on_train_end=lambda logs: [v.assign(v + 3e38) for v in model.label_head.weights]
+    )
+    run = training.Run(tmp_path, domains, TRAINER, 1, model, callbacks=[overflow])
+    with pytest.raises(FloatingPointError, match="Logits of the source's test set must be finite"):
+        run.train()
+    assert not run.directory.is_finished()
 
 
 @pytest.mark.parametrize("steps", [0, 5])

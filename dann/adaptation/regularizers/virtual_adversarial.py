@@ -1,3 +1,5 @@
+import functools
+
 import keras
 from keras import ops
 
@@ -33,6 +35,9 @@ class VirtualAdversarial(Regularizer):
 
     In half precision, mixed or not, a hundredth of the radius would be rounded away; there
     `r = radius * d`.
+
+    Of several inputs, such as an image and numbers, all that are floating-point are perturbed
+    together, and the radius is that of all of them.
 
     The classifier runs on inputs without augmentation, twice with the same noise (dropout), with
     the batch's own statistics as in training, and keeps its state.
@@ -85,28 +90,33 @@ class VirtualAdversarial(Regularizer):
         return loss
 
     def _divergence(self, model, inputs):
-        inputs = ops.cast(inputs, keras.config.floatx())
+        parts, places = _floating_parts(inputs)
 
-        def log_probabilities(x):
+        def log_probabilities(*moves):
+            moved = list(parts)
+            for place, move in zip(places, moves, strict=False):  # none at first
+                moved[place] = parts[place] + move
+            x = keras.tree.pack_sequence_as(inputs, moved)
             with frozen(model):
-                return ops.log_softmax(at_least_single(model.classifier(x, training=True)))
+                return ops.log_softmax(at_least_single(model.classified(x, training=True)))
 
-        log_p = ops.stop_gradient(log_probabilities(inputs))
+        log_p = ops.stop_gradient(log_probabilities())
         p = ops.exp(log_p)
 
-        def magnified(perturbation):
-            log_q = log_probabilities(inputs + perturbation)
+        def magnified(*moves):
+            log_q = log_probabilities(*moves)
             # The slope's length does not matter. It begins at 256 at the logits, because it would
             # underflow in half precision on its way to the inputs.
             change = ops.stop_gradient(ops.max(ops.abs(ops.exp(log_q) - p)))
             return 256 / ops.maximum(change, 1e-6) * ops.sum(p * (log_p - log_q))
 
-        layers = [*model.backbone.layers, *model.label_head.layers]
+        layers = [*model.backbone._flatten_layers(), *model.label_head._flatten_layers()]
         in_half = any(layer.compute_dtype in HALF for layer in layers)
         share = PROBE_IN_HALF if in_half else PROBE
-        probe = share * self.radius * _unit(self.noise.normal(ops.shape(inputs)))
-        (slope,) = gradients(magnified, [probe])
-        log_q = log_probabilities(inputs + ops.stop_gradient(self.radius * _unit(slope)))
+        drawn = _unit([self.noise.normal(ops.shape(parts[place])) for place in places])
+        slopes = gradients(magnified, [share * self.radius * direction for direction in drawn])
+        moves = [ops.stop_gradient(self.radius * direction) for direction in _unit(slopes)]
+        log_q = log_probabilities(*moves)
         return ops.mean(ops.sum(p * (log_p - log_q), axis=-1))
 
     def get_config(self):
@@ -118,10 +128,42 @@ class VirtualAdversarial(Regularizer):
         }
 
 
+def _floating_parts(inputs):
+    """All parts of the inputs, and the places of those that are floating-point or the only one."""
+    parts = keras.tree.flatten(inputs)
+    floatx = keras.config.floatx()
+    places = [
+        place
+        for place, part in enumerate(parts)
+        if len(parts) == 1 or keras.backend.is_float_dtype(part.dtype)
+    ]
+    if not places:
+        raise ValueError(
+            "`VirtualAdversarial` perturbs inputs, so at least one must be floating-point. "
+            f"Received: inputs of types {[str(part.dtype) for part in parts]}"
+        )
+    for place in places:
+        parts[place] = ops.cast(parts[place], floatx)
+    return parts, places
+
+
 def _unit(tensors):
-    """Scales each example to length 1 and keeps 0; in two steps, or its square may underflow."""
-    axes = list(range(1, len(tensors.shape)))
-    largest = ops.max(ops.abs(tensors), axis=axes, keepdims=True)
-    tensors = tensors / ops.maximum(largest, 1e-30)
-    length = ops.sqrt(ops.sum(ops.square(tensors), axis=axes, keepdims=True))
-    return tensors / ops.maximum(length, 1.0)
+    """Scales the tensors of each example together to length 1 and keeps 0.
+
+    In two steps, or the squares may underflow.
+    """
+    sizes = [ops.max(ops.abs(x), axis=_axes(x)) for x in tensors]
+    largest = ops.maximum(functools.reduce(ops.maximum, sizes), 1e-30)
+    tensors = [x / _like(largest, x) for x in tensors]
+    squares = [ops.sum(ops.square(x), axis=_axes(x)) for x in tensors]
+    length = ops.maximum(ops.sqrt(functools.reduce(ops.add, squares)), 1.0)
+    return [x / _like(length, x) for x in tensors]
+
+
+def _axes(x):
+    return list(range(1, len(x.shape)))
+
+
+def _like(numbers, x):
+    """One number for each example, in the rank of `x`."""
+    return ops.reshape(numbers, (-1, *(1 for _ in _axes(x))))

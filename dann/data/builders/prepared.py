@@ -1,20 +1,27 @@
 """The cache of data sets that TFDS builders prepare once."""
 
+import contextlib
 import difflib
+import json
 import pathlib
+import shutil
+import tempfile
 
 import filelock
 import tensorflow_datasets as tfds
 
 from dann.data.builders.mnist_files import find_mnist
 from dann.data.cache import make_folder
+from dann.data.checksums import fault_of, is_sealed, seal
 
 
 def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
     """Returns the builder of a TFDS data set, and prepares the data set if it is not in the cache.
 
     TFDS writes to a temporary directory and renames it at the end, so that an interrupted
-    preparation starts again.
+    preparation starts again. The checksums of the files are written beside them and verified once
+    a start. A data set that is broken is prepared again, and a printed line says why; if that
+    fails, it stays as it was.
 
     A builder with `digests_of(folder)` keeps the digests of its raw data, by part, as `made_of` in
     its metadata. The raw data in `data_dir` must then have the same digests.
@@ -27,7 +34,7 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
     Raises:
         OSError: If `data_dir` does not exist, or `cache_dir` is a file.
         ValueError: If there is no data set or configuration of this name, or it was prepared from
-            other data than that in `data_dir`.
+            other data than that in `data_dir`, or is broken and cannot be prepared again.
     """
     raw = None if data_dir is None else pathlib.Path(data_dir).expanduser()
     if raw is not None and not raw.is_dir():
@@ -51,17 +58,93 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
     # Two processes that prepare one data set would remove each other's files. The second waits, and
     # must then read what the first has written.
     with filelock.FileLock(folder / f"{builder_class.name}.lock"):
-        builder = builder_class(data_dir=folder, config=config or None)
-        if not builder.data_path.exists():
-            print(f"Preparing {builder.name}, once, in {builder.data_path}", flush=True)
-            tfds.disable_progress_bar()
-            settings = tfds.download.DownloadConfig(manual_dir=raw)
-            builder.download_and_prepare(download_config=settings)
-        elif raw is not None:
-            _check_made_of(builder, raw)
+        builder = _builder(builder_class, folder, config or None, raw)
     if not (builder.info.metadata or {}).get("genuine", True):
         print(f"{builder.data_path} was not made of the genuine files; delete it to make it again")
     return builder
+
+
+def _builder(builder_class, folder, config, raw) -> tfds.core.DatasetBuilder:
+    """The builder of a data set that is prepared and whole; prepares it if it is not."""
+    builder, path, fault = _found(builder_class, folder, config)
+    if builder is None or fault is not None:
+        return _prepare_again(
+            lambda: builder_class(data_dir=folder, config=config), raw, path, fault
+        )
+    if not path.exists():
+        return _prepare(builder, raw)
+    if raw is not None:
+        _check_made_of(builder, raw)
+    return builder
+
+
+def _found(builder_class, folder, config):
+    """The builder, or `None` if TFDS cannot read what is there; its place; and what is wrong."""
+    try:
+        builder = builder_class(data_dir=folder, config=config)
+        path = pathlib.Path(builder.data_path)
+        return builder, path, _fault_of(builder, path, folder) if path.exists() else None
+    except Exception as error:  # TFDS raises nearly anything for broken files
+        path = _place(builder_class, folder, config)
+        if not path.exists():
+            raise
+        return None, path, f"TFDS cannot read it, {' '.join(str(error).split())[:200]}"
+
+
+def _prepare_again(make_builder, raw, path, fault):
+    """Prepares a broken data set; if that fails, the broken one stays."""
+    print(f"{path} is broken and is made again: {fault}", flush=True)
+    aside = path.with_name(f"{path.name}.broken")
+    shutil.rmtree(aside, ignore_errors=True)
+    path.rename(aside)
+    try:
+        builder = _prepare(make_builder(), raw)
+    except Exception as error:
+        raise ValueError(
+            f"{path} is broken, {fault}, and cannot be made again; give its raw files as "
+            f"`data_dir`, or name another `cache_dir`. Received: {error}"
+        ) from error
+    finally:
+        if not path.exists():
+            aside.rename(path)
+    shutil.rmtree(aside)
+    return builder
+
+
+def _prepare(builder, raw):
+    print(f"Preparing {builder.name}, once, in {builder.data_path}", flush=True)
+    tfds.disable_progress_bar()
+    settings = tfds.download.DownloadConfig(manual_dir=raw)
+    builder.download_and_prepare(download_config=settings)
+    if builder.data_path.exists():  # a mocked data set is not there
+        seal(pathlib.Path(builder.data_path))
+    return builder
+
+
+def _fault_of(builder, path, folder):
+    """What is wrong with a data set that was prepared before, or `None`."""
+    if folder not in path.parents:
+        return None  # a mocked data set is TFDS's own
+    if not (path / "dataset_info.json").is_file():
+        return "it has no dataset_info.json"
+    info = json.loads((path / "dataset_info.json").read_text())
+    found = info.get("name"), info.get("version"), info.get("configName")
+    config = builder.builder_config
+    wanted = builder.name, str(builder.version), config.name if config else None
+    if found != wanted:
+        return f"its dataset_info.json is that of {'/'.join(filter(None, map(str, found)))}"
+    if is_sealed(path):
+        return fault_of(path)
+    with contextlib.suppress(OSError):  # an older version prepared it, perhaps for reading alone
+        seal(path)
+    return None
+
+
+def _place(builder_class, folder, config):
+    """Where a data set lies that its builder cannot read."""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        path = builder_class(data_dir=elsewhere, config=config).data_path
+        return folder / pathlib.Path(path).relative_to(elsewhere)
 
 
 def _check_made_of(builder, folder):

@@ -1,0 +1,90 @@
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from dann.adaptation.forward_pass import is_pair
+from dann.adaptation.model_parts import check_network, fitting_label_head, number_of_classes
+from dann.adaptation.pair_classifier import PairClassifier
+from dann.adaptation.plain_network import PlainNetwork
+
+
+class BackboneClassifier(PairClassifier):
+    """A classifier of a backbone and a label head, either of which may be built at the first batch.
+
+    Arguments and errors: see `AdversarialModel`.
+    """
+
+    def __init__(self, backbone, num_classes=None, label_head=None, **kwargs):
+        super().__init__(**kwargs)
+        self.backbone = check_network("backbone", backbone)
+        self._plain = PlainNetwork(backbone)
+        self._plain.begin()
+        features = self._plain.num_features
+        self.num_classes = number_of_classes(label_head, num_classes, features)
+        self.label_head: Any = label_head
+        self.built = False
+        self.when_known(self._fit_label_head)
+        self.when_known(self._is_built)
+
+    def _fit_label_head(self):
+        self.label_head = fitting_label_head(self.label_head, self.num_features, self.num_classes)
+
+    def _is_built(self):
+        self.built = True
+
+    @property
+    def num_features(self) -> int:
+        """Number of features; see `when_known` for a backbone that is not built."""
+        if self._plain.num_features is None:
+            raise ValueError(
+                "The number of features is known from the first batch on, because the backbone is "
+                "not built: call `backbone(inputs[:1])` first, or use it in `when_known`. "
+                f"Received: {self.backbone.name}"
+            )
+        return self._plain.num_features
+
+    @property
+    def classifier(self) -> keras.Model:
+        """The backbone and the label head as a plain Keras model, which shares their weights."""
+        return self._plain.classifier(self.label_head)
+
+    @property
+    def input_specs(self) -> Any:
+        """Symbolic tensors like the inputs, in their structure; `None` before the first batch."""
+        return self._plain.inputs
+
+    def when_known(self, make: Callable[[], None]) -> None:
+        """Calls `make()` as soon as `num_features` is known: at once, or at the first batch.
+
+        A method makes the networks that follow the features in it.
+        """
+        self._plain.when_known(make)
+
+    def __call__(self, inputs, *args, **kwargs):
+        self._plain.see(inputs["source"] if is_pair(inputs) else inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
+    def get_build_config(self):
+        return self._plain.get_config() or super().get_build_config()
+
+    def build_from_config(self, config):
+        if "dtypes" in config:
+            self._plain.see_config(config)
+        else:
+            super().build_from_config(config)
+
+    def classified(self, inputs: Any, training: bool) -> Any:
+        """Returns the logits of plain inputs, as `classifier` gives them."""
+        return self.label_head(self.backbone(inputs, training=training), training=training)
+
+    def export(self, filepath, *args, **kwargs):
+        # Keras asks a subclassed model for the shapes of its first call, which was on a pair.
+        return self.classifier.export(filepath, *args, **kwargs)
+
+    def get_config(self):
+        parts = {"backbone": self.backbone, "label_head": self.label_head}
+        config = {k: keras.saving.serialize_keras_object(v) for k, v in parts.items()}
+        # A label head that is built later needs the number, too.
+        late = not self.built
+        return super().get_config() | config | ({"num_classes": self.num_classes} if late else {})

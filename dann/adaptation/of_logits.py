@@ -1,0 +1,158 @@
+"""What `compile` and `fit` are given, checked for a network that gives logits of classes."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from dann.data.labels import NUMBER_THEM
+
+FROM_LOGITS = {
+    name.lower(): name
+    for name in (
+        "BinaryCrossentropy",
+        "BinaryFocalCrossentropy",
+        "CategoricalCrossentropy",
+        "CategoricalFocalCrossentropy",
+        "SparseCategoricalCrossentropy",
+    )
+}
+
+
+def loss_of_logits(loss: Any) -> Any:
+    """Returns a loss as `compile` takes it; a name means the loss from logits.
+
+    Raises:
+        ValueError: If it is a loss of probabilities.
+    """
+    if not isinstance(loss, keras.losses.Loss):
+        found = keras.losses.get(loss) if isinstance(loss, str) else loss
+        name = FROM_LOGITS.get(_plain_name(found))
+        if name is not None:
+            return getattr(keras.losses, name)(from_logits=True)
+        loss = found if _plain_name(found) == "kldivergence" else loss
+    _refuse_probabilities("loss", loss, "losses")
+    return loss
+
+
+def metrics_of_logits(metrics: Any, loss: Any) -> Any:
+    """Returns metrics as `compile` takes them; names mean metrics of logits.
+
+    With a binary cross-entropy `"accuracy"` takes outputs above 0 for the class 1.
+
+    Raises:
+        ValueError: If one is a metric of probabilities.
+    """
+    if not isinstance(metrics, list | tuple):
+        return metrics
+    return [_metric_of_logits(metric, loss) for metric in metrics]
+
+
+def _metric_of_logits(metric, loss):
+    if not isinstance(metric, str):
+        _refuse_probabilities("metrics", metric, "metrics")
+        return metric
+    if type(loss).__name__.startswith("Binary") and metric in ("accuracy", "acc"):
+        return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
+    same = type(loss).__name__ if metric in ("crossentropy", "ce") else ""
+    name = FROM_LOGITS.get(_plain_name(metric), same)
+    kind = getattr(keras.metrics, name, None) if name in FROM_LOGITS.values() else None
+    return metric if kind is None else kind(from_logits=True, name=metric)
+
+
+def _refuse_probabilities(argument, given, module):
+    told = getattr(given, "from_logits", getattr(given, "_from_logits", True))
+    name = type(given).__name__
+    if told is False:
+        write = f"`keras.{module}.{name}(from_logits=True)`"
+    elif _plain_name(given) == "kldivergence":
+        write = f"`keras.{module}.CategoricalCrossentropy(from_logits=True)`"
+    else:
+        return
+    raise ValueError(
+        f"Argument `{argument}` must take logits, because that is what the label head gives: use "
+        f"{write}. Received: {name if name != 'function' else given.__name__} of probabilities"
+    )
+
+
+def _plain_name(thing):
+    """The name of a loss without its spelling: `sparse_cross` and `SparseCross` are alike."""
+    name = thing if isinstance(thing, str) else getattr(thing, "__name__", type(thing).__name__)
+    return name.replace("_", "").lower()
+
+
+def check_form(labels: Any, logits: Any, loss: Any) -> None:
+    """Raises `ValueError` unless a batch of labels has the form that the loss takes."""
+    if isinstance(labels, dict | list | tuple):
+        raise ValueError(
+            "The labels of a pair are the source's alone, `({'source': xs, 'target': xt}, ys)`. "
+            "Labels of the target belong to `validation_data=(xt, yt)`, where no training sees "
+            f"them. Received: labels in a {type(labels).__name__} of {len(labels)}"
+        )
+    if labels is None:
+        return
+    if keras.backend.standardize_dtype(labels.dtype) == "string":
+        raise ValueError(f"Labels must be numbers; {NUMBER_THEM}. Received: strings")
+    shape, classes = tuple(labels.shape), logits.shape[-1]
+    one_hot = len(shape) == len(logits.shape) and shape[-1] == classes and classes != 1
+    sparse = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+    dense = isinstance(loss, keras.losses.CategoricalCrossentropy)
+    if (sparse and one_hot) or (dense and not one_hot and len(shape) < 2):
+        fitting = "CategoricalCrossentropy" if sparse else "SparseCategoricalCrossentropy"
+        kind = "one-hot or soft" if sparse else "numbers of classes"
+        raise ValueError(
+            f"Labels that are {kind} need another loss: "
+            f"`compile(loss=keras.losses.{fitting}(from_logits=True))`. Received: labels of shape "
+            f"{shape} with {type(loss).__name__}"
+        )
+
+
+def check_range(labels: Any, num_classes: int, loss: Any) -> None:
+    """Raises `ValueError` unless all labels are numbers of the model's classes.
+
+    It looks at arrays in memory alone, and where the loss takes numbers of classes.
+    """
+    array = isinstance(labels, np.ndarray) or keras.ops.is_tensor(labels)
+    if not (array and isinstance(loss, keras.losses.SparseCategoricalCrossentropy)):
+        return
+    values = np.asarray(keras.ops.convert_to_numpy(labels))
+    if values.dtype.kind in "USO":
+        raise ValueError(
+            f"Labels must be numbers; {NUMBER_THEM}. Received: labels such as {values.flat[0]!r}"
+        )
+    if values.ndim > 1 and values.shape[-1] == num_classes != 1:
+        return  # `check_form` says what to do
+    values = values[values != loss.ignore_class] if loss.ignore_class is not None else values
+    if values.dtype.kind == "f" and (values != np.round(values)).any():
+        raise ValueError(
+            "Labels must be numbers of classes; for numbers to predict, a label head of one output "
+            "and a loss such as 'mse'. Received: labels that are not whole numbers"
+        )
+    if values.size and (values.min() < 0 or values.max() >= num_classes):
+        low, high = values.min(), values.max()
+        hint = f"; `labels - {low:g}` begins at 0" if low > 0 and high - low < num_classes else ""
+        raise ValueError(
+            f"Labels must be at least 0 and below the model's {num_classes} classes{hint}. "
+            f"Received: labels from {low:g} to {high:g}"
+        )
+
+
+@contextlib.contextmanager
+def wrong_labels_told(num_classes: int) -> Iterator[None]:
+    """Raises a `ValueError` of one line where TensorFlow finds a label that is no class.
+
+    So it is for labels that come from a data set, which nothing looks at beforehand.
+    """
+    try:
+        yield
+    except Exception as error:
+        found = re.search(r"label value of (-?\d+) which is outside the valid range", str(error))
+        if found is None:
+            raise
+        raise ValueError(
+            f"Labels must be at least 0 and below the model's {num_classes} classes. "
+            f"Received: a label of {found[1]}"
+        ) from None

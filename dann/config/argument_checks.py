@@ -1,0 +1,84 @@
+"""Checks of a config's values that the classes which take them would not make, or make too late."""
+
+import inspect
+import math
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dann.config.config_error import ConfigError
+
+_PLACES = ("filename", "filepath", "log_dir", "backup_dir")  # where callbacks write
+_OF_ANY_KIND = ("profile_batch",)  # a number by default, but also two as a list or as text
+
+
+def check_arguments(node: Any, targets: Mapping[str, Callable], key: str) -> None:
+    """Raises `ConfigError` if an argument in a node cannot be meant; the message names its key.
+
+    An argument must be true or false where its default is, no word where its default is a number,
+    no list or flag where its default is a word; every number must be finite; and a callback must
+    be able to write where it is told to.
+
+    Args:
+        node: A resolved node.
+        targets: What the targets in the node are, by name.
+        key: Key of the node in the config.
+    """
+    if isinstance(node, list):
+        node = {str(place): value for place, value in enumerate(node)}
+    if isinstance(node, dict):
+        defaults = _defaults(targets.get(str(node.get("_target_"))))
+        for name, value in node.items():
+            place = f"{key}.{name}"
+            check_arguments(value, targets, place)
+            _check_kind(place, value, defaults.get(name))
+            if key.startswith("callbacks") and name in _PLACES and name in defaults:
+                _check_place(place, value, defaults[name])
+    elif isinstance(node, float) and not math.isfinite(node):
+        raise ConfigError(f"{key} must be finite. Received: {node}")
+
+
+def _defaults(target):
+    """The defaults of a class's or function's arguments; `inspect.Parameter.empty` for none."""
+    if target is None:
+        return {}
+    return {name: p.default for name, p in inspect.signature(target).parameters.items()}
+
+
+def _check_kind(key, value, default):
+    if (isinstance(value, dict) and value) or key.endswith(_OF_ANY_KIND):
+        return
+    if isinstance(default, bool):
+        wanted = "true or false" if not isinstance(value, bool) else ""
+    elif value is None:
+        return
+    elif isinstance(default, int | float):
+        wanted = "" if _is_number(value) or (isinstance(value, list) and value) else "a number"
+    elif isinstance(default, str):
+        wanted = "" if _is_number(value) or (isinstance(value, str) and value) else "a word"
+    else:
+        return
+    if wanted:
+        raise ConfigError(f"{key} must be {wanted}. Received: {value!r}")
+
+
+def _is_number(value):
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_place(key, value, default):
+    """Checks a file or folder that a callback writes; the folders above it need not be there."""
+    if value is None and default is None:
+        return
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{key} must be a path; quote numbers. Received: {value!r}")
+    path = pathlib.Path(value)
+    wants_folder = key.endswith("_dir")
+    if path.exists() and path.is_dir() != wants_folder:
+        raise ConfigError(
+            f"{key} must be a {'folder' if wants_folder else 'file'}. Received: {path}"
+        )
+    above = next(place for place in path.absolute().parents if place.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise ConfigError(f"{key} must be where files can be written. Received: {path}")

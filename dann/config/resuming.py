@@ -1,0 +1,92 @@
+"""Whether a command goes on with the run that it names, told before any large library is loaded."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from dann.config.config_error import ConfigError
+from dann.training.run_directory import RunDirectory
+
+# What a run may change when it goes on, because the numbers do not depend on it.
+_FREE = ("resume", "checkpoint", "paths", "experiment", "debug")
+_FREE_CALLBACKS = (
+    "keras.callbacks.CSVLogger",
+    "keras.callbacks.ModelCheckpoint",
+    "keras.callbacks.TensorBoard",
+)
+_STEPS = "trainer.steps"
+
+
+def settings_of(cfg: Any) -> dict[str, Any]:
+    """Returns the settings that a run must keep to go on, by their dotted keys.
+
+    Left out are `resume`, `checkpoint`, `paths`, `trainer.check_every`, the names of experiments,
+    how much callbacks print, and callbacks that only write what others measure.
+
+    Args:
+        cfg: The composed config of `scripts/train.py`.
+    """
+    plain: Any = OmegaConf.to_container(cfg, resolve=False)
+    # The directories may move.
+    plain["paths"] = {key: f"<paths.{key}>" for key in plain["paths"]}
+    settings: Any = OmegaConf.to_container(OmegaConf.create(plain), resolve=True)
+    for key in _FREE:
+        settings.pop(key, None)
+    settings["trainer"].pop("check_every", None)
+    callbacks = settings.get("callbacks") or {}
+    for name, node in list(callbacks.items()):
+        if isinstance(node, dict):
+            node.pop("verbose", None)
+        if not node or node.get("_target_") in _FREE_CALLBACKS:
+            del callbacks[name]
+    return dict(_flat(settings))
+
+
+def is_done(cfg: Any) -> bool:
+    """Returns whether the run that `cfg` goes on with is finished, and then says so.
+
+    Raises:
+        ConfigError: If the run began with other settings. Its config, which Hydra has overwritten
+            by then, is put back.
+    """
+    run = RunDirectory(cfg.paths.run_dir)
+    if not cfg.resume or not (run.is_finished() or run.has_checkpoints()):
+        return False
+    now = settings_of(cfg)
+    then = run.settings() or now
+    changed = differences(then, now)
+    grown = changed.pop(_STEPS, None)
+    if grown and not _is_more(*grown):
+        changed = {_STEPS: grown, **changed}
+    if changed:
+        run.put_config_back()
+        told = "; ".join(f"{key} {old} then, {new} now" for key, (old, new) in changed.items())
+        more = " (`trainer.steps` may grow only if no schedule follows it)" if grown else ""
+        raise ConfigError(
+            f"A run goes on with the settings that it began with{more}; choose another "
+            f"hydra.run.dir, or resume=false to begin anew. Received: {told}"
+        )
+    if grown or not run.is_finished():
+        return False
+    print(f"Finished already: {run}")
+    return True
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Returns the old and the new value of each setting that differs; `"none"` where it is not."""
+    pairs = {key: (then.get(key, "none"), now.get(key, "none")) for key in {**then, **now}}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _is_more(old, new):
+    return isinstance(old, int) and isinstance(new, int) and new > old
+
+
+def _flat(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    parts = enumerate(node) if isinstance(node, list) else node.items()
+    for key, value in parts:
+        if isinstance(value, dict | list) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

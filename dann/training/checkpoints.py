@@ -1,0 +1,180 @@
+"""Checkpoints of a training on disk, each whole or not there."""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from dann.training.run_directory import LAST_MODEL, ResumeError, replacing
+
+_NAME = re.compile(r"step-(\d+)")
+_MODEL, _ARRAYS, _STATE, _SUMS = "model.keras", "arrays.npz", "state.json", "SHA256SUMS"
+
+
+class Checkpoint:
+    """One checkpoint whose sums are right: the state of a training after a step.
+
+    Args:
+        path: Its folder.
+
+    Raises:
+        ValueError: If a file is missing, or is not the one that was written.
+    """
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+        try:
+            _check_sums(path)
+            state = json.loads((path / _STATE).read_text(encoding="utf-8"))
+            with np.load(path / _ARRAYS, allow_pickle=False) as arrays:
+                self.arrays = {name: arrays[name] for name in arrays.files}
+        except (OSError, ValueError) as error:
+            raise ValueError(f"Expected a whole checkpoint. Received: {path}, {error}") from error
+        self.state: dict[str, Any] = state
+
+    def load_into(self, model: keras.Model) -> None:
+        """Gives a built model the weights, the optimizer and the seeds of the checkpoint.
+
+        Raises:
+            ResumeError: If the model or its optimizer is another.
+        """
+        try:
+            model.load_weights(self.path / _MODEL)
+        except ValueError as error:
+            raise ResumeError(
+                "A training goes on with the model and the optimizer that it began with. "
+                f"Received: {type(model).__name__}, which {self.path} does not fit"
+            ) from error
+
+
+class Checkpoints:
+    """The checkpoints in a folder, `step-<n>` each, and the model of the newest as `last.keras`.
+
+    A checkpoint is written to a draft, which takes its name when all of it is on the disk. So a
+    process that dies at any moment leaves whole checkpoints alone, and a draft that is ignored.
+
+    Args:
+        folder: The folder, which need not exist yet.
+        keep: How many of the newest stay.
+    """
+
+    def __init__(self, folder: str | os.PathLike, keep: int = 2):
+        self.folder = pathlib.Path(folder)
+        self.keep = keep
+
+    def write(
+        self,
+        step: int,
+        model: keras.Model,
+        state: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+    ) -> pathlib.Path:
+        """Writes the checkpoint of a step and deletes old ones; returns its folder.
+
+        Args:
+            step: Steps of the training so far.
+            model: The model with its optimizer, as Keras saves it.
+            state: What else belongs to the state, as JSON takes it.
+            arrays: Arrays that `state` refers to.
+        """
+        path = self.folder / f"step-{step}"
+        draft = path.with_suffix(".part")
+        self._remove_drafts()
+        draft.mkdir(parents=True)
+        try:
+            model.save(draft / _MODEL)
+            np.savez(draft / _ARRAYS, **arrays)  # pyright: ignore[reportArgumentType]
+            (draft / _STATE).write_text(json.dumps(state), encoding="utf-8")
+            names = (_MODEL, _ARRAYS, _STATE)
+            sums = [f"{_digest(draft / name)}  {name}\n" for name in names]
+            (draft / _SUMS).write_text("".join(sums), encoding="utf-8")
+            for name in (*names, _SUMS):
+                flush_to_disk(draft / name)
+            flush_to_disk(draft)
+            if path.exists():  # a broken one, or one of a training that began anew
+                shutil.rmtree(path)
+            draft.rename(path)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        flush_to_disk(self.folder)
+        self._offer(path)
+        for old in [old for old in self._paths() if _step(old) < step][self.keep - 1 :]:
+            shutil.rmtree(old)
+        return path
+
+    def newest(self) -> Checkpoint | None:
+        """Returns the newest whole checkpoint, if any; names broken ones on standard error."""
+        for path in self._paths():
+            try:
+                return Checkpoint(path)
+            except ValueError as error:
+                print(f"warning: {error}; it is left out", file=sys.stderr)
+        return None
+
+    def discard(self) -> None:
+        """Deletes all checkpoints, for a training that begins anew."""
+        self._remove_drafts()
+        for path in self._paths():
+            shutil.rmtree(path)
+        (self.folder / LAST_MODEL).unlink(missing_ok=True)
+
+    def _paths(self) -> list[pathlib.Path]:
+        """The folders of checkpoints, newest first."""
+        found = self.folder.iterdir() if self.folder.is_dir() else ()
+        named = [path for path in found if _NAME.fullmatch(path.name) and path.is_dir()]
+        return sorted(named, key=_step, reverse=True)
+
+    def _remove_drafts(self):
+        for draft in self.folder.glob("step-*.part"):
+            shutil.rmtree(draft)
+
+    def _offer(self, path):
+        """Gives the checkpoint's model the name by which a run is read, without a copy."""
+        with replacing(self.folder / LAST_MODEL) as draft:
+            try:
+                os.link(path / _MODEL, draft)
+            except OSError:  # a file system without links
+                shutil.copyfile(path / _MODEL, draft)
+
+
+def flush_to_disk(path: pathlib.Path) -> None:
+    """Waits until a file, or what a folder lists, is on the disk and would survive a power cut."""
+    if path.is_dir() and os.name == "nt":  # which opens no folders
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _step(path):
+    return int(path.name.partition("-")[2])
+
+
+def _digest(path):
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_sums(path):
+    sums = dict(_lines(path / _SUMS))
+    if set(sums) != {_MODEL, _ARRAYS, _STATE}:
+        raise ValueError(f"whose {_SUMS} is broken")
+    for name, digest in sums.items():
+        if _digest(path / name) != digest:
+            raise ValueError(f"whose {name} is not what was written")
+
+
+def _lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        digest, _, name = line.partition("  ")
+        yield name, digest

@@ -1,0 +1,188 @@
+"""Stops a training in which something is no longer a finite number, and says what."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.checks import check_integer
+
+_CHUNK = 1024  # examples at a time, of inputs that may lie in files
+
+
+class StopOnNonFinite(keras.callbacks.Callback):
+    """Stops `fit` with an error as soon as a loss, a weight or an input is NaN or infinite.
+
+    Every `every` steps and at the end of each epoch it looks at the loss, at the terms that a
+    model of `dann.adaptation` logs, at all weights, and at the optimizer's variables. What it finds
+    it raises as a `FloatingPointError` of one line: the step, the first loss that was not finite,
+    or the variable, or the inputs that are to blame; the last finite values; and what
+    usually helps. Where every step is logged (`steps_per_execution=1`), the step and the loss are
+    exact, however seldom it looks, because it keeps the logs between two looks.
+
+    Put it before the callbacks that save the model: the error keeps them from writing weights that
+    are not finite, and from replacing those that were. A callback that saves between two looks can
+    call `check_weights` itself.
+
+    Steps that `keras.optimizers.LossScaleOptimizer` skips, because a scaled gradient is infinite,
+    are no error: neither the loss nor a weight is infinite then.
+
+    `keras.callbacks.TerminateOnNaN` looks at the loss alone; it waits for it at every step, does
+    not see weights that break in the last step or behind a sign, and by default ends `fit` as if
+    the training were done, so that a script goes on to save and report what is left.
+
+    Args:
+        every: Number of steps from one look to the next, at least 1. With `steps_per_execution`
+            above it, it looks after every execution. Defaults to `50`.
+        inputs: Inputs by name, such as `"source"`, arrays or array-likes `(n, ...)`. NumPy arrays
+            of floating-point numbers are checked before the first step, because a network may turn
+            NaN into zeros; other array-likes once a loss or a weight is not finite. Defaults to
+            `None`: not checked.
+
+    Raises:
+        FloatingPointError: In training, if something is not finite.
+        ValueError: If `every` is below 1.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.training import StopOnNonFinite
+    >>> callbacks = [StopOnNonFinite(every=10), keras.callbacks.ModelCheckpoint("last.keras")]
+    """
+
+    def __init__(self, every: int = 50, inputs: Mapping[str, Any] | None = None):
+        super().__init__()
+        self.every = check_integer("every", every, low=1)
+        self.inputs = dict(inputs or {})
+        self._step = self._before_epoch = self._checked = 0
+        self._recent: list[tuple[int, dict]] = []
+
+    def on_train_begin(self, logs=None):
+        self._step = self._checked = int(self.model.optimizer.iterations)
+        self._recent = []
+        _check_inputs({k: v for k, v in self.inputs.items() if isinstance(v, np.ndarray)})
+
+    def state_dict(self) -> dict[str, int]:
+        """Returns the steps so far, for a training that goes on in another process."""
+        return {"step": self._step, "before_epoch": self._before_epoch}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Goes on from what `state_dict` returned."""
+        self._step = self._checked = state["step"]
+        self._before_epoch = state["before_epoch"]
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._before_epoch = self._step
+
+    def on_train_batch_end(self, batch, logs=None):
+        # Under `steps_per_execution` several steps end at once; `batch` is the last of them.
+        self._step = self._before_epoch + batch + 1
+        self._recent.append((self._step, logs or {}))
+        if self._step - self._checked >= self.every:
+            self._check()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._check()  # Keras clears the logs of the epoch after this
+
+    def _check(self):
+        self._checked = self._step
+        # The logs are means over the epoch, so a loss that was not finite stays so in the last.
+        if self._recent and _not_finite(self._losses(self._recent[-1][1])):
+            _check_inputs(self.inputs)
+            raise FloatingPointError(self._about_losses())
+        try:
+            check_weights(self.model)
+        except FloatingPointError as error:
+            _check_inputs(self.inputs)
+            raise FloatingPointError(self._message(self._step, str(error), self._recent)) from None
+        self._recent = self._recent[-1:]
+
+    def _losses(self, logs):
+        """The loss and the terms of the method, the loss last, as Python numbers."""
+        names = [name for name in getattr(self.model, "trackers", ()) if name in logs]
+        names += ["loss"] * ("loss" in logs)
+        return {name: float(_numpy(logs[name])) for name in names}
+
+    def _about_losses(self):
+        every = [(step, self._losses(logs)) for step, logs in self._recent]
+        place = next(place for place, (_, losses) in enumerate(every) if _not_finite(losses))
+        step, losses = every[place]
+        found = ", ".join(f"{name} is {losses[name]}" for name in _not_finite(losses))
+        return self._message(step, found, self._recent[:place])
+
+    def _message(self, step, found, finite):
+        """The error's line; the last of the logs that are still finite tells the last losses."""
+        last = ""
+        if finite:
+            before, logs = finite[-1]
+            values = ", ".join(f"{name} {value:.4g}" for name, value in self._losses(logs).items())
+            last = f". The epoch's means until step {before}: {values}"
+        return (
+            f"The training of {type(self.model).__name__} stopped at step {step}: {found}{last}. "
+            f"{_advice(self.model)}"
+        )
+
+
+def check_weights(model: Any) -> None:
+    """Raises `FloatingPointError` if a variable of a model or of its optimizer is not finite.
+
+    The message names the first and counts the others.
+    """
+    if keras.backend.backend() == "jax":
+        model.jax_state_sync()  # within `fit`, the variables wait for this
+    variables = [*model.weights, *_of_optimizer(model)]
+    variables = [v for v in variables if keras.backend.is_float_dtype(v.dtype)]
+    if not variables:
+        return
+    sums = ops.stack([ops.cast(ops.sum(variable), "float32") for variable in variables])
+    suspects = np.flatnonzero(~np.isfinite(_numpy(sums)))
+    # A sum of finite numbers may overflow, so each suspect is looked at.
+    broken = [variables[i].path for i in suspects if not ops.all(ops.isfinite(variables[i]))]
+    if broken:
+        others = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        raise FloatingPointError(f"{broken[0]}{others} has values that are NaN or infinite")
+
+
+def check_finite(name: str, values: Any) -> None:
+    """Raises `FloatingPointError` if an array holds NaN or infinite values; `name` is for it."""
+    if not np.isfinite(values).all():
+        raise FloatingPointError(f"{name} must be finite. Received: NaN or infinite values")
+
+
+def _numpy(values: Any) -> Any:
+    return ops.convert_to_numpy(values)
+
+
+def _of_optimizer(model):
+    optimizer = getattr(model, "optimizer", None)
+    return [] if optimizer is None else optimizer.variables
+
+
+def _check_inputs(inputs: Mapping[str, Any]) -> None:
+    """Raises `FloatingPointError` if inputs are not finite."""
+    for name, values in inputs.items():
+        if np.dtype(values.dtype).kind != "f":
+            continue
+        for start in range(0, len(values), _CHUNK):
+            chunk = np.asarray(values[start : start + _CHUNK])
+            finite = np.isfinite(chunk).reshape(len(chunk), -1).all(axis=1)
+            if not finite.all():
+                raise FloatingPointError(
+                    f"Inputs of the {name} must be finite. Received: NaN or infinite values in "
+                    f"example {start + int(np.argmin(finite))}"
+                )
+
+
+def _not_finite(losses: Mapping[str, float]) -> list[str]:
+    return [name for name, value in losses.items() if not np.isfinite(value)]
+
+
+def _advice(model):
+    advice = ["a lower learning rate", "clipped gradients (global_clipnorm of the optimizer)"]
+    if getattr(model, "reversal", None) is not None:
+        advice.append("a lower strength of the reversal")
+    if model.compute_dtype == "float16":
+        advice.append("mixed_bfloat16 or float32")
+    return f"What usually helps: {', '.join(advice[:-1])} or {advice[-1]}"

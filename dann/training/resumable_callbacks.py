@@ -1,0 +1,164 @@
+"""The callbacks of a training that several calls of Keras's `fit`, or several processes, share."""
+
+import os
+import random
+import sys
+from typing import Any
+
+import keras
+import numpy as np
+
+from dann.adaptation.training_state import (
+    KeepTrained,
+    averages_weights,
+    put_trained_back,
+    values_of,
+)
+from dann.training.callback_states import cut_files, lengths_of_files, restore, states_of
+from dann.training.checkpoint_times import CheckpointTimes
+from dann.training.checkpoints import Checkpoint, Checkpoints
+from dann.training.non_finite import check_weights
+from dann.training.plain_values import packed, unpacked
+from dann.training.stop_signals import StopRequest
+
+
+class ResumableCallbacks(keras.callbacks.CallbackList):
+    """Passes Keras's calls on to callbacks as if there were one call of `fit` in one process.
+
+    It writes the checkpoints, after all callbacks have been called, and starts from one. Training
+    begins and ends once for the callbacks; the rest of an epoch that was interrupted counts its
+    batches from where they stopped.
+
+    Args:
+        callbacks: The callbacks, with a `keras.callbacks.History`.
+        checkpoints: Where to write, or `None`.
+        found: What to start from, or `None`.
+        times: When to write.
+        request: What tells that the training shall stop.
+        **params: What Keras's `CallbackList` takes, `steps` and `epochs` among them.
+    """
+
+    def __init__(
+        self,
+        callbacks: list[keras.callbacks.Callback],
+        checkpoints: Checkpoints | None,
+        found: Checkpoint | None,
+        times: CheckpointTimes,
+        request: StopRequest,
+        **params: Any,
+    ):
+        state = {"begun": False, "step": 0, "epoch": 0, "batch": 0, "stopped": False}
+        if found:
+            state = unpacked(found.state, found.arrays)
+            times.written(state["step"])
+            cut_files(callbacks, state["files"])  # before any callback opens its own
+        self.watched = list(callbacks)
+        if averages_weights(params["model"].optimizer):
+            callbacks = [*callbacks, KeepTrained()]
+        super().__init__(callbacks, **params)
+        self.checkpoints, self.found, self.times, self.request = checkpoints, found, times, request
+        self.state = state
+        self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
+        self.stopped = state["stopped"]
+        self.offset = self.batch
+        self.more_to_come = False  # another call of `fit` goes on with this training
+        self._begun = False
+
+    def on_train_begin(self, logs=None):
+        if self._begun:
+            return
+        if self.found:
+            self._restore()
+        else:
+            put_trained_back(self._attached())
+            self._write()
+        self._begun = True
+        super().on_train_begin(logs)
+        if self.state["begun"]:
+            self._restore()  # once more, because callbacks set values as they begin
+
+    def _restore(self):
+        self.found.load_into(self._attached())
+        if self.state["begun"]:
+            restore(self.watched, self.state["callbacks"])
+        random.setstate(self.state["random"])
+        np.random.set_state(self.state["numpy_random"])
+
+    def on_epoch_begin(self, epoch, logs=None):
+        super().on_epoch_begin(epoch, logs)
+        self.epoch, self.batch = epoch, self.offset
+        if self.offset:  # in the middle of an epoch, and Keras has reset its metrics
+            self._restore()
+            metrics = self.state["metrics"]
+            for variable, value in zip(self.model.metrics_variables, metrics, strict=True):
+                variable.assign(value)
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self._first = batch
+        super().on_train_batch_begin(self.offset + batch, logs)
+
+    def on_train_batch_end(self, batch, logs=None):
+        super().on_train_batch_end(self.offset + batch, logs)
+        self.step += batch + 1 - self._first
+        self.batch = self.offset + batch + 1
+        ends = self.batch >= self.params["steps"] or self._model.stop_training
+        if not ends and (self.request or self.times.is_due(self.step, False)):
+            self._write()
+            self._stop_if_asked()
+
+    def on_epoch_end(self, epoch, logs=None):
+        super().on_epoch_end(epoch, logs)
+        self.epoch, self.batch, self.offset = epoch + 1, 0, 0
+        self.stopped = self.model.stop_training
+        last = self.stopped or self.epoch == self.params["epochs"]
+        if last or self.request or self.times.is_due(self.step, True):
+            self._write()
+        self._stop_if_asked()
+
+    def on_train_end(self, logs=None):
+        if not self.more_to_come or self.stopped:
+            super().on_train_end(logs)
+        else:
+            put_trained_back(self._attached())
+
+    def _attached(self) -> Any:
+        """The model with all its state, which JAX keeps elsewhere within an epoch."""
+        return self.model
+
+    def _stop_if_asked(self):
+        if self.request:
+            print(f"Stopped after step {self.step}.", flush=True)
+            self.request.stop()
+
+    def _write(self):
+        if self.checkpoints is None:
+            return
+        arrays: dict[str, np.ndarray] = {}
+        model = self._attached()
+        check_weights(model)  # others would take the place of those that one can go on from
+        state = {
+            "begun": self._begun,
+            "step": self.step,
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "steps_per_epoch": self.params["steps"],
+            "stopped": self.stopped,
+            "files": lengths_of_files(self.watched),
+            "callbacks": states_of(self.watched),
+            "metrics": values_of(model.metrics_variables),
+            "random": random.getstate(),
+            "numpy_random": np.random.get_state(),
+            "made_by": made_by(),
+        }
+        self.checkpoints.write(self.step, model, packed(state, arrays), arrays)
+        self.times.written(self.step)
+
+
+def made_by() -> dict[str, Any]:
+    """Returns the versions and the number of cores on which the bits of a training depend."""
+    return {
+        "backend": keras.backend.backend(),
+        "dann": sys.modules["dann"].__version__,
+        "keras": keras.__version__,
+        "cores": os.cpu_count(),
+    }

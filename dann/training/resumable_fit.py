@@ -1,0 +1,186 @@
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from dann.adaptation.training_state import build_all
+from dann.checks import check_integer
+from dann.training.checkpoint_times import CheckpointTimes
+from dann.training.checkpoints import Checkpoint, Checkpoints
+from dann.training.resumable_callbacks import ResumableCallbacks, made_by
+from dann.training.run_directory import ResumeError
+from dann.training.stop_signals import stop_requests
+
+
+def fit(
+    model: keras.Model,
+    pairs: Any,
+    directory: str | os.PathLike,
+    *,
+    epochs: int,
+    steps_per_epoch: int | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    every: str | int | None = "epoch",
+    keep: int = 2,
+    resume: bool = True,
+    verbose: Any = "auto",
+) -> keras.callbacks.History:
+    """Trains a compiled model and keeps checkpoints from which the same call goes on.
+
+    Called again after the process has died, at whatever moment, it goes on from the newest whole
+    checkpoint. The training then ends with the same bits in every weight, every slot of the
+    optimizer and every number of the history as if it had never stopped; `docs/reliability.md` says
+    what that needs. A finished training only loads its end; with more `epochs` it goes on.
+
+    A checkpoint holds the weights, the optimizer with its averages, the seeds of random layers,
+    Python's and NumPy's global generators, the metrics of the running epoch, the place in `pairs`
+    and the state of each callback, as `dann.training.callback_states.states_of` tells it. Resuming
+    cuts off what a `CSVLogger` or `TensorBoard` wrote after the checkpoint, so the folder of
+    TensorBoard's events must belong to this training alone.
+
+    SIGTERM and Ctrl-C finish the step and write a checkpoint. Then SIGTERM ends the process with
+    the exit status 143, and Ctrl-C raises `KeyboardInterrupt`. A second Ctrl-C ends the process at
+    once.
+
+    Args:
+        model: A compiled model, such as `dann.DANN`, built as at the first start.
+        pairs: What `dann.data.pair` makes; or a `keras.utils.PyDataset` of your own whose attribute
+            `start` is the step that its first batch belongs to.
+        directory: Folder of the checkpoints; made if it is not there.
+        epochs: Number of epochs since the very first start, at least 1.
+        steps_per_epoch: Training steps in an epoch, at least 1, of pairs without end
+            (`repeat=True`). Others have their own number, which `None` (default) stands for.
+        callbacks: Keras callbacks, the same at every start.
+        every: When to write a checkpoint: `"epoch"` (default), after each and every 10 minutes
+            within; a number of steps; a time such as `"30s"`, `"10min"` or `"2h"`; `None` for no
+            checkpoints at all. One is written before the first step and after the last, too.
+        keep: How many checkpoints stay, at least 1. Defaults to `2`.
+        resume: Whether to go on from a checkpoint. `False` deletes those that are there. Defaults
+            to `True`.
+        verbose: As in Keras's `fit`.
+
+    Returns:
+        The history of all epochs, those of earlier processes included.
+
+    Raises:
+        FloatingPointError: If a checkpoint is due and a weight is NaN or infinite; the one before
+            stays.
+        TypeError: If a number is not an integer.
+        ValueError: If a number is out of range, or `every` is none of these.
+        ResumeError: If the checkpoint is of another model, optimizer, backend or length of epochs,
+            or beyond `epochs`; or if `pairs` cannot start at its step.
+
+    Example:
+
+    >>> import dann, numpy as np
+    >>> from dann.training import fit
+    >>> x, y = np.ones((8, 2), "float32"), np.arange(8) % 2
+    >>> model = dann.DANN(dann.networks.mlp_backbone((2,)), num_classes=2)
+    >>> model.compile("adam")
+    >>> pairs = dann.data.pair((x, y), x, batch_size=4, repeat=True, seed=0)
+    >>> history = fit(model, pairs, "checkpoints", epochs=2, steps_per_epoch=2, verbose=0)
+    >>> history.epoch
+    [0, 1]
+    """
+    check_integer("epochs", epochs, low=1)
+    steps_per_epoch = _steps_of(pairs, steps_per_epoch)
+    check_integer("keep", keep, low=1)
+    times = CheckpointTimes(every)
+    checkpoints, found = None if times.never else Checkpoints(directory, keep), None
+    if checkpoints and resume:
+        found = checkpoints.newest()
+    elif checkpoints:
+        checkpoints.discard()
+    if found:
+        _check_goes_on(found, epochs, steps_per_epoch)
+    history = keras.callbacks.History()
+    with stop_requests() as request:
+        watched = ResumableCallbacks(
+            [*callbacks, history],
+            checkpoints,
+            found,
+            times,
+            request,
+            add_progbar=verbose != 0,
+            model=model,
+            verbose=verbose,
+            epochs=epochs,
+            steps=steps_per_epoch,
+        )
+        build_all(model, pairs)
+        _run(model, pairs, watched, epochs, steps_per_epoch, verbose)
+    return history
+
+
+def _run(model, pairs, watched, epochs, steps_per_epoch, verbose):
+    """Trains the rest of an epoch that was interrupted, then the other epochs."""
+    settings = {"callbacks": watched, "shuffle": False, "verbose": verbose}
+    if watched.batch:
+        watched.more_to_come = watched.epoch + 1 < epochs
+        model.fit(
+            _from_step(pairs, watched.step),
+            initial_epoch=watched.epoch,
+            epochs=watched.epoch + 1,
+            steps_per_epoch=steps_per_epoch - watched.batch,
+            **settings,
+        )
+        if not watched.more_to_come or watched.stopped:
+            return
+        watched.more_to_come = False
+    model.fit(
+        _from_step(pairs, watched.step),
+        initial_epoch=epochs if watched.stopped else watched.epoch,
+        epochs=epochs,
+        steps_per_epoch=steps_per_epoch,
+        **settings,
+    )
+
+
+def _steps_of(pairs, steps_per_epoch):
+    own = getattr(pairs, "num_batches", None)
+    if own is not None and steps_per_epoch not in (None, own):
+        raise ValueError(
+            "Argument `steps_per_epoch` is for pairs without end, such as `repeat=True` makes. "
+            f"Received: steps_per_epoch={steps_per_epoch} with {own} batches an epoch"
+        )
+    return check_integer("steps_per_epoch", own or steps_per_epoch, low=1)
+
+
+def _from_step(pairs, step):
+    """The pairs from a step of the training on."""
+    if hasattr(pairs, "start"):
+        pairs.start = step
+        return pairs
+    if step == 0:
+        return pairs
+    raise ResumeError(
+        "Expected pairs that can start at any step, such as `dann.data.pair` makes, because the "
+        f"training goes on after step {step}. Received: {type(pairs).__name__}"
+    )
+
+
+def _check_goes_on(found: Checkpoint, epochs: int, steps_per_epoch: int) -> None:
+    state = found.state["dict"]
+    now, then = made_by(), state["made_by"]["dict"]
+    if then["backend"] != now["backend"]:
+        raise ResumeError(
+            f"Expected the backend of {found.path}, {then['backend']}. Received: {now['backend']}"
+        )
+    if state["steps_per_epoch"] != steps_per_epoch:
+        raise ResumeError(
+            f"Expected {state['steps_per_epoch']} steps an epoch, as in {found.path}. "
+            f"Received: {steps_per_epoch}"
+        )
+    if state["epoch"] + (state["batch"] > 0) > epochs:
+        raise ResumeError(
+            f"Expected no fewer epochs than {found.path} has, {state['epoch']}. "
+            f"Received: epochs={epochs}"
+        )
+    changed = [f"{key} {then[key]} then, {now[key]} now" for key in now if then[key] != now[key]]
+    if changed:
+        print(
+            f"warning: the last bits may differ from a run without a stop: {'; '.join(changed)}",
+            file=sys.stderr,
+        )

@@ -1,0 +1,151 @@
+"""What users give to `compile` and `fit`: losses and metrics of logits, labels in their forms."""
+
+import keras
+import numpy as np
+import pytest
+from scipy import special
+
+import dann
+from dann.adaptation import DANN
+from dann.networks import mlp_backbone
+
+RNG = np.random.default_rng(0)
+INPUTS = {name: RNG.normal(size=(6, 4)).astype("float32") for name in ("source", "target")}
+LABELS = np.array([0, 1, 2, 0, 1, 2])
+ONE_HOT = np.eye(3, dtype="float32")[LABELS]
+losses, metrics = keras.losses, keras.metrics
+
+
+def compiled(loss=None, classes=3, **kwargs):
+    parts = {"num_classes": classes} if classes > 1 else {"label_head": keras.layers.Dense(1)}
+    model = DANN(mlp_backbone((4,), hidden_units=(5,)), **parts)
+    model.compile(keras.optimizers.SGD(0.0), loss, run_eagerly=True, **kwargs)
+    return model
+
+
+def label_loss(model, labels):
+    return model.train_on_batch(INPUTS, labels, return_dict=True)["label/loss"]
+
+
+def log_probabilities(model):
+    logits = keras.ops.convert_to_numpy(model.classifier(INPUTS["source"])).astype("float64")
+    return special.log_softmax(logits, axis=1)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        None,
+        "sparse_categorical_crossentropy",
+        "SparseCategoricalCrossentropy",
+        losses.sparse_categorical_crossentropy,
+        losses.SparseCategoricalCrossentropy(from_logits=True),
+    ],
+)
+@pytest.mark.parametrize("labels", [LABELS, LABELS[:, None], LABELS.astype("uint8"), LABELS * 1.0])
+def test_a_cross_entropy_of_classes_is_that_of_the_logits(loss, labels):
+    model = compiled(loss)
+    expected = -log_probabilities(model)[np.arange(6), LABELS].mean()
+    assert label_loss(model, labels) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("labels", [ONE_HOT, 0.8 * ONE_HOT + 0.2 / 3])
+def test_one_hot_and_soft_labels_have_a_loss_by_name(labels):
+    model = compiled("categorical_crossentropy")
+    expected = -(labels * log_probabilities(model)).sum(axis=1).mean()
+    assert label_loss(model, labels) == pytest.approx(expected, rel=1e-5)
+
+
+def test_one_output_of_two_classes_is_a_logit_too():
+    model = compiled("binary_crossentropy", classes=1, metrics=["accuracy"])
+    labels = np.array([0, 1, 1, 0, 1, 1])
+    logits = np.array(model.classifier(INPUTS["source"]), "float64")[:, 0]
+    logs = model.train_on_batch(INPUTS, labels, return_dict=True)
+    expected = np.logaddexp(0, logits) - labels * logits
+    assert logs["label/loss"] == pytest.approx(expected.mean(), rel=1e-5)
+    assert logs["accuracy"] == pytest.approx(((logits > 0) == labels).mean())
+
+
+def test_a_metric_by_name_is_that_of_the_logits():
+    model = compiled(metrics=["accuracy", "crossentropy", "sparse_categorical_crossentropy"])
+    logs = model.evaluate(INPUTS["source"], LABELS, verbose=0, return_dict=True)
+    for name in ("crossentropy", "sparse_categorical_crossentropy"):
+        assert logs[name] == pytest.approx(logs["loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "write"),
+    [
+        ({"loss": losses.SparseCategoricalCrossentropy()}, r"losses.Sparse.*\(from_logits=True\)"),
+        ({"loss": losses.CategoricalFocalCrossentropy()}, "losses.CategoricalFocalCrossentropy"),
+        ({"loss": "kl_divergence"}, "losses.CategoricalCrossentropy.*Received: kl_divergence"),
+        ({"metrics": [metrics.CategoricalCrossentropy()]}, "metrics.CategoricalCrossentropy"),
+        ({"metrics": [metrics.AUC()]}, "metrics.AUC"),
+    ],
+)
+def test_what_takes_probabilities_is_refused_with_what_to_write(arguments, write):
+    with pytest.raises(ValueError, match=f"must take logits.*use `keras.{write}"):
+        compiled(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels", "message"),
+    [
+        (None, ONE_HOT, r"one-hot or soft.*losses.CategoricalCrossentropy\(from_logits=True\)"),
+        ("categorical_crossentropy", LABELS, "SparseCategoricalCrossentropy"),
+        (None, (LABELS, LABELS), "source's alone.*`validation_data=.*a tuple of 2"),
+        (None, {"source": LABELS, "target": LABELS}, "source's alone.*a dict of 2"),
+    ],
+)
+def test_labels_of_another_form_are_told_what_to_write(loss, labels, message):
+    with pytest.raises(ValueError, match=message):
+        compiled(loss).fit(INPUTS, labels, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (LABELS + 1, "below the model's 3 classes; `labels - 1` begins at 0.*from 1 to 3"),
+        (LABELS - 1, "below the model's 3 classes. Received: labels from -1 to 1"),
+        (LABELS + 0.5, "not whole numbers"),
+        (np.array(list("abcabc")), "return_inverse=True.*such as.*'a'"),
+    ],
+)
+def test_labels_that_are_no_classes_of_the_model_are_told_before_training(labels, message):
+    model = compiled()
+    with pytest.raises(ValueError, match=message):
+        model.fit(INPUTS, labels, verbose=0)
+    with pytest.raises(ValueError, match=message):
+        model.fit(INPUTS, LABELS, validation_data=(INPUTS["source"], labels), verbose=0)
+    with pytest.raises(ValueError, match=message):
+        model.evaluate(INPUTS["source"], labels, verbose=0)
+
+
+def test_labels_of_pairs_are_looked_at_before_training():
+    pairs = dann.data.pair((INPUTS["source"], LABELS + 1), INPUTS["target"], batch_size=3)
+    with pytest.raises(ValueError, match="model's 3 classes; `labels - 1` begins at 0"):
+        compiled().fit(pairs, verbose=0)
+
+
+@pytest.mark.tensorflow
+def test_a_wrong_label_of_a_data_set_is_told_in_one_line():
+    tf = pytest.importorskip("tensorflow")
+    batches = tf.data.Dataset.from_tensor_slices((INPUTS, LABELS + 1)).batch(6)
+    with pytest.raises(ValueError, match=r"below the model's 3 classes. Received: a label of 3$"):
+        compiled().fit(batches, shuffle=False, verbose=0)
+
+
+def test_labels_of_ignored_examples_may_be_any_number():
+    loss = losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=255)
+    model = compiled(loss)
+    model.fit(INPUTS, np.where(LABELS == 2, 255, LABELS), verbose=0)
+
+
+def test_weights_of_the_source_come_with_the_pairs():
+    model = compiled()
+    weights = np.array([1.0, 0.0, 2.0, 0.0, 0.0, 0.0], "float32")
+    arrays = INPUTS["source"], LABELS, weights
+    pairs = dann.data.pair(arrays, INPUTS["target"], batch_size=6, shuffle=False)
+    expected = -(weights * log_probabilities(model)[np.arange(6), LABELS]).sum() / 6
+    logs = model.fit(pairs, verbose=0).history
+    assert logs["label/loss"] == pytest.approx([expected], rel=1e-5)

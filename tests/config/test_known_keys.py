@@ -1,0 +1,28 @@
+import pytest
+from support.configs import composed
+
+from dann.config import ConfigError
+from dann.config.known_keys import check_known
+
+
+@pytest.mark.parametrize(
+    "script", ["train", "evaluate", "diagnose", "export", "optimize", "reproduce"]
+)
+def test_a_config_as_it_is_holds_known_keys(script):
+    check_known(composed(script=script))
+
+
+@pytest.mark.parametrize("value", ["1", "{a:1}", "null"])
+@pytest.mark.parametrize("script", ["train", "export"])
+def test_a_key_that_nothing_reads_is_refused(script, value):
+    with pytest.raises(ConfigError, match=r"no keys beside .*Received: more, stepz$"):
+        check_known(composed(f"+stepz={value}", "+more=0", script=script))
+
+
+def test_a_part_of_a_network_names_what_it_is():
+    for override in ("~network.domain_head._target_", "+network.second={units:3}"):
+        with pytest.raises(
+            ConfigError, match=r"network.(domain_head|second) must have a `_target_`"
+        ):
+            check_known(composed(override))
+    check_known(composed("+network.width=3"))  # parts may refer to it

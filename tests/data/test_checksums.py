@@ -1,0 +1,35 @@
+import zlib
+
+import numpy as np
+
+from dann.data import checksums
+from dann.data.checksums import checksum, fault_of, is_sealed, seal
+
+
+def test_a_checksum_is_the_crc_32_of_the_whole_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(checksums, "_BLOCK", 7)
+    for size in (0, 6, 7, 8, 100):
+        content = np.random.default_rng(size).bytes(size)
+        (tmp_path / "a").write_bytes(content)
+        assert checksum(tmp_path / "a") == zlib.crc32(content)
+
+
+def test_a_sealed_folder_tells_what_has_changed(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(bytes(10))
+    (tmp_path / "folder").mkdir()
+    assert not is_sealed(tmp_path)
+    for _ in range(2):
+        seal(tmp_path)
+        assert is_sealed(tmp_path)
+        assert fault_of(tmp_path) is None
+    (tmp_path / "folder/c").touch()
+    (tmp_path / "d").touch()
+    assert fault_of(tmp_path) is None
+    (tmp_path / "b").write_bytes(bytes(9) + b"1")
+    assert fault_of(tmp_path) == "b has changed since it was written"
+    (tmp_path / "a").unlink()
+    assert fault_of(tmp_path) == "a is missing"
+    for content in (b"", b"[1]", b"\xff"):
+        (tmp_path / "checksums.json").write_bytes(content)
+        assert fault_of(tmp_path) == "its checksums.json cannot be read"

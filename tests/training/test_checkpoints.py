@@ -1,0 +1,131 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from dann.training.checkpoint_times import CheckpointTimes
+from dann.training.checkpoints import Checkpoints
+from dann.training.plain_values import is_plain, packed, unpacked
+
+
+@pytest.fixture
+def model():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def write(checkpoints, model, *steps):
+    for step in steps:
+        model.layers[0].bias.assign([step])
+        path = checkpoints.write(step, model, {"step": step}, {"a": np.arange(step)})
+    return path
+
+
+def test_the_last_ones_are_kept_and_the_newest_has_a_name_of_its_own(tmp_path, model):
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    write(checkpoints, model, 3, 20, 100)
+    assert {path.name for path in tmp_path.iterdir()} == {"step-20", "step-100", "last.keras"}
+    newest = checkpoints.newest()
+    assert newest.state == {"step": 100}
+    np.testing.assert_array_equal(newest.arrays["a"], np.arange(100))
+    assert keras.models.load_model(tmp_path / "last.keras").layers[0].bias == 100
+
+
+@pytest.mark.parametrize("name", ["model.keras", "arrays.npz", "state.json", "SHA256SUMS"])
+@pytest.mark.parametrize("harm", ["flip", "cut", "lose"])
+def test_a_broken_one_is_named_and_the_one_before_it_is_used(name, harm, tmp_path, model, capsys):
+    checkpoints = Checkpoints(tmp_path)
+    path = write(checkpoints, model, 1, 2) / name
+    content = bytearray(path.read_bytes())
+    if harm == "lose":
+        path.unlink()
+    elif harm == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    else:
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    assert checkpoints.newest().state == {"step": 1}
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "step-2" in told
+    write(checkpoints, model, 2)  # the step comes again
+    assert checkpoints.newest().state == {"step": 2}
+
+
+def test_drafts_and_other_files_are_no_checkpoints(tmp_path, model):
+    checkpoints = Checkpoints(tmp_path)
+    (tmp_path / "step-9.part").mkdir()
+    (tmp_path / "step-x").mkdir()
+    (tmp_path / "step-8").write_text("a file")
+    assert checkpoints.newest() is None
+    write(checkpoints, model, 1)
+    assert not (tmp_path / "step-9.part").exists()
+
+
+def test_an_error_while_it_is_written_leaves_the_ones_before_alone(tmp_path, model):
+    checkpoints = Checkpoints(tmp_path)
+    write(checkpoints, model, 1)
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        checkpoints.write(2, model, {"step": object()}, {})
+    assert {path.name for path in tmp_path.iterdir()} == {"step-1", "last.keras"}
+
+
+def test_all_are_deleted_for_a_training_that_begins_anew(tmp_path, model):
+    checkpoints = Checkpoints(tmp_path)
+    write(checkpoints, model, 1)
+    (tmp_path / "notes.txt").write_text("mine")
+    checkpoints.discard()
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_checkpoint_of_another_model_is_refused_in_one_sentence(tmp_path, model):
+    write(Checkpoints(tmp_path), model, 1)
+    other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    with pytest.raises(ValueError, match="goes on with the model.*Received: Sequential"):
+        Checkpoints(tmp_path).newest().load_into(other)
+
+
+VALUES = [
+    {"best": np.float32(0.1), "wait": 3, "none": None, "nan": float("inf"), "text": "x"},
+    [(1, 0.1 + 0.2, "a"), [], {}, ()],
+    {"dict": {"array": np.arange(6.0).reshape(2, 3), "tuple": np.array([True, False])}},
+]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_plain_values_come_back_from_json_with_the_same_bits_and_types(value):
+    arrays = {}
+    text = json.dumps(packed(value, arrays))
+    found = unpacked(json.loads(text), arrays)
+    assert is_plain(value)
+    assert repr(found) == repr(value)
+
+
+@pytest.mark.parametrize("value", [object(), {1: 2}, [lambda: 0], np.array(["a"]), {"a": {3}}])
+def test_other_values_are_not_plain(value):
+    assert not is_plain(value)
+
+
+def test_checkpoints_are_due_by_steps_epochs_and_time(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    by_steps, by_epoch, by_time = map(CheckpointTimes, (5, "epoch", "2min"))
+    assert [step for step in range(1, 12) if by_steps.is_due(step, False)] == [*range(5, 12)]
+    by_steps.written(5)
+    assert [step for step in range(6, 12) if by_steps.is_due(step, True)] == [10, 11]
+    assert by_epoch.is_due(3, True)
+    assert not by_epoch.is_due(3, False)
+    now[0] = 120.0
+    assert by_time.is_due(3, False)
+    assert not by_epoch.is_due(3, False)
+    now[0] = 600.0
+    assert by_epoch.is_due(3, False)  # of a long epoch
+    assert not CheckpointTimes(None).is_due(3, True)
+
+
+@pytest.mark.parametrize("every", [0, -1, True, "soon", "10", "1.min", 0.5, ["epoch"]])
+def test_what_is_no_interval_is_refused(every):
+    with pytest.raises(ValueError, match="'10min' or '2h', or None. Received: every="):
+        CheckpointTimes(every)

@@ -1,0 +1,158 @@
+import keras
+import numpy as np
+import pytest
+
+from dann.adaptation import DANN
+from dann.data import pair
+from dann.networks import domain_head
+from dann.training import StopOnNonFinite
+from dann.training.non_finite import check_weights
+
+INPUTS = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
+LABELS = (INPUTS[:, 0] > 0).astype(int)
+
+
+def dann(optimizer=None, dtype="float32", **compiled):
+    keras.utils.set_random_seed(0)
+    keras.config.set_dtype_policy(dtype)
+    try:
+        entry = keras.Input((3,))
+        backbone = keras.Model(entry, keras.layers.Dense(4, name="features")(entry))
+        model = DANN(backbone, num_classes=2, domain_head=domain_head(4, hidden_units=[]))
+        model.compile(optimizer or keras.optimizers.SGD(0.1), **compiled)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    return model
+
+
+def fit(model, *callbacks, inputs=INPUTS, epochs=2):
+    pairs = pair((inputs, LABELS), inputs, batch_size=4, repeat=True, seed=0)
+    settings = {"steps_per_epoch": 8, "shuffle": False, "verbose": 0}
+    return model.fit(pairs, epochs=epochs, callbacks=list(callbacks), **settings)
+
+
+class BreakAt(keras.callbacks.Callback):
+    """Gives a weight values that are not finite after a step."""
+
+    def __init__(self, step, break_it):
+        super().__init__()
+        self.step, self.break_it, self.seen = step, break_it, 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen += 1
+        if self.seen == self.step:
+            if keras.backend.backend() == "jax":
+                self.model.jax_state_sync()
+            self.break_it(self.model)
+
+
+def break_domain_head(model):
+    model.domain_head.weights[0].assign(np.full((4, 1), np.nan))
+
+
+def test_the_error_names_the_step_the_loss_and_the_last_finite_values():
+    """It is exact, though it looks only once in an epoch."""
+    with pytest.raises(FloatingPointError) as told:
+        fit(dann(), BreakAt(3, break_domain_head), StopOnNonFinite(every=8))
+    message = str(told.value)
+    assert message.startswith("The training of DANN stopped at step 4: domain/loss is nan, loss is")
+    assert "The epoch's means until step 3: label/loss 0." in message
+    assert "a lower strength of the reversal" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 4])
+def test_it_stops_within_the_steps_that_it_was_told(steps_per_execution):
+    seen = BreakAt(3 if steps_per_execution == 1 else 1, break_domain_head)
+    model = dann(steps_per_execution=steps_per_execution)
+    with pytest.raises(FloatingPointError, match="stopped at step [48]:"):
+        fit(model, seen, StopOnNonFinite(every=2))
+    assert seen.seen * steps_per_execution in (4, 8)
+
+
+def test_weights_that_break_in_the_last_step_reach_no_checkpoint(tmp_path):
+    """The losses of the epoch are finite, and the file of the epoch before stays."""
+    file = tmp_path / "last.keras"
+    model = dann()
+    saves = keras.callbacks.ModelCheckpoint(file)
+    with pytest.raises(FloatingPointError, match=r"step 16: .*kernel has values that are NaN or"):
+        fit(model, BreakAt(16, break_domain_head), StopOnNonFinite(), saves)
+    kept = keras.models.load_model(file)
+    assert int(kept.optimizer.iterations) == 8
+    check_weights(kept)
+
+
+def test_steps_that_loss_scaling_skips_are_no_error():
+    inner = keras.optimizers.SGD(0.01)
+    optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=2.0**127)
+    model = dann(optimizer, dtype="mixed_float16")
+    fit(model, StopOnNonFinite(every=1))
+    assert int(inner.iterations) < 16  # some were skipped
+    check_weights(model)
+
+
+def test_an_optimizer_whose_state_is_not_finite_is_named():
+    model = dann(keras.optimizers.SGD(0.0, momentum=0.9))
+    fit(model, epochs=1)
+    momentum = next(v for v in model.optimizer.variables if "momentum" in v.path)
+    momentum.assign(np.full(momentum.shape, np.inf))
+    with pytest.raises(FloatingPointError, match="momentum.* has values that are NaN or infinite"):
+        check_weights(model)
+
+
+def test_weights_whose_sum_overflows_are_finite():
+    model = dann()
+    model.backbone.weights[0].assign(np.full((3, 4), 3e38))
+    check_weights(model)
+
+
+def test_inputs_that_are_not_finite_are_named_with_their_domain_before_the_first_step():
+    wrong = INPUTS.copy()
+    wrong[5, 1] = np.nan
+    guard = StopOnNonFinite(inputs={"source": INPUTS, "target": wrong})
+    model = dann()
+    with pytest.raises(FloatingPointError, match="Inputs of the target must be .* in example 5"):
+        fit(model, guard, inputs=wrong)
+    assert int(model.optimizer.iterations) == 0
+
+
+class Lazy:
+    """Examples that lie in a file: what is read of them is read by slices."""
+
+    def __init__(self, values):
+        self.values, self.dtype, self.reads = values, values.dtype, 0
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, index):
+        self.reads += 1
+        return self.values[index]
+
+
+def test_inputs_in_files_are_looked_through_only_once_a_loss_is_not_finite():
+    wrong = INPUTS.copy()
+    wrong[:, 1] = np.inf
+    source = Lazy(wrong)
+    fit(dann(), StopOnNonFinite(inputs={"source": source}))
+    assert source.reads == 0
+    model = dann()
+    with pytest.raises(FloatingPointError, match="Inputs of the source must be finite"):
+        fit(model, StopOnNonFinite(every=4, inputs={"source": source}), inputs=wrong)
+    assert int(model.optimizer.iterations) == 4
+
+
+def test_whole_numbers_are_taken_and_training_is_left_as_it_is():
+    watched, alone = dann(), dann()
+    labels = {"source": LABELS}
+    histories = [fit(watched, StopOnNonFinite(every=1, inputs=labels)), fit(alone)]
+    assert histories[0].history == histories[1].history
+    for mine, other in zip(watched.get_weights(), alone.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_a_plain_keras_model_is_watched_too():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(1e30), "mse")
+    with pytest.raises(FloatingPointError, match="training of Sequential stopped .*: loss is"):
+        model.fit(INPUTS, LABELS, epochs=4, verbose=0, callbacks=[StopOnNonFinite(every=3)])

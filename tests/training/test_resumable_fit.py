@@ -1,0 +1,172 @@
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+
+import dann
+from dann.training import fit
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(16, 4)).astype("float32")
+Y = np.arange(16) % 2
+
+
+class At(keras.callbacks.Callback):
+    """Does something after a step of the training."""
+
+    def __init__(self, step, action):
+        super().__init__()
+        self.step, self.action = step, action
+
+    def on_train_batch_end(self, batch, logs=None):
+        if int(self.model.optimizer.iterations) == self.step:
+            self.action()
+
+
+class DeathError(Exception):
+    """Stands for the end of a process."""
+
+
+def die():
+    raise DeathError
+
+
+def started(**options):
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(1)
+    entry = keras.Input((4,))
+    hidden = keras.layers.Dropout(0.3)(keras.layers.Dense(5, activation="relu")(entry))
+    model = dann.DANN(keras.Model(entry, hidden), num_classes=2)
+    adam = keras.optimizers.Adam(0.01, use_ema=True, ema_momentum=0.5)
+    model.compile(adam, metrics=["accuracy"], **options)
+    return model, dann.data.pair((X, Y), X + 1, 4, repeat=True, seed=3)
+
+
+def bits(model):
+    return [keras.ops.convert_to_numpy(v) for v in (*model.variables, *model.optimizer.variables)]
+
+
+def run(folder, *callbacks, epochs=3, every=2, **options):
+    """One start of a training of 3 epochs of 4 steps."""
+    model, pairs = started(**options)
+    logger = keras.callbacks.CSVLogger(folder / "metrics.csv")
+    settings = {"epochs": epochs, "steps_per_epoch": 4, "every": every, "verbose": 0}
+    callbacks = [logger, *callbacks]
+    try:
+        return model, fit(model, pairs, folder / "checkpoints", callbacks=callbacks, **settings)
+    finally:
+        logger.on_train_end()  # closes its file
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The training that was never stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    model, history = run(folder)
+    return bits(model), history.history, (folder / "metrics.csv").read_text()
+
+
+def check_equal(whole, folder, model, history):
+    for one, other in zip(whole[0], bits(model), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert history.history == whole[1]
+    assert history.epoch == [0, 1, 2]
+    assert (folder / "metrics.csv").read_text() == whole[2]
+
+
+def test_a_training_that_died_twice_ends_with_the_same_bits_and_rows(whole, tmp_path):
+    for step in (3, 7):
+        with pytest.raises(DeathError):
+            run(tmp_path, At(step, die))
+    check_equal(whole, tmp_path, *run(tmp_path))
+
+
+def test_epochs_may_be_added_to_a_finished_training(whole, tmp_path):
+    run(tmp_path, epochs=1)
+    check_equal(whole, tmp_path, *run(tmp_path))
+    check_equal(whole, tmp_path, *run(tmp_path))  # which only loads the end
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "status"),
+    [(signal.SIGTERM, SystemExit, 143), (signal.SIGINT, KeyboardInterrupt, None)],
+)
+def test_a_signal_ends_the_training_after_its_step_with_a_checkpoint(
+    number, error, status, whole, tmp_path, capfd
+):
+    handler = signal.getsignal(number)
+    with pytest.raises(error) as stop:
+        run(tmp_path, At(3, lambda: os.kill(os.getpid(), number)), every="epoch")
+    assert getattr(stop.value, "code", None) == status
+    assert (tmp_path / "checkpoints/step-3").is_dir()
+    assert "Stopped after step 3." in capfd.readouterr().out
+    assert signal.getsignal(number) is handler
+    check_equal(whole, tmp_path, *run(tmp_path, every="epoch"))
+
+
+@pytest.mark.slow
+def test_executions_of_several_steps_go_on_too(tmp_path):
+    several = {"steps_per_execution": 2}
+    one = bits(run(tmp_path / "whole", every=1, **several)[0])
+    with pytest.raises(DeathError):
+        run(tmp_path / "killed", At(6, die), every=1, **several)
+    other = bits(run(tmp_path / "killed", every=1, **several)[0])
+    for value, expected in zip(other, one, strict=True):
+        np.testing.assert_array_equal(value, expected)
+
+
+def test_what_stopped_a_training_early_keeps_it_stopped(tmp_path):
+    def early():
+        return keras.callbacks.EarlyStopping("loss", mode="max", patience=1, min_delta=9.0)
+
+    _, history = run(tmp_path, early())
+    assert history.epoch == [0, 1]
+    _, history = run(tmp_path, early(), epochs=5)
+    assert history.epoch == [0, 1]
+
+
+def test_without_resume_it_begins_anew(whole, tmp_path):
+    run(tmp_path, epochs=1)
+    model, pairs = started()
+    settings = {"steps_per_epoch": 4, "resume": False, "verbose": 0}
+    history = fit(model, pairs, tmp_path / "checkpoints", epochs=1, **settings)
+    assert history.epoch == [0]
+    assert history.history["loss"] == whole[1]["loss"][:1]
+
+
+def test_what_does_not_go_on_is_refused_in_one_sentence(tmp_path):
+    model, pairs = started()
+    folder = tmp_path / "checkpoints"
+    fit(model, pairs, folder, epochs=2, steps_per_epoch=2, verbose=0)
+    with pytest.raises(ValueError, match="Expected 2 steps an epoch.*Received: 4"):
+        fit(model, pairs, folder, epochs=2, steps_per_epoch=4, verbose=0)
+    with pytest.raises(ValueError, match="no fewer epochs.*Received: epochs=1"):
+        fit(model, pairs, folder, epochs=1, steps_per_epoch=2, verbose=0)
+    with pytest.raises(ValueError, match="start at any step.*Received: list"):
+        fit(model, [], folder, epochs=2, steps_per_epoch=2, verbose=0)
+    finite = dann.data.pair((X, Y), X, 4)
+    with pytest.raises(ValueError, match="Received: steps_per_epoch=3 with 4 batches an epoch"):
+        fit(model, finite, folder, epochs=2, steps_per_epoch=3)
+
+
+def test_a_callback_may_tell_its_own_state(tmp_path):
+    class Counter(keras.callbacks.Callback):
+        def __init__(self):
+            super().__init__()
+            self.seen = set()  # not plain
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.seen.add(epoch)
+
+        def state_dict(self):
+            return {"seen": sorted(self.seen)}
+
+        def load_state_dict(self, state):
+            self.seen = set(state["seen"])
+
+    run(tmp_path, Counter(), epochs=2)
+    counter = Counter()
+    run(tmp_path, counter)
+    assert counter.seen == {0, 1, 2}
