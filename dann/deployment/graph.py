@@ -138,7 +138,7 @@ def _called(layer, prefix, inputs, shapes):
 def _check_count(name, inputs, count):
     if len(inputs) != count:
         raise PackError(
-            f"Layer {name!r} must get the {count} tensors that it takes to be packed. "
+            f"Layer {name!r} must get as many tensors as it takes, {count}, to be packed. "
             f"Received: {len(inputs)}"
         )
 

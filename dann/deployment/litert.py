@@ -49,8 +49,7 @@ class LiteRTModel:
             from ai_edge_litert.interpreter import Interpreter
         except ImportError as error:
             raise ImportError(
-                "ai-edge-litert runs LiteRT files: `pip install ai-edge-litert`. "
-                f"Received: {error}"
+                f"ai-edge-litert runs LiteRT files: `pip install ai-edge-litert`. Received: {error}"
             ) from error
         self.interpreter = Interpreter(model_content=content, num_threads=threads)
         self.interpreter.allocate_tensors()

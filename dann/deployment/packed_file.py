@@ -128,8 +128,7 @@ def decode(data: bytes, name: str = "the file") -> Program:
         )
     if size != len(data):
         raise PackedFileError(
-            f"{name} is cut short or damaged: its header says {size} bytes. "
-            f"Received: {len(data)}"
+            f"{name} is cut short or damaged: its header says {size} bytes. Received: {len(data)}"
         )
     header = data[: HEADER - len(digest)] + bytes(len(digest))
     if digest != _digest(header, memoryview(data)[HEADER:]):

@@ -154,7 +154,7 @@ def test_rounding_decides_in_few_examples(tmp_path, monkeypatch):
     """Else the sign of 0 would be taken for it."""
     model = three_signs()
     exported_wrong(monkeypatch, model, [0, 1, 2, 3])
-    with pytest.raises(ExportError, match="in 3 examples at most, here 4 differ"):
+    with pytest.raises(ExportError, match="at most 3 examples, here 4 differ"):
         export(model, "packed", tmp_path, np.full((5, 2), 3, "float32"))
 
 

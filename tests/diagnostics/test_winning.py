@@ -203,7 +203,7 @@ def test_what_cannot_be_measured_is_refused():
         squared_mmd(SOURCE, TARGET, 0)
     with pytest.raises(ValueError, match="at least 2 outputs. Received: 1"):
         label_bounds(dann.DANN(linear(2, 2, "b"), label_head=linear(2, 1, "h")), DATA)
-    with pytest.raises(ValueError, match=r"one label an example.*shape \(60, 2\)"):
+    with pytest.raises(ValueError, match=r"one label for each example.*shape \(60, 2\)"):
         label_bounds(identity_dann(), (DATA[0], 2 * np.eye(2)[LABELS]))
     for shift, received in ((1, "labels from 1 to 2"), (-1, "labels from -1 to 0")):
         with pytest.raises(ValueError, match=f"from 0 to 1, .*Received: {received}"):
