@@ -48,7 +48,7 @@ class DIRTT(AdversarialModel):
     Start from a trained first stage, with `from_model`: refining random weights only makes wrong
     predictions certain. `fit` takes target inputs alone, `fit(images)`, or pairs; on JAX, where
     Keras builds losses and metrics from labels, pairs only. Training does not use the source of a
-    pair: `label/loss` and `accuracy` only show how good the classifier still is there, in inference.
+    pair; `label/loss` and `accuracy` show how good the classifier still is there, in inference.
     The logs also hold `teacher/loss`, `entropy/loss` and `vat/loss`, each before its factor.
 
     Args:

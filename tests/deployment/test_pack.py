@@ -381,7 +381,7 @@ def test_other_operations_are_refused_with_a_way_out(function, message, tmp_path
         pack(model, tmp_path / "model.dann")
 
 
-def test_places_where_no_file_can_be_are_told_by_their_name(tmp_path):
+def test_places_that_cannot_hold_a_file_are_named(tmp_path):
     model = keras.Sequential([keras.Input((4,)), layers.Dense(2)])
     for path, error in (
         (tmp_path / "missing" / "model.dann", FileNotFoundError),
@@ -433,7 +433,7 @@ def test_inputs_of_nested_models_go_where_keras_sends_them(own_keys, given, tmp_
     check(keras.Model(inputs, outputs), tmp_path / "model.dann", 4, *NEAR)
 
 
-def test_tensors_of_which_it_is_not_known_where_they_go_are_refused(tmp_path):
+def test_tensors_that_lead_nowhere_known_are_refused(tmp_path):
     inputs, flags = keras.Input((4,)), BinarySign()
     more = two_inputs(False)({"zz": inputs, "aa": inputs, "more": inputs})
     masked = layers.Softmax(name="one")(inputs, mask=flags(inputs))

@@ -59,7 +59,7 @@ def test_a_discriminator_that_does_not_learn_is_dead():
 
 
 @on_tensorflow
-def test_a_naive_graph_override_is_dead_in_fit_and_is_told_from_a_forgotten_one():
+def test_a_naive_graph_override_is_dead_in_fit_and_distinguished_from_a_forgotten_one():
     """The features learn the domains in `fit`, and `check` finds the cause where `fit` runs."""
     model = planted.dann(planted.NaiveOverride)
     name, state, reasons = said_of(planted.trained(model, seed=0, steps=100))
@@ -325,7 +325,7 @@ def test_a_game_is_unstable_by_its_growth_with_momentum(
     assert verdict(ALIGNED | found).name == name
 
 
-def test_the_discrepancy_tells_domains_that_a_linear_probe_takes_for_one():
+def test_the_discrepancy_separates_domains_that_a_linear_probe_takes_for_one():
     """The target surrounds the source."""
     rng = np.random.default_rng(3)
     inner, outer = rng.normal(size=(2, 300, 2)).astype("float32")
@@ -359,7 +359,7 @@ def test_other_shares_of_the_same_classes_do_not_make_domains_differ():
     assert any("comes from other shares of the classes" in reason for reason in said.reasons)
 
 
-def test_the_reasons_mention_what_is_odd_without_deciding():
+def test_the_reasons_mention_oddities_that_do_not_decide():
     change = {"reversal/state": "wrong strength", "reversal/ratio": 0.2, "reversal/strength": 1.0}
     change |= {"domain/loss": 1.25, "target/conditional_entropy": 0.5, "label/log_classes": 0.69}
     _, *remarks = verdict(ALIGNED | change).reasons

@@ -123,7 +123,7 @@ def test_only_a_probe_that_is_not_linear_sees_a_ring():
     assert fresh_probe(inner, outer, "mlp")["accuracy"] > 0.9
 
 
-def test_a_target_of_one_class_matches_the_source_once_its_classes_are_drawn_alike():
+def test_a_target_of_one_class_matches_the_source_drawn_in_the_same_class_shares():
     rng = np.random.default_rng(4)
     labels = np.arange(600) % 2
     source = rng.normal(scale=0.3, size=(600, 2)) + np.stack([2.0 * labels - 1, 0 * labels], 1)

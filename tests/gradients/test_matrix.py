@@ -137,7 +137,7 @@ def table(rows):
     return "\n".join(lines)
 
 
-def test_the_page_shows_what_the_cells_gave(results):
+def test_the_page_shows_the_results_of_the_cells(results):
     if not results:
         pytest.skip("no cell of the matrix ran")
     rows = [row(description, results) for description in ALL_CONTEXTS]

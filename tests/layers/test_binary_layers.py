@@ -367,7 +367,7 @@ def test_all_train_and_come_back_from_a_file_with_their_state(jit_compile, reloa
 
 @pytest.mark.parametrize("clip", [True, False])
 @pytest.mark.parametrize("cls", [BinaryDense, BinaryDepthwiseConv2D, BinarySeparableConv2D])
-def test_latent_weights_are_clipped_unless_told_otherwise(cls, clip):
+def test_latent_weights_are_clipped_by_default(cls, clip):
     """By the optimizer, after a step of 0.5 from weights of at most 0.8."""
     layer = cls(*ARGUMENTS[cls], clip=clip)
     layer.build(SHAPES[cls])
@@ -456,7 +456,7 @@ def policy_set_when_built():
         (
             lambda: BinaryDense(2, way="op_override", kernel_estimator="ede"),
             ValueError,
-            "serves the estimator 'htanh' alone",
+            "the estimator 'htanh' alone",
         ),
         (
             lambda: BinaryDense(2, input_estimator=MagnitudeAware()),
