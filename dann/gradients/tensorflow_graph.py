@@ -62,8 +62,8 @@ def _lost_gradient(op, upstream):
     if op is None:  # a SavedModel that is being traced
         return upstream
     raise LookupError(
-        "TensorFlow lost an overridden gradient: a tape outside of `tf.vectorized_map` watches "
-        "what is mapped. Open the tape inside the mapped function, or use `way='stop_gradient'`."
+        "TensorFlow lost an overridden gradient: a tape outside `tf.vectorized_map` watches its "
+        "inputs. Open the tape inside the mapped function, or use `way='stop_gradient'`."
     )
 
 

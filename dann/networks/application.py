@@ -33,8 +33,8 @@ def application_backbone(
 
     It takes plain RGB images: the preprocessing that the network was trained with is part of it.
 
-    Frozen layers keep their weights. Their batch normalization works in inference mode, so that
-    its moving statistics stay too. Stages, `trainable="conv5"` or `["conv4", "conv5"]`, fine-tune
+    Frozen layers keep their weights. Their batch normalization works in inference mode, so its
+    moving statistics stay too. Stages, `trainable="conv5"` or `["conv4", "conv5"]`, fine-tune
     the layers whose names begin so and freeze all others; `block_1` does not match `block_10`.
 
     Args:
@@ -99,7 +99,7 @@ def _with_imagenet_weights(make, options):
         return make(weights="imagenet", **options)
     except (ValueError, TypeError):
         raise
-    # What Keras raises where the download fails is a plain `Exception`.
+    # Keras raises a plain `Exception` if the download fails.
     except Exception as error:
         raise OSError(
             "ImageNet weights could not be downloaded; give the path of a local file as `weights`, "
