@@ -24,8 +24,8 @@ ALL_CONTEXTS = {**CONTEXTS, **DEPLOYED_CONTEXTS}
 
 LOST = (
     LookupError,
-    "TensorFlow lost an overridden gradient: a tape outside of `tf.vectorized_map` watches what is "
-    "mapped. Open the tape inside the mapped function, or use `way='stop_gradient'`.",
+    "TensorFlow lost an overridden gradient: a tape outside `tf.vectorized_map` watches its "
+    "inputs. Open the tape inside the mapped function, or use `way='stop_gradient'`.",
 )
 # The cells that raise: (context, way, function).
 REFUSALS = {
