@@ -129,6 +129,17 @@ def _start_from_teacher(model: Any, path: str) -> Any:
     return model.start_from(load_model(file, compile=False))
 
 
+def count_steps(cfg: DictConfig, domains: Any) -> None:
+    """Sets the steps of `cfg.trainer` if its `epochs` are given: a pass over the source each.
+
+    A pass is as many batches as the source fills. Schedules that follow `trainer.steps` then last
+    as long.
+    """
+    if cfg.trainer.epochs is not None:
+        cfg.trainer.steps_per_epoch = max(1, len(domains.source_train[1]) // cfg.trainer.batch_size)
+        cfg.trainer.steps = cfg.trainer.epochs * cfg.trainer.steps_per_epoch
+
+
 def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:
     """Builds the callbacks of `cfg` that are not null, and checks that they suit the model."""
     import keras

@@ -64,6 +64,7 @@ def run_script(
             _check_paths(cfg)
             _check_given(cfg)
             _check_emptied(cfg, HydraConfig.get().overrides.task)
+            _check_epochs(cfg, HydraConfig.get().overrides.task)
             if is_done is not None and is_done(cfg):
                 return
             start_backend()
@@ -147,6 +148,23 @@ def _check_emptied(cfg, overrides):
         kept = OmegaConf.select(cfg, key) if override.value() == {} else None
         if OmegaConf.is_dict(kept) and kept:
             raise ConfigError(f"{key}={{}} changes nothing; use {key}=null. Received: {key}={{}}")
+
+
+def _check_epochs(cfg, overrides):
+    """Refuses `trainer.epochs` beside a number of steps, and below 1."""
+    epochs = OmegaConf.select(cfg, "trainer.epochs")
+    if epochs is None:
+        return
+    steps = [
+        one for one in overrides if one.startswith(("trainer.steps=", "trainer.steps_per_epoch="))
+    ]
+    if steps:
+        raise ConfigError(
+            "trainer.epochs takes the place of trainer.steps and trainer.steps_per_epoch; give one "
+            f"of them. Received: trainer.epochs={epochs} {' '.join(steps)}"
+        )
+    if epochs < 1:
+        raise ConfigError(f"trainer.epochs must be at least 1. Received: {epochs}")
 
 
 def _report(error):

@@ -1,3 +1,5 @@
+import types
+
 import keras
 import numpy as np
 import pytest
@@ -284,3 +286,15 @@ def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
     model = config.build_model(cfg, cfg.method, *shapes)
     assert (model.num_sources, model.domain_head.output_shape) == (2, (None, 2))
     assert set(np.unique(next(iter(domains.batches(8)))[0]["source_domain"])) == {0, 1}
+
+
+@pytest.mark.parametrize(("batch_size", "steps_per_epoch"), [(8, 4), (64, 1)])
+def test_an_epoch_is_a_pass_over_the_source_that_schedules_follow(batch_size, steps_per_epoch):
+    cfg = composed(f"trainer.batch_size={batch_size}", "trainer.epochs=3")
+    data = types.SimpleNamespace(source_train=(np.ones((35, 5)), np.arange(35) % 2))
+    config.count_steps(cfg, data)
+    assert (cfg.trainer.steps_per_epoch, cfg.trainer.steps) == (
+        steps_per_epoch,
+        3 * steps_per_epoch,
+    )
+    assert config.instantiate(cfg.schedule, "schedule").total_steps == 3 * steps_per_epoch
