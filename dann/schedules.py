@@ -225,7 +225,7 @@ def as_schedule(strength: Any) -> Callable[[Any], Any] | None:
     """Returns a strength that is a function of the step; `None` if it is not one.
 
     Raises:
-        ValueError: If it is a function that a file could not name.
+        ValueError: If it is a function that is not registered, which a file could not name.
     """
     if not callable(strength) or isinstance(strength, type):
         return None
@@ -233,7 +233,7 @@ def as_schedule(strength: Any) -> Callable[[Any], Any] | None:
     name = keras.saving.get_registered_name(strength if _is_plain(strength) else type(strength))
     if not isinstance(strength, known) and keras.saving.get_registered_object(name) is None:
         raise ValueError(
-            "A strength that is a function needs a name, so that a model can be saved with it: put "
+            "A strength that is a function needs a name to be saved with a model: put "
             "`@keras.saving.register_keras_serializable()` above its definition. "
             f"Received: {strength!r}"
         )

@@ -101,11 +101,11 @@ class Diagnostics(keras.callbacks.Callback):
         self._goes_on = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what was measured last, and when, for a training that goes on later."""
+        """Returns the last measurements and their time, for a training that resumes later."""
         return {"latest": self.latest, "names": self._names, "measured_at": self._measured_at}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what `state_dict` returned, without another measurement at the start."""
+        """Continues from a `state_dict`, without another measurement at the start."""
         self.latest, self._names = dict(state["latest"]), dict(state["names"])
         self._measured_at = state["measured_at"]
         self._goes_on = True

@@ -30,8 +30,8 @@ class GradientReversal(keras.layers.Layer):
 
     Args:
         strength: A number of at least 0, a schedule of `dann.schedules` or
-            `keras.optimizers.schedules`, or a function from the step to the strength, which
-            `@keras.saving.register_keras_serializable()` names for files. Defaults to `1.0`.
+            `keras.optimizers.schedules`, or a function from the step to the strength, registered
+            with `@keras.saving.register_keras_serializable()`. Defaults to `1.0`.
         way: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
             TensorFlow, `"op_override"`; see `dann.gradients.reverse_gradient`.
 
@@ -48,7 +48,7 @@ class GradientReversal(keras.layers.Layer):
 
     Raises:
         TypeError: If `strength` is neither a number nor a schedule.
-        ValueError: If `strength` is negative or not finite, is a function that files cannot name,
+        ValueError: If `strength` is negative or not finite, is a function that is not registered,
             or is set although there is a schedule; if `way` is unknown.
 
     Example:
@@ -87,7 +87,7 @@ class GradientReversal(keras.layers.Layer):
         if name != "strength" or isinstance(value, keras.Variable):
             super().__setattr__(name, value)
         elif self.schedule is None:
-            # A compiled step reads the variable; a number in its place would go unnoticed.
+            # A compiled step reads the variable and would not notice a number.
             self.strength.assign(check_strength(value))
         else:
             raise ValueError(

@@ -39,7 +39,7 @@ def lenet_backbone(
         dropout: Share of channels, and of the dense layer's units, dropped in training, in [0, 1).
             Defaults to `0.5`.
         bottleneck_units: Units of the bottleneck; the common library has 256. Defaults to `None`:
-            no bottleneck, so that the features are those of the dense layer.
+            no bottleneck; the features are those of the dense layer.
         initializer: `"keras"` (default) or `"torch"`: the default initial weights of either.
 
     The other arguments are those of every backbone; see `dann.networks.backbones`.

@@ -73,7 +73,7 @@ class Bop(keras.optimizers.Optimizer):
 
     @property
     def threshold(self) -> float | Schedule:
-        """The paper's tau, a number or a schedule. A compiled step keeps the one it began with."""
+        """The paper's tau, a number or a schedule. A compiled step keeps its first one."""
         return self._threshold
 
     @threshold.setter

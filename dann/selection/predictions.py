@@ -42,8 +42,8 @@ class RememberingModel:
 def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
     """Returns the logits of `batch_size` inputs `(n, ...)` at a time, float64 `(n, num_classes)`.
 
-    Outputs that are probabilities, each row from 0 to 1 with a sum of 1, are those of a model that
-    ends in a softmax; their logarithms are its logits.
+    If each row of outputs is from 0 to 1 with a sum of 1, the model ends in a softmax, and the
+    logarithms of the outputs are its logits.
 
     Raises:
         NotFiniteError: If a logit is not finite.

@@ -33,7 +33,7 @@ def check_adversarial(model: Any, compiled: bool = True) -> AdversarialModel:
 
 
 def trains_backbone(model: AdversarialModel) -> bool:
-    """Returns whether to run a model as in training, so that its backbone gets gradients.
+    """Returns whether to run a model as in training to give its backbone gradients.
 
     A model that trains its critic more often than its backbone (`WDGRL`) gives the backbone none on
     most training steps, but always some outside training.

@@ -128,7 +128,7 @@ def _state_without_gradient(run: BackwardPass, found: Gradients, layers) -> str:
     stopping = []
     for call, after in zip(run.calls, found.after, strict=True):
         known = run.strengths.get(id(call.layer))
-        # All that is known of the strength of a user's own reversal is what it lets through.
+        # The strength of a user's own reversal is known only from what it lets through.
         shows_none = known is None and layers[call.name][1] < NOTHING and norm([after]) > 0
         if known == 0 or shows_none:
             stopping.append(call.layer)
