@@ -29,7 +29,7 @@ def check_independence(function: Any, inputs: Any) -> IndependentBatch:
         TypeError: If the inputs or outputs are not floating tensors, or the inputs are symbols in
             a function that is being compiled.
         ValueError: If there is no example, or the function does not return one output with at
-            least one number an example, differs between two calls, or lets examples depend on
+            least one number per example, differs between two calls, or lets examples depend on
             each other.
     """
     inputs = floating_tensor(inputs, "inputs")

@@ -17,7 +17,7 @@ __all__ = ["PackError", "lowered", "network_of", "pack", "program_of"]
 
 
 def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
-    """Writes a classifier as a packed file: binary kernels take one bit a weight.
+    """Writes a classifier as a packed file: binary kernels take one bit per weight.
 
     Bias, batch normalization and ReLU between the sums of a binary layer and the next sign become
     one integer threshold for each channel, found by calling the layers themselves. Layers that are

@@ -90,7 +90,7 @@ def _find(name: str) -> tuple[Callable, Callable]:
             f"Received: name={name!r}"
         )
     make = getattr(keras.applications, name)
-    # Not every application's public module holds its function as well as its preprocessing.
+    # Some applications' public modules hold only the preprocessing, not the function.
     return sys.modules[make.__module__].preprocess_input, make
 
 
@@ -110,12 +110,12 @@ def _with_imagenet_weights(make, options):
 def _load_weights(application, name, path):
     if not path.is_file():
         raise FileNotFoundError(
-            "Argument `weights` must be 'imagenet', null or a file of weights that is there. "
+            "Argument `weights` must be 'imagenet', null or an existing file of weights. "
             f"Received: {path}"
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # what it warns of, it also raises
+            warnings.simplefilter("ignore", UserWarning)  # it also raises these as errors
             application.load_weights(path)
     except (ValueError, OSError, KeyError) as error:
         reason = " ".join(str(error).split())

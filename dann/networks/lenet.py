@@ -25,7 +25,7 @@ def lenet_backbone(
     input_range: Sequence[float] = (0, 255),
     name: str = "backbone",
 ) -> keras.Model:
-    """Builds the LeNet in which MNIST→USPS and USPS→MNIST are compared.
+    """Builds the LeNet of published results on MNIST→USPS and USPS→MNIST.
 
     Convolution 5x5, max pooling 2x2, ReLU; convolution 5x5, dropout of whole channels, max pooling
     2x2, ReLU; flat; dense, ReLU, dropout. With `bottleneck_units` a dense layer, batch
