@@ -102,7 +102,7 @@ def test_weights_come_from_a_file_of_the_application_without_its_classifier(
 
 
 def test_a_missing_file_of_weights_is_reported(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"a file of weights that is there. Received: .*no"):
+    with pytest.raises(FileNotFoundError, match=r"an existing file of weights. Received: .*no"):
         mobilenet(weights=tmp_path / "no.weights.h5")
 
 
