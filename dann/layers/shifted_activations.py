@@ -71,7 +71,7 @@ class RSign(BinarySign):
 class RPReLU(keras.layers.Layer):
     """A PReLU that every channel learns to shift, at its input and at its output.
 
-    `y = x - g + z` where `x > g`, else `y = b (x - g) + z`; each channel trains its `b`, `g` and `z`.
+    `y = x - g + z` where `x > g`, else `y = b (x - g) + z`; each channel trains `b`, `g` and `z`.
 
     Args:
         axis: Axis of the channels. Defaults to `-1`.
