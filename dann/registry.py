@@ -3,7 +3,7 @@
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -102,16 +102,18 @@ class Registry(Mapping[str, T]):
         return len(self._entries)
 
 
-def import_modules(package: str) -> None:
+def import_modules(package: str, leave_out: Container[str] = ()) -> None:
     """Imports every module of a package, so that each registers what it defines.
 
     The package's own `__init__` calls it last.
 
     Args:
         package: Name of the package, its `__name__`.
+        leave_out: Names of modules that are not imported.
     """
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")
+        if module.name not in leave_out:
+            importlib.import_module(f"{package}.{module.name}")
 
 
 def _origin(thing):

@@ -60,16 +60,22 @@ class PairClassifier(keras.Model):
     def fit(self, x=None, y=None, batch_size=None, **kwargs):
         for labels in [*_labels_in_memory(x, y), *_labels_in_memory(*_first_two(kwargs))]:
             check_range(labels, self.num_classes, self.loss)
-        if isinstance(x, Pairs):
+        callbacks, pairs = kwargs.get("callbacks"), x
+        if isinstance(pairs, Pairs):
             # Keras would shuffle the batches of an epoch, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
-        callbacks = kwargs.get("callbacks")
+            if pairs.num_batches and pairs.by_index:
+                kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or pairs.num_batches
+                x = pairs.endless()  # whose batches are in order, whatever Keras reads beforehand
         shared = isinstance(callbacks, keras.callbacks.CallbackList)  # among several calls
         if averages_weights(getattr(self, "optimizer", None)) and not shared:
             put_trained_back(self)
             kwargs["callbacks"] = [*keras.tree.flatten(callbacks or []), KeepTrained()]
         with wrong_labels_told(self.num_classes):
-            return super().fit(x, y, batch_size, **kwargs)
+            history = super().fit(x, y, batch_size, **kwargs)
+        if x is not pairs and not shared:
+            pairs.start += kwargs["steps_per_epoch"] * len(history.epoch)
+        return history
 
     def evaluate(self, x=None, y=None, **kwargs):
         for labels in _labels_in_memory(x, y):

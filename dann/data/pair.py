@@ -44,7 +44,7 @@ class Pairs(keras.utils.PyDataset):
         self.part = process_id, num_processes
         self._num_batches = num_batches
         self._start = 0
-        self._in_epoch = False
+        self._in_epoch = self._read_last = False
         if num_processes > 1:
             self._need_index("num_processes", num_processes)
 
@@ -69,21 +69,33 @@ class Pairs(keras.utils.PyDataset):
             raise TypeError("Endless pairs have no length; give `steps_per_epoch` to `fit`.")
         return self._num_batches
 
+    @property
+    def by_index(self) -> bool:
+        """Whether every domain is read by index, so that any batch is there at once."""
+        return not any(isinstance(domain, Stream) for domain in self.domains.values())
+
+    def endless(self) -> "Pairs":
+        """Returns the same batches from `start` on, without end."""
+        pairs = Pairs(self.domains, self.batch_size, None, *self.part)
+        pairs._start = self._start
+        return pairs
+
     def __iter__(self) -> Iterator[Any]:
         self.on_epoch_begin()
         yield from super().__iter__()
         self.on_epoch_end()
 
     def on_epoch_begin(self) -> None:
-        self._in_epoch = True
+        self._in_epoch, self._read_last = True, False
 
     def on_epoch_end(self) -> None:
-        if self._in_epoch:  # Keras also calls this before the first epoch
+        if self._in_epoch and self._read_last:  # Keras also calls this before the first epoch
             self._start += self._num_batches or 0
         self._in_epoch = False
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         step = self._start + index
+        self._read_last = self._read_last or index + 1 == self._num_batches
         columns = {
             name: domain.batch(step, self.batch_size, self.part)
             for name, domain in self.domains.items()

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
-import tensorflow_datasets as tfds
 
 from dann.checks import check_choice
-from dann.data.builders.prepared import prepared
 from dann.data.cache import load_or_compute
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import check_image_size
@@ -72,6 +69,8 @@ def tfds_pair(
             the source or of a test split is unknown, or a data set was prepared from other files
             than those in `data_dir`.
     """
+    from dann.data.builders.prepared import prepared  # needs TensorFlow, as all of TFDS does
+
     builders = {name: prepared(name, cache_dir, data_dir) for name in (source, target)}
     features = {name: _labelled_images(name, builder.info) for name, builder in builders.items()}
     of_source, of_target = builders[source], builders[target]
@@ -106,6 +105,8 @@ def tfds_pair(
 
 def _read(builder, split, size, channels):
     """A split as arrays: images, uint8 `(n, height, width, channels)`, and labels, `(n,)`."""
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
 
     def form(image, label):
         return unify(image, size, channels), label
@@ -144,6 +145,8 @@ def _count(builder, split):
 
 def _labelled_images(name, info):
     """The features of the image and of the class, under any names."""
+    import tensorflow_datasets as tfds
+
     keys = info.supervised_keys or ()
     # A supervised key may also be a structure of keys.
     features = [info.features[key] for key in keys if isinstance(key, str)]
@@ -171,6 +174,8 @@ def _check_disjoint(train, test):
 
 def _ranges(builder, split):
     """The parts of whole splits that make up `split`: name, start and end of each."""
+    import tensorflow_datasets as tfds
+
     splits = builder.info.splits
     if not splits:  # a mocked data set does not know them
         return [(split, 0, 1)]
@@ -200,6 +205,8 @@ def unify(image: Any, size: tuple[int, int], channels: int) -> Any:
     repeated; colour becomes its luma. Values are rounded to bytes. An image is uint8
     `(height, width, channels)` with 1 or 3 channels, before and after.
     """
+    import tensorflow as tf
+
     if image.shape[-1] == 3 and channels == 1:
         image = tf.image.rgb_to_grayscale(image)
     if tuple(image.shape[:2]) != tuple(size):

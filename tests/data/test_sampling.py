@@ -138,26 +138,49 @@ class Trace(keras.layers.Layer):
         return shape
 
 
+def pairs_of(values, **kwargs):
+    return pair((values, np.arange(20) % 2), values, 6, seed=2, **kwargs)
+
+
+def trace_of(values, parts):
+    expected = 0.0
+    for inputs, _ in itertools.islice(pairs_of(values, repeat=True), 18):
+        expected = 0.5 * expected + np.mean([row for part in parts for row in inputs[part]])
+    return expected
+
+
 @pytest.mark.parametrize(
-    "fits",
-    [[{"epochs": 6}], [{"epochs": 1}, {"epochs": 5}], [{"epochs": 2, "steps_per_epoch": 9}]],
-    ids=["one fit", "two fits", "endless"],
+    ("fits", "repeat"),
+    [
+        ([{"epochs": 6}], False),
+        ([{"epochs": 1}, {"epochs": 5}], False),
+        ([{"epochs": 9, "steps_per_epoch": 2}], False),
+        ([{"epochs": 2, "steps_per_epoch": 9}], True),
+    ],
+    ids=["one fit", "two fits", "short epochs", "endless pairs"],
 )
-def test_fit_sees_the_batches_of_its_steps_in_order(fits):
+def test_fit_sees_the_batches_of_its_steps_in_order(fits, repeat):
     import dann
 
     values = np.random.default_rng(0).random((20, 1), "float32")
-    endless = pair((values, np.arange(20) % 2), values, 6, seed=2, repeat=True)
-    expected = 0.0
-    for inputs, _ in itertools.islice(endless, 18):
-        expected = 0.5 * expected + np.mean([*inputs["source"], *inputs["target"]])
-    trace = Trace()
-    images = keras.Input((1,))
+    trace, images = Trace(), keras.Input((1,))
     model = dann.DANN(keras.Model(images, trace(images)), num_classes=2)
     model.compile("sgd")
-    repeat = "steps_per_epoch" in fits[0]
-    pairs = pair((values, np.arange(20) % 2), values, 6, seed=2, repeat=repeat)
+    pairs = pairs_of(values, repeat=repeat)
     for arguments in fits:
         model.fit(pairs, verbose=0, **arguments)
-    np.testing.assert_allclose(trace.seen, expected, rtol=1e-5)
+    np.testing.assert_allclose(trace.seen, trace_of(values, ("source", "target")), rtol=1e-5)
     assert pairs.start == (0 if repeat else 18)
+
+
+def test_a_plain_keras_model_sees_them_in_order_without_shuffling():
+    values = np.random.default_rng(0).random((20, 1), "float32")
+    trace = Trace()
+    inputs = {name: keras.Input((1,), name=name) for name in ("source", "target")}
+    outputs = keras.layers.Dense(1)(keras.layers.add([trace(inputs["source"]), inputs["target"]]))
+    model = keras.Model(inputs, outputs)
+    model.compile("sgd", "mse")
+    pairs = pairs_of(values)
+    model.fit(pairs, epochs=6, shuffle=False, verbose=0)
+    np.testing.assert_allclose(trace.seen, trace_of(values, ("source",)), rtol=1e-5)
+    assert pairs.start == 18
