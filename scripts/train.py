@@ -3,6 +3,7 @@
 python scripts/train.py                                    the default, in about two minutes
 python scripts/train.py method=source_only                 another method
 python scripts/train.py -m method=dann,cdan seed=0,1       a sweep, ranked without target labels
+python scripts/train.py trainer.epochs=20                   20 passes over the source
 python scripts/train.py hydra.run.dir=x resume=true         starts, or goes on after a stop
 python scripts/train.py experiment=mnist_to_mnist_m paths.data_dir=...
 python scripts/train.py --help                             every group and key
@@ -20,8 +21,10 @@ SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
 def prepare(cfg):
     from dann import training
 
+    settings = config.settings_of(cfg)
     training.start(cfg.seed, cfg.trainer.precision)
     domains = config.build_domains(cfg)
+    config.count_steps(cfg, domains)
 
     def build(method):
         training.start(cfg.seed, cfg.trainer.precision)  # the same initial weights for each method
@@ -37,7 +40,7 @@ def prepare(cfg):
         selection=cfg.selection,
         checkpoint=cfg.checkpoint,
         resume=cfg.resume,
-        settings=config.settings_of(cfg),
+        settings=settings,
     )
 
 

@@ -6,6 +6,7 @@ from dann.config.building import (
     build_domains,
     build_model,
     build_optimizer,
+    count_steps,
 )
 from dann.config.config_error import ConfigError
 from dann.config.config_of_run import config_of_run
@@ -26,6 +27,7 @@ __all__ = [
     "build_model",
     "build_optimizer",
     "config_of_run",
+    "count_steps",
     "digest_of_command",
     "digest_of_run",
     "instantiate",

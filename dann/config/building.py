@@ -93,22 +93,11 @@ def build_model(
         "num_sources": num_sources,
     }
     named = inspect.signature(method.func).parameters
-    _check_parts(cfg.network, set(named) - set(nodes))
     parts = {name: part for name, part in parts.items() if name in named}
     parts["regularizers"] = list(regularizers)
     parts["augmentation"] = instantiate(cfg.augmentation, "augmentation")
     model = call("method", method, backbone, **parts)
     return model if teacher is None else _start_from_teacher(model, teacher)
-
-
-def _check_parts(network: Any, absent: set[str]) -> None:
-    """Raises `ConfigError` for a value in the place of a part, which would be ignored."""
-    for name in sorted(absent & {str(key) for key in network}):
-        if network[name] is not None:
-            raise ConfigError(
-                f"network.{name} must name a part as `_target_`, or be null. "
-                f"Received: {network[name]}"
-            )
 
 
 def _start_from_teacher(model: Any, path: str) -> Any:
@@ -127,6 +116,17 @@ def _start_from_teacher(model: Any, path: str) -> Any:
             f"Received: {path}"
         )
     return model.start_from(load_model(file, compile=False))
+
+
+def count_steps(cfg: DictConfig, domains: Any) -> None:
+    """Sets the steps of `cfg.trainer` if its `epochs` are given: a pass over the source each.
+
+    A pass is as many batches as the source fills. Schedules that follow `trainer.steps` then last
+    as long.
+    """
+    if cfg.trainer.epochs is not None:
+        cfg.trainer.steps_per_epoch = max(1, len(domains.source_train[1]) // cfg.trainer.batch_size)
+        cfg.trainer.steps = cfg.trainer.epochs * cfg.trainer.steps_per_epoch
 
 
 def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:

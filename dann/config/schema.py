@@ -13,6 +13,7 @@ class TrainerConfig:
 
     steps: int = MISSING
     steps_per_epoch: int = 100
+    epochs: int | None = None
     batch_size: int = 64
     steps_per_execution: int = 1
     jit_compile: bool = False

@@ -65,18 +65,16 @@ def run_script(
             _check_paths(cfg)
             _check_given(cfg)
             _check_emptied(cfg, HydraConfig.get().overrides.task)
+            _check_epochs(cfg, HydraConfig.get().overrides.task)
             if is_done is not None and is_done(cfg):
                 return
             start_backend()
             check_config(cfg)
             prepared = prepare(cfg)
-        except (KeyboardInterrupt, SystemExit):
-            _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
-            raise
         except Exception as error:
             if full_errors or not _is_told(error, ValueError, TypeError, OmegaConfBaseException):
                 raise
-            _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
+            _remove_unused_of_job()
             failed.append(error)
             _report(error)
             return
@@ -95,7 +93,7 @@ def run_script(
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
     try:
-        with stopped_by_signals():
+        with stopped_by_signals(_remove_unused_of_job):
             main(job)()
     except Exception as error:
         # Where no job has begun, any error is about the command: Hydra also raises plain ones.
@@ -156,6 +154,23 @@ def _check_emptied(cfg, overrides):
             raise ConfigError(f"{key}={{}} changes nothing; use {key}=null. Received: {key}={{}}")
 
 
+def _check_epochs(cfg, overrides):
+    """Refuses `trainer.epochs` beside a number of steps, and below 1."""
+    epochs = OmegaConf.select(cfg, "trainer.epochs")
+    if epochs is None:
+        return
+    steps = [
+        one for one in overrides if one.startswith(("trainer.steps=", "trainer.steps_per_epoch="))
+    ]
+    if steps:
+        raise ConfigError(
+            "trainer.epochs takes the place of trainer.steps and trainer.steps_per_epoch; give one "
+            f"of them. Received: trainer.epochs={epochs} {' '.join(steps)}"
+        )
+    if epochs < 1:
+        raise ConfigError(f"trainer.epochs must be at least 1. Received: {epochs}")
+
+
 def _report(error):
     """Prints an error and the first line of its cause, on one line."""
     message = str(error)
@@ -167,6 +182,11 @@ def _report(error):
         message = f"{message}: {cause}"
     plain = _COLOURS.sub("", message)  # Keras marks words in errors
     print(f"error: {' '.join(plain.split())}", file=sys.stderr)
+
+
+def _remove_unused_of_job():
+    if HydraConfig.initialized():
+        _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
 
 
 def _remove_unused(run_dir):

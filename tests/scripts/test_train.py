@@ -109,7 +109,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("argument", WRONG)
-def test_a_wrong_command_is_told_in_one_line_within_two_seconds(
+def test_a_wrong_command_is_reported_in_one_line_within_two_seconds(
     argument, tmp_path, run_apart, check_refused
 ):
     started = time.perf_counter()
@@ -136,6 +136,8 @@ IMPOSSIBLE = {
     "method.way=other": "one of 'override', 'stop_gradient', 'op_override'. Received: way='other'",
     "trainer.steps=150": "trainer.steps must be a multiple of trainer.steps_per_epoch",
     "trainer.steps_per_epoch=-1": "`trainer.steps_per_epoch` must be an integer of at least 1",
+    "trainer.epochs=2 trainer.steps=100": "give one of them. Received: trainer.epochs=2",
+    "trainer.epochs=0": "trainer.epochs must be at least 1. Received: 0",
     "trainer.check_every=0": "Argument `every` must be an integer of at least 1. Received: every=0",
     "callbacks.metrics=0": "callbacks.metrics must name a callback as `_target_`. Received: 0",
     "trainer.batch_size=9000": "must fill a batch of 9000",
@@ -150,7 +152,7 @@ IMPOSSIBLE = {
 
 @pytest.mark.usefixtures("prepared_digits")
 @pytest.mark.parametrize("command", IMPOSSIBLE)
-def test_a_setting_that_cannot_be_is_told_in_one_line_and_leaves_nothing(
+def test_an_impossible_setting_is_reported_in_one_line_and_leaves_nothing(
     command, tmp_path, run_here, check_refused
 ):
     check_refused(run_here("train.py", command.split(), tmp_path), IMPOSSIBLE[command])
