@@ -1,5 +1,6 @@
 """Keeps the directory of a run for one command, as a callback of Hydra."""
 
+import atexit
 import contextlib
 import sys
 from typing import Any
@@ -18,6 +19,7 @@ class Claim(Callback):
 
     def __init__(self) -> None:
         self._claimed = contextlib.ExitStack()
+        atexit.register(self._claimed.close)  # Hydra does not tell of an end by a signal
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claims the directory of a run."""

@@ -174,7 +174,8 @@ def _check_epochs(cfg, overrides):
 def _report(error):
     """Prints an error and the first line of its cause, on one line."""
     message = str(error)
-    if isinstance(error, OSError) and error.errno and not error.filename:  # such as a full disk
+    nameless = isinstance(error, OSError) and error.errno and not error.filename
+    if nameless and HydraConfig.initialized():  # such as a full disk
         message = f"{message}; it was writing to {HydraConfig.get().runtime.output_dir}"
     cause = str(error.__cause__ or "").partition("\n")[0]
     if cause not in message and not isinstance(error, ConfigError | KerasFileError):
