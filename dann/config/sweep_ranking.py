@@ -5,7 +5,7 @@ import pathlib
 from typing import Any
 
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 
 class Ranking(Callback):
@@ -16,7 +16,9 @@ class Ranking(Callback):
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Notes the arguments of a job by its folder, which goes if the job is refused."""
-        self.jobs[config.hydra.runtime.output_dir] = list(config.hydra.overrides.task)
+        # As they were typed: what they refer to may not be there.
+        arguments: Any = OmegaConf.to_container(config.hydra.overrides.task)
+        self.jobs[config.hydra.runtime.output_dir] = arguments
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Writes the table and the figure into the sweep's directory, and prints the table."""

@@ -86,6 +86,7 @@ def untrained(monkeypatch):
         ["~network.domain_head._target_"],
         ["selection.samples='${oc.env:HOME}'"],
         ["callbacks=[1,2]"],
+        ["method.strength='${no.key}'"],
     ],
     ids=str,
 )
