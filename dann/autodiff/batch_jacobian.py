@@ -50,8 +50,9 @@ def batch_jacobian(
     - `"forward"`: derivatives as in `jvp`, vectorized for `m` inputs at a time; memory
       `B (3 O I + 3 m A)`.
 
-    `"auto"` takes `"forward"` if `4 I < O`, else `"pfor"`, with `m` as large as the budget allows,
-    and on a processor as large as is fast there. If `m` would be 1, it takes `"while"`.
+    `"auto"` takes `"forward"` if `4 I < O` (on TensorFlow not for loops, as in an LSTM), else
+    `"pfor"`. It chooses `m` as large as the budget allows, on a processor as large as is fast. If
+    `m` would be 1, it takes `"while"`.
 
     Everything runs compiled. A Keras model or a `tf.function` is compiled once for each shape, and
     a model again after layers or variables were added or removed. A plain function is compiled at
@@ -95,8 +96,8 @@ def batch_jacobian(
     key = ("plan", tuple(x.shape), x.dtype, engine, memory_budget)
 
     def make(get):
-        largest = backend.largest_tensor(get(), x)
-        return _make_plan(x, math.prod(shape), largest, engine, memory_budget)
+        largest, loops = backend.measured(get(), x)
+        return _make_plan(x, math.prod(shape), largest, loops, engine, memory_budget)
 
     plan = cached_with(function, key, make)
     program = backend.columns if plan.engine == "forward" else backend.rows
@@ -118,11 +119,13 @@ class _Plan(NamedTuple):
     bytes: int
 
 
-def _make_plan(inputs: Any, outputs: int, largest: int, engine: str, memory_budget: int) -> _Plan:
+def _make_plan(
+    inputs: Any, outputs: int, largest: int, loops: bool, engine: str, memory_budget: int
+) -> _Plan:
     """Returns the plan for an engine, or for the one that suits the sizes.
 
     An example has `outputs` outputs. The largest tensor that the function computes for the whole
-    batch has `largest` elements.
+    batch has `largest` elements, and `loops` says that `"forward"` cannot be vectorized.
     """
     dtype = keras.backend.standardize_dtype(inputs.dtype)
     width = {"float16": 2, "bfloat16": 2, "float64": 8}.get(dtype, 4)
@@ -130,7 +133,7 @@ def _make_plan(inputs: Any, outputs: int, largest: int, engine: str, memory_budg
     result = 3 * width * inputs.shape[0] * outputs * columns
     one = 3 * width * largest
     if engine in ("auto", "while"):
-        preferred = "forward" if 4 * columns < outputs else "pfor"
+        preferred = "forward" if 4 * columns < outputs and not loops else "pfor"
     else:
         preferred = engine
     passes = columns if preferred == "forward" else outputs
@@ -146,7 +149,7 @@ def _make_plan(inputs: Any, outputs: int, largest: int, engine: str, memory_budg
     if plan.bytes > memory_budget:
         raise ValueError(
             f"Engine {plan.engine!r} would need about {plan.bytes:,} bytes. Raise `memory_budget`, "
-            "take fewer examples, or ask for what needs no Jacobian: `singular_values` or "
-            f"`frobenius_norm`. Received: memory_budget={memory_budget:,}"
+            "take fewer examples, or use `singular_values` or `frobenius_norm`, which need no "
+            f"Jacobian. Received: memory_budget={memory_budget:,}"
         )
     return plan

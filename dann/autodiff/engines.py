@@ -1,8 +1,8 @@
 """Which engine differentiates: the one for the running Keras backend.
 
 An engine is a module with the functions `tensor`, `is_concrete`, `pull_back`, `push_forward`,
-`jacobian`, `rows`, `columns`, `largest_tensor` and `run`. It imports `functions` and
-`function_cache` and nothing that asks for an engine. What needs one calls `running_engine()`.
+`jacobian`, `rows`, `columns`, `measured` and `run`. It imports `functions` and
+`function_cache`, and nothing that calls `running_engine()`, which returns the engine.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import keras
 
 
 def running_engine() -> Any:
-    """Returns the engine for the running Keras backend; no other one is imported.
+    """Imports and returns the engine for the running Keras backend, and no other.
 
     Raises:
         NotImplementedError: On a backend other than TensorFlow and JAX.

@@ -19,20 +19,21 @@ def working_dtype(inputs: Any) -> str:
 def transposed_map(call: Callable, inputs: Any) -> Callable:
     """Returns the function from `u`, `(batch, outputs)`, to `J^T u`, `(batch, inputs)`."""
     outputs, pull = running_engine().pull_back(call, [inputs])
-    return _flat(lambda u: pull([u])[0], outputs, working_dtype(inputs))
+    return _flat(lambda u: pull([u])[0], outputs, inputs, working_dtype(inputs))
 
 
 def forward_map(call: Callable, inputs: Any) -> Callable:
     """Returns the function from `v`, `(batch, inputs)`, to `J v`, `(batch, outputs)`."""
-    _, push = running_engine().push_forward(call, [inputs])
-    return _flat(lambda v: push([v])[0], inputs, working_dtype(inputs))
+    outputs, push = running_engine().push_forward(call, [inputs])
+    return _flat(lambda v: push([v])[0], inputs, outputs, working_dtype(inputs))
 
 
-def _flat(product, pattern, dtype):
+def _flat(product, taken, given, dtype):
+    # Gradients of a loop of TensorFlow, as in an LSTM, do not know their shape.
+    shape = given.shape[0], math.prod(given.shape[1:])
+
     def multiply(vectors):
-        shaped = ops.cast(ops.reshape(vectors, pattern.shape), pattern.dtype)
-        result = product(shaped)
-        flat = ops.reshape(result, (result.shape[0], math.prod(result.shape[1:])))
-        return ops.cast(flat, dtype)
+        shaped = ops.cast(ops.reshape(vectors, taken.shape), taken.dtype)
+        return ops.cast(ops.reshape(product(shaped), shape), dtype)
 
     return multiply

@@ -87,10 +87,11 @@ def _map(function, basis, at_once):
     return jax.lax.map(function, basis, batch_size=None if at_once == 1 else at_once)
 
 
-def largest_tensor(function: Any, x: Any) -> int:
-    """Returns the number of elements of the largest array on the way to a function's output."""
+def measured(function: Any, x: Any) -> tuple[int, bool]:
+    """Returns the elements of the largest array on the way to a function's output, and `False`,
+    because all loops can be vectorized."""
     jaxpr = jax.make_jaxpr(as_pure_function(function))(x)
-    return max([x.size, *_sizes(jaxpr.jaxpr)])
+    return max([x.size, *_sizes(jaxpr.jaxpr)]), False
 
 
 def _sizes(jaxpr):

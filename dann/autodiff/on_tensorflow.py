@@ -11,6 +11,7 @@ from dann.autodiff.function_cache import cached_with
 from dann.autodiff.functions import as_function, as_pure_function
 
 _ZERO = tf.UnconnectedGradients.ZERO
+_LOOPS = {"While", "StatelessWhile"}
 _WEIGHTS = {"Const", "ReadVariableOp", "VarHandleOp"}
 
 
@@ -26,8 +27,8 @@ def is_concrete(value: Any) -> bool:
 
 def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     """Returns a function's outputs, and the function from upstream gradients to gradients."""
-    # A tape tells tensors apart by identity. A tensor that is given twice, or that the function
-    # itself reads, must not be taken for the argument.
+    # A tape compares tensors by identity. It must not take a tensor that is given twice, or that
+    # the function itself reads, for the argument.
     xs = [tf.identity(x) for x in xs]
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(xs)
@@ -67,6 +68,9 @@ def jacobian(call: Callable, x: Any) -> Any:
 
 def rows(call: Callable, x: Any, at_once: int) -> Any:
     """Returns each example's Jacobian, `(batch, *output, *example)`, some outputs at a time."""
+    if len(x.shape) == 1:  # TensorFlow wants a number to be a row of one
+        of_rows = rows(lambda row: call(tf.reshape(row, x.shape)), x[:, None], at_once)
+        return tf.squeeze(of_rows, axis=-1)
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(x)
         y = call(x)
@@ -93,8 +97,9 @@ def _batch_jacobian(tape, y, x, at_once):
     return tape.batch_jacobian(y, x, _ZERO, parallel, vectorized)
 
 
-def largest_tensor(function: Any, x: Any) -> int:
-    """Returns the number of elements of the largest tensor on the way to a function's output."""
+def measured(function: Any, x: Any) -> tuple[int, bool]:
+    """Returns the elements of the largest tensor on the way to a function's output, and `True` if
+    there are loops: derivatives of their derivatives cannot be vectorized."""
     program = tf.function(as_pure_function(function), autograph=False)
     traced = program.get_concrete_function(tf.TensorSpec(x.shape, x.dtype))
     definition = traced.graph.as_graph_def(add_shapes=True)
@@ -106,7 +111,8 @@ def largest_tensor(function: Any, x: Any) -> int:
         if node.op not in _WEIGHTS
         for shape in node.attr["_output_shapes"].list.shape
     ]
-    return max(math.prod(shape) for shape in shapes if min(shape, default=0) >= 0)
+    largest = max(math.prod(shape) for shape in shapes if min(shape, default=0) >= 0)
+    return largest, any(node.op in _LOOPS for nodes in bodies for node in nodes)
 
 
 def run(function: Any, program: Callable, *tensors: Any, **static: Any) -> Any:

@@ -37,7 +37,7 @@ _ZERO = 1e-6  # of the largest singular value; smaller ones are rounding
         HealthyRange(
             "rank/target/rank_share",
             "Directions in use by the target's features",
-            "Effective rank of the features, as a share of the greatest possible. Near 0 they have "
+            "Effective rank of the features, as a share of its maximum. Near 0 they have "
             "collapsed into a few directions.",
             low=0.05,
         ),
@@ -56,7 +56,7 @@ def jacobians(
     input, averaged over examples, and from the covariance of the features of the whole batch.
     `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
-    Layers work as in inference, as batch statistics would couple the examples. Through binary
+    Layers work as in inference, because batch statistics would couple the examples. Through binary
     layers the derivative is that of their estimator. The whole Jacobian is computed if it has at
     most 128 rows or columns and fits into 256 MiB; else its `k` largest singular values by
     Golub-Kahan-Lanczos and its norm by random projections.
@@ -84,12 +84,15 @@ def jacobians(
         - [Chen et al., 2019](https://proceedings.mlr.press/v97/chen19i.html): few dominant
           directions of the features hurt the classes.
     """
-    networks = {"logits": model.classifier, "features": model.backbone}
+    networks = {
+        "logits": (model.classifier, model.num_classes),
+        "features": (model.backbone, model.num_features),
+    }
     found = {}
     for domain in DOMAINS:
         inputs = as_floats(data[0][domain])
-        for name, network in networks.items():
-            values = _of_one(network, inputs[:samples], k, seed)
+        for name, (network, num_outputs) in networks.items():
+            values = _of_one(network, num_outputs, inputs[:samples], k, seed)
             found.update({f"jacobian/{domain}/{name}/{key}": v for key, v in values.items()})
         features = to_numpy(model.backbone(inputs, training=False))
         ranks = rank_of_features(features.reshape(len(features), -1))
@@ -100,7 +103,16 @@ def jacobians(
 
 
 def as_floats(inputs: Any) -> np.ndarray:
-    """Returns inputs, such as images in bytes, as floats, for which one can differentiate."""
+    """Returns inputs, such as images in bytes, as floats, for which one can differentiate.
+
+    Raises:
+        ValueError: If there are several, because a Jacobian is that of one input.
+    """
+    if isinstance(inputs, dict | list | tuple):
+        raise ValueError(
+            "This diagnostic differentiates by the one input of a network. Received: "
+            f"{len(inputs)} inputs in a {type(inputs).__name__}"
+        )
     return np.asarray(ops.convert_to_numpy(inputs), "float32")
 
 
@@ -118,9 +130,8 @@ def all_singular_values(network: keras.Model, inputs: np.ndarray) -> np.ndarray:
     return np.linalg.svd(matrices, compute_uv=False)
 
 
-def _of_one(network, inputs, k, seed):
+def _of_one(network, num_outputs, inputs, k, seed):
     num_inputs = int(np.prod(inputs.shape[1:]))
-    num_outputs = int(np.prod(network.output_shape[1:]))
     if is_whole(num_outputs, num_inputs, len(inputs)):
         values = all_singular_values(network, inputs)
         return {

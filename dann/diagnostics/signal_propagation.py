@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.plain_network import graph_of
 from dann.autodiff import frobenius_norm, singular_values
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
@@ -32,12 +33,12 @@ from dann.diagnostics.jacobians import DOMAINS, all_singular_values, as_floats, 
 def signal_propagation(
     model: AdversarialModel, data: Any, samples: int = 8, seed: int = 0
 ) -> dict[str, float]:
-    """Measures layer by layer its outputs and how the features follow them.
+    """Measures the outputs of each layer and how the features follow them.
 
     `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
-    Layers inside of a residual or parallel branch have no `gain` and `top`, as something flows past
-    them. Layers work as in inference. For large Jacobians `gain` is estimated with random
+    Layers inside a residual or parallel branch have no `gain` and `top`, because something flows
+    past them. Layers work as in inference. For large Jacobians `gain` is estimated with random
     projections, to a few percent.
 
     Args:
@@ -60,9 +61,15 @@ def signal_propagation(
         - [Pennington et al., 2017](https://arxiv.org/abs/1711.04735): singular values of the
           input-output Jacobian near 1, dynamical isometry.
     """
+    graph = graph_of(model.backbone)
+    if graph is None:
+        raise ValueError(
+            "This diagnostic follows the layers of a functional or sequential backbone. "
+            f"Received: {type(model.backbone).__name__}"
+        )
     layers = [layer for layer in model.backbone.layers if _is_measured(layer)]
-    watched = keras.Model(model.backbone.input, [layer.output for layer in layers])
-    rests = {layer.name: _from(layer, model.backbone) for layer in layers}
+    watched = keras.Model(graph[0], [layer.output for layer in layers])
+    rests = {layer.name: _from(layer, graph[1]) for layer in layers}
     found = {}
     for domain in DOMAINS:
         inputs = as_floats(data[0][domain])[:samples]
@@ -95,13 +102,13 @@ def _listed(outputs):
     return outputs if isinstance(outputs, list | tuple) else [outputs]
 
 
-def _from(layer, network):
-    """The part of a network after a layer, or `None` if something flows past it."""
-    if layer.output is network.output:
+def _from(layer, features):
+    """The part of the backbone after a layer, or `None` if something flows past it."""
+    if layer.output is features:
         return None
     try:
         # A model would add nodes to the user's layers, at every call.
-        return keras.Function(layer.output, network.output)
+        return keras.Function(layer.output, features)
     except ValueError:
         return None
 

@@ -10,7 +10,7 @@ from keras import layers, ops
 from support.arrays import assert_all_equal
 from support.maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
 
-from dann.autodiff import batch_jacobian
+from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
 from dann.gradients import binary_sign, reverse_gradient
 
 BACKEND = keras.backend.backend()
@@ -277,5 +277,40 @@ def test_inputs_without_values_are_refused():
         import tensorflow as tf
 
         compiled = tf.function(lambda x: batch_jacobian(linear, x), autograph=False)
-    with pytest.raises(TypeError, match="outside of compiled functions"):
+    with pytest.raises(TypeError, match="outside compiled functions"):
         compiled(ops.convert_to_tensor(INPUTS))
+
+
+def test_examples_may_be_single_numbers():
+    numbers = np.array([1.0, 2.0, 3.0], "float32")
+    np.testing.assert_allclose(batch_jacobian(lambda x: x**2, numbers), 2 * numbers, rtol=1e-6)
+    both = batch_jacobian(lambda x: ops.stack([x, x**2], axis=1), numbers)
+    np.testing.assert_allclose(both, np.stack([np.ones(3), 2 * numbers], axis=1), rtol=1e-6)
+
+
+def test_a_recurrent_network_has_derivatives_of_every_kind():
+    # Its state `h` follows `h = tanh(a x + b h)`: of two steps `h2`, by hand.
+    a, b = 0.5, -0.8
+    recurrent = layers.SimpleRNN(1, use_bias=False, return_sequences=True)
+    model = keras.Sequential([keras.Input((2, 1)), recurrent, layers.Dense(9, use_bias=False)])
+    wide = np.linspace(1, 2, 9, dtype="float32")
+    model.set_weights([np.array([[a]]), np.array([[b]]), wide[None]])
+    x = np.array([[0.3, -0.6], [1.0, 0.2]])
+    first = np.tanh(a * x[:, 0])
+    second = np.tanh(a * x[:, 1] + b * first)
+    zero = np.zeros(2)
+    by_hand = np.array(
+        [
+            [a * (1 - first**2), zero],
+            [(1 - second**2) * b * a * (1 - first**2), a * (1 - second**2)],
+        ]
+    ).transpose(2, 0, 1)  # (batch, step of the state, step of the input)
+    expected = by_hand[:, :, None] * wide[:, None]
+    inputs = x[..., None].astype("float32")
+    # So many outputs of so few inputs would be derived forward, which loops do not allow.
+    np.testing.assert_allclose(batch_jacobian(model, inputs)[..., 0], expected, rtol=1e-5)
+    matrices = expected.reshape(2, -1, 2)
+    largest = np.linalg.svd(matrices, compute_uv=False)[:, :1]
+    np.testing.assert_allclose(singular_values(model, inputs, 1), largest, rtol=1e-4)
+    norms, errors = map(np.asarray, frobenius_norm(model, inputs, samples=64))
+    assert (np.abs(norms - np.linalg.norm(matrices, axis=(1, 2))) < 4 * errors).all()

@@ -1,5 +1,7 @@
 """Models that cannot be packed are counted by hand."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from keras import layers
 
 from dann import DANN
 from dann.deployment import PackError, summarize
+from dann.gradients import binary_sign
 from dann.gradients.estimators import DoReFa
 from dann.layers import (
     BinaryConv2D,
@@ -108,7 +111,7 @@ def test_calls_are_counted_each_and_weights_once():
     assert (row.bits, macs(row)) == (2 * 4, (0, 24 * 4 + 6 * 4))
 
 
-def test_signs_are_known_through_what_keeps_them():
+def test_signs_are_known_through_layers_that_keep_them():
     inputs = keras.Input((8, 2))
     x = layers.Flatten()(layers.MaxPooling1D()(BinarySign()(inputs)))
     x = BinaryDense(3, input_estimator=None, use_bias=False, name="signs")(x)
@@ -118,6 +121,17 @@ def test_signs_are_known_through_what_keeps_them():
     rows = rows_of(summarize(keras.Model(inputs, x)))
     found = {name: macs(rows[name]) for name in ("signs", "sums", "three")}
     assert found == {"signs": (24, 0), "sums": (0, 9), "three": (0, 6)}
+
+
+@pytest.mark.parametrize("signs", [binary_sign, functools.partial(binary_sign, way="override")])
+@pytest.mark.parametrize("inside", [False, True])
+def test_signs_are_known_where_an_activation_gives_them(signs, inside):
+    dense = keras.layers.Dense(8, activation=signs if inside else None)
+    between = [] if inside else [keras.layers.Activation(signs)]
+    last = BinaryDense(3, input_estimator=None, use_bias=False, name="last")
+    summary = summarize(keras.Sequential([keras.Input((4,)), dense, *between, last]))
+    assert not summary.packable
+    assert macs(rows_of(summary)["last"]) == (24, 0)
 
 
 def test_channels_may_come_first():
@@ -140,7 +154,7 @@ class Nested(keras.Model):
         return self.last(self.first(inputs))
 
 
-def test_a_model_whose_graph_is_not_known_is_weighed_all_the_same():
+def test_a_model_without_a_known_graph_is_still_summarized():
     model = Nested()
     with pytest.raises(PackError, match="must be built"):
         summarize(model)

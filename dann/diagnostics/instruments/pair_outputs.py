@@ -1,8 +1,10 @@
-"""What an adversarial model gives for a pair of domains, as arrays."""
+"""The outputs of an adversarial model for a pair of domains, as arrays."""
 
 import dataclasses
+import functools
 from typing import Any
 
+import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
@@ -32,20 +34,21 @@ class PairOutputs:
 
 
 def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
-    """Runs the model on a pair in inference; nothing of it changes.
+    """Runs the model on a pair in inference; the model does not change.
 
     It runs `batch_size` examples of the larger domain at a time, at least 1.
     """
     check_adversarial(model, compiled=False)
     check_integer("batch_size", batch_size, 1)
     x, y = data
-    arrays = {name: np.asarray(part) for name, part in parts_of(x).items()}
-    count = -(-max(len(array) for array in arrays.values()) // batch_size)
-    pieces = {name: np.array_split(array, count) for name, array in arrays.items()}
+    arrays = keras.tree.map_structure(np.asarray, parts_of(x))
+    sizes = [len(array) for array in keras.tree.flatten(arrays)]
+    count = -(-max(sizes) // batch_size)
     runs = []
     for i in range(count):
+        piece = functools.partial(_piece, number=i, count=count)
         with frozen(model):  # methods may draw noise
-            runs.append(_run(model, {name: parts[i] for name, parts in pieces.items()}))
+            runs.append(_run(model, keras.tree.map_structure(piece, arrays)))
     joined = {
         kind: {
             name: np.concatenate([run[kind][name] for run in runs]) for name in ("source", "target")
@@ -53,10 +56,14 @@ def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
         for kind in ("features", "logits", "domain")
         if all(run[kind] for run in runs)
     }
-    labels = np.asarray(y)[: len(arrays["source"])]
+    labels = np.asarray(y)[: len(keras.tree.flatten(arrays["source"])[0])]
     if labels.ndim > 1 and labels.size == len(labels):
         labels = labels.reshape(-1)
     return PairOutputs(joined["features"], joined["logits"], joined.get("domain"), labels)
+
+
+def _piece(array, number, count):
+    return np.array_split(array, count)[number]
 
 
 def _run(model: AdversarialModel, x) -> dict[str, dict]:
@@ -83,7 +90,7 @@ def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
     there = np.bincount(kinds[0], minlength=len(shares))
     # A class of a few would leave almost no examples of the others.
     shares[shares < shares.max() / 20] = 0
-    # Without replacement, or an example could be in both halves of a probe.
+    # Without replacement, because no example may be in both halves of a probe.
     scale = min((there[k] / n for k, n in enumerate(shares) if n), default=0.0)
     drawn = [
         rng.permutation(np.flatnonzero(kinds[0] == k))[: int(scale * n)]
