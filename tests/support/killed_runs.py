@@ -101,9 +101,10 @@ def tiny_domains(shape=(5,), num_sources=1):
     rng = np.random.default_rng(0)
     labels = np.arange(30) % 3
     means = rng.normal(size=(3, *shape))
-    inputs = (100 * (means[labels] + rng.normal(size=(30, *shape)))).astype("float32")
+    scale = 100 if len(shape) == 3 else 1
+    inputs = (scale * (means[labels] + rng.normal(size=(30, *shape)))).astype("float32")
     numbers = np.arange(30) % num_sources if num_sources > 1 else None
-    other = inputs + 30
+    other = inputs + 0.3 * scale
     tests = (inputs[:15] * 1.1, labels[:15]), (other[:15] * 1.1, labels[:15])
     return DomainPair(
         "a", "b", (inputs, labels), tests[0], other, tests[1], 3, source_domain=numbers

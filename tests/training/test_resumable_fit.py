@@ -40,7 +40,8 @@ def started(**options):
     hidden = keras.layers.Dropout(0.3)(keras.layers.Dense(5, activation="relu")(entry))
     model = dann.DANN(keras.Model(entry, hidden), num_classes=2)
     adam = keras.optimizers.Adam(0.01, use_ema=True, ema_momentum=0.5)
-    model.compile(adam, metrics=["accuracy"], **options)
+    # Tracing would take most of the time; `test_killed_runs.py` has compiled steps.
+    model.compile(adam, metrics=["accuracy"], **{"run_eagerly": True, **options})
     return model, dann.data.pair((X, Y), X + 1, 4, repeat=True, seed=3)
 
 
@@ -108,7 +109,7 @@ def test_a_signal_ends_the_training_after_its_step_with_a_checkpoint(
 
 @pytest.mark.slow
 def test_executions_of_several_steps_go_on_too(tmp_path):
-    several = {"steps_per_execution": 2}
+    several = {"steps_per_execution": 2, "run_eagerly": False}
     one = bits(run(tmp_path / "whole", every=1, **several)[0])
     with pytest.raises(DeathError):
         run(tmp_path / "killed", At(6, die), every=1, **several)
