@@ -13,7 +13,7 @@ from dann.checks import check_number
 class StrengthSchedule(abc.ABC):
     """A strength as a function of the number of training steps so far.
 
-    Subclasses compute with `keras.ops`, so that the step may be a tensor in a compiled graph, and
+    Subclasses compute with `keras.ops`, because the step may be a tensor in a compiled graph, and
     return their constructor's arguments from `get_config`.
     """
 
@@ -95,7 +95,7 @@ class GaninSchedule(StrengthSchedule):
 
 @keras.saving.register_keras_serializable("dann")
 class WarmStart(StrengthSchedule):
-    """Rises from `low` to `high` in a fixed number of steps, however long the run.
+    """Rises from `low` to `high` in a fixed number of steps, for a run of any length.
 
     `strength = low + (high - low) * (2 / (1 + exp(-alpha * step / steps)) - 1)`
 
@@ -225,7 +225,7 @@ def as_schedule(strength: Any) -> Callable[[Any], Any] | None:
     """Returns a strength that is a function of the step; `None` if it is not one.
 
     Raises:
-        ValueError: If it is a function that a file could not name.
+        ValueError: If it is a function that is not registered, which a file could not name.
     """
     if not callable(strength) or isinstance(strength, type):
         return None
@@ -233,7 +233,7 @@ def as_schedule(strength: Any) -> Callable[[Any], Any] | None:
     name = keras.saving.get_registered_name(strength if _is_plain(strength) else type(strength))
     if not isinstance(strength, known) and keras.saving.get_registered_object(name) is None:
         raise ValueError(
-            "A strength that is a function needs a name, so that a model can be saved with it: put "
+            "A strength that is a function needs a name to be saved with a model: put "
             "`@keras.saving.register_keras_serializable()` above its definition. "
             f"Received: {strength!r}"
         )

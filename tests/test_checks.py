@@ -58,7 +58,7 @@ def test_an_integer_out_of_range_is_refused(low, high, value, wanted):
         check_integer("k", value, low, high)
 
 
-def test_the_reason_stands_before_what_came():
+def test_the_reason_comes_before_the_received_value():
     with pytest.raises(ValueError, match="at least 2, because one has no spread. Received"):
         check_integer("samples", 1, low=2, why="because one has no spread")
 

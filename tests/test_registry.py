@@ -16,7 +16,7 @@ def test_names_are_in_alphabetical_order(colours):
     assert len(colours) == 2
 
 
-def test_an_entry_tells_what_was_said_of_the_thing(colours):
+def test_an_entry_has_the_registered_facts(colours):
     entry = colours.entry("red")
 
     assert (entry.summary, entry.facts) == ("Like blood.", {"warm": True})

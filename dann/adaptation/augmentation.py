@@ -52,6 +52,8 @@ def check_blend(layer: keras.Layer | None, inputs: Any) -> None:
 def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
     """Returns one layer for each key of `augmentation`; a list becomes a `keras.Sequential`.
 
+    An empty list is left out.
+
     Raises:
         TypeError: If a value is neither a layer nor a list of layers.
         ValueError: If a key is unknown.
@@ -70,6 +72,8 @@ def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
                 "Argument `augmentation` must hold Keras layers, one or a list, by domain. "
                 f"Received: {domain}={layers!r}"
             )
+        if not several:
+            continue
         single = several is not layers
         found[domain] = (
             layers if single else keras.Sequential(layers, name=f"{domain}_augmentation")

@@ -30,9 +30,9 @@ class TeacherLogits(NamedTuple):
 class DIRTT(AdversarialModel):
     """Decision-boundary iterative refinement training with a teacher: a second stage.
 
-    A classifier that another method has trained goes on alone, on the target. Its boundary moves
-    out of the regions where target examples are dense. Each step stays near the teacher, which is
-    the classifier of some steps ago. It learns from no label and from no source example.
+    It continues the classifier of another method on the target alone, without labels. The boundary
+    moves out of the regions where target examples are dense. Each step stays near the teacher, the
+    classifier of some steps ago.
 
     With probabilities `p` of the classifier and `q` of the teacher, one step descends
 
@@ -42,18 +42,14 @@ class DIRTT(AdversarialModel):
     - `V`: virtual adversarial training of `radius`; see `VirtualAdversarial`
 
     At the first training step and every `refresh_steps` steps after it, the teacher takes over the
-    classifier's weights. In between it is constant: it runs with its moving statistics and without
-    dropout. The teacher and the count of steps are weights of the model, so they are saved with it.
-    The authors' code makes the new teacher from a moving average of the classifier.
+    classifier's weights; the authors' code uses a moving average of them. In between it is constant
+    and runs in inference mode. The teacher and the count of steps are saved weights.
 
-    `from_model` starts from what the first stage has trained. Do train a first stage: refining
-    random weights only makes wrong predictions certain.
-
-    `fit` takes target inputs alone, `fit(images)`, or pairs as for every method; on JAX, where
-    Keras builds losses and metrics from labels, it takes pairs only. The source of a pair is only
-    watched: `label/loss` and `accuracy` in the logs show, in inference mode, how good the
-    classifier still is there, and `loss` does not contain them. The logs also hold `teacher/loss`,
-    `entropy/loss` and `vat/loss`, each before its factor.
+    Start from a trained first stage, with `from_model`: refining random weights only makes wrong
+    predictions certain. `fit` takes target inputs alone, `fit(images)`, or pairs; on JAX, where
+    Keras builds losses and metrics from labels, pairs only. Training does not use the source of a
+    pair; `label/loss` and `accuracy` show how good the classifier still is there, in inference.
+    The logs also hold `teacher/loss`, `entropy/loss` and `vat/loss`, each before its factor.
 
     Args:
         radius: Length of the perturbation in the units of the inputs, above 0; must be given.
@@ -78,8 +74,7 @@ class DIRTT(AdversarialModel):
     >>> second.compile("adam", metrics=["accuracy"])
 
     Reference:
-        - [Shu et al., 2018](https://arxiv.org/abs/1802.08735), equations 9 (`H + V`) and 14 (what
-          each step descends) of sections 4 and 5.
+        - [Shu et al., 2018](https://arxiv.org/abs/1802.08735), equations 9 (`H + V`) and 14.
     """
 
     classifies_target = True
@@ -271,7 +266,7 @@ class DIRTT(AdversarialModel):
 
 
 def _copy(network):
-    """Returns a copy of a network with weights of its own."""
+    """Returns a copy of a network with its own weights."""
     copy = copy_of(network)
     copy.set_weights(network.get_weights())
     return copy

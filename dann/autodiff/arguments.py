@@ -54,7 +54,7 @@ def tensors_like(values: Any, name: str, patterns: Sequence[Any], pattern_name: 
 
     With too few of them TensorFlow's tape crashes; with a wrong shape it gives a wrong answer.
 
-    `pattern_name` says what the patterns are.
+    Messages call the patterns `pattern_name`.
 
     Raises:
         TypeError: If `values` is not a list or tuple, or one is `None` or has another type.

@@ -49,8 +49,8 @@ def batch_jacobian(
       `B (3 O I + 3 m A)`.
 
     `"auto"` takes `"forward"` if `4 I < O` (on TensorFlow not for loops, as in an LSTM), else
-    `"pfor"`, with `m` as large as the budget allows, and on a processor as large as is fast there.
-    If `m` would be 1, it takes `"while"`.
+    `"pfor"`. It chooses `m` as large as the budget allows, on a processor as large as is fast. If
+    `m` would be 1, it takes `"while"`.
 
     Everything runs compiled. A Keras model or a `tf.function` is compiled once for each shape, and
     a model again after layers or variables were added or removed. A plain function is compiled at
@@ -149,7 +149,7 @@ def _make_plan(
     if plan.bytes > memory_budget:
         raise ValueError(
             f"Engine {plan.engine!r} would need about {plan.bytes:,} bytes. Raise `memory_budget`, "
-            "take fewer examples, or ask for what needs no Jacobian: `singular_values` or "
-            f"`frobenius_norm`. Received: memory_budget={memory_budget:,}"
+            "take fewer examples, or use `singular_values` or `frobenius_norm`, which need no "
+            f"Jacobian. Received: memory_budget={memory_budget:,}"
         )
     return plan

@@ -26,8 +26,8 @@ def gradients(
     - `gradients(f, [x_1, x_2], [g_1, ..., g_n])[i] = sum_n g_n^T dy_n/dx_i`
 
     For a scalar this is the plain gradient; for several tensors without `grad_ys` it is the
-    gradient of the sum of all their elements. The result can be differentiated again. This is what
-    `tf.gradients` computes, for a function in place of a graph.
+    gradient of the sum of all their elements. The result can be differentiated again. This is
+    `tf.gradients` for a function instead of a graph.
 
     Args:
         function: Takes as many tensors as `xs` holds and returns a floating-point tensor, or any
@@ -41,7 +41,7 @@ def gradients(
             a tensor that the function itself makes, call `keras.ops.stop_gradient` there. Defaults
             to none.
         unconnected_gradients: The gradient of an argument on which the outputs do not depend:
-            `"zero"` for zeros, `"none"` for `None`. JAX cannot tell and has `"zero"` alone.
+            `"zero"` for zeros, `"none"` for `None`. JAX has only `"zero"`.
 
     Returns:
         A list of tensors, each in the shape of its argument.
@@ -147,8 +147,8 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
 
     - `hvp(f, xs, vs)[i] = sum_j d2f/(dx_i dx_j) v_j`
 
-    It is the gradient of `sum_j v_j^T df/dx_j`. For a backward pass that is not the derivative it
-    is therefore the product with the transposed Jacobian of the gradient.
+    It is the gradient of `sum_j v_j^T df/dx_j`. So for a backward pass that is not the derivative
+    it is the product with the transposed Jacobian of the gradient.
 
     Args:
         function: Takes as many tensors as `xs` holds and returns a scalar.
@@ -179,7 +179,7 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
         shapes = [tuple(y.shape) for y in _floating_outputs(output)]
         if shapes != [()]:
             raise ValueError(
-                "Argument `function` must return a scalar, because a Hessian is that of a scalar; "
+                "Argument `function` must return a scalar, because only a scalar has a Hessian; "
                 f"sum or average over the batch. Received: outputs of shapes {shapes}"
             )
         return output
@@ -193,7 +193,7 @@ def jacobian(function: Callable[..., Any], x: Any) -> Any:
 
     - `jacobian(f, x)[i, j] = df_i/dx_j`, with multi-indices `i` and `j`
 
-    Every output is differentiated by every input, also across examples, so the size grows with the
+    It differentiates every output by every input, also across examples, so its size grows with the
     square of the batch. If examples are independent, `batch_jacobian` gives the part that is not 0.
 
     On TensorFlow in eager mode a plain function is traced at each call, a `tf.function` or a Keras

@@ -2,8 +2,8 @@
 
 An engine is a module with `ENGINES`, the ways in which it computes Jacobians, and the functions
 `tensor`, `is_concrete`, `pull_back`, `push_forward`, `jacobian`, `rows`, `columns` (unless it has
-one way alone), `measured` and `run`. It imports `functions` and `function_cache` and nothing that
-asks for an engine. What needs one calls `running_engine()`.
+one way alone), `measured` and `run`. It imports `functions` and `function_cache`, and nothing that
+calls `running_engine()`, which returns the engine.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import keras
 
 
 def running_engine() -> Any:
-    """Returns the engine for the running Keras backend; no other one is imported.
+    """Imports and returns the engine for the running Keras backend, and no other.
 
     Raises:
         NotImplementedError: On a backend other than TensorFlow, JAX and torch.

@@ -47,7 +47,7 @@ def frobenius_norm(
         - [Hutchinson, 1990](https://doi.org/10.1080/03610919008812866), proposition 1.
         - [Hoffman et al., 2019](https://arxiv.org/abs/1908.02729), section 2.3, of Jacobians.
     """
-    check_integer("samples", samples, 2, why="because the error is told by their spread")
+    check_integer("samples", samples, 2, why="because their spread gives the error")
     x, shape = check_independence(function, inputs)
     engine, dtype = running_engine(), working_dtype(x)
     signs = np.random.default_rng(seed).integers(0, 2, (samples, x.shape[0], math.prod(shape)))

@@ -1,4 +1,4 @@
-"""A cache of what was compiled or checked for a function; it lives as long as the function."""
+"""A cache of a function's compiled programs and checks, which lives as long as the function."""
 
 import weakref
 from collections.abc import Callable, Hashable
@@ -18,7 +18,7 @@ def cached_with(function: Any, key: Hashable, make: Callable) -> Any:
 
     Args:
         function: Function of tensors or Keras model.
-        key: Tells apart what is made for one function.
+        key: Key of the result among those of one function.
         make: Takes a function without arguments that returns `function`. What it makes must not
             refer to `function` in another way, or neither is ever freed.
     """

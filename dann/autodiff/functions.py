@@ -1,4 +1,4 @@
-"""Functions of tensors and Keras models, called alike."""
+"""One way to call functions of tensors and Keras models."""
 
 import inspect
 from collections.abc import Callable

@@ -29,14 +29,14 @@ def check_independence(function: Any, inputs: Any) -> IndependentBatch:
         TypeError: If the inputs or outputs are not floating tensors, or the inputs are symbols in
             a function that is being compiled.
         ValueError: If there is no example, or the function does not return one output with at
-            least one number an example, differs between two calls, or lets examples depend on
+            least one number per example, differs between two calls, or lets examples depend on
             each other.
     """
     inputs = floating_tensor(inputs, "inputs")
     if not running_engine().is_concrete(inputs):
         raise TypeError(
             "Argument `inputs` must have values, because the function is checked with them. Call "
-            "this outside of compiled functions; it compiles what it runs. Received: a symbol"
+            "this outside compiled functions; it compiles by itself. Received: a symbol"
         )
     if len(inputs.shape) == 0 or 0 in inputs.shape:
         raise ValueError(
@@ -105,7 +105,7 @@ def _check_others(gradient, chosen):
         raise ValueError(
             "Argument `function` must treat the examples of a batch one by one, but the outputs of "
             "some depend on the others, as with the batch statistics of BatchNormalization in "
-            "training. Their Jacobians would come out wrong: call the model with "
+            "training. Their Jacobians would be wrong: call the model with "
             f"`training=False`, or use `jacobian`. Received: a gradient of {others.max():.3g} "
             "with respect to other examples"
         )

@@ -28,8 +28,8 @@ def is_concrete(value: Any) -> bool:
 
 def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     """Returns a function's outputs, and the function from upstream gradients to gradients."""
-    # A tape tells tensors apart by identity. A tensor that is given twice, or that the function
-    # itself reads, must not be taken for the argument.
+    # A tape compares tensors by identity. It must not take a tensor that is given twice, or that
+    # the function itself reads, for the argument.
     xs = [tf.identity(x) for x in xs]
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(xs)

@@ -63,7 +63,7 @@ def singular_values(
     steps = min(iterations, rank)
     diagonals = engine.run(function, _bidiagonal_form, x, start, steps=steps)
     alphas, betas = (np.asarray(diagonal, "float64") for diagonal in diagonals)
-    # (steps, steps + 1): the last beta belongs to what the vectors `u` see of the Jacobian.
+    # (steps, steps + 1): the last beta is part of `u^T J` too.
     matrices = np.zeros((batch, steps, steps + 1))
     index = np.arange(steps)
     matrices[:, index, index] = alphas
@@ -88,8 +88,8 @@ def _bidiagonalize(
 
     Each new vector is made orthogonal to all before it, twice, because rounding loses that. The
     singular values of the bidiagonal matrix, `(steps, steps + 1)`, approach those of `A` from
-    below, the largest first. Once the vectors span all that `A` makes of `start`, a new start is
-    drawn, so that each of several equal singular values is found.
+    below, the largest first. Once the vectors span all that `A` makes of `start`, it draws a new
+    start, to find each of several equal singular values.
 
     Args:
         multiply: Function from `v`, `(batch, columns)`, to `A v`, `(batch, rows)`.

@@ -79,6 +79,6 @@ def _check_place(key, value, default):
         raise ConfigError(
             f"{key} must be a {'folder' if wants_folder else 'file'}. Received: {path}"
         )
-    above = next(place for place in path.absolute().parents if place.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+    there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    if (there != path.absolute() and not there.is_dir()) or not os.access(there, os.W_OK):
         raise ConfigError(f"{key} must be where files can be written. Received: {path}")

@@ -93,22 +93,11 @@ def build_model(
         "num_sources": num_sources,
     }
     named = inspect.signature(method.func).parameters
-    _check_parts(cfg.network, set(named) - set(nodes))
     parts = {name: part for name, part in parts.items() if name in named}
     parts["regularizers"] = list(regularizers)
     parts["augmentation"] = instantiate(cfg.augmentation, "augmentation")
     model = call("method", method, backbone, **parts)
     return model if teacher is None else _start_from_teacher(model, teacher)
-
-
-def _check_parts(network: Any, absent: set[str]) -> None:
-    """Raises `ConfigError` for a value in the place of a part, which would be ignored."""
-    for name in sorted(absent & {str(key) for key in network}):
-        if network[name] is not None:
-            raise ConfigError(
-                f"network.{name} must name a part as `_target_`, or be null. "
-                f"Received: {network[name]}"
-            )
 
 
 def _start_from_teacher(model: Any, path: str) -> Any:

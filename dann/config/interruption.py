@@ -5,35 +5,31 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-
-_PATIENCE = 3.0  # seconds
+from collections.abc import Callable, Iterator
 
 
 @contextlib.contextmanager
-def stopped_by_signals() -> Iterator[None]:
+def stopped_by_signals(clean_up: Callable[[], None]) -> Iterator[None]:
     """Within the block, SIGINT and SIGTERM end the process with the exit status 130 or 143.
 
-    They raise an exception, so that drafts are removed on the way out. Libraries swallow such
-    exceptions, in imports above all; so what is still running after 3 seconds, or gets a second
-    signal, ends at once. A training that is under way has its own way to stop; see
-    `dann.training.fit`.
+    They raise no exception, because libraries that are being imported swallow it or abort. What is
+    being written stays a draft, as if the process had been killed. A training that is under way
+    has its own way to stop; see `dann.training.fit`.
+
+    Args:
+        clean_up: Function that is called before the process ends.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    asked = []
 
     def stop(number, frame):
-        status = 128 + number
-        if asked:
-            os._exit(status)
-        asked.append(number)
+        signal.signal(number, lambda *_: os._exit(128 + number))  # if cleaning up takes too long
         print("Stopped.", file=sys.stderr, flush=True)
-        end = threading.Timer(_PATIENCE, os._exit, (status,))
-        end.daemon = True
-        end.start()
-        raise SystemExit(status)
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            clean_up()
+        os._exit(128 + number)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,18 +1,21 @@
 """What a config may hold: nothing that would be ignored in silence."""
 
 import dataclasses
+import re
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from dann.config.instantiation import ConfigError
 
+_READ = ("head_rate",)  # by `build_optimizer`
+
 
 def check_known(cfg: DictConfig) -> None:
     """Raises `ConfigError` for a key that nothing reads, such as one that `+key=value` adds.
 
-    These are keys beside those of the script's schema, and parts of a network without a `_target_`;
-    its other values may be what the parts refer to.
+    These are keys beside those of the script's schema, parts of a network without a `_target_`, and
+    its values that no part and no optimizer refers to.
     """
     schema: Any = OmegaConf.get_type(cfg)
     if dataclasses.is_dataclass(schema):
@@ -23,6 +26,16 @@ def check_known(cfg: DictConfig) -> None:
                 f"A config must hold no keys beside {', '.join(known)}. "
                 f"Received: {', '.join(strange)}"
             )
-    for name, part in (cfg.get("network") or {}).items():
-        if isinstance(part, DictConfig) and "_target_" not in part:
+    _check_network(cfg.get("network"), OmegaConf.to_yaml(cfg))
+
+
+def _check_network(network: Any, text: str) -> None:
+    parts: Any = OmegaConf.to_container(network) if network else {}
+    for name, part in parts.items():
+        if isinstance(part, dict) and "_target_" not in part:
             raise ConfigError(f"network.{name} must have a `_target_`. Received: none in it")
+        referred = re.search(rf"\$\{{[\w.]*\b{re.escape(str(name))}\}}", text)
+        if not (isinstance(part, dict) or part is None or name in _READ or referred):
+            raise ConfigError(
+                f"network.{name} must be a part, or what a part refers to. Received: {part!r}"
+            )

@@ -1,5 +1,6 @@
 """Scripts: a composed config, what prepares the work, and the work."""
 
+import errno
 import inspect
 import os
 import pathlib
@@ -70,34 +71,29 @@ def run_script(
             start_backend()
             check_config(cfg)
             prepared = prepare(cfg)
-        except (KeyboardInterrupt, SystemExit):
-            _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
-            raise
-        except (ConfigError, ValueError, TypeError, OSError, OmegaConfBaseException) as error:
-            if full_errors:
+        except Exception as error:
+            if full_errors or not _is_told(error, ValueError, TypeError, OmegaConfBaseException):
                 raise
-            _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
+            _remove_unused_of_job()
             failed.append(error)
             _report(error)
             return
         try:
             work(prepared)
-        except (ConfigError, FloatingPointError, OSError, ResumeError) as error:
-            if full_errors:
-                raise
-            failed.append(error)
-            _report(error)
         except Exception as error:
-            if HydraConfig.get().mode != RunMode.MULTIRUN:
+            if not full_errors and _is_told(error, FloatingPointError, ResumeError):
+                _report(error)
+            elif HydraConfig.get().mode == RunMode.MULTIRUN:
+                traceback.print_exc()
+            else:
                 raise
             failed.append(error)
-            traceback.print_exc()
 
     conf = pathlib.Path(inspect.getfile(prepare)).resolve().parent.parent / "conf"
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
     try:
-        with stopped_by_signals():
+        with stopped_by_signals(_remove_unused_of_job):
             main(job)()
     except Exception as error:
         # Where no job has begun, any error is about the command: Hydra also raises plain ones.
@@ -108,6 +104,14 @@ def run_script(
         _report(error)
     if failed:
         sys.exit(1)
+
+
+def _is_told(error, *kinds):
+    """Whether an error is told in one line: of these kinds, about the config, or about files."""
+    codes = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
+    # Libraries below raise classes of their own for what the system says of a file.
+    of_files = any(os.strerror(code) in str(error) for code in codes)
+    return of_files or isinstance(error, (ConfigError, OSError, *kinds))
 
 
 def check_config(cfg: Any) -> None:
@@ -170,11 +174,18 @@ def _check_epochs(cfg, overrides):
 def _report(error):
     """Prints an error and the first line of its cause, on one line."""
     message = str(error)
+    if isinstance(error, OSError) and error.errno and not error.filename:  # such as a full disk
+        message = f"{message}; it was writing to {HydraConfig.get().runtime.output_dir}"
     cause = str(error.__cause__ or "").partition("\n")[0]
     if cause not in message and not isinstance(error, ConfigError | KerasFileError):
         message = f"{message}: {cause}"
     plain = _COLOURS.sub("", message)  # Keras marks words in errors
     print(f"error: {' '.join(plain.split())}", file=sys.stderr)
+
+
+def _remove_unused_of_job():
+    if HydraConfig.initialized():
+        _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
 
 
 def _remove_unused(run_dir):

@@ -37,11 +37,10 @@ def arrays(
     Inputs `(n, ...)` have at least one axis beside the first, and any type of number; floats of
     more than 32 bits become float32. Labels `(n,)` are integers, or strings that name the classes.
 
-    A test set that is not given is drawn at random: the source's in the proportions of its classes,
-    the target's among its labelled examples, whatever their labels are. The values of the target's
-    labels change nothing in training. The same memory is never trained on and tested on, so that
-    one array may be both domains only if nothing is drawn from it; the contents of different arrays
-    are not compared.
+    A missing test set is drawn at random: the source's in the proportions of its classes, the
+    target's among its labelled examples, whatever their labels. No memory is both trained and
+    tested on, so one array may be both domains only if nothing is drawn from it; the contents of
+    different arrays are not compared.
 
     Args:
         source: Arrays `(inputs, labels)`.

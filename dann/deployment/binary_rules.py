@@ -34,12 +34,12 @@ def _kernels(node):
 
 
 def _rows(kernel):
-    """A row of bits for each output, from a kernel whose last axis the outputs are."""
+    """A row of bits for each output, from a kernel whose last axis is the outputs."""
     return pack_bits(kernel.reshape(-1, kernel.shape[-1]).T).astype("<u8")
 
 
 def _signs(steps, node, number):
-    """The signs of the layer's inputs as bits, or the inputs where it takes floats."""
+    """The signs of the layer's inputs as bits, or the inputs if it takes floats."""
     sign = node.layer.input_sign
     return number if sign is None else sign_step(steps, node, number, sign)
 

@@ -1,4 +1,4 @@
-"""Steps that treat every value, or every channel, by itself."""
+"""Steps that treat every value, or every channel, separately."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""An estimate of what a model weighs and computes that cannot be packed, from its weights."""
+"""An estimate of the size and the operations of a model that cannot be packed."""
 
 import math
 from typing import Any
@@ -22,7 +22,7 @@ _OF_ONE_KERNEL = (
     *_TRANSPOSED,
 )
 _SEPARABLE = (layers.SeparableConv1D, layers.SeparableConv2D)
-# These have no kernel, whatever the shape of their weights.
+# These have no kernel, although a weight may have the shape of one.
 _ELEMENTWISE = (layers.PReLU, layers.LayerNormalization, layers.Embedding, BinarySign, RPReLU)
 # These give signs if they get signs.
 _OF_SIGNS = (
@@ -36,7 +36,7 @@ _OF_SIGNS = (
 
 
 def estimated(model: keras.Model) -> list[tuple]:
-    """Returns what each layer of a built model weighs and computes, for `LayerSummary`.
+    """Returns the size and the operations of each layer of a built model, for `LayerSummary`.
 
     A float weight counts 32 bits, a weight of one of Keras's 8-bit types 8, and a weight of a
     binary layer the bits of its estimator's codes. Multiply-accumulates are known for dense and
@@ -55,7 +55,7 @@ def estimated(model: keras.Model) -> list[tuple]:
 
 
 def _layers(model):
-    """The layers with their names and calls; no calls where the graph is not known."""
+    """The layers with their names and calls; no calls if the graph is not known."""
     try:
         nodes = [node for node in in_order(trace(model)) if node.layer is not None]
     except PackError:
@@ -79,7 +79,7 @@ def _weights(layer):
 
 
 def _precisions(model):
-    """Bits a weight, and bits of its scale, for weights that do not take the bits of their type."""
+    """The bits of each weight and of its scale, unless they are those of its type."""
     found = {}
     for layer in model._flatten_layers():
         if isinstance(layer, BinarySign) and layer.step is not None:

@@ -18,9 +18,9 @@ def fold(program: Program) -> Program:
     """Returns a smaller program with the same outputs, to the last bit.
 
     - Between sums of signs and the next sign, batch normalization and any other monotone function
-      becomes one integer threshold a channel.
+      becomes one integer threshold for each channel.
     - Signs come before maxima and reshaping, which then work on bits.
-    - It takes no sign of signs twice, and drops steps that nothing depends on.
+    - Signs of signs are taken once, and steps that nothing depends on are dropped.
     """
     return _Folding(program.steps).program()
 
@@ -30,12 +30,12 @@ def find_thresholds(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Finds the integers at which `function >= 0` changes, by bisection.
 
-    It calls the function instead of solving its formula, so that ties round as in the model.
+    It calls the function instead of solving its formula, because ties must round as in the model.
 
     Args:
         function: Maps values `(channels,)` to others, monotonically in each channel.
         channels: Number of channels.
-        largest: Greatest magnitude of the sums.
+        largest: Maximum magnitude of the sums.
 
     Returns:
         - thresholds `t`, `(channels,)` of `int32`, from `-largest` to `largest`
@@ -74,7 +74,7 @@ class _Folding:
         self._known: dict[tuple[str, int], int] = {}
 
     def program(self):
-        # In order, so that a step's inputs are known: no recursion as deep as the network.
+        # In order, because a step's inputs are then known, without recursion through the network.
         for number, step in enumerate(self._old):
             if step.op == "input":
                 self._known["values", number] = self._copy(step, ())
@@ -145,7 +145,7 @@ class _Folding:
         )
 
     def _largest(self, number):
-        """The greatest magnitude of a step's sums: how many signs one sum adds."""
+        """The maximum magnitude of a step's sums: how many signs one sum adds."""
         step = self._old[number]
         while "fan_in" not in step.attributes:
             (number,) = step.inputs

@@ -17,7 +17,7 @@ from dann.deployment.packed_model import load
 from dann.deployment.packing import pack
 from dann.registry import Registry
 
-# A writer takes a model and a path, and returns the function that runs what it wrote. Its facts:
+# A writer takes a model and a path, and returns the function that runs the file. Its facts:
 # the name on disk, and the modules that must be importable.
 FORMATS: Registry[Callable[[keras.Model, pathlib.Path], Callable[[Any], Any]]] = Registry("format")
 _NEARBY = 64  # inputs of either kind
@@ -31,7 +31,7 @@ class ExportError(ValueError):
 
 
 def check_format(format: str) -> str:
-    """Returns the format if it is known and what it needs is installed.
+    """Returns the format if it is known and its packages are installed.
 
     Raises:
         ValueError: If it is unknown.
@@ -52,29 +52,29 @@ def export(
     inputs: np.ndarray,
     tolerance: float = 1e-3,
 ) -> dict[str, Any]:
-    """Exports a classifier, loads what was written, and compares its logits on data.
+    """Exports a classifier, loads it again, and compares its logits on data.
 
-    It writes a draft beside the final place and moves it there once it has passed the comparison,
-    so that no half-written or wrong export is ever in that place.
+    It writes a draft beside the final place and moves it there once it has passed the comparison.
+    So no half-written or wrong export is ever in that place.
 
     If a float sum lies within rounding of a sign's threshold, the order of its terms decides the
     sign. That order differs between programs, and in Keras between batch sizes. An example whose
     logits differ for this reason passes and is counted, up to 1% of the examples or 3. Such an
     example passes if Keras gives the export's logits, within `tolerance`, and its class on one of
     128 nearby inputs. In 64 of these each number changes by itself, in the other 64 all numbers
-    change by the same amount; both by up to 1e-5 of the greatest input along the last axis.
-    Integer inputs have no such neighbours.
+    change by the same amount, by up to 1e-5 of the largest input along the last axis. Integer
+    inputs have no such neighbours.
 
     Args:
         model: The classifier.
         format: One of `FORMATS`.
         directory: Where to write; created if it does not exist.
         inputs: Inputs `(n, ...)` to compare on, at least one; finite.
-        tolerance: Greatest difference of logits, as a share of the classifier's greatest logit.
+        tolerance: Largest difference of logits, as a share of the classifier's largest logit.
 
     Returns:
         `path`; `bytes`; `examples`; `agreement`, the share of examples with the same class;
-        `rounded`, how many examples differ by rounding alone; and `difference`, the greatest
+        `rounded`, how many examples differ by rounding alone; and `difference`, the largest
         difference of a logit of the other examples.
 
     Raises:
@@ -136,11 +136,11 @@ def _compare(model, inputs, expected, given, tolerance, format):
     )
     if not by_rounding:
         raise ExportError(
-            f"The classifier as {format} does not give what it gave in Keras: {same.mean():.2%} of "
+            f"The classifier as {format} does not give the outputs of Keras: {same.mean():.2%} of "
             f"{len(inputs)} examples get the same class, and logits differ by up to "
-            f"{differences.max():.3g}, where {limit:.3g} is allowed. Rounding does not explain "
-            f"that: it may decide in {most} examples at most, here {len(places)} differ; and Keras "
-            "must give the export's logits on inputs that are changed a little"
+            f"{differences.max():.3g}; {limit:.3g} is allowed. Rounding does not explain this: it "
+            f"may decide in at most {most} examples, here {len(places)} differ; and Keras must "
+            "give the export's logits on slightly changed inputs"
         )
     return {
         "examples": len(inputs),

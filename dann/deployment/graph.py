@@ -1,4 +1,4 @@
-"""The layers of a Keras model as one graph, whatever models they are nested in."""
+"""The layers of a Keras model, and of the models in it, as one graph."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -41,12 +41,12 @@ def trace(model: keras.Model) -> Node:
     if not model.built:
         raise PackError(
             "A classifier must be built: begin it with `keras.Input`, or call it on a batch. "
-            f"Received: {type(model).__name__} {model.name!r}, which is not"
+            f"Received: {type(model).__name__} {model.name!r}, not built"
         )
     if not _is_graph(model):
         raise PackError(
-            "Only functional and sequential models without a `call` of their own can be packed, "
-            f"because their layers are known. Received: {type(model).__name__} {model.name!r}"
+            "Only functional and sequential models without their own `call` can be packed, because "
+            f"their layers are known. Received: {type(model).__name__} {model.name!r}"
         )
     if len(model.inputs) != 1 or len(model.outputs) != 1:
         raise PackError(
@@ -138,7 +138,7 @@ def _called(layer, prefix, inputs, shapes):
 def _check_count(name, inputs, count):
     if len(inputs) != count:
         raise PackError(
-            f"Layer {name!r} must be given as many tensors as it takes, {count}, to be packed. "
+            f"Layer {name!r} must get as many tensors as it takes, {count}, to be packed. "
             f"Received: {len(inputs)}"
         )
 
@@ -168,7 +168,7 @@ def _taken(layer, name, call):
     keys = sorted(expected) if isinstance(expected, dict) else [one.name for one in layer.inputs]
     if sorted(given[0]) != sorted(keys):
         raise PackError(
-            f"Model {name!r} must be given its inputs by their names, {keys}, to be packed. "
+            f"Model {name!r} must get its inputs by their names, {keys}, to be packed. "
             f"Received: {sorted(given[0])}"
         )
     return keras.tree.flatten([given[0][key] for key in keys])

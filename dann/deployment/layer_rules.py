@@ -46,7 +46,7 @@ def _batch_norm(steps, node, inputs):
         raise PackError(
             f"Layer {node.name!r} must normalize the last axis to be packed. Received: axis={axis}"
         )
-    # The layer's own operations in its order, so that ties fall the same way.
+    # The layer's own operations in its order, because ties must round the same way.
     scale = ops.rsqrt(layer.moving_variance + layer.epsilon)
     if layer.scale:
         scale = scale * layer.gamma
@@ -106,7 +106,7 @@ def _rprelu(steps, node, inputs):
 
 
 def _of_channels(node, weight):
-    """A weight of one number a channel, if the channels are the last axis."""
+    """A weight of one number for each channel, if the channels are the last axis."""
     values = array(weight)
     if values.size != values.shape[-1]:
         raise PackError(

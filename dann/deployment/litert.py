@@ -49,8 +49,7 @@ class LiteRTModel:
             from ai_edge_litert.interpreter import Interpreter
         except ImportError as error:
             raise ImportError(
-                "LiteRT files are run by ai-edge-litert; `pip install ai-edge-litert`. "
-                f"Received: {error}"
+                f"ai-edge-litert runs LiteRT files: `pip install ai-edge-litert`. Received: {error}"
             ) from error
         self.interpreter = Interpreter(model_content=content, num_threads=threads)
         self.interpreter.allocate_tensors()
@@ -86,7 +85,7 @@ def _to_integers(values, details):
 
 @contextlib.contextmanager
 def _quiet():
-    """Silences TensorFlow, which announces that its converter will move, and what it saves."""
+    """Silences TensorFlow's notes that its converter will move, and where it saves."""
     logger, before = logging.getLogger("tensorflow"), logging.getLogger("tensorflow").level
     logger.setLevel(logging.ERROR)
     try:

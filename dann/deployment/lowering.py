@@ -43,7 +43,7 @@ def lower(output: Node, layers: Mapping[type, Lower], operations: Mapping[str, L
 
     Raises:
         PackError: If a layer is of another class, does not compute in float32, or its function
-            refuses it.
+            raises it.
     """
     steps, known = Steps(), {}
     for node in in_order(output):
@@ -55,8 +55,8 @@ def lower(output: Node, layers: Mapping[type, Lower], operations: Mapping[str, L
         # By name: Keras's quantized types may compute in float32 too.
         if policy is not None and policy.name != "float32":
             raise PackError(
-                f"Layer {node.name!r} must compute in float32 to be packed; build the model with "
-                f"that policy and set its weights. Received: {policy.name}"
+                f"Layer {node.name!r} must compute in float32 to be packed; build the model in "
+                f"float32 and set its weights. Received: {policy.name}"
             )
         known[node] = function(steps, node, [known[one] for one in node.inputs])
     return Program(steps)

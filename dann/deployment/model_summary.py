@@ -1,4 +1,4 @@
-"""What a classifier weighs and computes, layer by layer, as a packed file holds it."""
+"""The size and the operations of a classifier as a packed file, layer by layer."""
 
 import dataclasses
 import math
@@ -18,18 +18,18 @@ _OF_SIGNS = ("max_pool", "reshape")
 
 @dataclasses.dataclass(frozen=True)
 class LayerSummary:
-    """What one layer weighs and computes.
+    """The size and the operations of one layer.
 
     Args:
         name: Name of the layer, after those of the models that it is nested in.
         shape: Shape of its output, without the batch.
         precision: `"1 bit"` or `"float32"` for a kernel, `"int32"` for thresholds (their flips take
-            a bit each), `""` where nothing is stored; in an estimate also `"2 bits"` and so on.
+            a bit each), `""` if nothing is stored; in an estimate also `"2 bits"` and so on.
         bits: Bits that its weights need, without the unused bits of the last words.
         bytes: Bytes of its arrays in the file. Weights that the file holds once, because a layer
             is called twice, count once.
-        binary_macs: Multiply-accumulates of signs with signs for one input, over all its calls,
-            however an engine computes them; `None` if not known.
+        binary_macs: Multiply-accumulates of signs with signs for one input, over all its calls, in
+            any engine; `None` if not known.
         float_macs: The other multiply-accumulates of its kernel; scaling and shifting channels
             does not count. `None` if not known.
     """
@@ -48,8 +48,8 @@ class ModelSummary:
     """The layers of a classifier as a packed file holds them, or would; `str` gives a table.
 
     Args:
-        layers: One entry a layer, in the order of the computation. A layer that became part of a
-            threshold keeps its line, with 0 bytes.
+        layers: One entry for each layer, in the order of the computation. A layer that became part
+            of a threshold keeps its line, with 0 bytes.
         directory: Bytes of the file's header and of its list of steps; 0 in an estimate.
         float_bytes: Bytes of all weights of the classifier in float32.
         reason: Why the classifier cannot be packed; `None` (default) if it can.
@@ -106,7 +106,7 @@ class ModelSummary:
 
 
 def summarize(classifier: keras.Model) -> ModelSummary:
-    """Summarizes what every layer of a classifier weighs and computes.
+    """Summarizes the size and the operations of every layer of a classifier.
 
     Args:
         classifier: A built model, or a method of `dann.adaptation`, whose `classifier` it takes.

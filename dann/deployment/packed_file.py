@@ -28,7 +28,7 @@ class PackedFileError(ValueError):
 def encode(program: Program) -> bytes:
     """Returns the packed file of a program: header, directory, arrays.
 
-    It stores the arrays of a layer that is called twice once.
+    It stores the arrays of a layer only once, even if the layer is called twice.
     """
     places, steps, size = {}, [], 0
     for step in program.steps:
@@ -62,7 +62,7 @@ def _header(directory_size, payload):
 
 
 def _digest(header, payload):
-    """SHA-256 of the whole file with zeros where the digest stands."""
+    """SHA-256 of the whole file with zeros in place of the digest."""
     digest = hashlib.sha256(header)
     digest.update(payload)
     return digest.digest()
@@ -128,8 +128,7 @@ def decode(data: bytes, name: str = "the file") -> Program:
         )
     if size != len(data):
         raise PackedFileError(
-            f"{name} is cut short or damaged: its header tells of {size} bytes. "
-            f"Received: {len(data)}"
+            f"{name} is cut short or damaged: its header says {size} bytes. Received: {len(data)}"
         )
     header = data[: HEADER - len(digest)] + bytes(len(digest))
     if digest != _digest(header, memoryview(data)[HEADER:]):

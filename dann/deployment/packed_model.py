@@ -17,10 +17,9 @@ class PackedModel:
 
     Args:
         program: The program of a packed file.
-        engine: `"numba"`, `"numpy"`, or `None` (default): numba where it can be imported, else
-            NumPy.
-        threads: How many threads numba may use, at least 1. It uses them where there is enough to
-            do, which a batch of one does not give. Defaults to `1`.
+        engine: `"numba"`, `"numpy"`, or `None` (default): numba if it can be imported, else NumPy.
+        threads: How many threads numba may use, at least 1. It uses them if there is enough work;
+            a batch of one has too little. Defaults to `1`.
 
     Raises:
         ValueError: If there is no such engine, or `threads` is below 1.

@@ -17,18 +17,18 @@ __all__ = ["PackError", "lowered", "network_of", "pack", "program_of"]
 
 
 def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
-    """Writes a classifier as a packed file: binary kernels take one bit a weight.
+    """Writes a classifier as a packed file: binary kernels take one bit per weight.
 
     Bias, batch normalization and ReLU between the sums of a binary layer and the next sign become
-    one integer threshold a channel, found by calling the layers themselves. Layers that are not
-    binary, usually the first and the last, stay in float32. The file is written whole or not at
+    one integer threshold for each channel, found by calling the layers themselves. Layers that are
+    not binary, usually the first and the last, stay in float32. The file is written whole or not at
     all; `docs/deployment.md` shows its layout.
 
-    The outputs are those of the classifier. Wherever the float32 layers before give the same
-    values, the binary layers make the same decisions and sums, and the logits are the same to the
-    last bit. Sums of floats may differ in their last digits, because their order differs between
-    programs. NaN is an exception: no bit stands for it and its sign counts as -1, so that a file
-    may give finite logits where the classifier gives NaN.
+    The outputs are those of the classifier. If the float32 layers before give the same values, the
+    binary layers make the same decisions and sums, and the logits are the same to the last bit.
+    Sums of floats may differ in their last digits, because their order differs between programs.
+    NaN is an exception: no bit stands for it and its sign counts as -1, so a file may give finite
+    logits where the classifier gives NaN.
 
     Args:
         classifier: Functional or sequential model of one input and one output in float32, or a

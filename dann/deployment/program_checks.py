@@ -1,4 +1,4 @@
-"""Checks what every operation takes and gives, so that engines run only consistent programs."""
+"""Checks the inputs and outputs of every operation: engines run only consistent programs."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -16,8 +16,8 @@ _LARGEST = 2**31 - 1  # of any size
 def check_program(program: Program) -> None:
     """Raises `ValueError` if the steps of a program do not fit together.
 
-    So it is if a step lacks an attribute or an array, or has one of another size than its inputs
-    and its output need; if its output has another shape or kind than it says; or if the last step
+    They do not if a step lacks an attribute or an array, or has one that does not fit the sizes of
+    its inputs and output; if its output has another shape or kind than it says; or if the last step
     gives bits.
     """
     steps = program.steps
@@ -69,7 +69,7 @@ def _attribute(step, name, expected):
 
 
 def _lengths(step, name, rank, least):
-    """Checks an attribute that holds one whole number an axis, and returns it."""
+    """Checks an attribute that holds one whole number for each axis, and returns it."""
     values = step.attributes.get(name)
     good = isinstance(values, list) and len(values) == rank
     good = good and _are_whole(values, least)
@@ -84,7 +84,7 @@ def _array(step, name, *shapes):
 
 
 def _bits(step, name, shape, size):
-    """Checks an array of `size` bits a row, whose last word is filled with zeros."""
+    """Checks an array of `size` bits in each row, whose last word is filled with zeros."""
     _array(step, name, shape)
     if name in step.arrays and size % WORD:
         rest = step.arrays[name][..., -1:] >> np.uint64(size % WORD)

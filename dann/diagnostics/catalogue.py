@@ -9,26 +9,26 @@ model as it is. A file of this folder registers its own:
 These arguments mean the same in every diagnostic:
 
 - `model`: a model of the kind that it measures
-- `data`: one batch, `({"source": xs, "target": xt}, ys)`; for a model that is not one of
+- `data`: one batch, `({"source": xs, "target": xt}, ys)`; for a model from elsewhere than
   `dann.adaptation` its inputs, alone or with labels, which it ignores
 - `mode`: where gradients are computed, `"eager"`, `"graph"` or `"xla"`. Defaults to the mode in
   which `fit` runs the model
 - `training`: whether layers work as in a training step, such as batch normalization by the batch.
   Defaults to `True`
-- `batch_size`: inputs at a time where there is nothing to differentiate. Defaults to `256`
-- `seed`: seed of all that is random. Defaults to `0`
-- `passes`: forward passes that `check` or `measure` has run on these data; they give it
+- `batch_size`: inputs at a time if there is nothing to differentiate. Defaults to `256`
+- `seed`: seed of everything random. Defaults to `0`
+- `passes`: forward passes on these data, from `check` or `measure`
 
 A model of another kind raises a `TypeError`.
 
-The facts to register, of which all but `models` may be missing:
+The facts to register; only `models` is required:
 
 - `models`: the models that it measures, a `ModelKind`
 - `quick`: whether it takes a second or so, and `dann.diagnostics.check` runs it
-- `like_a_step`: whether it works like a training step, so that `measure` gives it few examples
+- `like_a_step`: whether it works like a training step; `measure` then gives it few examples
 - `healthy`: the healthy ranges of its measurements, a tuple of `HealthyRange`
-- `may_be_infinite`: names of measurements for which infinity is no fault
-- `order`: a number; results have the lowest first, and those without one last
+- `may_be_infinite`: names of measurements that may be infinite
+- `order`: a number; results are in this order, those without one last
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ DIAGNOSTICS: Registry[Callable[..., dict[str, Any]]] = Registry("diagnostic")
 
 @dataclasses.dataclass(frozen=True)
 class ModelKind:
-    """The models that a diagnostic is made for: in words, and as a test of a model."""
+    """The models that a diagnostic is for: in words, and as a test of a model."""
 
     text: str
     holds: Callable[[Any], bool]
@@ -107,7 +107,7 @@ def choose(
 
 
 def run(diagnostic: Callable[..., dict[str, Any]], passes: Passes, **options: Any) -> dict:
-    """Runs a diagnostic on the model and data of `passes`, with those options that it takes."""
+    """Runs a diagnostic on the model and data of `passes`, with the options that it takes."""
     taken = inspect.signature(diagnostic).parameters
     options = {
         name: value for name, value in {"passes": passes, **options}.items() if name in taken

@@ -48,7 +48,7 @@ def _near_strength(found):
         HealthyRange(
             "reversal/ratio",
             "Strength that arrives",
-            "Length of the reversed gradient in multiples of the plain one. It should be the "
+            "Length of the reversed gradient divided by that of the plain one. It should be the "
             "strength that the reversal reports, and above 0 once the schedule has begun.",
             given=_near_strength,
             words=f"within {TOLERANCE:.0%} of reversal/strength",
@@ -56,7 +56,7 @@ def _near_strength(found):
         HealthyRange(
             "reversal/head_error",
             "Change of the discriminator's gradient",
-            "By the reversal, as a share of it. It should be 0: the discriminator learns at full "
+            "Change by the reversal, as a share. It should be 0: the discriminator learns at full "
             "rate. 2: it is reversed too.",
             high=OFF,
         ),
@@ -67,8 +67,8 @@ def reversal_certificate(
 ) -> dict[str, float | str]:
     """Certifies that gradients are reversed on the way from the discriminator to the features.
 
-    With `g` the gradient of the loss with respect to the features as training sees it, and `h` the
-    same with every reversal taken out, it measures their cosine and lengths, and names the state.
+    It compares the gradient `g` of the loss with respect to the features, as training sees it, with
+    the gradient `h` without any reversal: their cosine and lengths. It names the state.
     `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
     For a model of `dann.adaptation` the loss is the model's own adversarial loss in training, and
@@ -79,8 +79,8 @@ def reversal_certificate(
 
     If none is found, central differences of the loss along `g` give the sign and the length of `h`,
     which finds a reversal in a function too. It takes at most 3 backward passes, in the mode in
-    which the model trains, or at most 2 for each output if no reversal is found. Nothing of the
-    model changes.
+    which the model trains, or at most 2 for each output if no reversal is found. The model does
+    not change.
 
     Args:
         model: Model of `dann.adaptation`, any Keras model or layer, or a function of a tensor.
@@ -107,7 +107,7 @@ def reversal_certificate(
     run = _pass_of(passes)
     if run is None:
         return {"reversal/state": "none"}
-    if not (run.calls or run.features):  # nothing to differentiate for, as words are
+    if not (run.calls or run.features):  # nothing to differentiate by, as for words
         return {"reversal/state": "cannot tell"}
     mode = mode or mode_of(model)
     runs = [run] if run.calls else run.each_output()
@@ -123,7 +123,7 @@ def reversal_certificate(
         return any(cosine(g.features, one.plain.features) < -ALIKE for one, g in outside)
 
     state = state_of(chosen, measured, layers, holds_outside)
-    # An output that gives nothing, as a saturated discriminator does, may be the reversed one.
+    # An output without a gradient, as of a saturated discriminator, may be the reversed one.
     silent = not chosen.run.calls and any(sides.is_silent for sides in every)
     measured["reversal/state"] = "cannot tell" if state == "forgotten" and silent else state
     for name, (turn, ratio) in layers.items():
@@ -136,7 +136,7 @@ def _check_examples(data):
     shapes = [tuple(x.shape) for x in keras.tree.flatten(inputs_of(data))]
     if any(shape[:1] == (0,) for shape in shapes):
         raise ValueError(
-            "Argument `data` must hold at least one example, or there is no gradient. "
+            "Argument `data` must hold at least one example to get a gradient. "
             f"Received: inputs of shape {', '.join(map(str, shapes))}"
         )
 
@@ -181,7 +181,7 @@ def _pass_of(passes) -> BackwardPass | None:
 
 
 def _by_layer(run: BackwardPass, found: Gradients) -> dict[str, tuple[float, float]]:
-    """Returns cosine and ratio of what leaves a reversal to what enters it, over all its calls."""
+    """Returns cosine and ratio of the gradients behind and before a reversal, over its calls."""
     sides = {}
     for name in dict.fromkeys(call.name for call in run.calls):
         own = [i for i, call in enumerate(run.calls) if call.name == name]
@@ -191,7 +191,7 @@ def _by_layer(run: BackwardPass, found: Gradients) -> dict[str, tuple[float, flo
 
 
 def _strength(run, measured, layers) -> float:
-    """Returns the strength that the first reversal reports, or else the one that it shows."""
+    """Returns the strength that the first reversal reports, or else the measured one."""
     if run.calls:
         turning = [call for call in run.calls if layers[call.name][0] < 0]
         first = (turning or run.calls)[0]

@@ -1,4 +1,4 @@
-"""The quick diagnostics of one's own model, and what they mean."""
+"""The quick diagnostics of a model, and what they mean."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ from dann.diagnostics.verdict import Verdict, verdict
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """What was measured of a model, and the verdict on it; as a string, a line each.
+    """The measurements of a model, and the verdict on it; as a string, one line each.
 
     Args:
         verdict: What the measurements mean.
@@ -56,11 +56,11 @@ def check(
 ) -> Diagnosis:
     """Runs the quick diagnostics on a model and says what they mean.
 
-    It runs those that are made for the model: `reversal_certificate`, `way_parity` and
+    It runs those for this kind of model: `reversal_certificate`, `way_parity` and
     `straight_through_health` for any Keras model or layer; for one of `dann.adaptation` also
     `gradient_conflict`, `who_is_winning`, `feature_distance` and, if the labels are classes,
     `label_bounds`. They share one forward pass in training and one in inference. They take some
-    seconds, most of it to trace the backward passes, and change nothing of the model.
+    seconds, most of it to trace the backward passes. The model does not change.
 
     Args:
         model: Model of `dann.adaptation`, compiled, or any Keras model or layer.

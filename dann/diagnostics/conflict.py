@@ -30,9 +30,9 @@ from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm, to_
     healthy=(
         HealthyRange(
             "conflict/ratio",
-            "Say of the adversary",
-            "Length of the reversed domain gradient on the backbone in multiples of the label "
-            "loss's. Far below 1 the adversary has no say, far above the labels have none.",
+            "Weight of the adversary",
+            "Length of the reversed domain gradient on the backbone, divided by the label loss's. "
+            "Far below 1 the adversary hardly counts, far above the labels hardly count.",
             low=0.1,
             high=100,
         ),
@@ -40,7 +40,7 @@ from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm, to_
             "conflict/cosine",
             "Conflict of the two gradients",
             "Cosine of both gradients on the backbone. Somewhat negative is usual; near -1 they "
-            "undo each other.",
+            "cancel.",
             low=-0.9,
             high=1.0,
         ),
@@ -52,8 +52,8 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
     It does so for the whole backbone and for each layer, and for each domain's part of the domain
     loss. `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
-    A cosine or ratio with a gradient of zeros is 0. It takes 3 backward passes in training. Nothing
-    of the model changes.
+    A cosine or ratio with a gradient of zeros is 0. It takes 3 backward passes in training. The
+    model does not change.
 
     The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 

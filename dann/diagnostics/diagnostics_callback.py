@@ -14,14 +14,14 @@ from dann.diagnostics.instruments.passes import Passes
 class Diagnostics(keras.callbacks.Callback):
     """Measures a model on one batch while it trains.
 
-    Every number enters the logs of the epoch's end as `diagnostics/<name>`, for the callbacks that
-    stand *after* this one in the list, such as a `CSVLogger` or `TensorBoard`. Arrays and words do
-    not. With `log_dir` each number also goes to TensorBoard, under the same name, at the step at
-    which it was measured. The training is the same as without the callback.
+    Every number enters the logs of the epoch's end as `diagnostics/<name>`, for the callbacks
+    *after* this one in the list, such as a `CSVLogger` or `TensorBoard`. Arrays and words do not.
+    With `log_dir` each number also goes to TensorBoard, under the same name, at the step at which
+    it was measured. The training is the same as without the callback.
 
-    It also measures before the first step, so that a diagnostic that does not fit the model raises
-    its error then. What cannot be measured later, as when the training diverges, is logged as NaN
-    with a warning.
+    It also measures before the first step, so a diagnostic that does not fit the model raises its
+    error then. If a later measurement fails, as when the training diverges, it logs NaN with a
+    warning.
 
     Args:
         diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`, or functions `(model, data) -> {name:
@@ -29,8 +29,8 @@ class Diagnostics(keras.callbacks.Callback):
             backward passes.
         data: The batch to measure on, `({"source": inputs, "target": inputs}, labels)`.
             If it is `None`, `scripts/train.py` gives one.
-        every: Number of training steps from one measurement to the next, or `None` (default) for
-            the end of each epoch. The logs hold the latest.
+        every: Training steps between measurements, or `None` (default) for the end of each epoch.
+            The logs hold the latest.
         log_dir: Folder of the event file for TensorBoard. Defaults to `None`: no such file.
 
     Raises:
@@ -81,7 +81,7 @@ class Diagnostics(keras.callbacks.Callback):
             self._writer = EventFileWriter(str(self.log_dir))
         if not self._goes_on:
             self._names = {}
-            self._measure()  # what does not fit the model raises its error now
+            self._measure()  # raises the error of a diagnostic that does not fit the model
 
     def on_train_batch_end(self, batch, logs=None):
         # Several steps may have been taken since the last call.
@@ -101,11 +101,11 @@ class Diagnostics(keras.callbacks.Callback):
         self._goes_on = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what was measured last, and when, for a training that goes on later."""
+        """Returns the last measurements and their time, for a training that resumes later."""
         return {"latest": self.latest, "names": self._names, "measured_at": self._measured_at}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what `state_dict` returned, without another measurement at the start."""
+        """Continues from a `state_dict`, without another measurement at the start."""
         self.latest, self._names = dict(state["latest"]), dict(state["names"])
         self._measured_at = state["measured_at"]
         self._goes_on = True

@@ -11,7 +11,7 @@ from dann.diagnostics.instruments.pair_outputs import matched_source
 from dann.diagnostics.instruments.passes import Passes
 from dann.diagnostics.instruments.probe import LEAST
 
-# The domains differ if `mmd/squared` is more than this, and than so many times its null quantile.
+# The domains differ if `mmd/squared` is more than this, and more than so many null quantiles.
 DIFFERENT, TIMES_NULL = 0.05, 4
 
 
@@ -124,7 +124,7 @@ def estimate(gram: np.ndarray, sizes: tuple[int, int]) -> float:
 
 
 def null_quantile(gram: np.ndarray, sizes: tuple[int, int], seed: int, draws: int = 200) -> float:
-    """Returns the 95% quantile of the estimate when the domains are dealt out at random."""
+    """Returns the 95% quantile of the estimate for domains that are assigned at random."""
     rng = np.random.default_rng(seed)
     member = np.repeat([1.0, 0.0], sizes)
     dealt = np.stack([rng.permutation(member) for _ in range(draws)], axis=1)

@@ -18,8 +18,8 @@ from dann.diagnostics.instruments.fields import (
 )
 from dann.diagnostics.instruments.spectrum import spectrum
 
-GROWTH = 1.1  # factor of a step by which a direction may grow
-RUNAWAY = 1.5  # and by which none may, not even the way down from a saddle
+GROWTH = 1.1  # a direction may grow by this factor in a step
+RUNAWAY = 1.5  # and none may grow by more than this, not even the way down from a saddle
 _NEUTRAL = 1e-4  # of the largest eigenvalue: directions of smaller ones stand still
 
 
@@ -39,7 +39,7 @@ def _above_step(found):
         HealthyRange(
             "game/largest_stable_step",
             "Largest stable step",
-            "Learning rate from which on plain simultaneous descent overshoots in a direction that "
+            "Above this learning rate plain simultaneous descent overshoots in a direction that "
             "pulls in. It should exceed the learning rate.",
             given=_above_step,
             words="at least game/step",
@@ -47,8 +47,8 @@ def _above_step(found):
         HealthyRange(
             "game/growth",
             "Growth in a step",
-            "Factor by which the fastest direction grows in a step, momentum included. A little "
-            "above 1 is usual away from a minimum.",
+            "Factor by which the fastest direction grows in a step, with momentum. A little above "
+            "1 is usual away from a minimum.",
             high=GROWTH,
         ),
     ),
@@ -69,7 +69,7 @@ def game(
 
     For `DANN`, with or without label smoothing, the losses are differentiated without the reversal
     and the signs put in by hand. For any other method with a reversal the field is the gradient
-    that a step takes, and `J v` comes from central differences of it. `docs/diagnostics.md` tells
+    that a step takes, and `J v` comes from central differences of it. `docs/diagnostics.md` says
     why, and lists the measurements with their formulas and healthy values.
 
     If heads learn faster (`dann.optimizers.faster_heads`), their part of the field is multiplied by
@@ -128,7 +128,7 @@ def game(
 
 
 def stability(eigenvalues: np.ndarray) -> dict[str, float]:
-    """Returns what at least one eigenvalue of a field's Jacobian says; see `game`."""
+    """Returns the measurements from at least one eigenvalue of a field's Jacobian; see `game`."""
     size = abs(eigenvalues)
     moving = eigenvalues[size > _NEUTRAL * size.max()]
     pulls = np.real(moving) > 0

@@ -1,4 +1,4 @@
-"""Where a measurement is healthy, and what it says if it is not.
+"""The healthy ranges of measurements, and what values outside mean.
 
 A diagnostic registers its ranges with itself, under `healthy`; see `dann.diagnostics.catalogue`.
 """
@@ -18,11 +18,11 @@ class HealthyRange:
     Args:
         name: Name of the measurement. `*` stands for the name of a layer.
         title: What is measured. `{}` stands for the name of the layer.
-        text: What a value says.
+        text: What a value means.
         low: Smallest healthy value. Defaults to none.
         high: Largest healthy value. Defaults to none.
-        given: In place of the two, if the range depends on other measurements: from all of them by
-            name to the smallest and the largest healthy value, or to `None` if one is missing.
+        given: Instead of the two, if the range depends on other measurements: takes all of them by
+            name and returns the two ends of the range, or `None` if one is missing.
         words: The range in words, for tables. Needed with `given`; defaults to its two ends.
     """
 
@@ -79,7 +79,7 @@ def healthy_ranges() -> list[HealthyRange]:
 
 
 def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
-    """Returns the measurements that have a healthy range, those out of it first."""
+    """Returns the measurements that have a healthy range, those outside it first."""
     found = []
     for one in healthy_ranges():
         bounds = one.bounds(measurements)

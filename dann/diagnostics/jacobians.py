@@ -37,7 +37,7 @@ _ZERO = 1e-6  # of the largest singular value; smaller ones are rounding
         HealthyRange(
             "rank/target/rank_share",
             "Directions in use by the target's features",
-            "Effective rank of the features, as a share of the greatest possible. Near 0 they have "
+            "Effective rank of the features, as a share of its maximum. Near 0 they have "
             "collapsed into a few directions.",
             low=0.05,
         ),
@@ -56,7 +56,7 @@ def jacobians(
     input, averaged over examples, and from the covariance of the features of the whole batch.
     `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
-    Layers work as in inference, as batch statistics would couple the examples. Through binary
+    Layers work as in inference, because batch statistics would couple the examples. Through binary
     layers the derivative is that of their estimator. The whole Jacobian is computed if it has at
     most 128 rows or columns and fits into 256 MiB; else its `k` largest singular values by
     Golub-Kahan-Lanczos and its norm by random projections.

@@ -11,7 +11,7 @@ from dann.diagnostics.healthy_ranges import HealthyRange
 from dann.diagnostics.instruments.passes import Passes
 
 ONE_CLASS = 0.9  # share of the target in one class, if the labels' share is far below
-UNLEARNT = 0.9  # label loss as a share of that of knowing the classes' shares alone
+UNLEARNT = 0.9  # label loss as a share of the loss if only the classes' shares are known
 
 
 def _below_collapse(found):
@@ -42,7 +42,7 @@ def _learnt(found):
         HealthyRange(
             "label/loss",
             "Label loss",
-            "In nats, on the source. Knowing nothing but the classes' shares gives little more "
+            "In nats, on the source. A model that knows only the classes' shares has little more "
             "than the upper end.",
             given=_learnt,
             words=f"at most {UNLEARNT:g} label/prior_entropy",
@@ -52,7 +52,7 @@ def _learnt(found):
 def label_bounds(
     model: Any, data: Any, *, batch_size: int = 256, passes: Passes | None = None
 ) -> dict[str, Any]:
-    """Measures the label loss against those of knowing no inputs, and the target's predictions.
+    """Compares the label loss with that of a model without inputs; measures target predictions.
 
     `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
@@ -80,7 +80,7 @@ def label_bounds(
         labels = labels.argmax(axis=1)
     if labels.ndim > 1:
         raise DataError(
-            "Label bounds need one label an example, an integer or one-hot, such as "
+            "Label bounds need one label for each example, an integer or one-hot, such as "
             f"`labels.argmax(axis=1)`. Received: labels of shape {labels.shape}"
         )
     labels = labels.astype(int)

@@ -31,10 +31,10 @@ def way_parity(
     `"stop_gradient"` and, on TensorFlow, `"op_override"`. It gives the largest differences to
     `"override"`, of the values and, for a random upstream gradient, of the gradients of the inputs
     and of the layer's own weights. Anything above rounding means that one of the ways has no effect
-    where the model trains, so that its gradient is the derivative, or nothing.
+    where the model trains: its gradient is then the derivative, or nothing.
 
-    It takes one backward pass of each layer and way, none of the whole model. Nothing of the model
-    changes.
+    It takes one backward pass of each layer and way, none of the whole model. The model does not
+    change.
 
     The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
@@ -74,7 +74,7 @@ def _differences(call, mode):
 
 
 def _run(call, way, mode):
-    """Returns the value of a layer and its gradients when it is built in a way."""
+    """Returns the value and the gradients of a layer that is built in a way."""
     layer = copy_with(call.layer, way=way)
     weights = list(layer.trainable_variables)
     rng = np.random.default_rng(0)

@@ -29,8 +29,8 @@ def _below_overshoot(found):
         HealthyRange(
             "sharpness/top_eigenvalue",
             "Sharpness of the label loss",
-            "Largest curvature. Above 2 divided by the learning rate plain descent overshoots; "
-            "between models that fit alike the flatter one transfers better.",
+            "Largest curvature. Above 2 divided by the learning rate plain descent overshoots. Of "
+            "two models that fit equally well, the flatter one transfers better.",
             given=_below_overshoot,
             words="at most 2 / game/step",
         ),
@@ -51,9 +51,9 @@ def sharpness(
       by Lanczos' method. Plain gradient descent is stable at a minimum up to a step of 2 divided by
       it.
 
-    Of two models that fit the source alike, the flatter one transfers better. The label loss
-    includes the losses of regularizers. It leaves out the domain loss, as a flat one weakens the
-    adversary.
+    Of two models that fit the source equally well, the flatter one transfers better. The label loss
+    includes the losses of regularizers. It leaves out the domain loss, because a flat one weakens
+    the adversary.
 
     Args:
         samples: Number of random vectors, at least 2. Defaults to `16`.

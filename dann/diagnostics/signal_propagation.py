@@ -33,12 +33,12 @@ from dann.diagnostics.jacobians import DOMAINS, all_singular_values, as_floats, 
 def signal_propagation(
     model: AdversarialModel, data: Any, samples: int = 8, seed: int = 0
 ) -> dict[str, float]:
-    """Measures layer by layer its outputs and how the features follow them.
+    """Measures the outputs of each layer and how the features follow them.
 
     `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
-    Layers inside of a residual or parallel branch have no `gain` and `top`, as something flows past
-    them. Layers work as in inference. For large Jacobians `gain` is estimated with random
+    Layers inside a residual or parallel branch have no `gain` and `top`, because something flows
+    past them. Layers work as in inference. For large Jacobians `gain` is estimated with random
     projections, to a few percent.
 
     Args:

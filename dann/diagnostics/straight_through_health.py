@@ -1,4 +1,4 @@
-"""Whether gradients still get through the binary layers of a model, and whether they mean much."""
+"""Whether gradients still pass the binary layers of a model, and how biased they are."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ _WIDTH = 0.3  # of the smoothing, as a share of the inputs' deviation
             "binary/*/passed",
             "Gradient through binary layer {}",
             "Share of the units whose gradient is passed on. Near 0 the layer is saturated and "
-            "what lies before it stands still.",
+            "the layers before it stop learning.",
             low=PASSED,
         ),
     ),
@@ -61,13 +61,13 @@ def straight_through_health(
     and with `before`, earlier weights of the model, the share of signs that flip in a step.
     `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
-    It measures every `dann.layers.BinarySign`, also within other layers, and every layer that gives
-    nothing but -1 and +1 for other numbers. Nothing of the model changes.
+    It measures every `dann.layers.BinarySign`, also within other layers, and every layer that turns
+    other numbers into -1 and +1 only. The model does not change.
 
     Args:
-        pairs: Pairs of forward passes for the bias of each layer; several times the number of units
-            come near the truth. Defaults to `0`: no bias.
-        before: What `model.get_weights()` gave `steps` steps ago. Defaults to `None`: no flips.
+        pairs: Pairs of forward passes for the bias of each layer; use several times the number of
+            units. Defaults to `0`: no bias.
+        before: Result of `model.get_weights()`, `steps` steps ago. Defaults to `None`: no flips.
         steps: Training steps since then, at least 1.
 
     The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
@@ -116,7 +116,7 @@ def _calls_at(model, data, weights):
     shapes = [tuple(v.shape) for v in model.weights]
     if [np.shape(w) for w in weights] != shapes:
         raise ValueError(
-            "Argument `before` must be what `model.get_weights()` gave earlier. Received: "
+            "Argument `before` must be an earlier result of `model.get_weights()`. Received: "
             f"{len(weights)} arrays for {len(shapes)} weights, or arrays of other shapes"
         )
     values = [

@@ -21,10 +21,10 @@ VERDICTS = {
     "collapsed": "The target has collapsed into one class.",
     "reversal dead": "The gradient reversal is dead: the backbone does not learn to confuse the "
     "discriminator.",
-    "discriminator dead": "The discriminator is dead: it does not tell the domains apart, although "
-    "they can be told apart.",
+    "discriminator dead": "The discriminator is dead: it does not separate the domains, although "
+    "they can be separated.",
     "unstable": "The training is unstable.",
-    "saturated binary layer": "A binary layer is saturated: hardly any gradient passes it.",
+    "saturated binary layer": "A binary layer is saturated: hardly any gradient passes through.",
     "undetermined": "There is no verdict on the adaptation.",
 }
 
@@ -48,19 +48,19 @@ class Verdict:
 def verdict(measurements: Mapping[str, Any]) -> Verdict:
     """Says in words what measurements mean.
 
-    The first rule that holds decides; a rule whose measurements are missing does not hold. The
-    order is that of `RULES`, then "aligned" if there is a `probe/loss`, else "undetermined".
+    The first of `RULES` that applies decides; a rule whose measurements are missing does not apply.
+    If none does, it is "aligned" with a `probe/loss`, else "undetermined".
     `docs/diagnostics.md` states each rule with its thresholds, and
     `docs/diagnostics-calibration.md` says from which runs these come. A domain loss `l` proves a
-    Jensen-Shannon divergence of the features of at least `log 2 - l` nats, so that .35 stands for
-    .34. The reasons also mention what is odd without deciding, such as a strength that has not
-    begun to rise, or a live discriminator that is weak or overrun.
+    Jensen-Shannon divergence of the features of at least `log 2 - l` nats: .34 for .35. The reasons
+    also mention oddities that do not decide, such as a strength that has not begun to rise, or a
+    live discriminator that is weak or overrun.
 
-    "Aligned" speaks of the marginal distributions: without labels of the target nothing can show
-    that each class lies where it should.
+    "Aligned" is about the marginal distributions: without target labels nothing can show that each
+    class lies where it should.
 
     Args:
-        measurements: What the diagnostics gave, together.
+        measurements: The measurements of all diagnostics together.
 
     Example:
 
@@ -69,8 +69,8 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     'under-adapted'
 
     Reference:
-        - [Ben-David et al., 2010](https://doi.org/10.1007/s10994-009-5152-4), theorem 2, on what a
-          small distance of the domains is worth.
+        - [Ben-David et al., 2010](https://doi.org/10.1007/s10994-009-5152-4), theorem 2, on the use
+          of a small distance between the domains.
     """
     m = dict(measurements)
     for rule in RULES:
@@ -80,7 +80,7 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     if "probe/loss" not in m:
         state = m.get("reversal/state")
         reversal = f"The reversal is {state}. " if state else ""
-        reason = f"{reversal}Nothing that tells the domains' distance was measured."
+        reason = f"{reversal}The distance of the domains was not measured."
         return Verdict("undetermined", (reason, *_remarks(m)))
     reason = (
         f"A fresh classifier of the domains loses {m['probe/loss']:.3f} nats on the features; one "
@@ -109,7 +109,7 @@ def _discriminator(m):
 
 
 def _is_sure(m):
-    """Returns whether the discriminator gives no gradient because it is right and sure of it."""
+    """Returns whether the discriminator gives no gradient because it is right and certain."""
     return m.get("reversal/state") == "no gradient" and m.get("domain/loss", 1.0) < APART
 
 
@@ -134,7 +134,7 @@ def _unstable(m):
     if growth <= max(GROWTH, min(1 + push + math.sqrt(push + push**2), RUNAWAY)):
         return "unstable", []
     return "unstable", [
-        f"A step of {step:.3g}, momentum included, multiplies a direction by {growth:.3g}: the "
+        f"A step of {step:.3g}, with momentum, multiplies a direction by {growth:.3g}: the "
         "players run away from the equilibrium. Lower the learning rate or the momentum."
     ]
 
@@ -167,7 +167,7 @@ def _under_adapted(m):
     for name, who in (("probe/loss", "A fresh classifier"), ("domain/loss", "The discriminator")):
         if m.get(name, 1.0) < APART:
             reasons.append(
-                f"{who} tells the domains apart by the features, with a loss of {m[name]:.3f} "
+                f"{who} separates the domains by the features, with a loss of {m[name]:.3f} "
                 "nats; one that knows nothing has 0.693."
             )
     if _differ(m, "squared", "null") and _differ(m, "matched", "matched_null"):
@@ -179,8 +179,8 @@ def _under_adapted(m):
     loss, prior = m.get("label/loss"), m.get("label/prior_entropy")
     if loss is not None and prior is not None and loss >= UNLEARNT * prior > 0:
         reasons.append(
-            f"The label loss of {loss:.3f} is hardly below {prior:.3f}, that of knowing the "
-            "classes' shares alone."
+            f"The label loss of {loss:.3f} is hardly below {prior:.3f}, the loss of a model that "
+            "knows only the classes' shares."
         )
     return "under-adapted", reasons
 
@@ -196,8 +196,8 @@ def _remarks(m):
         remarks.append("The strength is still 0; its schedule rises later.")
     if _is_sure(m):
         remarks.append(
-            f"The discriminator is right with a loss of {m['domain/loss']:.1g} nats, and so sure "
-            "of it that the features get no gradient."
+            f"The discriminator is right with a loss of {m['domain/loss']:.1g} nats, and so "
+            "certain that the features get no gradient."
         )
     if m.get("reversal/state") == "wrong strength":
         remarks.append(
@@ -207,8 +207,8 @@ def _remarks(m):
     live, fresh = m.get("domain/loss"), m.get("probe/loss")
     if live is not None and fresh is not None and live - fresh > BEHIND:
         remarks.append(
-            f"The live discriminator loses {live - fresh:.2f} nats more than a fresh one: it is "
-            "weak or overrun."
+            f"The loss of the live discriminator is {live - fresh:.2f} nats above a fresh one's: "
+            "it is weak or overrun."
         )
     if _differ(m, "squared", "null") and not _differ(m, "matched", "matched_null"):
         remarks.append(

@@ -1,4 +1,4 @@
-"""Who is winning: the live discriminator beside a fresh one."""
+"""Who is winning: the live discriminator compared with a fresh one."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from dann.diagnostics.instruments.pair_outputs import PairOutputs, matched_sourc
 from dann.diagnostics.instruments.passes import Passes
 from dann.diagnostics.instruments.probe import LEAST, distance_of, fresh_probe
 
-CONSTANT = 1e-4  # deviation of the discriminator's logits below which they are all alike
+CONSTANT = 1e-4  # deviation of the discriminator's logits below which they are all equal
 APART = 0.35  # domain loss in nats below which the domains are apart; knowing nothing is .693
 BEHIND = 0.5  # nats by which a live discriminator may lose more than a fresh one
 
@@ -30,15 +30,15 @@ def _near_probe(found):
         HealthyRange(
             "domain/spread",
             "Spread of the discriminator's output",
-            "Deviation over all examples. 0: it says the same of every example, and teaches "
-            "nothing.",
+            "Standard deviation over all examples. 0: it says the same for every example, and "
+            "teaches nothing.",
             low=CONSTANT,
         ),
         HealthyRange(
             "domain/loss",
             "Loss of the live discriminator",
-            "In nats; .693 is that of knowing nothing. Low: the domains are apart. Far above that "
-            "of a fresh discriminator on the same features: this one is weak or overrun.",
+            "In nats; .693 is chance. Low: the domains are apart. Far above that of a fresh "
+            "discriminator on the same features: this one is weak or overrun.",
             given=_near_probe,
             words=f"{APART:g} to probe/loss + {BEHIND:g}",
         ),
@@ -63,16 +63,15 @@ def who_is_winning(
     """Measures the live discriminator beside a fresh one that is trained on the features.
 
     A discriminator at chance means aligned features, or a dead discriminator. A fresh classifier,
-    trained on half of the frozen features and tested on the other half, tells the two cases apart:
-    it is at chance in the first alone.
+    trained on half of the frozen features and tested on the other half, is at chance only in the
+    first case.
 
     `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
     The `domain/` measurements are missing for methods without a discriminator of domains.
 
     Args:
-        data: As in every diagnostic; the probe needs some hundred examples of each domain to be
-            worth its name.
+        data: As in every diagnostic; the probe needs a hundred examples of each domain or more.
         probe: `"logistic"` (default), or `"mlp"` for differences that are not linear.
 
     The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.

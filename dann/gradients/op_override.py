@@ -1,4 +1,4 @@
-"""Way 1 as TensorFlow graphs spell it: the gradient of an operation, overridden by its type."""
+"""Way 1 for TensorFlow graphs: the gradient of an operation, overridden by its type."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ import keras
 
 if keras.backend.backend() != "tensorflow":
     raise ImportError(
-        "Overriding the gradient of operations belongs to TensorFlow graphs. On the "
+        "Only TensorFlow graphs can override the gradient of operations. On the "
         f"{keras.backend.backend()!r} backend use `way='override'` or `way='stop_gradient'`."
     )
 
@@ -26,8 +26,8 @@ _registered: dict[str, Callable] = {}
 def register_gradient(name: str) -> Callable:
     """Registers a gradient function by name, as `tf.RegisterGradient` does, but more than once.
 
-    A notebook cell that runs twice defines the same function anew; that is accepted. Another
-    function under a name that is taken is an error.
+    A notebook cell that runs twice may define the same function again. Another function under a
+    registered name is an error.
 
     Args:
         name: Name for `override_op_gradients` and for `tf.Graph.gradient_override_map`.
@@ -66,19 +66,19 @@ def register_gradient(name: str) -> Callable:
 def override_op_gradients(function: Callable, overrides: Mapping[str, str | Callable]) -> Callable:
     """Overrides the gradients of all operations of given types inside a function.
 
-    TensorFlow 1 spelled it `with graph.gradient_override_map({"Sign": "QuantizeGrad"}):`. In
-    TensorFlow 2 that is silently ignored in eager mode and wherever the tape sits in the function
-    that holds the operation, so in Keras' `fit`. Here `function` becomes a graph of its own, which
-    makes the override hold in eager mode, in `tf.function` with the tape inside or outside, under
-    XLA, in `fit`, and under `tf.config.run_functions_eagerly(True)`.
+    In TensorFlow 1 this was `with graph.gradient_override_map({"Sign": "QuantizeGrad"}):`.
+    TensorFlow 2 silently ignores that in eager mode and whenever the tape is in the function that
+    holds the operation, as in Keras' `fit`. Here `function` becomes a graph of its own, and the
+    override works in eager mode, in `tf.function` with the tape inside or outside, under XLA, in
+    `fit`, and under `tf.config.run_functions_eagerly(True)`.
 
     For a `SavedModel` that is differentiated after it was loaded, the gradient function must use
     nothing but `upstream`: TensorFlow traces it with `op=None`.
 
     Args:
-        function: Function of tensors. A `tf.function` that it calls is a graph of its own, and so
-            is a branch of `tf.cond` or the body of `tf.while_loop`; what these hold is not
-            overridden.
+        function: Function of tensors. Operations in a `tf.function` that it calls, in a branch of
+            `tf.cond` or in the body of `tf.while_loop` are not overridden, because these are
+            graphs of their own.
         overrides: Operation type (`"Sign"`, `"Identity"`, see `tf.Operation.type`) to the name of
             a registered gradient, or to a function `(op, *upstream)` that returns a gradient
             tensor or `None` for each input of the operation.
@@ -164,7 +164,7 @@ def _checked(function: Callable) -> Callable:
 
 
 def _same_function(one: Callable, other: Callable) -> bool:
-    """Whether two functions are one, or two runs of the same definition."""
+    """Whether two functions are the same, or come from two runs of one definition."""
     if one is other:
         return True
     codes = [getattr(function, "__code__", None) for function in (one, other)]
@@ -180,7 +180,7 @@ def _fingerprint(code: Any) -> tuple:
 
 
 def _bound_values(function: Callable) -> list:
-    """Instance, defaults and closure; what is no plain value is told apart by identity."""
+    """Instance, defaults and closure; only plain values are compared by value."""
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     values = [getattr(function, "__self__", None), *defaults, *cells]
@@ -213,9 +213,9 @@ _overridden_sign = override_op_gradients(tf.sign, {"Sign": "dann.PassThrough"})
 def reverse_op_gradient(inputs: Any, strength: Any) -> Any:
     """`reverse_gradient` by the overridden gradient of an `IdentityN`.
 
-    `IdentityN(x, strength * x)` gives back `x`; its overridden gradient hands `-upstream` to the
-    second input, whence the product brings `-strength * upstream` to `x`. No input of the operation
-    is read in the gradient function, so that it can be saved.
+    `IdentityN(x, strength * x)` returns `x`. Its overridden gradient gives `-upstream` to the
+    second input, and the product turns that into `-strength * upstream` for `x`. The gradient
+    function reads no input of the operation, so it can be saved.
     """
     return _overridden_swap(inputs, tf.stop_gradient(strength) * inputs)
 
@@ -223,8 +223,8 @@ def reverse_op_gradient(inputs: Any, strength: Any) -> Any:
 def sign_op_gradient(inputs: Any) -> Any:
     """`binary_sign` by the overridden gradient of a `Sign`: passed through, after a clip.
 
-    The clip's own gradient is the one of Htanh. Where `tf.sign` gives 0 (or, in TensorFlow's
-    vectorised kernel, a subnormal) the constant that is added makes it +1.
+    The clip has the gradient of Htanh. Where `tf.sign` gives 0 (or, in TensorFlow's vectorised
+    kernel, a subnormal) the added constant makes it +1.
     """
     signs = _overridden_sign(tf.clip_by_value(inputs, -1.0, 1.0))
     return signs + tf.stop_gradient(1.0 - tf.abs(signs))

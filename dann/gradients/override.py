@@ -1,4 +1,4 @@
-"""Way 1: a backward pass given by the caller in place of the derivative."""
+"""Way 1: a backward pass given by the caller instead of the derivative."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,29 +13,29 @@ def override_gradient(forward: Callable, backward: Callable) -> Callable:
     - forward: `y = forward(*inputs)`
     - backward: `dL/dinputs = backward(dL/dy, *inputs)`
 
-    Whatever changes from call to call, such as a strength, is given as an input of its own: it is
-    then read anew at each call and nothing is traced again.
+    Pass a value that changes from call to call, such as a strength, as an input: it is then read at
+    each call, and nothing is traced again.
 
-    On TensorFlow the function runs as a `tf.function`. That makes it right under
+    On TensorFlow the function runs as a `tf.function`. So it is right under
     `tf.autodiff.ForwardAccumulator` too, where a bare `tf.custom_gradient` silently gives the
-    derivative of `forward`, and lets go of the graphs of earlier traces. TensorFlow loses every
-    overridden gradient when a tape outside of `tf.vectorized_map` watches what is mapped; this
-    function then raises an error instead of giving a wrong gradient.
+    derivative of `forward`, and the graphs of earlier traces are freed. TensorFlow loses every
+    overridden gradient if a tape outside `tf.vectorized_map` watches its inputs; this function then
+    raises an error instead of giving a wrong gradient.
 
     On JAX the function has no forward mode (`jax.jvp`, `jax.jacfwd`): JAX raises an error there.
 
     Args:
         forward: Function of one or more tensors that returns one tensor. It must not read
             variables; pass their values as inputs.
-        backward: Function `(upstream, *inputs)` that returns one gradient tensor an input (alone,
-            or in a tuple), each in the shape of its input. `upstream` has the shape of the output.
+        backward: Function `(upstream, *inputs)` that returns one gradient tensor for each input
+            (alone, or in a tuple), in its shape. `upstream` has the shape of the output.
 
     Returns:
         A function of the same tensors.
 
     Raises:
         TypeError: When differentiated, if `backward` returns a Python number or `None`.
-        ValueError: When differentiated, if `backward` returns the wrong count of gradients.
+        ValueError: When differentiated, if `backward` returns the wrong number of gradients.
 
     Example:
 

@@ -17,8 +17,8 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") ->
     - forward: `y = x`
     - backward: `dL/dx = -strength * dL/dy`
 
-    `strength` gets no gradient. A tensor or variable is read anew at each call, so that it may
-    change without another trace.
+    `strength` gets no gradient. A tensor or variable is read at each call, so it may change without
+    another trace.
 
     A second derivative through a reversal is `strength**2` times the Hessian, not the Jacobian of
     the game between the two players; write down the two gradients for that.

@@ -18,14 +18,13 @@ def binary_sign(
     - backward: `dL/dx = dL/dy` where `|x| <= 1`, both ends included; `0` elsewhere, also
       at NaN
 
-    Subnormal numbers count as zero where the device flushes them.
+    Subnormal numbers count as zero if the device flushes them.
 
-    The other estimators have other slopes, written in their docstrings, and are 0 at the
-    infinities and NaN too; `"ternary"` and `"dorefa"` have more values than two, and
-    `"magnitude_aware"` scales them. Both ways give the same gradient to the last bit where the
-    slope takes no arithmetic (`"htanh"`, `"identity"`, `"magnitude_aware"`, `"stochastic"`,
-    `"ternary"`, `"dorefa"` of activations), else to a few roundings of float32 and the last of the
-    inputs' type.
+    The docstrings of the other estimators give their slopes, which are 0 at the infinities and NaN
+    too. `"ternary"` and `"dorefa"` have more than two values, and `"magnitude_aware"` scales them.
+    Both ways give the same gradient to the last bit if the slope takes no arithmetic (`"htanh"`,
+    `"identity"`, `"magnitude_aware"`, `"stochastic"`, `"ternary"`, `"dorefa"` of activations),
+    else up to a few roundings of float32 and the last of the inputs' type.
 
     Args:
         inputs: Floating-point tensor of any shape.
@@ -36,7 +35,7 @@ def binary_sign(
         sharpness: For `"ede"` its `t`, for `"reste"` its `o`: a number above 0, a tensor or a
             variable. Defaults to the end of their schedules, 10 and 3.
         seed: For `"stochastic"`, an integer or a `keras.random.SeedGenerator` to draw from. With
-            `None` (default) nothing is drawn and the value is the sign.
+            `None` (default) the value is the sign, without a draw.
 
     Returns:
         A tensor of the shape and type of `inputs`.

@@ -1,4 +1,4 @@
-"""Way 2: a gradient that is not the derivative, by stopping the derivative's flow."""
+"""Way 2: a gradient that is not the derivative, by stopping the derivative."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ def surrogate_gradient(forward: Callable, surrogate: Callable) -> Callable:
     Args:
         forward: Function of one or more tensors that returns one tensor.
         surrogate: Function of the same tensors, whose result broadcasts to that of `forward`.
-            Its value is not seen; its derivative is.
+            Only its derivative counts, not its value.
 
     Returns:
         A function of the same tensors. It works on every Keras backend, under every

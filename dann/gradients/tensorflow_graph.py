@@ -11,13 +11,13 @@ LOST_GRADIENT = "dann.LostGradient"
 
 
 def as_graph_function(function: Callable, autograph: bool = True) -> Callable:
-    """Runs `function` as a TensorFlow graph of its own, whatever the caller does.
+    """Runs `function` as a TensorFlow graph of its own, for every kind of caller.
 
     `tf.config.run_functions_eagerly(True)` dissolves every `tf.function`, and with it the graph in
     which a gradient is overridden; a concrete function stays a graph.
 
-    Inputs of other ranks get a function of their own. One function for several ranks would be
-    traced for an unknown rank, and a gradient without a rank fails in most optimizers of Keras.
+    Each rank of inputs gets its own function. One function for several ranks would be traced for an
+    unknown rank, and a gradient without a rank fails in most optimizers of Keras.
 
     Args:
         function: Function of tensors.
@@ -50,8 +50,8 @@ def refuse_lost_gradient(output: Any) -> Any:
     """Returns `output` unchanged, through operations that no gradient should ever reach.
 
     `tf.vectorized_map` rebuilds `IdentityN`, which carries an overridden gradient, without its
-    override, but keeps that of `Neg`. So a gradient arrives at the first of the two negations only
-    where the override was lost, and an error is raised there. Negating twice is exact.
+    override, but keeps that of `Neg`. So a gradient reaches the first of the two negations only if
+    the override was lost, and that raises an error. Negating twice is exact.
     """
     with tf.compat.v1.get_default_graph().gradient_override_map({"Neg": LOST_GRADIENT}):
         negative = tf.negative(output)
@@ -62,8 +62,8 @@ def _lost_gradient(op, upstream):
     if op is None:  # a SavedModel that is being traced
         return upstream
     raise LookupError(
-        "TensorFlow lost an overridden gradient: a tape outside of `tf.vectorized_map` watches "
-        "what is mapped. Open the tape inside the mapped function, or use `way='stop_gradient'`."
+        "TensorFlow lost an overridden gradient: a tape outside `tf.vectorized_map` watches its "
+        "inputs. Open the tape inside the mapped function, or use `way='stop_gradient'`."
     )
 
 

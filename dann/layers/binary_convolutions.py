@@ -64,7 +64,7 @@ class BinaryConvolution(BinaryLayer):
         return self.convolve(inputs, *kernels, **geometry)
 
     def _widths(self, shape):
-        """How wide to pad each axis, or `None` if Keras pads."""
+        """Returns the padding of each axis, or `None` if Keras pads."""
         if self.padding == "valid" or (self.padding == "same" and not self.pad_values):
             return None
         first = 1 if self.data_format == "channels_last" else 2

@@ -25,12 +25,12 @@ class BinaryLayer(keras.layers.Layer):
       sign, or what the estimator gives
     - backward: the estimators' gradients, through `q` to `x` and to the latent kernel `W`
 
-    Each call quantizes the kernel anew. `kernel` is the latent kernel, which trains;
+    Each call quantizes the kernel. `kernel` is the latent kernel, which trains;
     `binary_kernel()` returns the quantized one.
 
     A subclass names its latent kernels in `latents`, each with the attribute that holds its
     constraint and the axes of its output channels, and computes `f` in `apply`. The scale of the
-    last kernel multiplies the outputs, so that the layer sums products of signs, whole numbers.
+    last kernel multiplies the outputs; so the layer sums products of signs, which are integers.
 
     Args:
         *args, **kwargs: The arguments of the Keras layer, with its defaults: a bias, which a batch
@@ -42,14 +42,14 @@ class BinaryLayer(keras.layers.Layer):
             name or an object, never `None`. Defaults to `"htanh"`.
         way: How to build the gradients: `"override"` (default), `"stop_gradient"` or
             `"op_override"`; see `dann.gradients.binary_sign`.
-        clip: Whether `WeightClip` keeps latent weights in [-1, 1]. A constraint of yours takes its
-            place. Defaults to `True`.
+        clip: Whether `WeightClip` keeps latent weights in [-1, 1]. Your own constraint replaces
+            it. Defaults to `True`.
 
     Raises:
         TypeError: If `clip` is not `True` or `False`.
         ValueError: If an estimator or `way` is unknown; if the kernel has no estimator; if the
             inputs' estimator depends on the whole batch; or if `dtype` or `lora_rank` would replace
-            the binary kernel by another.
+            the binary kernel.
 
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), algorithm 1.
@@ -84,9 +84,9 @@ class BinaryLayer(keras.layers.Layer):
         self._refuse_float()
         if kernel_estimator is None:
             raise ValueError(
-                f"The kernel of {type(self).__name__} must have an estimator, without which it "
-                f"would stay in full precision: use `keras.layers.{type(self).__name__[6:]}` for "
-                "that. Received: kernel_estimator=None"
+                f"The kernel of {type(self).__name__} must have an estimator; for a kernel in full "
+                f"precision use `keras.layers.{type(self).__name__[6:]}`. "
+                "Received: kernel_estimator=None"
             )
         self.input_estimator = input_estimator
         self.kernel_estimator = kernel_estimator
@@ -112,8 +112,8 @@ class BinaryLayer(keras.layers.Layer):
         rank = getattr(self, "lora_rank", None)
         if rank or self.quantization_mode:
             raise ValueError(
-                f"{type(self).__name__} quantizes its kernel itself, and neither a low-rank update "
-                "nor one of Keras's quantized types would keep it binary. Received: "
+                f"{type(self).__name__} quantizes its kernel itself. A low-rank update or one of "
+                "Keras's quantized types would not keep it binary. Received: "
                 f"lora_rank={rank}, dtype={self.dtype_policy.name}"
             )
 
@@ -187,7 +187,7 @@ class BinaryLayer(keras.layers.Layer):
         return self._single("scale")
 
     def _single(self, name):
-        """What an estimator's method gives for the kernel; a tuple if there are several kernels."""
+        """Calls an estimator's method for the kernel; returns a tuple for several kernels."""
         values = [
             getattr(estimator, name)(ops.cast(latent, self.compute_dtype))
             for estimator, latent in zip(self.kernel_estimators, self.latent_kernels, strict=True)
@@ -206,8 +206,8 @@ class BinaryLayer(keras.layers.Layer):
 
     def enable_lora(self, rank, **kwargs):
         raise ValueError(
-            f"A low-rank update would take the place of the kernel that {type(self).__name__} "
-            f"binarizes. Train the kernel itself. Received: rank={rank}"
+            f"A low-rank update would replace the kernel that {type(self).__name__} binarizes. "
+            f"Train the kernel itself. Received: rank={rank}"
         )
 
     def get_config(self):
@@ -224,9 +224,9 @@ def _activation_estimator(identifier):
     estimator = get_estimator(identifier)
     if estimator.pooled:
         raise ValueError(
-            "The estimator of the inputs must treat each value by itself, or predictions would "
-            "depend on the rest of their batch: choose another one, or give this one to the "
-            f"kernel. Received: input_estimator={estimator!r}"
+            "The estimator of the inputs must treat each value separately, because predictions "
+            "must not depend on the rest of their batch. Choose another one, or use this one for "
+            f"the kernel. Received: input_estimator={estimator!r}"
         )
     return estimator
 

@@ -8,7 +8,7 @@ from dann.checks import check_flag, check_number
 class DomainBlend(keras.layers.Layer):
     """Blends each source image with an unlabelled target image, in training.
 
-    - `y = |x_s - m x_t|` with one `m` an example, drawn evenly from 0 to `factor`
+    - `y = |x_s - m x_t|` with one `m` for each example, uniform from 0 to `factor`
 
     The labelled source images then have the background of target images. MNIST-M was made by this
     blend, with photos and `m = 1`. The layer first rolls the target images, in height and in width,

@@ -18,20 +18,20 @@ class GradientReversal(keras.layers.Layer):
     - forward: `y = x`
     - backward: `dL/dx = -strength * dL/dy`
 
-    Put between a feature extractor and a discriminator, it lets one loss train both against each
-    other: the discriminator descends the loss, the extractor climbs it.
+    Between a feature extractor and a discriminator it lets one loss train both against each other:
+    the discriminator descends the loss, the extractor climbs it.
 
     The layer counts training steps (calls with `training=True`) in the non-trainable weight `step`
     and holds the strength of the latest call in the non-trainable weight `strength`. A schedule
     therefore needs no callback, advances under `steps_per_execution` and XLA without retracing, is
-    saved with the model and resumes where it stopped. A training loop of your own passes
-    `training=True`, or a schedule stays at its first step. Without a schedule the strength can be
-    set at any time, `layer.strength = value`.
+    saved with the model and resumes where it stopped. Your own training loop must pass
+    `training=True`, or a schedule stays at its first step. Without a schedule, set the strength at
+    any time: `layer.strength = value`.
 
     Args:
         strength: A number of at least 0, a schedule of `dann.schedules` or
-            `keras.optimizers.schedules`, or a function from the step to the strength, which
-            `@keras.saving.register_keras_serializable()` names for files. Defaults to `1.0`.
+            `keras.optimizers.schedules`, or a function from the step to the strength, registered
+            with `@keras.saving.register_keras_serializable()`. Defaults to `1.0`.
         way: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
             TensorFlow, `"op_override"`; see `dann.gradients.reverse_gradient`.
 
@@ -48,7 +48,7 @@ class GradientReversal(keras.layers.Layer):
 
     Raises:
         TypeError: If `strength` is neither a number nor a schedule.
-        ValueError: If `strength` is negative or not finite, is a function that files cannot name,
+        ValueError: If `strength` is negative or not finite, is a function that is not registered,
             or is set although there is a schedule; if `way` is unknown.
 
     Example:
@@ -87,7 +87,7 @@ class GradientReversal(keras.layers.Layer):
         if name != "strength" or isinstance(value, keras.Variable):
             super().__setattr__(name, value)
         elif self.schedule is None:
-            # A compiled step reads the variable; a number in its place would go unnoticed.
+            # A compiled step reads the variable and would not notice a number.
             self.strength.assign(check_strength(value))
         else:
             raise ValueError(

@@ -10,8 +10,8 @@ from dann.checks import check_integer
 class MultilinearMap(keras.layers.Layer):
     """Joins features and predictions into all their products.
 
-    A discriminator of the products sees how the features are distributed within each class. A
-    discriminator of both side by side may ignore the predictions.
+    A discriminator of the products sees the distribution of the features within each class. A
+    discriminator of both, concatenated, may ignore the predictions.
 
     With features `f` of length `F` and predictions `g` of length `C`
 
@@ -19,11 +19,11 @@ class MultilinearMap(keras.layers.Layer):
     - randomised, else: `y = (f R_f) * (g R_g) / sqrt(max_units)`, elementwise
 
     `R_f` and `R_g` are drawn once from the standard normal distribution and kept in non-trainable
-    weights, so that they are saved. Inner products of the randomised form are in expectation those
-    of the exact one. Both inputs get gradients.
+    weights, which are saved. In expectation, inner products of the randomised form are those of the
+    exact one. Both inputs get gradients.
 
     Args:
-        max_units: Greatest length of the output, at least 1. Defaults to `4096`.
+        max_units: Maximum length of the output, at least 1. Defaults to `4096`.
         seed: Seed of `R_f` and `R_g`, an integer; with `None` (default) they are drawn as
             `keras.utils.set_random_seed` decides.
 

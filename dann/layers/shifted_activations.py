@@ -1,4 +1,4 @@
-"""ReActNet's sign and PReLU, which learn a shift a channel."""
+"""ReActNet's sign and PReLU, which learn a shift for each channel."""
 
 import keras
 from keras import ops
@@ -10,9 +10,9 @@ from dann.layers.binary_sign import BinarySign
 
 @keras.saving.register_keras_serializable("dann")
 class RSign(BinarySign):
-    """Replaces each input by its sign above or below a threshold that every channel learns.
+    """Compares each input with a threshold that every channel learns: +1 or -1.
 
-    - forward: `y = +1` where `x >= a`, else `-1`, with `a` one trainable number a channel
+    - forward: `y = +1` where `x >= a`, else `-1`, with a trainable `a` for each channel
     - backward: `dL/dx` of the estimator at `x - a`, and `dL/da = -dL/dx` summed over the channel
 
     Args:
@@ -71,8 +71,7 @@ class RSign(BinarySign):
 class RPReLU(keras.layers.Layer):
     """A PReLU that every channel learns to shift, at its input and at its output.
 
-    `y = x - g + z` where `x > g`, else `y = b (x - g) + z`, with one trainable `b`, `g` and `z` a
-    channel.
+    `y = x - g + z` where `x > g`, else `y = b (x - g) + z`; each channel trains `b`, `g` and `z`.
 
     Args:
         axis: Axis of the channels. Defaults to `-1`.
@@ -125,7 +124,7 @@ class RPReLU(keras.layers.Layer):
 
 
 def _channel_shape(axis, input_shape):
-    """The shape of a weight with one number a channel, which broadcasts along all other axes."""
+    """The shape of a weight with one number for each channel, to broadcast along other axes."""
     rank = len(input_shape)
     place = axis % rank if -rank <= axis < rank else 0
     if place == 0 or input_shape[place] is None:

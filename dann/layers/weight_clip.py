@@ -11,7 +11,7 @@ class WeightClip(keras.constraints.Constraint):
     `w = min(max(w, -limit), limit)` after each step of the optimizer.
 
     Args:
-        limit: Greatest magnitude, above 0. Defaults to `1.0`.
+        limit: Maximum magnitude, above 0. Defaults to `1.0`.
 
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 1.4 and algorithm 1.

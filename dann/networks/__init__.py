@@ -1,6 +1,6 @@
 """Backbones and heads as functional models.
 
-Every file registers its backbone in `NETWORKS`, and this package exports what is registered.
+Every file registers its backbone in `NETWORKS`, and this package exports them.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -33,8 +33,8 @@ def application_backbone(
 
     It takes plain RGB images: the preprocessing that the network was trained with is part of it.
 
-    Frozen layers keep their weights. Their batch normalization works in inference mode, so that
-    its moving statistics stay too. Stages, `trainable="conv5"` or `["conv4", "conv5"]`, fine-tune
+    Frozen layers keep their weights. Their batch normalization works in inference mode, so its
+    moving statistics stay too. Stages, `trainable="conv5"` or `["conv4", "conv5"]`, fine-tune
     the layers whose names begin so and freeze all others; `block_1` does not match `block_10`.
 
     Args:
@@ -90,7 +90,7 @@ def _find(name: str) -> tuple[Callable, Callable]:
             f"Received: name={name!r}"
         )
     make = getattr(keras.applications, name)
-    # Not every application's public module holds its function as well as its preprocessing.
+    # Some applications' public modules hold only the preprocessing, not the function.
     return sys.modules[make.__module__].preprocess_input, make
 
 
@@ -99,7 +99,7 @@ def _with_imagenet_weights(make, options):
         return make(weights="imagenet", **options)
     except (ValueError, TypeError):
         raise
-    # What Keras raises where the download fails is a plain `Exception`.
+    # Keras raises a plain `Exception` if the download fails.
     except Exception as error:
         raise OSError(
             "ImageNet weights could not be downloaded; give the path of a local file as `weights`, "
@@ -110,12 +110,12 @@ def _with_imagenet_weights(make, options):
 def _load_weights(application, name, path):
     if not path.is_file():
         raise FileNotFoundError(
-            "Argument `weights` must be 'imagenet', null or a file of weights that is there. "
+            "Argument `weights` must be 'imagenet', null or an existing file of weights. "
             f"Received: {path}"
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # what it warns of, it also raises
+            warnings.simplefilter("ignore", UserWarning)  # it also raises these as errors
             application.load_weights(path)
     except (ValueError, OSError, KeyError) as error:
         reason = " ".join(str(error).split())

@@ -20,7 +20,7 @@ def binary_label_head(
     kernel_estimator: Any = "htanh",
     name: str = "label_head",
 ) -> keras.Model:
-    """Builds a label predictor of binary layers: features to one logit a class.
+    """Builds a label predictor of binary layers: features to one logit for each class.
 
     Each hidden layer is binary, without bias, and followed by batch normalization. The last layer
     takes the signs of the last hidden layer. Without a hidden layer it takes the features as they

@@ -30,10 +30,10 @@ def binary_resnet_backbone(
 ) -> keras.Model:
     """Builds a residual backbone of Bi-Real blocks.
 
-    A block is a binary convolution 3x3 and batch normalization, with a shortcut around both, so
-    that the real-valued activations before the sign are kept. The first block of each stage but the
-    first halves height and width, and its shortcut has mean pooling 2x2 and a convolution 1x1 in
-    full precision. A convolution 3x3 comes before the blocks, the mean over the image after them.
+    A block is a binary convolution 3x3 and batch normalization, with a shortcut around both that
+    keeps the real-valued activations before the sign. From the second stage on, the first block of
+    a stage halves height and width; its shortcut has mean pooling 2x2 and a convolution 1x1 in full
+    precision. A convolution 3x3 comes before the blocks, the mean over the image after them.
 
     Its features are real numbers: use it with `dann.networks.label_head`.
 

@@ -23,7 +23,7 @@ class Precision:
         binary: Whether the network is binary.
         input_estimator: Estimator of the inputs of its layers, or `None` to take them as they are.
         kernel_estimator: Estimator of their kernels.
-        first_layer: What the first layer is in a binary network: in full precision (`"float"`), or
+        first_layer: The first layer of a binary network: in full precision (`"float"`), or
             with a binary kernel on inputs as they are (`"binary_kernel"`) or on their signs
             (`"binary"`).
     """

@@ -19,7 +19,7 @@ def label_head(
     batch_norm: bool = False,
     initializer: str = "keras",
 ) -> keras.Model:
-    """Builds the label predictor: features to one logit a class.
+    """Builds the label predictor: features to one logit for each class.
 
     The defaults are those of the paper's MNIST architecture.
 

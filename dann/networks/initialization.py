@@ -13,7 +13,7 @@ INITIALIZERS = ("keras", "torch")
 def initializers(name: str, fan_in: int) -> dict[str, Any]:
     """Returns the arguments with which a layer draws its kernel and bias.
 
-    `"keras"` leaves a layer its own: Glorot's uniform kernels and biases of 0. `"torch"` draws both
+    `"keras"` keeps the defaults: Glorot's uniform kernels and biases of 0. `"torch"` draws both
     from the uniform distribution between `-1 / sqrt(fan_in)` and `1 / sqrt(fan_in)`, PyTorch's
     default for dense layers and convolutions.
 

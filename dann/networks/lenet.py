@@ -25,7 +25,7 @@ def lenet_backbone(
     input_range: Sequence[float] = (0, 255),
     name: str = "backbone",
 ) -> keras.Model:
-    """Builds the LeNet in which MNIST→USPS and USPS→MNIST are compared.
+    """Builds the LeNet of published results on MNIST→USPS and USPS→MNIST.
 
     Convolution 5x5, max pooling 2x2, ReLU; convolution 5x5, dropout of whole channels, max pooling
     2x2, ReLU; flat; dense, ReLU, dropout. With `bottleneck_units` a dense layer, batch
@@ -39,7 +39,7 @@ def lenet_backbone(
         dropout: Share of channels, and of the dense layer's units, dropped in training, in [0, 1).
             Defaults to `0.5`.
         bottleneck_units: Units of the bottleneck; the common library has 256. Defaults to `None`:
-            no bottleneck, so that the features are those of the dense layer.
+            no bottleneck; the features are those of the dense layer.
         initializer: `"keras"` (default) or `"torch"`: the default initial weights of either.
 
     The other arguments are those of every backbone; see `dann.networks.backbones`.

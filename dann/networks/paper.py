@@ -53,9 +53,9 @@ def svhn_backbone(
     """Builds the feature extractor of the paper's SVHN experiments.
 
     Convolution 5x5 to 64 channels, ReLU, max pooling 3x3 with stride 2; the same again;
-    convolution 5x5 to 128 channels, ReLU; flat. The convolutions are not padded. The poolings are,
-    where the stride leaves a rest (sizes round up, as in Caffe), without which nothing of a 32x32
-    image would be left for the third convolution. On 32x32 images that makes 128 features.
+    convolution 5x5 to 128 channels, ReLU; flat. The convolutions are not padded. The poolings are
+    padded if the stride leaves a remainder (sizes round up, as in Caffe); otherwise a 32x32 image
+    would be too small for the third convolution. On 32x32 images that makes 128 features.
 
     The paper's label head has hidden layers of 3072 and 2048 units, its domain head two of 1024.
 

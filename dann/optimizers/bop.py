@@ -17,9 +17,9 @@ class Bop(keras.optimizers.Optimizer):
     gradient `g` and weights `w` of -1 and +1,
 
     - `m = (1 - learning_rate) * m + learning_rate * g`, from 0 on
-    - `w = -w` where `|m| > threshold` and `m` has the sign of `w`, so that the flip lowers the loss
+    - `w = -w` where `|m| > threshold` and `m` has the sign of `w`: the flip lowers the loss
 
-    It is for kernels of binary layers alone. Their estimator must pass a gradient at -1 and +1, as
+    It is only for kernels of binary layers. Their estimator must pass a gradient at -1 and +1, as
     `"htanh"` does and `"approx_sign"` does not. `dann.optimizers.PerVariable` gives all other
     variables to another optimizer.
 
@@ -73,7 +73,7 @@ class Bop(keras.optimizers.Optimizer):
 
     @property
     def threshold(self) -> float | Schedule:
-        """The paper's tau, a number or a schedule. A compiled step keeps the one it began with."""
+        """The paper's tau, a number or a schedule. A compiled step keeps its first one."""
         return self._threshold
 
     @threshold.setter

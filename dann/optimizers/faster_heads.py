@@ -12,19 +12,18 @@ from dann.schedules import Scaled
 def faster_heads(
     model: Any, optimizer: keras.optimizers.Optimizer, factor: float = 10.0
 ) -> PerVariable:
-    """Returns an optimizer that trains all but the backbone at a higher learning rate.
+    """Returns an optimizer with a higher learning rate for everything but the backbone.
 
     Use it for fine-tuning, where the backbone is trained already and the heads start at random.
     Variables of `model.backbone` learn at the optimizer's learning rate or schedule, all others
-    (label head, discriminator, ...) at `factor` times it. The only other change is that
-    `global_clipnorm` limits the norm of each of the two parts by itself.
+    (label head, discriminator, ...) at `factor` times it. The only other change: `global_clipnorm`
+    limits the norm of each of the two parts separately.
 
-    Freeze and unfreeze layers before: the optimizer is for the variables that train now.
+    Freeze and unfreeze layers first: the optimizer is for the variables that train now.
 
     Args:
-        model: Model to compile with what this returns.
-        optimizer: Any single Keras optimizer. It serves as a pattern and does not change; its
-            state so far is not copied.
+        model: Model to compile with the result.
+        optimizer: Any single Keras optimizer. It is copied without its state, and does not change.
         factor: Learning rate of the heads in multiples of the backbone's, above 0. Defaults to
             `10.0`, the usual choice.
 
@@ -44,8 +43,8 @@ def faster_heads(
     factor = check_number("factor", factor, low=0, above=True)
     if is_composed(optimizer):
         raise TypeError(
-            "Argument `optimizer` must be a single optimizer; `compile` wraps what this returns "
-            f"where the precision needs it. Received: {type(optimizer).__name__}"
+            "Argument `optimizer` must be a single optimizer; `compile` wraps the result if the "
+            f"precision needs it. Received: {type(optimizer).__name__}"
         )
     backbone = {id(variable) for variable in model.backbone.trainable_variables}
     return PerVariable(

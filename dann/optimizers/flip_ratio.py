@@ -8,19 +8,19 @@ from dann.optimizers.per_variable import is_binary
 class FlipRatio(keras.callbacks.Callback):
     """Logs for each binary layer the share of weights that changed their sign.
 
-    Watch it where binary weights train: the share falls as they settle. A layer that flips nothing
-    has stopped learning. One that keeps flipping several percent of its weights needs a lower
-    learning rate, or under `dann.optimizers.Bop` a higher threshold.
+    The share falls as binary weights settle. A layer that flips nothing has stopped learning. One
+    that keeps flipping several percent of its weights needs a lower learning rate, or with
+    `dann.optimizers.Bop` a higher threshold.
 
     At the end of each epoch the shares, in [0, 1], enter the logs as `flips/<layer>`, for the
     callbacks *after* this one in the list. A weight that changed its sign twice between two looks
     counts as unchanged. Layers with the same name get a number. If the first batch builds the
-    model, TensorFlow shows its weights from the end of that step on, so that the flips of that
-    step are not counted. (On JAX, Keras builds the model before.)
+    model, TensorFlow shows its weights only from the end of that step on, and the flips of that
+    step do not count. (On JAX, Keras builds the model before.)
 
     Args:
         every: Number of training steps between two looks, at least 1. Each epoch logs the mean of
-            its looks, and nothing if it had none. Defaults to `None`: one look at the end of each
+            its looks, or nothing if it had none. Defaults to `None`: one look at the end of each
             epoch.
 
     Raises:

@@ -11,7 +11,7 @@ Rule = str | Callable[[Any], bool]
 class PerVariable(keras.optimizers.MultiOptimizer):
     """Trains some variables with one optimizer and the rest with another.
 
-    Each variable goes to the first rule that holds for it, or to the rest. Each part keeps its own
+    Each variable goes to the first rule that matches it, or to the rest. Each part keeps its own
     learning rate or schedule, clipping (`global_clipnorm` limits the norm of the part's gradient
     alone), moving averages of the weights, and accumulation of gradients.
 
@@ -21,8 +21,8 @@ class PerVariable(keras.optimizers.MultiOptimizer):
 
     Args:
         optimizers: The optimizers by rule. A rule is `"binary"`, for the kernels of binary layers;
-            any other string, a regular expression that is searched in the variable's path; or a
-            function from a variable to whether it holds.
+            any other string, a regular expression to find in the variable's path; or a function
+            that takes a variable and returns whether it matches.
         rest: Optimizer of all other variables.
         places: For each trainable variable, in order, the number of its optimizer; the rest has
             the last number. The rules are then only names. Defaults to `None`: the rules decide.
@@ -33,9 +33,9 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         TypeError: If an optimizer is not a single Keras optimizer, or a rule is neither a string
             nor a function.
         ValueError: If there are no rules; if two rules share an optimizer; if a part has a
-            `loss_scale_factor` of its own; if a rule holds for no variable; if the number of
-            trainable variables is not that of `places`; or if it is saved with functions as rules
-            before it got the variables.
+            `loss_scale_factor` of its own; if a rule matches no variable; if `places` has another
+            length than the trainable variables; or if it is saved with functions as rules before
+            it got the variables.
 
     Example:
 
@@ -103,8 +103,8 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         for place, rule in enumerate(self.rules):
             if place not in places:
                 raise ValueError(
-                    "Each rule must hold for a variable that no rule before it took. Received: "
-                    f"{rule!r}, which holds for none of {[v.path for v in var_list]}"
+                    "Each rule must match a variable that no earlier rule matched. Received: "
+                    f"{rule!r}, which matches none of {[v.path for v in var_list]}"
                 )
         return places
 
@@ -112,8 +112,8 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         functions = [rule for rule in self.rules if not isinstance(rule, str)]
         if functions and self.places is None:
             raise ValueError(
-                "Functions cannot be saved: save the model after its first step, or give strings "
-                f"for rules. Received: {functions[0]}"
+                "Functions cannot be saved: save the model after its first step, or use strings "
+                f"as rules. Received: {functions[0]}"
             )
         names = [
             rule if isinstance(rule, str) else f"function {place}"
@@ -152,8 +152,8 @@ def is_composed(optimizer: Any) -> bool:
 def _check_count(variables, places):
     if len(variables) != len(places):
         raise ValueError(
-            "The optimizer trains the variables that it met first, all at once; if layers were "
-            f"frozen or thawed since, make a new one. Received: {len(variables)} trainable "
+            "The optimizer trains the variables that it first got; if layers were frozen or "
+            f"unfrozen since, make a new one. Received: {len(variables)} trainable "
             f"variables instead of {len(places)}"
         )
 
@@ -171,12 +171,12 @@ def _check(optimizers, rest, loss_scale_factor):
     for part in parts:
         if not isinstance(part, keras.optimizers.Optimizer) or is_composed(part):
             raise TypeError(
-                "Each part must be a single Keras optimizer; `compile` wraps the whole where the "
+                "Each part must be a single Keras optimizer; `compile` wraps the whole if the "
                 f"precision needs it. Received: {part!r}"
             )
         if part.loss_scale_factor not in (None, loss_scale_factor):
             raise ValueError(
-                "The loss has one factor; give `loss_scale_factor` to `PerVariable`, not to a part."
+                "Give `loss_scale_factor` to `PerVariable`, not to a part: the loss has one factor."
                 f" Received: {part.name} with loss_scale_factor={part.loss_scale_factor}"
             )
     if len({id(part) for part in parts}) < len(parts):

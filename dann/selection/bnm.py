@@ -20,9 +20,9 @@ def bnm(model: Any, *, target: Any, source: Any = None, batch_size: int = 256) -
 
     - `|P|_* / sqrt(n * min(n, C))`, in (0, 1]
 
-    The divisor is the norm's greatest value: predictions that are certain and give the classes in
-    equal parts score 1. For `n >= C`, certain predictions of one class score `1 / sqrt(C)`, uniform
-    ones `1 / C`.
+    The divisor is the norm's maximum: predictions that are certain and give the classes in equal
+    parts score 1. For `n >= C`, certain predictions of one class score `1 / sqrt(C)`, uniform ones
+    `1 / C`.
 
     Shared arguments and errors: see `dann.selection.compute_scores`.
 

@@ -25,7 +25,7 @@ def dev(model: Any, *, source: Any, target: Any, batch_size: int = 256, seed: in
 
     - `w = n / m * D(x) / (1 - D(x))`, `W` its values and `L` those of `w l`
     - `c = -cov(L, W) / var(W)`, the control variate's factor; 0 where `W` is constant
-    - `-(mean(L) + c mean(W) - c)`, at most 0 but for the noise of the estimate, in nats
+    - `-(mean(L) + c mean(W) - c)`, at most 0 except for the noise of the estimate, in nats
 
     The control variate lowers the variance; it uses that the weights have a mean of 1.
 

@@ -1,4 +1,4 @@
-"""What choosing a checkpoint by each score costs, beside the oracle."""
+"""The cost of choosing a checkpoint by each score instead of the oracle."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,14 +12,14 @@ NO_NUMBER = "no number at any checkpoint: the outputs of the model were not fini
 
 
 class Evaluation(NamedTuple):
-    """The results of `dann.selection.regret` by score, and why other scores have none."""
+    """The results of `dann.selection.regret` by score, and the reasons for missing ones."""
 
     scores: dict[str, dict[str, float]]
     left_out: dict[str, str]
 
 
 def evaluate(scores: Mapping[str, Sequence[float]], oracle: Sequence[float]) -> Evaluation:
-    """Reports what it costs to choose a checkpoint by each score, or why that is unknown.
+    """Reports the cost of choosing a checkpoint by each score, or why it is unknown.
 
     It leaves out the scores of `dann.selection.SCORES` that are not given, and those that are NaN
     or infinite at every checkpoint. `dann.selection.score_checkpoints` computes all scores of given
@@ -47,7 +47,7 @@ def evaluate(scores: Mapping[str, Sequence[float]], oracle: Sequence[float]) -> 
 def regret(
     scores: Mapping[str, Sequence[float]], oracle: Sequence[float]
 ) -> dict[str, dict[str, float]]:
-    """Returns what it costs to choose a checkpoint by each score.
+    """Returns the cost of choosing a checkpoint by each score.
 
     - `choice = argmax of the score`, the earliest of equals
     - `accuracy = oracle[choice]`

@@ -32,10 +32,10 @@ def mix_val(
     - `right_i = [argmax logits(share * x_i + (1 - share) * x_j) = y_i]`
     - `(mean of right_i where y_i = y_j + mean of right_i where y_i != y_j) / 2`, in [0, 1]
 
-    Mixtures within a cluster probe its density, those between clusters the boundary. A kind of
-    which there is no mixture counts 0, so that a model that gives everything to one class scores .5
-    and not the best. The authors' code gives the two shares separately; their mean is one number
-    that does not depend on the other checkpoints.
+    Mixtures within a cluster probe its density, those between clusters the boundary. If there is no
+    mixture of a kind, its share is 0. So a model that gives everything to one class scores .5, not
+    the best. The authors' code gives the two shares separately; their mean is one number that does
+    not depend on the other checkpoints.
 
     Shared arguments and errors: see `dann.selection.compute_scores`.
 
@@ -61,7 +61,7 @@ def mix_val(
 
 
 class _Mixed:
-    """An array-like of mixtures, computed where rows are asked for."""
+    """An array-like of mixtures, computed when rows are read."""
 
     def __init__(self, inputs, partners, share):
         self.inputs = indexable(inputs)

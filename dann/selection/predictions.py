@@ -34,7 +34,7 @@ class RememberingModel:
         """Returns `compute(model, inputs, batch_size)`, from memory after the first time."""
         key = compute, id(inputs)
         if key not in self._known:
-            # The inputs are kept too, so that no other array gets their identity.
+            # The inputs are kept too, because no other array may get their identity.
             self._known[key] = inputs, compute(self.model, inputs, batch_size)
         return self._known[key][1]
 
@@ -42,8 +42,8 @@ class RememberingModel:
 def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
     """Returns the logits of `batch_size` inputs `(n, ...)` at a time, float64 `(n, num_classes)`.
 
-    Outputs that are probabilities, each row from 0 to 1 with a sum of 1, are those of a model that
-    ends in a softmax; their logarithms are its logits.
+    If each row of outputs is from 0 to 1 with a sum of 1, the model ends in a softmax, and the
+    logarithms of the outputs are its logits.
 
     Raises:
         NotFiniteError: If a logit is not finite.

@@ -30,7 +30,7 @@ def reverse_validation(
 
     - `mean over the source of [r(x) = y]`, in [0, 1]
 
-    The paper trains `r` with the method itself, domains exchanged, which takes another whole
+    The paper trains `r` with the method itself, with exchanged domains, which takes another whole
     training; pass it as `fit`. The default is cheap: a logistic regression on the model's features.
 
     Shared arguments and errors: see `dann.selection.compute_scores`.

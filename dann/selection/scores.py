@@ -1,9 +1,9 @@
 """Label-free scores by name, of one checkpoint and of a series.
 
 A score is a function `(model, *, source, target, batch_size=256) -> float`; higher is better. Each
-has a file of its own, which registers it in `SCORES` with these facts: `reads`, the examples it
-needs (`"target"`, `"labelled source"` or `"labelled source, target"`); `cost`, the work beside one
-pass over them; `paper`, a link.
+has its own file, which registers it in `SCORES` with these facts: `reads`, the examples it needs
+(`"target"`, `"labelled source"` or `"labelled source, target"`); `cost`, the work in addition to
+one pass over them; `paper`, a link.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -96,8 +96,8 @@ def score_checkpoints(
 ) -> dict[str, list[float]]:
     """Computes scores of one checkpoint after the other, for `dann.selection.evaluate`.
 
-    It asks for a checkpoint when it is done with the one before, so that a generator which loads
-    them holds one at a time. A checkpoint whose outputs are not finite scores `-inf`.
+    It takes the next checkpoint when it is done with the last, so a generator that loads them holds
+    one at a time. A checkpoint whose outputs are not finite scores `-inf`.
 
     Args:
         models: The checkpoints, each as `compute_scores` takes it; so are the other arguments.

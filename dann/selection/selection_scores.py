@@ -13,10 +13,10 @@ class SelectionScores(keras.callbacks.Callback):
 
     The scores enter the logs as `selection/<name>`, higher is better. Only the callbacks *after*
     this one in the list see them, so put `ModelCheckpoint`, `EarlyStopping`, `CSVLogger` and
-    `TensorBoard` there. If the model's outputs are not finite, a score is `-inf`, which no callback
-    takes for the best; NaN in the first epoch would stay the best for ever.
+    `TensorBoard` there. If the model's outputs are not finite, a score is `-inf`, which is never
+    the best; NaN in the first epoch would stay the best for ever.
 
-    It scores all inputs that it is given; a few thousand of the target are enough.
+    It scores all inputs that it gets; a few thousand of the target are enough.
 
     Args:
         scores: Names in `dann.selection.SCORES`, `("all",)`, or functions of the same arguments by

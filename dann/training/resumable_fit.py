@@ -55,7 +55,7 @@ def fit(
         callbacks: Keras callbacks, the same at every start.
         every: When to write a checkpoint: `"epoch"` (default), after each and every 10 minutes
             within; a number of steps; a time such as `"30s"`, `"10min"` or `"2h"`; `None` for no
-            checkpoints at all. One is written before the first step and after the last, too.
+            new ones at all. One is written before the first step and after the last, too.
         keep: How many checkpoints stay, at least 1. Defaults to `2`.
         resume: Whether to go on from a checkpoint. `False` deletes those that are there. Defaults
             to `True`.
@@ -88,10 +88,9 @@ def fit(
     steps_per_epoch = _steps_of(pairs, steps_per_epoch)
     check_integer("keep", keep, low=1)
     times = CheckpointTimes(every)
-    checkpoints, found = None if times.never else Checkpoints(directory, keep), None
-    if checkpoints and resume:
-        found = checkpoints.newest()
-    elif checkpoints:
+    checkpoints = Checkpoints(directory, keep)
+    found = checkpoints.newest() if resume else None
+    if not resume:
         checkpoints.discard()
     if found:
         _check_goes_on(found, epochs, steps_per_epoch)
@@ -99,7 +98,7 @@ def fit(
     with stop_requests() as request:
         watched = ResumableCallbacks(
             [*callbacks, history],
-            checkpoints,
+            None if times.never else checkpoints,
             found,
             times,
             request,

@@ -228,7 +228,7 @@ def test_features_that_are_not_flat_are_refused_with_the_line_to_write(backbone,
         DANN(backbone, num_classes=3)(IMAGES["source"].astype("float32"))
 
 
-def test_a_second_stage_goes_on_from_a_subclassed_network():
+def test_a_second_stage_continues_a_subclassed_network():
     first = fitted(DANN(Perceptron(), num_classes=3), NUMBERS)
     second = DIRTT.from_model(first, radius=0.5)
     np.testing.assert_allclose(logits_of(second, NUMBERS), logits_of(first, NUMBERS), rtol=1e-5)

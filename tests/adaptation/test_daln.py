@@ -76,7 +76,7 @@ def test_of_deficient_rank_the_gradient_is_the_subgradient_of_least_norm(rank):
     np.testing.assert_allclose(ops.convert_to_numpy(slope), rank * left @ right, atol=1e-5)
 
 
-def test_predictions_that_are_all_alike_give_finite_gradients():
+def test_equal_predictions_give_finite_gradients():
     model = linear_daln()
     model.label_head.set_weights([np.zeros((4, 3))])
     logs, slopes = step(model, "graph")

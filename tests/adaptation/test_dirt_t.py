@@ -174,7 +174,7 @@ def test_weight_decay_of_the_classifier_stays_and_counts_once():
     assert fit(model, TARGET, run_eagerly=True)["loss"] == pytest.approx([decay], rel=1e-5)
 
 
-def test_the_second_stage_begins_with_what_the_first_has_learnt_and_leaves_it_alone():
+def test_the_second_stage_starts_from_the_first_and_does_not_change_it():
     first = DANN(mlp_backbone((3,), hidden_units=(6,)), label_head=label_head(6, 3))
     kept = first.get_weights()
     second = DIRTT.from_model(first, radius=RADIUS, refresh_steps=7)

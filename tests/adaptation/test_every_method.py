@@ -100,7 +100,7 @@ def test_every_method_and_regularizer_is_registered_and_exported():
     }
 
 
-def test_type_checkers_are_told_of_every_name():
+def test_type_checkers_see_every_name():
     """They cannot run the registration, so that two files list what it exports."""
 
     def listed(package):

@@ -190,7 +190,7 @@ def two_sources(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weighting", ["soft", "hard"])
-def test_it_adapts_from_two_sources_of_which_each_alone_fails(weighting):
+def test_it_adapts_from_two_sources_that_fail_alone(weighting):
     model = MDAN(
         linear_backbone(),
         label_head=label_head(2, 2, hidden_units=()),

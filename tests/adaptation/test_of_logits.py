@@ -83,7 +83,7 @@ def test_a_metric_by_name_is_that_of_the_logits():
         ({"metrics": [metrics.AUC()]}, "metrics.AUC"),
     ],
 )
-def test_what_takes_probabilities_is_refused_with_what_to_write(arguments, write):
+def test_losses_and_metrics_of_probabilities_are_refused_with_what_to_write(arguments, write):
     with pytest.raises(ValueError, match=f"must take logits.*use `keras.{write}"):
         compiled(**arguments)
 
@@ -97,7 +97,7 @@ def test_what_takes_probabilities_is_refused_with_what_to_write(arguments, write
         (None, {"source": LABELS, "target": LABELS}, "source's alone.*a dict of 2"),
     ],
 )
-def test_labels_of_another_form_are_told_what_to_write(loss, labels, message):
+def test_labels_of_another_form_raise_an_error_that_says_what_to_write(loss, labels, message):
     with pytest.raises(ValueError, match=message):
         compiled(loss).fit(INPUTS, labels, verbose=0)
 
@@ -111,7 +111,7 @@ def test_labels_of_another_form_are_told_what_to_write(loss, labels, message):
         (np.array(list("abcabc")), "return_inverse=True.*such as.*'a'"),
     ],
 )
-def test_labels_that_are_no_classes_of_the_model_are_told_before_training(labels, message):
+def test_labels_outside_the_models_classes_are_reported_before_training(labels, message):
     model = compiled()
     with pytest.raises(ValueError, match=message):
         model.fit(INPUTS, labels, verbose=0)
@@ -128,7 +128,7 @@ def test_labels_of_pairs_are_looked_at_before_training():
 
 
 @pytest.mark.tensorflow
-def test_a_wrong_label_of_a_data_set_is_told_in_one_line():
+def test_a_wrong_label_of_a_data_set_is_reported_in_one_line():
     tf = pytest.importorskip("tensorflow")
     batches = tf.data.Dataset.from_tensor_slices((INPUTS, LABELS + 1)).batch(6)
     with pytest.raises(ValueError, match=r"below the model's 3 classes. Received: a label of 3$"):

@@ -61,7 +61,7 @@ def bits(model):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_that_was_saved_between_goes_on_as_if_it_never_was(name, tmp_path):
+def test_a_model_that_was_saved_in_between_trains_as_if_it_was_not(name, tmp_path):
     whole = trained(*started(name), 0, 3)
     model, pairs = started(name)
     trained(model, pairs, 0, 1).save(tmp_path / "model.keras")

@@ -277,7 +277,7 @@ def test_inputs_without_values_are_refused():
         import tensorflow as tf
 
         compiled = tf.function(lambda x: batch_jacobian(linear, x), autograph=False)
-    with pytest.raises(TypeError, match="outside of compiled functions"):
+    with pytest.raises(TypeError, match="outside compiled functions"):
         compiled(ops.convert_to_tensor(INPUTS))
 
 

@@ -28,7 +28,7 @@ def test_estimate_and_error_are_those_of_the_formula():
     np.testing.assert_allclose(error, expected, rtol=1e-3)
 
 
-def test_the_error_tells_how_far_off_the_estimate_is():
+def test_the_error_is_the_standard_error_of_the_estimate():
     copies = np.repeat(INPUTS, 400, axis=0)  # independent signs for every copy
     norm, error = (np.asarray(value) for value in frobenius_norm(curved, copies, samples=64))
     squared = (norm**2).reshape(3, 400).mean(axis=1)

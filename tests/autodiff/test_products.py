@@ -99,7 +99,7 @@ def test_the_jacobian_holds_every_output_by_every_input(mode):
     np.testing.assert_allclose(of_curved, expected, atol=1e-4)
 
 
-def test_the_jacobian_shows_what_examples_do_to_each_other():
+def test_the_jacobian_shows_how_examples_affect_each_other():
     matrix = jacobian(lambda x: x - ops.mean(x, axis=0), INPUTS[:, 0])
     np.testing.assert_allclose(matrix, np.eye(3) - 1 / 3, atol=1e-6)
 

@@ -52,7 +52,7 @@ def test_a_value_out_of_range_raises_an_error(wrong):
         in_turns({}, **{"rounds": 1, **wrong})
 
 
-def test_ratios_are_paired_by_round_and_the_table_tells_their_median_and_range():
+def test_ratios_are_paired_by_round_and_the_table_has_their_median_and_range():
     def of(*cpu):
         return Times(np.array(cpu), np.array(cpu) + 1)
 

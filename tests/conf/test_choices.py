@@ -49,7 +49,7 @@ def test_every_choice_is_registered_and_everything_registered_is_a_choice(group)
 @pytest.mark.parametrize(
     ("group", "name"), [(group, name) for group, registry in GROUPS.items() for name in registry]
 )
-def test_a_choice_builds_what_is_registered_by_its_name(group, name):
+def test_a_choice_builds_the_object_registered_under_its_name(group, name):
     entry = GROUPS[group].entry(name)
     node = OmegaConf.load(CONF / group / f"{name}.yaml")
     assert getattr(dann, node["_target_"].removeprefix("dann.")) is entry.thing

@@ -42,7 +42,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_no_group_may_name_what_runs_code_or_writes_files(group):
+def test_no_group_may_name_objects_that_run_code_or_write_files(group):
     for name in FUNCTIONS:
         with pytest.raises(config.ConfigError, match=f"_target_.*Received: {name}"):
             config.instantiate({"_target_": name}, group)

@@ -25,4 +25,11 @@ def test_a_part_of_a_network_names_what_it_is():
             ConfigError, match=r"network.(domain_head|second) must have a `_target_`"
         ):
             check_known(composed(override))
-    check_known(composed("+network.width=3"))  # parts may refer to it
+
+
+def test_a_value_of_a_network_is_what_a_part_refers_to():
+    with pytest.raises(ConfigError, match="network.width must be a part, or .* Received: 3"):
+        check_known(composed("+network.width=3"))
+    for reference in ("${network.width}", "${..width}"):
+        check_known(composed("+network.width=3", f"network.backbone.units={reference}"))
+    check_known(composed("network.domain_head=null", "+network.width=null"))

@@ -155,7 +155,7 @@ def test_a_list_is_one_array_too():
         arrays((rows, Y), (rows, Y))
 
 
-def test_parts_of_one_array_that_have_nothing_in_common_are_apart():
+def test_parts_of_one_array_without_overlap_are_apart():
     whole = np.concatenate([X, X + 1])
     domains = arrays((whole[::2], Y), (whole[1::2], Y))
     assert row_set(domains.source_train[0]) | row_set(domains.source_test[0]) == row_set(whole[::2])

@@ -1,4 +1,6 @@
 import re
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -52,6 +54,36 @@ def test_a_broken_file_is_computed_again(tmp_path, capsys, spoil):
     assert f"{path} is made again: it cannot be read" in capsys.readouterr().out
     np.testing.assert_array_equal(load_or_compute(path, pytest.fail)["a"], expected)
     assert capsys.readouterr().out == ""
+
+
+def test_of_several_at_a_time_one_computes_and_the_others_wait(tmp_path):
+    calls, found = [], []
+
+    def compute():
+        calls.append(1)
+        time.sleep(0.1)
+        return {"a": np.arange(3)}
+
+    def work():
+        found.append(load_or_compute(tmp_path / "x.npz", compute)["a"].tolist())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 1
+    assert found == [[0, 1, 2]] * 4
+
+
+def test_arrays_that_do_not_fit_are_computed_again(tmp_path, capsys):
+    load_or_compute(tmp_path / "x.npz", lambda: {"a": np.arange(3)})
+    capsys.readouterr()
+    found = load_or_compute(
+        tmp_path / "x.npz", lambda: {"a": np.arange(4)}, fits=lambda arrays: len(arrays["a"]) == 4
+    )
+    assert len(found["a"]) == 4
+    assert capsys.readouterr().out == f"{tmp_path / 'x.npz'} is made again: it holds other arrays\n"
 
 
 def test_a_folder_is_made_unless_a_file_is_in_its_place(tmp_path, monkeypatch):

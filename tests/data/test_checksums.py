@@ -14,7 +14,7 @@ def test_a_checksum_is_the_crc_32_of_the_whole_file(tmp_path, monkeypatch):
         assert checksum(tmp_path / "a") == zlib.crc32(content)
 
 
-def test_a_sealed_folder_tells_what_has_changed(tmp_path):
+def test_a_sealed_folder_names_the_changed_files(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(bytes(10))
     (tmp_path / "folder").mkdir()

@@ -407,7 +407,7 @@ def change_notes(**changes):
         (".json", change_notes(version=3)),
     ],
 )
-def test_a_cache_that_is_broken_or_of_another_version_is_told_and_made_again(
+def test_a_cache_that_is_broken_or_of_another_version_is_reported_and_made_again(
     paths, tmp_path, capsys, suffix, way
 ):
     images = ImageFiles(paths, SIZE)
@@ -481,7 +481,7 @@ def test_large_images_are_in_memory_one_at_a_time(tmp_path, monkeypatch):
     assert max(most) == 1
 
 
-def test_other_formats_are_refused_whatever_they_are_called(tmp_path):
+def test_other_formats_are_refused_under_any_name(tmp_path):
     """Pillow would start Ghostscript for a PostScript file."""
     for kind in ("EPS", "TGA", "ICO", "PDF"):
         Image.new("RGB", (4, 4)).save(tmp_path / "a.png", kind)

@@ -58,7 +58,7 @@ def test_deeper_folders_and_capitals_count_and_hidden_files_do_not(root):
     assert names == ["bike/left/old/a.PNG"]
 
 
-def test_a_file_counts_once_in_its_class_whatever_links_lead_to_it(root):
+def test_a_file_counts_once_in_its_class_however_many_links_lead_to_it(root):
     (root / "photo/bike/copy.png").symlink_to("1.png")
     (root / "photo/bike/a.png").symlink_to("1.png")
     (root / "photo/cup/again").symlink_to(".")

@@ -14,7 +14,7 @@ def test_rows_are_indexed_like_the_array_that_they_are_chosen_from(chosen):
     assert found.dtype == np.uint8
 
 
-def test_they_have_the_shape_and_type_of_such_an_array():
+def test_they_have_the_shape_and_type_of_an_array():
     rows = Rows(VALUES, ROWS)
     assert (rows.shape, rows.dtype, len(rows)) == ((3, 2, 2), np.dtype("uint8"), 3)
     with pytest.raises(IndexError):

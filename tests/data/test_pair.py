@@ -33,7 +33,7 @@ def test_a_smaller_target_is_recycled_evenly():
     np.testing.assert_array_equal(np.unique(targets, return_counts=True)[1], [2, 2, 2, 2])
 
 
-def test_a_larger_target_goes_on_with_other_examples():
+def test_a_larger_target_continues_with_other_examples():
     target = np.arange(1000.0)[:, np.newaxis]
     pairs = pair(SOURCE, target, batch_size=5, seed=1)
     seen = [np.concatenate([i["target"] for i, _ in list(pairs)]) for _ in range(2)]
@@ -61,7 +61,7 @@ def test_unshuffled_examples_keep_their_order():
     np.testing.assert_array_equal(batches[1][0]["source"][:, 0], [2, 3])
 
 
-def test_repeat_goes_on_without_end():
+def test_repeat_never_ends():
     pairs = pair(SOURCE, TARGET, batch_size=3, repeat=True)
     assert pairs.num_batches is None
     with pytest.raises(TypeError, match="give `steps_per_epoch`"):
@@ -201,7 +201,7 @@ def test_endless_pairs_read_no_more_than_a_batch_of_a_dataset_of_unknown_size():
 
 
 @pytest.mark.parametrize("drop_remainder", [False, True])
-def test_batches_of_a_dataset_are_cut_anew(drop_remainder):
+def test_batches_of_a_dataset_are_rebatched(drop_remainder):
     source, target = as_datasets()
     of_batches = [one.batch(4, drop_remainder=drop_remainder) for one in (source, target)]
     found = list(pair(*of_batches, 3))

@@ -91,7 +91,7 @@ def test_a_dataset_that_is_read_by_index_is_shuffled_resumed_and_split_as_arrays
     np.testing.assert_array_equal(part[1], pair((X, Y), TARGET, 4, seed=1)[3][1][2:])
 
 
-def test_a_tf_dataset_of_examples_is_shuffled_by_the_seed_each_pass_anew():
+def test_a_tf_dataset_of_examples_is_shuffled_by_the_seed_in_each_pass():
     orders = [
         [labels.tolist() for _, labels in itertools.islice(pair(tf_data(), TARGET, 5, seed=s), 4)]
         for s in (1, 1, 2)

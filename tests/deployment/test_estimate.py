@@ -111,7 +111,7 @@ def test_calls_are_counted_each_and_weights_once():
     assert (row.bits, macs(row)) == (2 * 4, (0, 24 * 4 + 6 * 4))
 
 
-def test_signs_are_known_through_what_keeps_them():
+def test_signs_are_known_through_layers_that_keep_them():
     inputs = keras.Input((8, 2))
     x = layers.Flatten()(layers.MaxPooling1D()(BinarySign()(inputs)))
     x = BinaryDense(3, input_estimator=None, use_bias=False, name="signs")(x)
@@ -154,7 +154,7 @@ class Nested(keras.Model):
         return self.last(self.first(inputs))
 
 
-def test_a_model_whose_graph_is_not_known_is_weighed_all_the_same():
+def test_a_model_without_a_known_graph_is_still_summarized():
     model = Nested()
     with pytest.raises(PackError, match="must be built"):
         summarize(model)

@@ -154,7 +154,7 @@ def test_rounding_decides_in_few_examples(tmp_path, monkeypatch):
     """Else the sign of 0 would be taken for it."""
     model = three_signs()
     exported_wrong(monkeypatch, model, [0, 1, 2, 3])
-    with pytest.raises(ExportError, match="in 3 examples at most, here 4 differ"):
+    with pytest.raises(ExportError, match="at most 3 examples, here 4 differ"):
         export(model, "packed", tmp_path, np.full((5, 2), 3, "float32"))
 
 
@@ -188,7 +188,7 @@ def test_what_is_not_finite_is_not_taken_for_rounding(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (4, 2), (2, 5), (5,)])
-def test_logits_of_another_shape_are_told(shape, tmp_path, monkeypatch):
+def test_logits_of_another_shape_are_reported(shape, tmp_path, monkeypatch):
     run = lambda inputs: np.zeros(shape, "float32")  # noqa: E731
     write_packed_by(monkeypatch, lambda model, path: run)
     with pytest.raises(ExportError, match=r"must give logits \(5, 2\).*Received: \("):
@@ -213,7 +213,7 @@ def test_a_folder_is_not_replaced_by_a_file(format, message, classifier, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == [place.name]
 
 
-def test_unknown_formats_and_missing_packages_are_told(classifier, tmp_path, monkeypatch):
+def test_unknown_formats_and_missing_packages_are_reported(classifier, tmp_path, monkeypatch):
     model, inputs = classifier
     with pytest.raises(ValueError, match="`format` must be one of .*'packed'.*Received: .*gguf"):
         export(model, "gguf", tmp_path, inputs)

@@ -205,7 +205,7 @@ def test_models_that_add_to_their_graph_are_refused(tmp_path):
     inputs = keras.Input((4,))
     outputs = BinaryDense(3)(inputs)
     for model in (Doubled(inputs, outputs), DoubledInARow([inputs, BinaryDense(3)])):
-        with pytest.raises(PackError, match="`call` of their own.*Received: Doubled"):
+        with pytest.raises(PackError, match="their own `call`.*Received: Doubled"):
             pack(model, tmp_path / "model.dann")
         with pytest.raises(PackError, match=f"'{model.name}' cannot be packed.*: Doubled"):
             pack(keras.Sequential([inputs, model]), tmp_path / "model.dann")
@@ -267,7 +267,7 @@ def test_models_without_one_graph_of_fixed_size_are_refused(tmp_path):
     called(np.zeros((1, 2)))
     two = keras.Model([other, keras.Input((3,))], layers.Dense(1)(other))
     for model, message in (
-        (Own(), "must be built.*`keras.Input`.*Received: Own 'own.*, which is not"),
+        (Own(), "must be built.*`keras.Input`.*Received: Own 'own.*, not built"),
         (called, "functional and sequential"),
         (keras.Sequential([layers.Dense(2)], name="bare"), "must be built.*Sequential 'bare'"),
         (keras.Model(inputs, layers.Dense(2)(inputs)), "inputs of one size"),
@@ -381,7 +381,7 @@ def test_other_operations_are_refused_with_a_way_out(function, message, tmp_path
         pack(model, tmp_path / "model.dann")
 
 
-def test_places_where_no_file_can_be_are_told_by_their_name(tmp_path):
+def test_places_that_cannot_hold_a_file_are_named(tmp_path):
     model = keras.Sequential([keras.Input((4,)), layers.Dense(2)])
     for path, error in (
         (tmp_path / "missing" / "model.dann", FileNotFoundError),
@@ -433,7 +433,7 @@ def test_inputs_of_nested_models_go_where_keras_sends_them(own_keys, given, tmp_
     check(keras.Model(inputs, outputs), tmp_path / "model.dann", 4, *NEAR)
 
 
-def test_tensors_of_which_it_is_not_known_where_they_go_are_refused(tmp_path):
+def test_tensors_that_lead_nowhere_known_are_refused(tmp_path):
     inputs, flags = keras.Input((4,)), BinarySign()
     more = two_inputs(False)({"zz": inputs, "aa": inputs, "more": inputs})
     masked = layers.Softmax(name="one")(inputs, mask=flags(inputs))
@@ -442,7 +442,7 @@ def test_tensors_of_which_it_is_not_known_where_they_go_are_refused(tmp_path):
     for model, message in (
         (keras.Model(inputs, more), "'nested' .*by their names.*Received: .*'more'"),
         (keras.Model(inputs, masked), "'one' .* inputs alone .*Received: 2 .*'mask'"),
-        (many, "'one' must be given as many tensors as it takes, 1.*Received: 2"),
+        (many, "'one' must get as many tensors as it takes, 1.*Received: 2"),
     ):
         with pytest.raises(PackError, match=message):
             pack(model, tmp_path / "model.dann")

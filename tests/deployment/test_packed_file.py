@@ -101,7 +101,7 @@ def test_a_file_cut_anywhere_or_continued_is_refused():
         (lambda data: with_digest(data.replace(b'{"steps', b'["steps')), "does not hold a program"),
     ],
 )
-def test_errors_tell_what_is_wrong_with_a_file(change, message, tmp_path):
+def test_errors_say_what_is_wrong_with_a_file(change, message, tmp_path):
     path = tmp_path / "model.dann"
     path.write_bytes(change(encode(program())))
     with pytest.raises(PackedFileError, match=message):
@@ -260,7 +260,7 @@ def forged_file(directory, arrays):
 @pytest.mark.parametrize(
     "directory", [b"[" * 100_000, b"{}", b'{"steps": [3]}', b'{"steps": []}', b"\xff", b"1" * 9_999]
 )
-def test_a_directory_that_is_none_is_refused(directory):
+def test_a_path_that_is_not_a_directory_is_refused(directory):
     with pytest.raises(PackedFileError, match="does not hold a program"):
         decode(forged_file(directory, b""))
 

@@ -56,7 +56,7 @@ def test_every_layer_is_counted_by_hand():
     assert summary.float_bytes == 4 * floats
 
 
-def test_what_is_stored_is_what_a_layer_has(tmp_path):
+def test_each_layer_is_stored_with_its_own_weights(tmp_path):
     """A bias and shifts are stored alone; of schedules nothing is."""
     inputs = keras.Input((5,))
     x = BinaryDense(3, kernel_estimator="ede", name="biased")(RSign(name="shifted")(inputs))
@@ -70,7 +70,7 @@ def test_what_is_stored_is_what_a_layer_has(tmp_path):
     assert summary.bytes == pack(model, tmp_path / "model.dann")
 
 
-def test_products_of_signs_are_counted_whatever_computes_them():
+def test_products_of_signs_are_counted_in_every_layer():
     inputs = keras.Input((6, 6, 4))
     x = BinaryConv2D(8, 3, groups=2, name="grouped")(inputs)
     x = BinaryDepthwiseConv2D(2, depth_multiplier=3, name="depthwise")(x)

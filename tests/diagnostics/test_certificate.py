@@ -369,7 +369,7 @@ def two_heads(*reversals):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_reversal_in_any_model_is_found_by_what_it_does(mode):
+def test_a_reversal_in_any_model_is_found_by_its_behaviour(mode):
     found = reversal_certificate(two_heads(Turning(-0.4, name="odd")), SOURCE, mode=mode)
     assert found["reversal/state"] == "alive"
     assert found["reversal/odd/cosine"] == pytest.approx(-1, abs=1e-6)
@@ -400,7 +400,7 @@ def test_one_dead_reversal_of_two_is_named():
         (Turning(-0.0, name="grl"), "strength 0"),
     ],
 )
-def test_a_layer_with_the_name_of_a_reversal_is_judged_by_what_it_does(layer, state):
+def test_a_layer_with_the_name_of_a_reversal_is_judged_by_its_behaviour(layer, state):
     assert reversal_certificate(two_heads(layer), SOURCE, mode="eager")["reversal/state"] == state
 
 

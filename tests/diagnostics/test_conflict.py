@@ -96,7 +96,7 @@ def test_it_takes_three_backward_passes_and_changes_nothing(monkeypatch):
     assert_all_equal(before, [*model.variables, *model.metrics_variables])
 
 
-def test_dropout_draws_alike_in_all_passes():
+def test_dropout_draws_the_same_in_all_passes():
     """With both losses the same but for the sign, the gradients must be opposite."""
 
     class OneLoss(dann.DANN):

@@ -35,7 +35,7 @@ def length(model, data):
     return {"length": float(np.hypot.reduce(norms)), "weights": np.zeros(3)}
 
 
-def test_numbers_enter_the_logs_and_the_training_goes_on_as_without(tmp_path):
+def test_numbers_enter_the_logs_and_training_is_the_same_as_without(tmp_path):
     everything = Diagnostics(("certificate", "winning", "bounds", "conflict", "game"), BATCH)
     logger = keras.callbacks.CSVLogger(tmp_path / "metrics.csv")
     model, history = trained([everything, logger], epochs=1)
@@ -53,7 +53,7 @@ def test_numbers_enter_the_logs_and_the_training_goes_on_as_without(tmp_path):
     assert float(row["diagnostics/game/step"]) == pytest.approx(0.1)
 
 
-def test_between_epochs_it_measures_every_n_steps_and_tells_tensorboard(tmp_path):
+def test_between_epochs_it_measures_every_n_steps_and_writes_to_tensorboard(tmp_path):
     steps = {}
 
     class Watch(keras.callbacks.Callback):

@@ -218,7 +218,7 @@ def test_growth_is_that_of_the_optimizer_on_the_linear_field(momentum, nesterov)
     )
 
 
-def test_measuring_changes_nothing_of_the_model():
+def test_measuring_does_not_change_the_model():
     model, _ = linear_dann()
     x = {name: np.tile(part, (2, 1)) for name, part in DATA[0].items()}
     model.fit(x, np.tile(DATA[1], 2), verbose=0)

@@ -59,7 +59,7 @@ def test_a_discriminator_that_does_not_learn_is_dead():
 
 
 @on_tensorflow
-def test_a_naive_graph_override_is_dead_in_fit_and_is_told_from_a_forgotten_one():
+def test_a_naive_graph_override_is_dead_in_fit_and_distinguished_from_a_forgotten_one():
     """The features learn the domains in `fit`, and `check` finds the cause where `fit` runs."""
     model = planted.dann(planted.NaiveOverride)
     name, state, reasons = said_of(planted.trained(model, seed=0, steps=100))
@@ -136,7 +136,7 @@ def test_a_discriminator_that_is_right_and_sure_of_it_is_not_dead():
     assert found.measurements["reversal/state"] == "no gradient"
     assert found.measurements["domain/accuracy"] == 1
     assert found.verdict.name == "under-adapted"
-    assert any("so sure of it" in reason for reason in found.verdict.reasons)
+    assert any("so certain that" in reason for reason in found.verdict.reasons)
 
 
 def test_one_hot_labels_are_checked_as_their_numbers():
@@ -155,7 +155,7 @@ def test_labels_that_are_not_classes_leave_the_bounds_out():
     model.compile("adam", loss="mse")
     x, y = planted.batch(0, 64)
     found = check(model, (x, np.stack([y, 2.5 - y], 1).astype("float32")), mode="eager")
-    assert "one label an example" in found.left_out["bounds"]
+    assert "one label for each example" in found.left_out["bounds"]
     assert "label/loss" not in found.measurements
 
 
@@ -325,7 +325,7 @@ def test_a_game_is_unstable_by_its_growth_with_momentum(
     assert verdict(ALIGNED | found).name == name
 
 
-def test_the_discrepancy_tells_domains_that_a_linear_probe_takes_for_one():
+def test_the_discrepancy_separates_domains_that_a_linear_probe_takes_for_one():
     """The target surrounds the source."""
     rng = np.random.default_rng(3)
     inner, outer = rng.normal(size=(2, 300, 2)).astype("float32")
@@ -359,12 +359,12 @@ def test_other_shares_of_the_same_classes_do_not_make_domains_differ():
     assert any("comes from other shares of the classes" in reason for reason in said.reasons)
 
 
-def test_the_reasons_mention_what_is_odd_without_deciding():
+def test_the_reasons_mention_oddities_that_do_not_decide():
     change = {"reversal/state": "wrong strength", "reversal/ratio": 0.2, "reversal/strength": 1.0}
     change |= {"domain/loss": 1.25, "target/conditional_entropy": 0.5, "label/log_classes": 0.69}
     _, *remarks = verdict(ALIGNED | change).reasons
     assert "strength 0.2, the reversal says 1" in remarks[0]
-    assert "0.56 nats more than a fresh one" in remarks[1]
+    assert "0.56 nats above a fresh one" in remarks[1]
     assert "little certainty" in remarks[2]
     assert verdict(ALIGNED | change | {"label/loss": 0.65}).reasons[1:] == tuple(remarks)
     assert len(verdict(ALIGNED | {"domain/loss": 1.15}).reasons) == 1

@@ -123,7 +123,7 @@ def test_only_a_probe_that_is_not_linear_sees_a_ring():
     assert fresh_probe(inner, outer, "mlp")["accuracy"] > 0.9
 
 
-def test_a_target_of_one_class_matches_the_source_once_its_classes_are_drawn_alike():
+def test_a_target_of_one_class_matches_the_source_drawn_in_the_same_class_shares():
     rng = np.random.default_rng(4)
     labels = np.arange(600) % 2
     source = rng.normal(scale=0.3, size=(600, 2)) + np.stack([2.0 * labels - 1, 0 * labels], 1)
@@ -203,7 +203,7 @@ def test_what_cannot_be_measured_is_refused():
         squared_mmd(SOURCE, TARGET, 0)
     with pytest.raises(ValueError, match="at least 2 outputs. Received: 1"):
         label_bounds(dann.DANN(linear(2, 2, "b"), label_head=linear(2, 1, "h")), DATA)
-    with pytest.raises(ValueError, match=r"one label an example.*shape \(60, 2\)"):
+    with pytest.raises(ValueError, match=r"one label for each example.*shape \(60, 2\)"):
         label_bounds(identity_dann(), (DATA[0], 2 * np.eye(2)[LABELS]))
     for shift, received in ((1, "labels from 1 to 2"), (-1, "labels from -1 to 0")):
         with pytest.raises(ValueError, match=f"from 0 to 1, .*Received: {received}"):

@@ -32,7 +32,7 @@ def page_rows(results, bars=None, published=None):
     return page, [dict(zip(header, row, strict=True)) for row in rows]
 
 
-def test_the_page_tells_mean_spread_and_share_of_the_gap():
+def test_the_page_has_mean_spread_and_share_of_the_gap():
     results = [
         *[accuracy(a, seed=s) for s, a in enumerate((0.7, 0.8, 0.9))],
         *[accuracy(0.5, method="source_only", seed=s) for s in range(3)],
@@ -78,12 +78,12 @@ def test_a_second_stage_is_after_the_row_that_taught_it():
         {"source_only": (0.5, 0.6), "target_only": (0.58, 0.6)},
     ],
 )
-def test_without_a_gap_or_with_one_within_the_spread_no_share_is_told(ends):
+def test_without_a_gap_or_with_one_within_the_spread_there_is_no_share(ends):
     others = [accuracy(a, method=m, seed=s) for m, of in ends.items() for s, a in enumerate(of)]
     assert {row["gap closed"] for row in page_rows([RUN, *others])[1]} == {""}
 
 
-def test_the_page_tells_when_the_bar_was_first_passed():
+def test_the_page_says_when_the_bar_was_first_passed():
     results = [RUN, variant({"bar/steps": 1500, "bar/cpu_seconds": 60.4}, seed=1)]
     _, [row] = page_rows(results, bars={"a_to_b": 0.7666})
     assert row["first 0.7666"] == "0: never; 1: 1,500 steps, 60 s"
@@ -96,7 +96,7 @@ def test_experiments_on_the_same_domains_have_their_names_in_their_titles():
     assert titles == ["## A → B (a_to_b)", "## A → B (small_a_to_b)", "## C → D"]
 
 
-def test_the_page_tells_its_table_its_arguments_and_where_the_notes_are():
+def test_the_page_has_its_table_its_arguments_and_a_link_to_the_notes():
     page = results_page([RUN], {}, {}, ["a_to_b", "other"], "short.csv", ["trainer.steps=9"])
     assert "`python scripts/reproduce.py 'overrides=[trainer.steps=9]'`" in page
     assert "[short.csv](short.csv)" in page
@@ -114,7 +114,7 @@ def choices(page):
     return titles, [[cell.strip() for cell in row] for row in rows]
 
 
-def test_the_page_tells_what_every_registered_score_would_have_chosen():
+def test_the_page_says_what_every_registered_score_would_have_chosen():
     chosen = {f"chosen/{name}": 0.6 for name in SCORES} | {"oracle/best": 0.75}
     results = [
         variant({**chosen, "chosen/snd": 0.4}, seed=0),

@@ -263,7 +263,7 @@ def test_magnitudes_are_those_of_the_channels(way):
 
 
 def test_axes_that_are_not_there_are_refused():
-    with pytest.raises(ValueError, match=r"axes of the inputs, of which there are 1.*axis=\[7\]"):
+    with pytest.raises(ValueError, match=r"`axis` .* 1 axes of the inputs.*axis=\[7\]"):
         binary_sign(np.ones(3, "float32"), estimator=MagnitudeAware(7))
 
 
@@ -338,7 +338,7 @@ def test_a_kernel_gets_the_parameters_that_fit_it():
 
 @pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"htanh"}))
 def test_the_overridden_operation_serves_htanh_alone(name):
-    with pytest.raises(ValueError, match="serves the estimator 'htanh' alone.*'stop_gradient'"):
+    with pytest.raises(ValueError, match="the estimator 'htanh' alone.*'stop_gradient'"):
         binary_sign(tensor([1.0], "float32"), "op_override", name)
 
 

@@ -24,8 +24,8 @@ ALL_CONTEXTS = {**CONTEXTS, **DEPLOYED_CONTEXTS}
 
 LOST = (
     LookupError,
-    "TensorFlow lost an overridden gradient: a tape outside of `tf.vectorized_map` watches what is "
-    "mapped. Open the tape inside the mapped function, or use `way='stop_gradient'`.",
+    "TensorFlow lost an overridden gradient: a tape outside `tf.vectorized_map` watches its "
+    "inputs. Open the tape inside the mapped function, or use `way='stop_gradient'`.",
 )
 # The cells that raise: (context, way, function).
 REFUSALS = {
@@ -137,7 +137,7 @@ def table(rows):
     return "\n".join(lines)
 
 
-def test_the_page_shows_what_the_cells_gave(results):
+def test_the_page_shows_the_results_of_the_cells(results):
     if not results:
         pytest.skip("no cell of the matrix ran")
     rows = [row(description, results) for description in ALL_CONTEXTS]

@@ -23,7 +23,7 @@ def test_the_value_is_that_of_forward_to_the_last_bit(dtype, compiled):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_the_gradient_is_what_backward_makes_of_upstream_and_inputs(compiled):
+def test_the_gradient_is_backward_of_upstream_and_inputs(compiled):
     # Backward of `square`, with the sign of the inputs in the place of twice the inputs.
     function = override_gradient(
         lambda inputs: inputs * inputs, lambda upstream, inputs: upstream * ops.sign(inputs)
@@ -46,7 +46,7 @@ def test_several_inputs_get_a_gradient_each(compiled):
     assert [gradient.tolist() for gradient in gradients] == [[3.0, 4.0], [100.0, 200.0]]
 
 
-def test_the_chain_rule_goes_on_around_it():
+def test_the_chain_rule_continues_around_it():
     def function(inputs):
         return 3.0 * halved(inputs * inputs)
 
@@ -127,7 +127,7 @@ def growth_in_thirty_traces(tf, function):
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="counts TensorFlow graphs")
-def test_the_graphs_of_earlier_traces_are_let_go():
+def test_the_graphs_of_earlier_traces_are_freed():
     import tensorflow as tf
 
     @tf.custom_gradient

@@ -192,7 +192,7 @@ def test_a_scale_of_other_axes_than_the_output_channels_is_refused(make, axes):
     assert make(MagnitudeAware(list(axes)))(images).shape[-1] in (3, 4)
     with pytest.raises(ValueError, match=f"by its name.*Expected axes .{axes[0]}"):
         make(MagnitudeAware(0))(images)
-    with pytest.raises(ValueError, match="serves the estimator 'htanh' alone"):
+    with pytest.raises(ValueError, match="the estimator 'htanh' alone"):
         BinaryDense(3, kernel_estimator="magnitude_aware", way="op_override")
 
 
@@ -367,7 +367,7 @@ def test_all_train_and_come_back_from_a_file_with_their_state(jit_compile, reloa
 
 @pytest.mark.parametrize("clip", [True, False])
 @pytest.mark.parametrize("cls", [BinaryDense, BinaryDepthwiseConv2D, BinarySeparableConv2D])
-def test_latent_weights_are_clipped_unless_told_otherwise(cls, clip):
+def test_latent_weights_are_clipped_by_default(cls, clip):
     """By the optimizer, after a step of 0.5 from weights of at most 0.8."""
     layer = cls(*ARGUMENTS[cls], clip=clip)
     layer.build(SHAPES[cls])
@@ -449,25 +449,25 @@ def policy_set_when_built():
         (
             lambda: BinaryDense(2, kernel_estimator=None),
             ValueError,
-            "stay in full precision: use `keras.layers.Dense`.*kernel_estimator=None",
+            "full precision use `keras.layers.Dense`.*kernel_estimator=None",
         ),
         (lambda: BinaryDense(2, kernel_estimator="ste"), ValueError, "one of .*'htanh'.*'ste'"),
         (lambda: BinaryDense(2, way="ste"), ValueError, "`way` must be one of"),
         (
             lambda: BinaryDense(2, way="op_override", kernel_estimator="ede"),
             ValueError,
-            "serves the estimator 'htanh' alone",
+            "the estimator 'htanh' alone",
         ),
         (
             lambda: BinaryDense(2, input_estimator=MagnitudeAware()),
             ValueError,
-            "treat each value by itself.*input_estimator=MagnitudeAware",
+            "treat each value separately.*input_estimator=MagnitudeAware",
         ),
         (lambda: BinaryDense(2, kernel_estimator=DoReFa()), ValueError, "negative values too"),
         (
             lambda: BinaryDense(2, dtype="int8_from_float32"),
             ValueError,
-            "would keep it binary.*dtype=int8_from_float32",
+            "keep it binary.*dtype=int8_from_float32",
         ),
         (lambda: BinaryConv2D(2, 3, lora_rank=1), ValueError, "lora_rank=1"),
         (lambda: built(BinaryDense(2), IMAGES).enable_lora(4), ValueError, "Received: rank=4"),

@@ -69,7 +69,7 @@ def test_a_new_strength_changes_the_compiled_gradient(way):
     assert weight(model) == pytest.approx(1.5)
 
 
-def test_a_reloaded_model_goes_on_at_the_same_step_and_strength(tmp_path):
+def test_a_reloaded_model_resumes_at_the_same_step_and_strength(tmp_path):
     schedule = GaninSchedule(total_steps=10)
     reversal = GradientReversal(schedule)
     model = trained_weight(reversal, steps=3)

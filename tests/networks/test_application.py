@@ -101,8 +101,8 @@ def test_weights_come_from_a_file_of_the_application_without_its_classifier(
         np.testing.assert_array_equal(value, np.full_like(value, 0.01))
 
 
-def test_a_file_of_weights_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"a file of weights that is there. Received: .*no"):
+def test_a_missing_file_of_weights_is_reported(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"an existing file of weights. Received: .*no"):
         mobilenet(weights=tmp_path / "no.weights.h5")
 
 
@@ -129,7 +129,7 @@ def with_classifier(path):
         (with_classifier, "own.h5", "expected 54 layers, found 55"),
     ],
 )
-def test_a_file_of_weights_that_does_not_fit_is_told_in_one_line(write, file, reason, tmp_path):
+def test_a_file_of_weights_that_does_not_fit_is_reported_in_one_line(write, file, reason, tmp_path):
     write(tmp_path / file)
     message = rf"must be one of MobileNet without its classifier .* Received: .*own.*{reason}"
     with pytest.raises(ValueError, match=message) as caught:
@@ -137,7 +137,7 @@ def test_a_file_of_weights_that_does_not_fit_is_told_in_one_line(write, file, re
     assert "\n" not in str(caught.value)
 
 
-def test_imagenet_weights_without_a_network_are_told(monkeypatch):
+def test_imagenet_weights_without_a_network_are_reported(monkeypatch):
     def no_network(*args, **kwargs):
         raise urllib.error.URLError("no network")
 
@@ -151,7 +151,7 @@ def test_a_frozen_backbone_does_not_train(trainable):
     assert mobilenet(trainable=trainable).trainable_weights == []
 
 
-def test_all_layers_are_fine_tuned_unless_told_otherwise():
+def test_all_layers_are_fine_tuned_by_default():
     assert len(mobilenet().trainable_weights) == len(plain_mobilenet().trainable_weights)
 
 

@@ -140,7 +140,7 @@ def test_hidden_layers_are_binary_and_the_outer_ones_as_is_usual(name):
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet", "resnet"])
-def test_the_first_layer_is_what_it_is_asked_to_be(name):
+def test_the_first_layer_is_the_requested_one(name):
     first = {
         kind: linear_layers(MAKERS[name](first_layer=kind))[0]
         for kind in ("float", "binary_kernel", "binary")

@@ -128,7 +128,7 @@ def test_torchs_initial_weights_fill_the_range_that_the_fan_in_sets():
             assert least * limit < largest <= limit
 
 
-def test_heads_normalise_their_hidden_layers_only_if_told_to():
+def test_heads_normalise_their_hidden_layers_only_if_asked_to():
     def kinds(head):
         return [type(layer).__name__ for layer in head.layers[1:]]
 
@@ -195,7 +195,7 @@ def test_pixels_are_mapped_to_minus_one_and_one(input_range, pixels):
     np.testing.assert_allclose(scaled, [-1, 1], atol=1e-6)
 
 
-def test_a_perceptron_scales_its_inputs_only_if_told_to():
+def test_a_perceptron_scales_its_inputs_only_if_asked_to():
     pixels = np.array([[0.0, 255.0]])
     for input_range, expected in ((None, [0.0, 255.0]), ((0, 255), [-1.0, 1.0])):
         backbone = mlp_backbone((2,), hidden_units=(3,), input_range=input_range)

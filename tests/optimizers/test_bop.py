@@ -58,7 +58,7 @@ def marked():
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("rates", RATES)
-def test_it_flips_what_the_algorithm_flips(rates, mode):
+def test_it_flips_the_same_weights_as_the_algorithm(rates, mode):
     model, weights = marked()
     train(model, Bop(*RATES[rates]), epochs=4, **MODES[mode])
     expected, average, flips = bop_in_numpy(weights, kernel_gradients(4), *RATES[rates])
@@ -75,7 +75,7 @@ def test_a_weight_flips_above_the_threshold_not_at_it():
 
 
 @pytest.mark.parametrize("rates", RATES)
-def test_a_saved_model_goes_on_exactly_alike(rates, tmp_path):
+def test_a_saved_model_resumes_exactly(rates, tmp_path):
     model, _ = marked()
     train(model, Bop(*RATES[rates]), jit_compile=False)
     model.save(tmp_path / "model.keras")

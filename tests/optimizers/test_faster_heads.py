@@ -80,7 +80,7 @@ OPTIMIZERS = {
         pytest.param("adamw", "float32", marks=pytest.mark.slow),
     ],
 )
-def test_a_saved_model_goes_on_exactly_alike(name, precision, tmp_path):
+def test_a_saved_model_resumes_exactly(name, precision, tmp_path):
     keras.config.set_dtype_policy(precision)
     model = model_with(OPTIMIZERS[name](), factor=10.0, jit_compile=False)
     if precision == "mixed_float16":
@@ -158,7 +158,7 @@ def nested_backbone():
 
 
 @pytest.mark.tensorflow
-def test_a_backbone_whose_variables_get_other_paths_in_a_file_learns_alike(tmp_path):
+def test_a_backbone_whose_variables_get_other_paths_in_a_file_learns_the_same(tmp_path):
     model = dann.DANN(nested_backbone(), num_classes=2)
     model.compile(faster_heads(model, keras.optimizers.SGD(0.1, momentum=0.9)), jit_compile=False)
     fit(model).save(tmp_path / "model.keras")

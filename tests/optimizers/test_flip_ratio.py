@@ -63,7 +63,7 @@ def test_the_mean_over_an_epochs_looks_is_logged(every):
     assert sum(logs["flips/one"]) > 0
 
 
-def test_layers_of_one_name_are_told_apart():
+def test_layers_of_one_name_get_numbers():
     inner = [sum_of_layers("same", binary=["same"]) for _ in range(2)]
     inputs = keras.Input((3,))
     model = keras.Model(inputs, keras.layers.Add()([part(inputs) for part in inner]))

@@ -90,7 +90,7 @@ def test_bop_trains_the_binary_kernels_and_the_rest_trains_beside_them(kernel_es
     assert 0 < shares.max() <= 1
 
 
-def test_a_saved_method_goes_on_exactly_alike(tmp_path):
+def test_a_saved_method_resumes_exactly(tmp_path):
     one = model(bop_and_adam())
     fit(one)
     one.save(tmp_path / "model.keras")

@@ -48,7 +48,7 @@ def test_the_jacobian_suite_ends_with_a_line_for_every_way(tmp_path, run_here):
     assert all(float(cells[0]) > 0 for _, cells in rows)
 
 
-def test_the_diagnostics_suite_tells_the_backward_passes(tmp_path, run_here):
+def test_the_diagnostics_suite_counts_the_backward_passes(tmp_path, run_here):
     small = ["batch_size=4", "few=2", "rounds=1", "backbone.filters=[2]", "backbone.units=2"]
     arguments = [f"diagnostics.{value}" for value in small]
     result = run_here(RUN, ["suite=diagnostics", *arguments], tmp_path)
@@ -73,7 +73,7 @@ def test_the_diagnostics_suite_tells_the_backward_passes(tmp_path, run_here):
 
 
 @pytest.mark.slow
-def test_the_packed_suite_tells_times_sizes_and_agreement(tmp_path, run_here):
+def test_the_packed_suite_reports_times_sizes_and_agreement(tmp_path, run_here):
     pytest.importorskip("ai_edge_litert")
     small = ["rounds=1", "units=64", "batches=[1]", "channels=8", "side=6", "hidden_units=[64]"]
     arguments = [f"packed.{value}" for value in small]

@@ -32,7 +32,7 @@ def folder(tmp_path_factory, run_here):
     return folder
 
 
-def test_a_run_is_measured_told_and_shown(folder, run_here):
+def test_a_run_is_measured_reported_and_shown(folder, run_here):
     result = run_here("diagnose.py", ["run=run", *FEW], folder)
     assert result.returncode == 0, result.stderr
     found = json.loads((folder / "run/diagnosis.json").read_text())
@@ -62,7 +62,7 @@ def test_the_callback_puts_its_numbers_into_the_table_of_the_run(folder):
     assert list((folder / "run/tensorboard/diagnostics").glob("events.*"))
 
 
-def test_a_bad_directory_is_told_in_one_line_and_left_as_it_is(folder, run_here, check_refused):
+def test_a_bad_directory_is_reported_in_one_line_and_left_as_it_is(folder, run_here, check_refused):
     (folder / "empty").mkdir(exist_ok=True)
     no_checkpoint = folder / "no_checkpoint"
     broken = folder / "broken"

@@ -74,20 +74,24 @@ def test_what_is_compared_is_spread_over_the_test_set(run, monkeypatch):
         (["run=nowhere"], "Expected a finished run of scripts/train.py. Received: no nowhere"),
     ],
 )
-def test_a_wrong_command_is_told_in_one_line(
+def test_a_wrong_command_is_reported_in_one_line(
     run, tmp_path, arguments, message, run_here, check_refused
 ):
     check_refused(run_here("export.py", [f"run={run}", *arguments], tmp_path), message)
 
 
-def test_a_file_where_exports_go_is_told_in_one_line(run, tmp_path, run_here, check_refused):
+def test_a_file_in_place_of_the_export_folder_is_reported_in_one_line(
+    run, tmp_path, run_here, check_refused
+):
     (run / "export").write_text("mine")
     result = run_here("export.py", [f"run={run}"], tmp_path)
     check_refused(result, f"Exports go into a folder. Received: {run}/export, a file")
     assert (run / "export").read_text() == "mine"
 
 
-def test_a_missing_package_is_told_in_one_line(run, tmp_path, monkeypatch, run_here, check_refused):
+def test_a_missing_package_is_reported_in_one_line(
+    run, tmp_path, monkeypatch, run_here, check_refused
+):
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: None if name == "tf2onnx" else find(name)
@@ -96,7 +100,7 @@ def test_a_missing_package_is_told_in_one_line(run, tmp_path, monkeypatch, run_h
     check_refused(result, "format=onnx needs what `pip install tf2onnx` installs")
 
 
-def test_a_classifier_that_cannot_be_packed_is_told_in_one_line(
+def test_a_classifier_that_cannot_be_packed_is_reported_in_one_line(
     run, tmp_path, run_here, check_refused
 ):
     layer = keras.layers.Dense(3, activation="gelu", name="curved")
@@ -129,7 +133,9 @@ def test_a_run_of_a_stranger_that_names_a_command_does_not_run_it(
 
 
 @pytest.mark.parametrize("way", ["code", "cut", "damaged", "an unknown class"])
-def test_a_broken_classifier_is_told_in_a_line_of_ours(run, tmp_path, run_here, check_refused, way):
+def test_a_broken_classifier_is_reported_in_our_own_line(
+    run, tmp_path, run_here, check_refused, way
+):
     path = run / "classifier.keras"
     content = path.read_bytes()
     if way == "code":

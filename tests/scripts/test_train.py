@@ -109,7 +109,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("argument", WRONG)
-def test_a_wrong_command_is_told_in_one_line_within_two_seconds(
+def test_a_wrong_command_is_reported_in_one_line_within_two_seconds(
     argument, tmp_path, run_apart, check_refused
 ):
     started = time.perf_counter()
@@ -152,7 +152,7 @@ IMPOSSIBLE = {
 
 @pytest.mark.usefixtures("prepared_digits")
 @pytest.mark.parametrize("command", IMPOSSIBLE)
-def test_a_setting_that_cannot_be_is_told_in_one_line_and_leaves_nothing(
+def test_an_impossible_setting_is_reported_in_one_line_and_leaves_nothing(
     command, tmp_path, run_here, check_refused
 ):
     check_refused(run_here("train.py", command.split(), tmp_path), IMPOSSIBLE[command])

@@ -19,7 +19,7 @@ def first(tmp_path_factory, run_here, with_features):
     return folder
 
 
-def test_the_second_stage_goes_on_from_the_run_that_it_names(first, run_here):
+def test_the_second_stage_continues_the_run_that_it_names(first, run_here):
     arguments = ["method=dirt_t", "method.teacher=first", "hydra.run.dir=second"]
     # A rate of 0 leaves the weights where they start.
     still = ["optimizer=adam", "optimizer.learning_rate=0.0"]
@@ -43,7 +43,7 @@ def test_the_second_stage_goes_on_from_the_run_that_it_names(first, run_here):
         (["method=dann", "+method.teacher=first"], "Only a second stage has a teacher"),
     ],
 )
-def test_a_teacher_that_does_not_serve_is_told_in_one_line(
+def test_an_unusable_teacher_is_reported_in_one_line(
     arguments, message, first, run_here, check_refused
 ):
     before = sorted(first.iterdir())

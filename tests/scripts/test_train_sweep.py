@@ -29,7 +29,7 @@ def test_a_sweep_is_ranked_by_a_score_beside_the_oracle(sweep):
     assert (folder / "sweep/sweep.png").is_file()
 
 
-def test_jobs_that_fail_are_told_and_do_not_lose_the_others(sweep):
+def test_failed_jobs_are_reported_and_do_not_lose_the_others(sweep):
     result, folder = sweep
     assert result.returncode == 1
     assert result.stderr.count("error: The source must fill a batch of 100000") == 2

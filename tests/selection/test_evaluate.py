@@ -17,7 +17,7 @@ def test_regret_is_the_accuracy_that_the_choice_loses():
     }
 
 
-def test_the_earliest_of_equal_scores_is_chosen_whatever_the_oracle():
+def test_the_earliest_of_equal_scores_is_chosen_for_any_oracle():
     assert regret({"equal": [1.0, 1.0, 1.0, 1.0]}, ORACLE)["equal"]["choice"] == 0
     assert regret({"equal": [0.0, 1.0, 1.0, 1.0]}, ORACLE)["equal"]["choice"] == 1
 

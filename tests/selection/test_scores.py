@@ -65,7 +65,7 @@ def test_on_a_clustered_target_its_scores_find_what_source_accuracy_misses():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_score_is_registered_and_exported_with_what_it_needs(name):
+def test_a_score_is_registered_and_exported_with_its_needs(name):
     entry = SCORES.entry(name)
     assert getattr(selection, name) is entry.thing
     source = inspect.signature(entry.thing).parameters["source"]

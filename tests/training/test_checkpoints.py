@@ -72,7 +72,7 @@ def test_an_error_while_it_is_written_leaves_the_ones_before_alone(tmp_path, mod
     assert {path.name for path in tmp_path.iterdir()} == {"step-1", "last.keras"}
 
 
-def test_all_are_deleted_for_a_training_that_begins_anew(tmp_path, model):
+def test_all_are_deleted_when_training_starts_over(tmp_path, model):
     checkpoints = Checkpoints(tmp_path)
     write(checkpoints, model, 1)
     (tmp_path / "notes.txt").write_text("mine")

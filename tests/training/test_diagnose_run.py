@@ -56,7 +56,7 @@ def test_an_error_while_writing_leaves_no_draft(tmp_path, monkeypatch, failing):
     assert content_of(tmp_path) == before
 
 
-def test_what_stands_in_the_way_is_told_and_nothing_is_written(tmp_path, monkeypatch):
+def test_a_path_in_the_way_is_reported_and_nothing_is_written(tmp_path, monkeypatch):
     for place, kind, message in [
         ("report.html", IsADirectoryError, "Received: the directory .*report.html"),
         ("diagnosis.json", IsADirectoryError, "Received: the directory .*diagnosis.json"),

@@ -33,7 +33,7 @@ def test_the_table_begins_with_the_least_regret(run):
     assert lines[2].split() == ["snd", "100", "3.0000", "60.0%", "+20.0"]
 
 
-def test_what_the_run_tells_nothing_of_is_listed_last_with_the_reason(run):
+def test_scores_missing_from_the_run_are_listed_last_with_the_reason(run):
     rows = (run / "metrics.csv").read_text().splitlines()
     rows = [f"{rows[0]},selection/bnm", *(f"{row},-inf" for row in rows[1:])]
     (run / "metrics.csv").write_text("\n".join(rows))

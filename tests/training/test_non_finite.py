@@ -62,7 +62,7 @@ def test_the_error_names_the_step_the_loss_and_the_last_finite_values():
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 4])
-def test_it_stops_within_the_steps_that_it_was_told(steps_per_execution):
+def test_it_stops_within_the_given_steps(steps_per_execution):
     seen = BreakAt(3 if steps_per_execution == 1 else 1, break_domain_head)
     model = dann(steps_per_execution=steps_per_execution)
     with pytest.raises(FloatingPointError, match="stopped at step [48]:"):

@@ -127,7 +127,7 @@ def test_what_stopped_a_training_early_keeps_it_stopped(tmp_path):
     assert history.epoch == [0, 1]
 
 
-def test_without_resume_it_begins_anew(whole, tmp_path):
+def test_without_resume_it_starts_over(whole, tmp_path):
     run(tmp_path, epochs=1)
     model, pairs = started()
     settings = {"steps_per_epoch": 4, "resume": False, "verbose": 0}

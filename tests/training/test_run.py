@@ -48,7 +48,7 @@ def compiled(method, learning_rate=0.01):
     return training.compile_model(model, keras.optimizers.SGD(learning_rate), TRAINER)
 
 
-def test_a_run_takes_the_steps_it_was_told_and_reports_them(domains, figures, tmp_path, capsys):
+def test_a_run_takes_the_configured_steps_and_reports_them(domains, figures, tmp_path, capsys):
     model, baseline = compiled(DANN), compiled(SourceOnly)
     summary = training.Run(tmp_path, domains, TRAINER, 1, model, baseline).train()
     assert int(model.optimizer.iterations) == int(baseline.optimizer.iterations) == 6
@@ -86,7 +86,7 @@ def test_a_training_that_diverges_leaves_neither_summary_nor_checkpoint(domains,
     assert not (tmp_path / "summary.json").exists()
 
 
-def test_a_baseline_that_diverges_is_told_before_the_method_trains(domains, tmp_path):
+def test_a_baseline_that_diverges_is_reported_before_the_method_trains(domains, tmp_path):
     model, baseline = compiled(DANN), compiled(SourceOnly, learning_rate=1e20)
     with pytest.raises(FloatingPointError, match="training of SourceOnly stopped"):
         training.Run(tmp_path, domains, TRAINER, 1, model, baseline).train()
@@ -162,7 +162,7 @@ def test_the_features_shown_come_from_all_over_the_test_sets():
         assert np.diff(part).max() <= 3
 
 
-def test_features_that_collapsed_are_told_and_do_not_crash_the_figure(domains, figures, tmp_path):
+def test_collapsed_features_are_reported_and_do_not_crash_the_figure(domains, figures, tmp_path):
     model = compiled(DANN)
     for weight in model.backbone.weights:
         weight.assign(keras.ops.zeros_like(weight))
@@ -237,7 +237,7 @@ def test_scores_that_would_read_the_labels_of_the_targets_test_set_are_refused(d
         training.Run(tmp_path, alike, TRAINER, 1, compiled(DANN), selection=SELECTION)
 
 
-def test_scores_do_not_change_what_is_trained(domains, tmp_path):
+def test_scores_do_not_change_the_training(domains, tmp_path):
     models = compiled(DANN), compiled(DANN)
     training.start(seed=1)
     scored(domains, tmp_path, models[0])

@@ -19,7 +19,7 @@ def run(tmp_path):
     return RunDirectory(tmp_path / "run")
 
 
-def test_a_summary_comes_back_and_tells_that_the_run_is_finished(run):
+def test_a_summary_is_read_back_and_says_that_the_run_is_finished(run):
     assert not run.is_finished()
     run.write_summary({"seed": 3, "target/accuracy": 0.5})
     assert run.summary() == {"seed": 3, "target/accuracy": 0.5}

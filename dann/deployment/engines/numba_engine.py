@@ -14,13 +14,13 @@ _WORTH_A_THREAD = 2**20  # words; about half a millisecond
 class NumbaEngine(NumpyEngine):
     """Computes the products of signs with 64-bit exclusive or and counts of bits.
 
-    Numba compiles the kernels at their first use and keeps them on disk where it finds a folder
-    that it may write. The engine shares rows among threads if each thread gets about half a
-    millisecond of work, so never for a dense layer and one example.
+    Numba compiles the kernels at their first use and keeps them on disk if it can write to a
+    folder. The engine divides rows among threads if each thread gets about half a millisecond of
+    work, so never for a dense layer and one example.
 
     Args:
         program: The program to run.
-        threads: Greatest number of threads. Defaults to `1`.
+        threads: Maximum number of threads. Defaults to `1`.
 
     Raises:
         ImportError: If numba cannot be imported.
@@ -48,7 +48,7 @@ class NumbaEngine(NumpyEngine):
         return run
 
     def _share(self, work, rows, units):
-        """Calls `work` with ranges of rows, in as many threads as pay."""
+        """Calls `work` with ranges of rows, in as many threads as are worth it."""
         count = len(rows)
         threads = min(self.threads, count, rows.size * units // _WORTH_A_THREAD)
         if threads < 2:
@@ -69,7 +69,7 @@ def import_kernels():
         from dann.deployment.engines import numba_kernels
     except (ImportError, OSError) as error:  # OSError: a library that cannot be loaded
         raise ImportError(
-            "Engine 'numba' needs numba, which `pip install dann[deploy]` installs; engine 'numpy' "
-            f"needs nothing more. Received: {error}"
+            "Engine 'numba' needs numba: `pip install dann[deploy]`, or use engine 'numpy'. "
+            f"Received: {error}"
         ) from error
     return numba_kernels

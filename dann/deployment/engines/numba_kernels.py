@@ -83,9 +83,9 @@ def _count_differences(builder, row, units, words):
     """Counts the bits in which words of a row and of `LANES` units differ.
 
     A full adder takes three words and gives their sums modulo 2 and their carries, bit by bit. A
-    tree of them turns a block of words into one of carries, whose bits alone are counted (Harley
-    and Seal); what is left over in each weight stays for the next block. Words that fill no block
-    of one size go to the next.
+    tree of them turns a block of words into one of carries, and only their bits are counted (Harley
+    and Seal); the remainder of each weight stays for the next block. Words that fill no block of
+    one size go to the next.
     """
 
     def word(index):

@@ -188,7 +188,7 @@ def _pooled(step, images, combine, border):
 
 
 def _padded(images: np.ndarray, pads: Sequence[Sequence[int]], values: Any) -> np.ndarray:
-    """Images `(batch, *spatial, channels)` with a border of one value, or of one a channel."""
+    """Images `(batch, *spatial, channels)` with a border of one value, or one for each channel."""
     if not any(map(any, pads)):
         return images
     axes = list(zip(images.shape[1:], pads, strict=False))

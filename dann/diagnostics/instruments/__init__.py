@@ -1,1 +1,1 @@
-"""Tools with which the diagnostics measure: passes, probes, spectra, ranks, ..."""
+"""The tools of the diagnostics: passes, probes, spectra, ranks, ..."""

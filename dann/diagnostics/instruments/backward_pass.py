@@ -1,4 +1,4 @@
-"""Backward passes through a model whose reversals are watched, or taken out."""
+"""Backward passes through a model, with its reversals watched or taken out."""
 
 import contextlib
 import copy
@@ -48,12 +48,9 @@ class Gradients:
 
 
 class BackwardPass:
-    """A loss as a function of what is added to the features, and on both sides of each reversal.
+    """A loss as a function of tensors added to the features and on both sides of each reversal.
 
     The features of a plain function are its inputs, and it has no reversals.
-
-    Args:
-        passes: The function and its data.
     """
 
     def __init__(self, passes: Passes):
@@ -79,9 +76,8 @@ class BackwardPass:
             outputs = keras.tree.flatten(run_in_training(self.model, self.inputs))
         passes = []
         for index in range(sum(is_floating(output) for output in outputs)):
-            one = copy.copy(self)
-            one.output = index
-            passes.append(one)
+            passes.append(copy.copy(self))
+            passes[-1].output = index
         return passes or [self]
 
     def loss(self, probes: Sequence[Any]) -> Any:
@@ -156,7 +152,7 @@ class BackwardPass:
             return self.loss(probes)
 
     def _around_reversals(self, before, after, taken_out):
-        """Adds tensors to what goes into each call of a reversal and to what comes out."""
+        """Adds tensors to the inputs and the outputs of each call of a reversal."""
         left: dict[int, list] = {}
         for call, pair in zip(self.calls, zip(before, after, strict=True), strict=True):
             left.setdefault(id(call.layer), []).append(pair)
@@ -175,9 +171,9 @@ class BackwardPass:
 
 
 class ModelPass(BackwardPass):
-    """The backward pass through a Keras model or layer, whose reversals are looked for.
+    """The backward pass through a Keras model or layer; it finds the reversals.
 
-    The features are what enters its first reversal; the head are the weights used after it alone.
+    The features are the inputs of the first reversal; the head is the weights used only after it.
     """
 
     def __init__(self, passes: Passes):
@@ -218,7 +214,7 @@ class PairPass(BackwardPass):
         known = {id(weight) for weight in self.backbone}
         self.head = [w for w in model.trainable_variables if id(w) not in known]
         discriminator = getattr(model, "domain_head", None)
-        if discriminator is not None:  # what else lies behind the backbone may be reversed
+        if discriminator is not None:  # other weights behind the backbone may be reversed
             own = {id(weight) for weight in discriminator.trainable_variables}
             self.unreversed = [id(weight) in own for weight in self.head]
 
@@ -233,7 +229,7 @@ class PairPass(BackwardPass):
 
 
 def random_sum(outputs: Any, only: int | None = None) -> Any:
-    """Returns the sum of all numbers that a model gives, each times a fixed random number.
+    """Returns the sum of all numbers in outputs, each times a fixed random number.
 
     Args:
         outputs: Tensors in any structure; those that are not floating-point are left out.

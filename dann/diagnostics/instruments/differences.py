@@ -20,7 +20,7 @@ def by_differences(run: BackwardPass, found: Gradients, mode: str) -> tuple[Grad
     """Returns the gradients without reversals, if these are multiples of the gradients found.
 
     Returns:
-        The gradients, and 1 if they are multiples. If not, in place of 1 the cosine of the loss'
+        The gradients, and 1 if they are multiples. If not, instead of 1 the cosine of the loss'
         slopes along random directions with the slopes that the returned gradient predicts.
     """
     precision = "half" if run.dtypes & {"float16", "bfloat16"} else "float32"

@@ -75,12 +75,12 @@ def explicit_field(
 ) -> Callable[..., list]:
     """Returns the field that a `DANN` descends, as a function of the weights of `players`.
 
-    It differentiates the losses without the reversal and puts the signs in by hand, so that the
-    field can be differentiated again.
+    It differentiates the losses without the reversal and puts the signs in by hand, because then
+    the field can be differentiated again.
 
     Args:
         model: A model that `has_explicit_field`.
-        factors: What the field of each weight is multiplied by. Defaults to `None`: 1.
+        factors: Factor of the field of each weight. Defaults to `None`: 1.
 
     The other arguments are those of a diagnostic, the errors those of `players`.
 
@@ -123,9 +123,9 @@ def step_field(
 ) -> Callable[..., list]:
     """Returns the field that any model of `dann.adaptation` descends: the gradient in `fit`.
 
-    It goes through the reversal, and nothing flows through what a method holds constant, such as
-    the predictions of `CDAN`. So its values are those of the training, but its derivative is not:
-    do not differentiate it again.
+    It goes through the reversal, and a method holds some tensors constant, such as `CDAN` its
+    predictions. So its values are those of the training, but its derivative is not: do not
+    differentiate it again.
 
     Arguments, result and errors are those of `explicit_field`; the model must be compiled.
     """
@@ -148,8 +148,8 @@ class Descent(NamedTuple):
     """Gradient descent with momentum.
 
     Attributes:
-        step: The first variable's present learning rate.
-        factors: Each variable's learning rate in multiples of it.
+        step: The first variable's current learning rate.
+        factors: Each variable's learning rate divided by it.
         momentum: In [0, 1).
         nesterov: Whether the momentum is Nesterov's.
     """

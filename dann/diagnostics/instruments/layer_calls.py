@@ -1,10 +1,10 @@
 """Calls of layers, seen and changed while a model runs, without touching the model.
 
 Keras runs every layer through `keras.Operation.__call__`, with inputs that are cast already. While
-a watch is on, this one method asks the watch of its own thread first; threads without a watch run
-as ever. No attribute of a model or a layer is set. Keras has no hook for it: `clone_model` with a
-`call_function` sees the layers of functional models, but not those inside other layers or inside
-subclassed models, where reversals and signs stand too.
+a watch is on, this method asks the watch of its own thread first; threads without a watch run as
+before. No attribute of a model or a layer is set. Keras has no hook for this: `clone_model` with a
+`call_function` sees the layers of functional models, but not those inside other layers or
+subclassed models, which may hold reversals and signs too.
 """
 
 import contextlib
@@ -20,14 +20,14 @@ import keras
 _thread = threading.local()
 _lock = threading.Lock()
 _watches = 0  # on, in all threads
-_call: Any = None  # what was there before the first of them
+_call: Any = None  # the method before the first of them
 
 
 @contextlib.contextmanager
 def around_layers(around: Callable[[keras.Layer, Callable, tuple, dict], Any]) -> Iterator[None]:
     """Runs this thread's calls of layers through `around(layer, call, args, kwargs)`.
 
-    `around` gives what the call gives; `call(*args, **kwargs)` runs the layer. An inner watch
+    `around` returns the layer's outputs; `call(*args, **kwargs)` runs the layer. An inner watch
     replaces an outer one.
     """
     outer = getattr(_thread, "around", None)
@@ -60,9 +60,9 @@ def _watched_call(operation, *args, **kwargs):
 def leaves(model: keras.Layer) -> dict[str, keras.Layer]:
     """Returns the layers of a model that hold no other layers, however deep, once each, by name.
 
-    A layer within one that is not a model has that one's name before its own:
-    `"binary_dense/input_sign"`. A name that is taken gets a number. A recurrent layer counts as a
-    leaf, because it runs its cell in a loop of its own.
+    A layer within another layer, not a model, has that one's name before its own:
+    `"binary_dense/input_sign"`. A repeated name gets a number. A recurrent layer counts as a leaf,
+    because it runs its cell in its own loop.
     """
     found: dict[str, keras.Layer] = {}
     seen: set[int] = set()
@@ -147,7 +147,7 @@ def inputs_first(layer: keras.Layer, args: tuple, kwargs: dict) -> tuple[Any, tu
 
 
 def is_floating(tensor: Any) -> bool:
-    """Whether it is a single tensor of a type that gradients flow through."""
+    """Whether it is a single tensor of a floating type, which gradients flow through."""
     return keras.ops.is_tensor(tensor) and "float" in keras.backend.standardize_dtype(tensor.dtype)
 
 

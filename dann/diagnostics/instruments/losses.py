@@ -20,7 +20,7 @@ def check_adversarial(model: Any, compiled: bool = True) -> AdversarialModel:
 
     Raises:
         TypeError: If it is another model.
-        ValueError: If it was not compiled, so that it has no loss.
+        ValueError: If it was not compiled and so has no loss.
     """
     if not isinstance(model, AdversarialModel):
         raise TypeError(
@@ -28,15 +28,15 @@ def check_adversarial(model: Any, compiled: bool = True) -> AdversarialModel:
             f"a label head, an adversary. Received: {type(model).__name__}"
         )
     if compiled and not model.compiled:
-        raise ValueError("Compile the model first: its loss is measured. Received: no loss")
+        raise ValueError("Compile the model first, to give it a loss. Received: no loss")
     return model
 
 
 def trains_backbone(model: AdversarialModel) -> bool:
-    """Returns whether to run a model as in training, so that its backbone gets gradients.
+    """Returns whether to run a model as in training to give its backbone gradients.
 
     A model that trains its critic more often than its backbone (`WDGRL`) gives the backbone none on
-    most training steps, and always some outside of training.
+    most training steps, but always some outside training.
     """
     return model.critic_steps == 1
 
@@ -66,8 +66,8 @@ def at_weights(
 ) -> Callable[..., Any]:
     """Returns `loss` as a function of the values of `variables`, in order.
 
-    The model's state stays as it is. Random layers draw the same numbers at every call, so that it
-    is one function that is differentiated.
+    The model's state stays as it is. Random layers draw the same numbers at every call, so it is
+    one function.
     """
 
     def of_values(*values):

@@ -1,4 +1,4 @@
-"""What an adversarial model gives for a pair of domains, as arrays."""
+"""The outputs of an adversarial model for a pair of domains, as arrays."""
 
 import dataclasses
 import functools
@@ -34,7 +34,7 @@ class PairOutputs:
 
 
 def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
-    """Runs the model on a pair in inference; nothing of it changes.
+    """Runs the model on a pair in inference; the model does not change.
 
     It runs `batch_size` examples of the larger domain at a time, at least 1.
     """
@@ -90,7 +90,7 @@ def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
     there = np.bincount(kinds[0], minlength=len(shares))
     # A class of a few would leave almost no examples of the others.
     shares[shares < shares.max() / 20] = 0
-    # Without replacement, or an example could be in both halves of a probe.
+    # Without replacement, because no example may be in both halves of a probe.
     scale = min((there[k] / n for k, n in enumerate(shares) if n), default=0.0)
     drawn = [
         rng.permutation(np.flatnonzero(kinds[0] == k))[: int(scale * n)]

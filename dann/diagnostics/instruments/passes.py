@@ -1,6 +1,6 @@
-"""The forward passes that diagnostics read: each runs once, for all who ask.
+"""The forward passes that diagnostics read; each runs once and is shared.
 
-Also what a call of a layer does: whether it makes numbers binary, passes on or reverses.
+Also says whether a call of a layer makes numbers binary, passes them on or reverses the gradient.
 """
 
 import functools
@@ -26,13 +26,13 @@ _REVERSES = re.compile(r"revers|grl", re.IGNORECASE)
 
 
 class Walk(NamedTuple):
-    """What was seen on one way of a batch through a model.
+    """The record of one pass of a batch through a model.
 
     Attributes:
-        calls: Those whose backward pass may be another than the derivative: of layers that pass
-            their input on, that make it binary, or that have a `way`.
+        calls: Calls whose backward pass may differ from the derivative: of layers that pass their
+            input on, that make it binary, or that have a `way`.
         order: All layers without inner layers, in the order of their first call.
-        outputs: What the model gave.
+        outputs: The outputs of the model.
         strengths: Strength of each `GradientReversal` in this pass, by the layer's identity.
     """
 
@@ -43,9 +43,9 @@ class Walk(NamedTuple):
 
 
 class Passes:
-    """A model and a batch, and the forward passes over it that were run so far.
+    """A model and a batch, and the forward passes run so far.
 
-    `model` and `data` are those of a diagnostic. Nothing of the model changes.
+    `model` and `data` are those of a diagnostic. The model does not change.
     """
 
     def __init__(self, model: Any, data: Any):
@@ -60,7 +60,7 @@ class Passes:
         return as_tensors(self.data)
 
     def outputs(self, batch_size: int = 256) -> PairOutputs:
-        """Returns what the model gives for both domains, not in training; see `pair_outputs`."""
+        """Returns the model's outputs for both domains, in inference; see `pair_outputs`."""
         if batch_size not in self._outputs:
             self._outputs[batch_size] = pair_outputs(self.model, self.data, batch_size)
         return self._outputs[batch_size]
@@ -78,8 +78,8 @@ def walk(model: keras.Layer, data: Any, training: bool = True, values: Any = ())
     Args:
         model: Keras model or layer.
         data: The batch.
-        training: Whether the layers work as in a training step, as those of a model that is not one
-            of `dann.adaptation` always do.
+        training: Whether the layers work as in a training step. Those of a model from elsewhere
+            than `dann.adaptation` always do.
         values: Pairs of a variable and the tensor that it reads as instead.
     """
     inputs, order, outputs = inputs_of(data), {}, []
@@ -107,7 +107,7 @@ def has_a_way(call: Call) -> bool:
 
 
 def passes_on(call: Call) -> bool:
-    """Whether what came out of a call is what went in, but for rounding."""
+    """Whether the outputs of a call are its inputs, except for rounding."""
     if not _keeps_shape(call):
         return False
     before, after = to_numpy(call.inputs), to_numpy(call.outputs)
@@ -118,7 +118,7 @@ def passes_on(call: Call) -> bool:
 
 
 def is_binary(call: Call) -> bool:
-    """Whether the layer is a `BinarySign`, or gives nothing but -1 and +1 for other numbers."""
+    """Whether the layer is a `BinarySign`, or turns other numbers into -1 and +1 only."""
     if isinstance(call.layer, BinarySign):
         return is_floating(call.inputs) and is_floating(call.outputs)
     return (
@@ -136,7 +136,7 @@ def find_reversals(model: keras.Layer, seen: Walk) -> list[Call]:
     - is a `dann.layers.GradientReversal`, or the attribute `reversal` of the model, or
     - has `revers` or `grl` in the name of its class or in its own, and is not one of Keras' own, as
       a `Dropout` named `grl_dropout` is, or
-    - turns the gradient around, whatever its name.
+    - reverses the gradient, under any name.
     """
     by_role = getattr(model, "reversal", None)
     return [
@@ -162,9 +162,9 @@ def _all_signs(values):
 
 
 def _is_named(layer: Any) -> bool:
-    """Whether a name says that the layer reverses, and somebody wrote it."""
+    """Whether a name says that the layer reverses, and a user wrote the layer."""
     kind = type(layer)
-    # Somebody wrote what a `Lambda` does, too.
+    # A user wrote the function of a `Lambda` too.
     if kind.__module__.split(".")[0] == "keras" and kind is not keras.layers.Lambda:
         return False
     return any(_REVERSES.search(name) for name in (kind.__name__, layer.name))

@@ -1,4 +1,4 @@
-"""A fresh classifier that learns to tell the domains apart by frozen features."""
+"""A fresh classifier that learns to separate the domains by frozen features."""
 
 import warnings
 
@@ -21,15 +21,15 @@ def fresh_probe(
     """Trains a classifier of domains on half of the features and tests it on the other half.
 
     - `accuracy`: on the held-out half, the mean of both domains' accuracies; .5 if the features do
-      not tell the domains apart
+      not separate the domains
     - `loss`: the mean of both domains' cross-entropies, in nats; then `log 2 = .693`
     - `standard_error = sqrt((v_s + v_t) / 4)` of the accuracy at chance, with `v = 1 / (4 n)` for
       `n` held-out examples of a domain
 
     The features are divided by one number, the root of their mean variance, and the classifier
-    learns `mean cross-entropy + .01 ||w||^2 / 2`, so that its slope is bounded. A difference that
-    is tiny beside the features' spread, such as remains along a direction that training has all but
-    emptied, hardly changes the loss, though the accuracy may see it.
+    minimizes `mean cross-entropy + .01 ||w||^2 / 2`, so its slope is bounded. A difference that is
+    tiny beside the features' spread, along a direction with hardly any variance left, hardly
+    changes the loss, though the accuracy may see it.
 
     If features are not finite, accuracy and loss are NaN.
 

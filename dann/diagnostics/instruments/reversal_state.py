@@ -11,7 +11,7 @@ from dann.diagnostics.instruments.layer_calls import Call
 from dann.diagnostics.instruments.vectors import cosine, norm
 from dann.layers import GradientReversal
 
-ALIKE = 0.99  # cosine above which two gradients point alike
+ALIKE = 0.99  # cosine above which two gradients have the same direction
 OFF = 0.1  # share of the discriminator's gradient that the reversal may change
 TOLERANCE = 0.02  # share of the strength by which the ratio may differ from it
 NOTHING = 1e-6  # ratio below which no gradient comes through
@@ -20,19 +20,19 @@ LATER = [10**power for power in range(7)]  # steps from now at which a schedule 
 
 FAULTS = {
     "forgotten": "Nothing reverses the gradient between the discriminator and the features: they "
-    "learn to tell the domains apart. Put a `GradientReversal` there.",
+    "learn to separate the domains. Put a `GradientReversal` there.",
     "applied twice": "The gradient is reversed and reversed back: {calls:.0f} calls of reversals "
-    "lie on one way. Take one out.",
-    "wrong sign": "A reversal is there but passes the gradient on without turning it around "
+    "follow each other. Take one out.",
+    "wrong sign": "A reversal is there but does not change the sign of the gradient "
     "(cosine {cosine:+.2f}).",
     "discriminator reversed": "The reversal changes the discriminator's own gradient (by "
     "{head_error:.2g} of it), so it does not learn at its full rate to tell the domains apart. Put "
     "the reversal before the discriminator.",
-    "graph override": "The gradient is reversed only for a tape outside of the function that holds "
+    "graph override": "The gradient is reversed only for a tape outside the function that holds "
     "the operation, not in `fit`, which silently ignores a bare `gradient_override_map`. Use "
     "`GradientReversal`, or `override_op_gradients`.",
-    "strength 0": "The strength of the reversal is 0, and no schedule is known by which it rises: "
-    "the features learn nothing of the domains.",
+    "strength 0": "The strength of the reversal is 0, and no known schedule raises it: the "
+    "features learn nothing about the domains.",
     "cut": "No gradient of the discriminator arrives at the backbone: something on the way stops "
     "it, or a reversal that is not a layer has strength 0.",
     "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
@@ -54,7 +54,7 @@ class Sides(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """How little it says of a reversal: first what is not finite, then what is reversed."""
+        """Sort key of passes: first those that are not finite, then those that are reversed."""
         if not (self.found.are_finite() and self.plain.are_finite()):
             return 0
         if self.is_silent:
@@ -63,7 +63,7 @@ class Sides(NamedTuple):
 
 
 def is_nothing(run: BackwardPass, gradients: Sequence[np.ndarray]) -> bool:
-    """Returns whether, by these gradients, the features change the loss by mere rounding."""
+    """Returns whether, by these gradients, the features change the loss only by rounding."""
     return norm(gradients) * max(run.size, 1.0) < VANISHED
 
 
@@ -75,8 +75,8 @@ def state_of(
 ) -> str:
     """Returns the state of the reversals in words; see `reversal_certificate`.
 
-    `layers` holds the cosine and ratio of each reversal by name. `holds_outside` tells whether the
-    gradient is reversed for a tape outside of the compiled function.
+    `layers` holds the cosine and ratio of each reversal by name. `holds_outside` returns whether
+    the gradient is reversed for a tape outside the compiled function.
     """
     run, found, _, turn = sides
     if sides.rank == 0:
@@ -118,7 +118,7 @@ def _in_a_row(calls: list[Call]) -> set[str]:
 
 
 def _reached_reversed(sides: Sides) -> set[str]:
-    """Returns the names of the reversals whose gradient another has turned around already."""
+    """Returns the names of the reversals whose gradient another has already reversed."""
     reached = zip(sides.run.calls, sides.found.after, sides.plain.after, strict=True)
     return {call.name for call, found, plain in reached if cosine([found], [plain]) < -ALIKE}
 
@@ -128,7 +128,7 @@ def _state_without_gradient(run: BackwardPass, found: Gradients, layers) -> str:
     stopping = []
     for call, after in zip(run.calls, found.after, strict=True):
         known = run.strengths.get(id(call.layer))
-        # All that is known of the strength of a user's own reversal is what it lets through.
+        # The strength of a user's own reversal is known only from what it lets through.
         shows_none = known is None and layers[call.name][1] < NOTHING and norm([after]) > 0
         if known == 0 or shows_none:
             stopping.append(call.layer)
@@ -141,7 +141,7 @@ def _state_without_gradient(run: BackwardPass, found: Gradients, layers) -> str:
 
 
 def _rises(layer: keras.Layer, trained: bool) -> bool:
-    """Returns whether a schedule rises later, which it cannot do if its steps are not counted."""
+    """Returns whether a schedule rises later; it cannot if its steps are not counted."""
     if not isinstance(layer, GradientReversal):
         return False
     now = int(layer.step)

@@ -14,7 +14,7 @@ from dann.diagnostics.instruments.vectors import to_numpy
 
 _DENSE = 64  # up to so many unknowns all eigenvalues are computed
 _RESTARTS = 10
-_TOLERANCE = 1e-2  # relative; ARPACK's bound, what it finds is mostly closer
+_TOLERANCE = 1e-2  # relative; ARPACK's bound, its results are mostly closer
 _WIDTH = 1e-3  # of a central difference, as a share of the weights' norm
 
 
@@ -52,8 +52,8 @@ def spectrum(
 
     Args:
         field: Takes as many tensors as `values` holds and returns as many, in the same shapes.
-            Without `differences` it must not contain a gradient reversal: `J` would come out
-            symmetric, without the rotation that makes a game.
+            Without `differences` it must not contain a gradient reversal: `J` would be symmetric,
+            without the rotation of a game.
         values: Floating-point tensors.
         k: Number of eigenvalues at each of the three ends. Defaults to `3`.
         seed: Seed of the first vector.

@@ -67,7 +67,7 @@ def _discriminators(axes, found):
     axes.bar_label(bars, fmt="%.2f", fontsize=9)
     axes.axhline(np.log(2), color="0.3", linestyle=":", label="knows nothing, log 2")
     axes.axhline(APART, color="0.3", linestyle="--", label="below: the domains are apart")
-    axes.set(ylabel="loss of telling the domains (nats)")
+    axes.set(ylabel="loss of the discriminator (nats)")
     axes.margins(y=0.25)
     axes.legend(fontsize=8, loc="upper right")
     return True
@@ -162,8 +162,8 @@ def _name_ticks(axes, names):
 
 _PAINTERS: dict[str, tuple[str, Callable[[Any, Mapping], bool]]] = {
     "discriminators": (
-        "Loss of the live discriminator, and of a fresh one trained on the same features; matched: "
-        "on examples of the source whose classes have the target's proportions.",
+        "Loss of the live discriminator, and of a fresh one trained on the same features. Matched: "
+        "on source examples in the target's class shares.",
         _discriminators,
     ),
     "conflicts": (

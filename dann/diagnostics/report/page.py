@@ -22,7 +22,7 @@ def page(diagnosis: Diagnosis, pictures: Sequence[Picture]) -> str:
     """Returns the report as HTML.
 
     It opens with the verdict and its reasons. Then come the measurements that have a healthy range,
-    those out of it first, then the figures, and then all numbers.
+    those outside it first, then the figures, and then all numbers.
     The pictures are those that `dann.diagnostics.report.figures.draw` made of the measurements.
     """
     title = f"Diagnosis: {_subject(diagnosis.about)}"

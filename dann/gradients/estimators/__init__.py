@@ -1,6 +1,6 @@
-"""Quantizers with a backward pass of their own, to choose by name or as objects.
+"""Quantizers with their own backward pass, to choose by name or as objects.
 
-Every file registers its estimators, and this package exports what is registered.
+Every file registers its estimators, and this package exports them.
 """
 
 from typing import TYPE_CHECKING, Any

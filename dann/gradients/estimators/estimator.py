@@ -16,19 +16,19 @@ from dann.registry import Registry
 
 
 class Estimator(abc.ABC):
-    """A quantizer with a backward pass of its own.
+    """A quantizer with its own backward pass.
 
     - forward: `y = scale(x) * codes(x)`, by default the sign with `sign(0) = +1`; NaN stays NaN
     - backward: `dL/dx = slope(x) * dL/dy` where `inside(x)`, else `0`
 
-    `way="override"` gives the slope as it is written; `way="stop_gradient"` differentiates `curve`,
-    the function with that slope. Subclasses return their constructor's arguments from `get_config`.
+    `way="override"` uses `slope`; `way="stop_gradient"` differentiates `curve`, the function with
+    that slope. Subclasses return their constructor's arguments from `get_config`.
 
     Attributes:
         bits: Bits that a code takes.
         signed: Whether codes may be negative.
         pooled: Whether a value depends on the others in its tensor, and so on the batch.
-        ways: Names of the ways it can be built.
+        ways: Names of the ways to build it.
     """
 
     bits = 1
@@ -49,11 +49,11 @@ class Estimator(abc.ABC):
         return ops.abs(inputs) <= 1
 
     def codes(self, inputs: Any) -> Any:
-        """The values to store, +1 or -1, free of scale and of chance."""
+        """The values to store, +1 or -1, without scale and randomness."""
         return two_valued_sign(inputs)
 
     def scale(self, inputs: Any) -> Any:
-        """What the codes are multiplied by: `None`, or a tensor that broadcasts to `inputs`."""
+        """The factor of the codes: `None`, or a tensor that broadcasts to `inputs`."""
         return None
 
     @property
@@ -106,8 +106,8 @@ class Estimator(abc.ABC):
         """
         if way == "op_override" and way not in self.ways:
             raise ValueError(
-                "Way 'op_override' overrides the gradient of TensorFlow's own sign and serves the "
-                f"estimator 'htanh' alone. Choose one of {sorted(self.ways)}. "
+                "Way 'op_override' overrides the gradient of TensorFlow's own sign and works for "
+                f"the estimator 'htanh' alone. Choose one of {sorted(self.ways)}. "
                 f"Received: way='op_override' with {self!r}"
             )
         return check_choice("way", way, self.ways)
@@ -153,7 +153,7 @@ class Estimator(abc.ABC):
         return hash(repr(self))
 
 
-# One object a name, so that one traced function serves every call by that name.
+# One object for each name, because then all calls by that name share one traced function.
 ESTIMATORS: Registry[Estimator] = Registry("estimator")
 
 
@@ -166,7 +166,7 @@ def register_estimator(
         name: Name of the estimator.
         summary: What it does, in one line.
         forward: Its formula, for tables.
-        backward: What it multiplies the incoming gradient by, for tables.
+        backward: Factor of the incoming gradient, for tables.
         source: The paper, as a link in Markdown.
     """
     facts = {"forward": forward, "backward": backward, "source": source}

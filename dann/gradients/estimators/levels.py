@@ -72,12 +72,12 @@ class DoReFa(Estimator):
     - forward: `y = 2 round_n(tanh(x) / (2 m) + 1/2) - 1`
     - backward: `dL/dx = (1 - tanh(x)^2) / m dL/dy` at every finite `x`; `m` gets no gradient
 
-    A half is rounded up, so that a kernel of 1 bit is +1 at 0.
+    A half is rounded up, so a kernel of 1 bit is +1 at 0.
 
     Args:
         bits: Bits of a value, from 1 to 8. Defaults to `2`.
-        mode: `"activations"` (default) or `"kernel"`; a binary layer that is given the name takes
-            the one that fits.
+        mode: `"activations"` (default) or `"kernel"`. A binary layer chooses the right one for the
+            name.
 
     Reference:
         - [Zhou et al., 2016](https://arxiv.org/abs/1606.06160), sections 2.2 to 2.4.

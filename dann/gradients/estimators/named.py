@@ -70,7 +70,7 @@ def get_kernel_estimator(identifier: Any, axes: Sequence[int]) -> Estimator:
 
 
 def serialize_estimator(identifier: Any) -> Any:
-    """Returns what `get_estimator` takes and JSON can hold: a name, a config or `None`."""
+    """Returns an argument of `get_estimator` that JSON can hold: a name, a config or `None`."""
     if identifier is None or isinstance(identifier, str):
         return identifier
     return keras.saving.serialize_keras_object(get_estimator(identifier))

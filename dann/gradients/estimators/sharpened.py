@@ -1,4 +1,4 @@
-"""Estimators whose slope is sharpened as training goes on."""
+"""Estimators whose slope sharpens during training."""
 
 import abc
 from typing import Any
@@ -69,7 +69,7 @@ class EDE(Sharpened):
       the derivative of `k tanh(t x)`
     - sharpness: `t = low (high / low)^p`, with `p = min(step / total_steps, 1)`
 
-    At first the gradient is that of the identity, at last it is narrow around 0.
+    The gradient starts as that of the identity and ends narrow around 0.
 
     Args:
         total_steps: Length of the run in training steps, above 0. Defaults to `10_000`.

@@ -23,8 +23,8 @@ class ApproxSign(Estimator):
       `x (2 - |x|)`
 
     Reference:
-        - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), section 3.3, where the
-          sign's derivative is approximated.
+        - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), section 3.3, on the approximated
+          derivative of the sign.
     """
 
     def slope(self, inputs: Any, *extras: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Estimators that pass the incoming gradient straight through, inside of a mask."""
+"""Estimators that pass the incoming gradient straight through, inside a mask."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -92,18 +92,18 @@ class MagnitudeAware(StraightThrough):
     - forward: `y = s * sign(x)`, with `s = mean(|x|)` over all axes but `axis`
     - backward: `dL/dx = s * dL/dy` where `|x| <= 1`, else `0`; `s` itself gets no gradient
 
-    It is made for kernels, whose scale then belongs to an output channel and can be folded into the
+    It is for kernels: the scale then belongs to an output channel and can be folded into the
     batch norm that follows. In a channel with an infinite or NaN value `s` is infinite or NaN and
     the gradient 0.
 
     Args:
-        axis: The axis or axes of the channels. Defaults to `-1`; a binary layer that is given the
-            name puts in the axes of its output channels.
+        axis: The axis or axes of the channels. Defaults to `-1`. A binary layer that gets the name
+            uses the axes of its output channels.
 
     Reference:
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), section 3.3, magnitude-aware
-          gradient; the scale is that of [Rastegari et al.,
-          2016](https://arxiv.org/abs/1603.05279), equation 6, a channel at a time.
+          gradient; the scale is from [Rastegari et al.,
+          2016](https://arxiv.org/abs/1603.05279), equation 6, for each channel.
     """
 
     pooled = True
@@ -125,7 +125,7 @@ class MagnitudeAware(StraightThrough):
         rank = len(inputs.shape)
         if not all(-rank <= axis < rank for axis in self.axes):
             raise ValueError(
-                f"Argument `axis` must name axes of the inputs, of which there are {rank}. "
+                f"Argument `axis` must name some of the {rank} axes of the inputs. "
                 f"Received: axis={self.axes}"
             )
         kept = {axis % rank for axis in self.axes}

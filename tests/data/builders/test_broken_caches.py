@@ -119,7 +119,7 @@ def test_a_data_set_of_an_older_version_of_this_package_is_sealed(copy, whole, c
     assert TRAIN in json.loads(seal.read_text())
 
 
-def test_broken_records_of_an_older_version_are_told_in_one_line(copy):
+def test_broken_records_of_an_older_version_are_reported_in_one_line(copy):
     path = copy / "digits/2.0.0" / TRAIN
     path.write_bytes(corruptions.flip_a_bit(path.read_bytes(), np.random.default_rng(0)))
     (path.parent / "checksums.json").unlink()

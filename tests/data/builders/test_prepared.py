@@ -106,7 +106,7 @@ def test_the_home_directory_stands_for_a_tilde(raw_files, cache, monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["nowhere", "~/nowhere", "file"])
-def test_a_data_dir_must_be_a_folder_and_else_nothing_is_downloaded(
+def test_a_data_dir_that_is_not_a_folder_is_an_error_and_no_download(
     place, raw_files, cache, monkeypatch
 ):
     monkeypatch.setenv("HOME", str(cache))

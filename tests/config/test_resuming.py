@@ -1,0 +1,83 @@
+import json
+
+import pytest
+from omegaconf import OmegaConf
+from support.configs import composed
+
+from dann import config
+from dann.training import RunDirectory
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run that has a checkpoint and began with the default settings."""
+    run = RunDirectory(tmp_path / "run")
+    (run.checkpoints / "step-3").mkdir(parents=True)
+    run.config_file.parent.mkdir()
+    run.config_file.write_text("seed: 0")
+    run.keep_settings(config.settings_of(changed(run)))
+    return run
+
+
+def changed(run, *overrides):
+    cfg = composed(*overrides)
+    OmegaConf.update(cfg, "paths.run_dir", str(run.path))
+    OmegaConf.update(cfg, "resume", True)
+    return cfg
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["seed=3", "balanced=true"], "Received: seed 0 then, 3 now; balanced False then, True"),
+        (["trainer.steps=300"], "Received: trainer.steps 1500 then, 300 now; "),
+        (["trainer.steps=3000"], r"no schedule follows it\).*schedule.total_steps 1500 then, 3000"),
+        (["method=source_only"], "method._target_ dann.DANN then, dann.SourceOnly now"),
+        (
+            ["+callbacks.stop._target_=keras.callbacks.EarlyStopping"],
+            "callbacks.stop._target_ none",
+        ),
+    ],
+)
+def test_other_settings_are_refused_by_key_and_the_first_config_is_put_back(overrides, told, run):
+    run.config_file.write_text("seed: 3")  # as Hydra does
+    with pytest.raises(config.ConfigError, match=told):
+        config.is_done(changed(run, *overrides))
+    assert run.config_file.read_text() == "seed: 0"
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["checkpoint.every=10", "checkpoint.keep=5"],
+        ["paths.cache_dir=elsewhere", "trainer.check_every=7"],
+        ["callbacks=none"],
+    ],
+)
+def test_what_the_numbers_do_not_depend_on_may_change(overrides, run):
+    assert config.is_done(changed(run, *overrides)) is False
+
+
+def test_steps_may_grow_where_no_schedule_follows_them(run, capsys):
+    fixed = ["schedule=constant", "optimizer=adam"]
+    run.keep_settings(config.settings_of(changed(run, *fixed)))
+    run.write_summary({"steps": 1500})
+    assert config.is_done(changed(run, *fixed)) is True
+    assert capsys.readouterr().out == f"Finished already: {run}\n"
+    assert config.is_done(changed(run, *fixed, "trainer.steps=3000")) is False
+
+
+def test_without_resume_nothing_is_compared(run):
+    cfg = changed(run, "seed=3")
+    OmegaConf.update(cfg, "resume", False)
+    assert config.is_done(cfg) is False
+
+
+def test_broken_settings_are_told(run):
+    run.settings_file.write_text("{")
+    with pytest.raises(ValueError, match="Expected settings in JSON. Received: "):
+        config.is_done(changed(run))
+    run.settings_file.write_text(json.dumps([1]))
+    with pytest.raises(ValueError, match="Expected settings by name. Received: "):
+        config.is_done(changed(run))

@@ -1,0 +1,63 @@
+"""Runs that cannot write end with one line and leave nothing that passes for a result."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+SHORT = ["debug=fast", "compare=false", "selection=none", "hydra.run.dir=run"]
+NEEDED = {
+    "figures": "[Errno 17] File exists: ",
+    "classifier.keras": "[Errno 21] Is a directory",
+    "summary.json": "[Errno 21] Is a directory",
+}
+
+
+def check_failed(result, folder, message):
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert not (folder / "run/summary.json").is_file()
+    assert not (folder / "run/run.lock").exists()
+    assert list(folder.rglob("*.part*")) == []
+
+
+def test_a_full_disk_ends_a_run_with_one_line(tmp_path, run_apart, prepared_digits):
+    metrics = "callbacks.metrics.filename=/dev/full"  # every write to it finds the disk full
+    result = run_apart("train.py", [*SHORT, "checkpoint.every=null", metrics], tmp_path)
+    check_failed(result, tmp_path, f"No space left on device; it was writing to {tmp_path}/run")
+
+
+def test_a_run_in_a_place_that_cannot_hold_it_is_refused(tmp_path, run_here, check_refused):
+    (tmp_path / "file").write_text("mine")
+    result = run_here("train.py", ["hydra.run.dir=file/run"], tmp_path)
+    check_refused(result, "[Errno 20] Not a directory: ")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_stands_in_the_way_of_a_runs_files_is_told(name, tmp_path, run_here):
+    if name == "figures":
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run/figures").write_text("mine")
+    else:
+        (tmp_path / "run" / name / "mine").mkdir(parents=True)
+    check_failed(run_here("train.py", SHORT, tmp_path), tmp_path, NEEDED[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kilobytes", [1, 10, 100, 150])
+def test_no_file_that_is_cut_short_passes_for_a_result(kilobytes, tmp_path, cache, prepared_digits):
+    """A limit of the size of files stands for the disk: each run fails at another file."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * kilobytes, 1024 * kilobytes))
+
+    script = str(__file__).replace("tests/scripts/test_failed_writes.py", "scripts/train.py")
+    command = [sys.executable, script, *SHORT, f"paths.cache_dir={cache}"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit)
+    check_failed(result, tmp_path, "File too large")
+    assert not (tmp_path / "run/classifier.keras").exists()

@@ -1,0 +1,74 @@
+"""`scripts/train.py` is stopped and goes on, by the same line."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "train.py"
+LINE = [
+    *("data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", "compare=false"),
+    *("selection=none", "trainer.steps=400", "trainer.steps_per_epoch=200"),
+    *("trainer.batch_size=8", "hydra.run.dir=run", "resume=true", "schedule=constant"),
+    *("optimizer=adam", "checkpoint.every=7"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(100, 5)), y=np.arange(100) % 4)
+    return tmp_path
+
+
+def begin(folder, *arguments):
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), *LINE, *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+
+
+def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
+    folder, run_here, check_refused
+):
+    first = begin(folder)
+    while first.poll() is None and not list(folder.glob("run/checkpoints/step-7")):
+        time.sleep(0.01)
+    first.send_signal(signal.SIGTERM)
+    output, errors = first.communicate()
+    assert first.returncode == 143, errors
+    assert "Stopped after step" in output
+    assert not (folder / "run/summary.json").exists()
+    config = (folder / "run/.hydra/config.yaml").read_text()
+    refused = run_here("train.py", [*LINE, "seed=3"], folder)
+    check_refused(refused, "Received: seed 0 then, 3 now")
+    assert (folder / "run/.hydra/config.yaml").read_text() == config
+    second = run_here("train.py", LINE, folder)
+    assert second.returncode == 0, second.stderr
+    assert json.loads((folder / "run/summary.json").read_text())["steps"] == 400
+    third = run_here("train.py", LINE, folder)
+    assert (third.returncode, third.stdout) == (0, f"Finished already: {folder / 'run'}\n")
+
+
+@pytest.mark.parametrize("seconds", [0.8, 1.6, 3.0, 6.0])
+def test_ctrl_c_in_the_first_seconds_ends_the_script_and_leaves_nothing(seconds, folder):
+    process = begin(folder)
+    time.sleep(seconds)
+    before = time.perf_counter()
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate()[1]
+    assert time.perf_counter() - before < 15
+    assert process.returncode in (130, -signal.SIGINT)  # the latter before the script has begun
+    assert process.returncode != 130 or "Traceback" not in errors
+    assert not (folder / "run").exists()
