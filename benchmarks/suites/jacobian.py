@@ -80,7 +80,7 @@ class JacobianSuite:
     def ways(self, network: keras.Model, x: Any) -> dict[str, Callable[[], Any]]:
         """Returns what is compared, by name: functions that compute the whole of it."""
         inputs, outputs = math.prod(x.shape[1:]), math.prod(network.output_shape[1:])
-        largest = running_engine().largest_tensor(network, x)
+        largest, _ = running_engine().measured(network, x)
         result = 12 * x.shape[0] * inputs * outputs
         fits = {
             "pfor": max(result, 12 * outputs * largest) <= self.memory_budget,

@@ -59,7 +59,7 @@ class PairClassifier(keras.Model):
 
     def fit(self, x=None, y=None, batch_size=None, **kwargs):
         for labels in [*_labels_in_memory(x, y), *_labels_in_memory(*_first_two(kwargs))]:
-            check_range(labels, self.num_classes, self.loss)
+            check_range(labels, self.num_classes, getattr(self, "loss", None))
         callbacks, pairs = kwargs.get("callbacks"), x
         if isinstance(pairs, Pairs):
             # Keras would shuffle the batches of an epoch, or warn that it does not.
@@ -79,7 +79,7 @@ class PairClassifier(keras.Model):
 
     def evaluate(self, x=None, y=None, **kwargs):
         for labels in _labels_in_memory(x, y):
-            check_range(labels, self.num_classes, self.loss)
+            check_range(labels, self.num_classes, getattr(self, "loss", None))
         with wrong_labels_told(self.num_classes):
             return super().evaluate(x, y, **kwargs)
 

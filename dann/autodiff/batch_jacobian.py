@@ -11,8 +11,6 @@ from dann.autodiff.function_cache import cached_with
 from dann.autodiff.independence import check_independence
 from dann.checks import check_choice, check_flag
 
-ENGINES = ("pfor", "while", "forward")
-
 # Larger parts are slower on a processor (caches, page faults); measured in `docs/performance.md`.
 _FAST_BYTES = 2**25
 
@@ -64,7 +62,7 @@ def batch_jacobian(
             which depends on its own input alone. Or a Keras model; it is called with
             `training=False`.
         inputs: Floating-point tensor or array, `(batch, ...)`.
-        engine: One of the above, or `"auto"`.
+        engine: One of the above, or `"auto"`. On torch there is `"while"` alone.
         memory_budget: Bytes that the computation may take at its peak, as estimated from the
             shapes. Defaults to 1 GiB.
         with_plan: Whether to return a `BatchJacobian`, which also tells the engine and its memory.
@@ -74,7 +72,7 @@ def batch_jacobian(
         A tensor `(batch, *output, *input)`, or a `BatchJacobian` that holds it.
 
     Raises:
-        NotImplementedError: On a Keras backend other than TensorFlow and JAX.
+        NotImplementedError: On a Keras backend other than TensorFlow, JAX and torch.
         TypeError: If inputs or outputs are not floating, or the inputs have no values.
         ValueError: If outputs depend on other examples, as with batch statistics; if they differ
             between two calls, as with dropout in training; if no engine fits the budget; or if an
@@ -89,10 +87,12 @@ def batch_jacobian(
     >>> [[float(value) for value in row] for row in result[0]]
     [[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]]
     """
-    check_choice("engine", engine, ("auto", *ENGINES))
+    backend = running_engine()
+    check_choice("engine", engine, ("auto", *backend.ENGINES))
+    if len(backend.ENGINES) == 1:
+        (engine,) = backend.ENGINES
     check_flag("with_plan", with_plan)
     x, shape = check_independence(function, inputs)
-    backend = running_engine()
     key = ("plan", tuple(x.shape), x.dtype, engine, memory_budget)
 
     def make(get):
@@ -109,7 +109,7 @@ class _Plan(NamedTuple):
     """How to compute the Jacobians of a batch.
 
     Attributes:
-        engine: One of `ENGINES`.
+        engine: `"pfor"`, `"while"` or `"forward"`.
         at_once: How many outputs (with `"forward"` inputs) one vectorized pass covers.
         bytes: Estimate of the peak memory.
     """

@@ -47,7 +47,7 @@ def gradients(
         A list of tensors, each in the shape of its argument.
 
     Raises:
-        NotImplementedError: On a Keras backend other than TensorFlow and JAX; on JAX with
+        NotImplementedError: On a Keras backend other than TensorFlow, JAX and torch; on JAX with
             `unconnected_gradients="none"`.
         TypeError: If an argument, an output or an upstream gradient is not floating, or an upstream
             gradient has another type than its output.
@@ -208,7 +208,7 @@ def jacobian(function: Callable[..., Any], x: Any) -> Any:
         A tensor in the shape of the output followed by the shape of `x`.
 
     Raises:
-        NotImplementedError: On a Keras backend other than TensorFlow and JAX.
+        NotImplementedError: On a Keras backend other than TensorFlow, JAX and torch.
         TypeError: If `x` or the output is not floating.
 
     Example:

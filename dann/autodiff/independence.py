@@ -53,20 +53,20 @@ def _check(function, inputs):
     engine, rng = running_engine(), np.random.default_rng(0)
     if inputs.shape[0] == 1:
         # A single example has no other to depend on, so it gets one.
-        values = np.asarray(inputs)
+        values: np.ndarray = np.asarray(keras.ops.convert_to_numpy(inputs))
         second = values + 0.1 * np.abs(values).max() + rng.normal(size=values.shape)
         inputs = engine.tensor(np.concatenate([values, second.astype(values.dtype)]))
     with keras.StatelessScope():  # in it a layer's seed advances from call to call
         outputs, again = call(inputs), call(inputs)
     _check_output(outputs, inputs.shape[0])
-    _check_repeated(np.asarray(outputs, "float64"), np.asarray(again, "float64"))
+    _check_repeated(_doubles(outputs), _doubles(again))
     outputs, pull = engine.pull_back(as_pure_function(function), [inputs])
     half = rng.permutation(inputs.shape[0]) % 2 == 0
     for chosen in (half, ~half):
         shape = (-1,) + (1,) * (len(outputs.shape) - 1)
         upstream = rng.normal(size=outputs.shape) * chosen.reshape(shape)
         (gradient,) = pull([keras.ops.cast(upstream, outputs.dtype)])
-        _check_others(np.asarray(gradient, "float64"), chosen)
+        _check_others(_doubles(gradient), chosen)
     return tuple(outputs.shape[1:])
 
 
@@ -109,3 +109,7 @@ def _check_others(gradient, chosen):
             f"`training=False`, or use `jacobian`. Received: a gradient of {others.max():.3g} "
             "with respect to other examples"
         )
+
+
+def _doubles(tensor):
+    return np.asarray(keras.ops.convert_to_numpy(tensor), "float64")

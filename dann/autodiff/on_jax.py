@@ -13,6 +13,8 @@ if keras.backend.backend() == "jax":  # other backends do not need it installed
     import jax  # pyright: ignore[reportMissingImports]
     from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
+ENGINES = ("pfor", "while", "forward")
+
 
 def tensor(value: Any) -> Any:
     """Returns a value as an array of its own type."""

@@ -10,6 +10,7 @@ import tensorflow as tf
 from dann.autodiff.function_cache import cached_with
 from dann.autodiff.functions import as_function, as_pure_function
 
+ENGINES = ("pfor", "while", "forward")
 _ZERO = tf.UnconnectedGradients.ZERO
 _LOOPS = {"While", "StatelessWhile"}
 _WEIGHTS = {"Const", "ReadVariableOp", "VarHandleOp"}

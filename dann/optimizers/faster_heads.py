@@ -29,6 +29,7 @@ def faster_heads(
 
     Raises:
         TypeError: If the optimizer consists of others.
+        ValueError: If the model is not built.
 
     Example:
 
@@ -45,6 +46,11 @@ def faster_heads(
         raise TypeError(
             "Argument `optimizer` must be a single optimizer; `compile` wraps the result if the "
             f"precision needs it. Received: {type(optimizer).__name__}"
+        )
+    if not model.built:
+        raise ValueError(
+            "The variables of the model must be there: call it first, `model(inputs[:1])`. "
+            f"Received: {type(model).__name__}, which is built at the first batch"
         )
     backbone = {id(variable) for variable in model.backbone.trainable_variables}
     return PerVariable(
