@@ -49,7 +49,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
 
     >>> import keras
     >>> from dann.training import StopOnNonFinite
-    >>> callbacks = [StopOnNonFinite(every=10), keras.callbacks.ModelCheckpoint("last.keras")]
+    >>> callbacks = [StopOnNonFinite(every=10), keras.callbacks.ModelCheckpoint("newest.keras")]
     """
 
     def __init__(self, every: int = 50, inputs: Mapping[str, Any] | None = None):
