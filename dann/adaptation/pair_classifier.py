@@ -64,8 +64,9 @@ class PairClassifier(keras.Model):
         if isinstance(pairs, Pairs):
             # Keras would shuffle the batches of an epoch, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
-            if pairs.num_batches and pairs.by_index:
-                kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or pairs.num_batches
+            count = pairs.num_batches
+            if count and pairs.by_index and count % self.steps_per_execution == 0:
+                kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or count
                 x = pairs.endless()  # whose batches are in order, whatever Keras reads beforehand
         shared = isinstance(callbacks, keras.callbacks.CallbackList)  # among several calls
         if averages_weights(getattr(self, "optimizer", None)) and not shared:
@@ -80,6 +81,9 @@ class PairClassifier(keras.Model):
     def evaluate(self, x=None, y=None, **kwargs):
         for labels in _labels_in_memory(x, y):
             check_range(labels, self.num_classes, getattr(self, "loss", None))
+        if isinstance(x, Pairs) and x.num_batches and x.by_index:
+            kwargs["steps"] = kwargs.get("steps") or x.num_batches
+            x = x.endless()  # an evaluation leaves `start` as it is
         with wrong_labels_told(self.num_classes):
             return super().evaluate(x, y, **kwargs)
 

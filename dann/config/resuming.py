@@ -57,12 +57,17 @@ def is_done(cfg: Any) -> bool:
     then = run.settings() or now
     changed = differences(then, now)
     grown = changed.pop(_STEPS, None)
-    if grown and not _is_more(*grown):
+    longer_epochs = grown and now["trainer.steps_per_epoch"] > grown[0]
+    if grown and (longer_epochs or not _is_more(*grown)):
         changed = {_STEPS: grown, **changed}
     if changed:
         run.put_config_back()
         told = "; ".join(f"{key} {old} then, {new} now" for key, (old, new) in changed.items())
-        more = " (`trainer.steps` may grow only if no schedule follows it)" if grown else ""
+        more = (
+            " (`trainer.steps` may grow only if no schedule follows it and epochs stay as long)"
+            if grown
+            else ""
+        )
         raise ConfigError(
             f"A run goes on with the settings that it began with{more}; choose another "
             f"hydra.run.dir, or resume=false to begin anew. Received: {told}"

@@ -74,6 +74,7 @@ def run_script(
         except Exception as error:
             if full_errors or not _is_told(error, ValueError, TypeError, OmegaConfBaseException):
                 raise
+            RunDirectory(HydraConfig.get().runtime.output_dir).put_config_back()
             _remove_unused_of_job()
             failed.append(error)
             _report(error)

@@ -74,6 +74,12 @@ class Pairs(keras.utils.PyDataset):
         """Whether every domain is read by index, so that any batch is there at once."""
         return not any(isinstance(domain, Stream) for domain in self.domains.values())
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the order of the batches follows from, as plain values: sizes and seeds."""
+        orders = {name: domain.identity for name, domain in self.domains.items()}
+        return {"batch_size": self.batch_size, **orders}
+
     def endless(self) -> "Pairs":
         """Returns the same batches from `start` on, without end."""
         pairs = Pairs(self.domains, self.batch_size, None, *self.part)
@@ -127,6 +133,12 @@ class Drawn(NamedTuple):
 
     examples: Examples | Items
     order: DrawOrder
+
+    @property
+    def identity(self) -> list[int]:
+        """Number of examples, of groups, whether they are shuffled, seed and domain."""
+        order = self.order
+        return [self.examples.count, len(order.members), int(order.shuffle), *order.key]
 
     def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
         """Returns the columns of a batch of `size` examples, or part `i` of `n` of them."""
@@ -189,9 +201,9 @@ def pair(
         seed: Seed of the order, at least 0. Defaults to `None`: drawn from NumPy's global one,
             which `keras.utils.set_random_seed` sets.
         process_id: Which of the processes this is, from 0.
-        num_processes: Number of processes that train together. Each takes its part of every batch,
-            of `batch_size` in all; one after the other, the parts are the batch of one process.
-            Needs arrays if above 1. Defaults to `1`.
+        num_processes: Number of processes that train together, at most `batch_size`. Each takes its
+            part of every batch, of `batch_size` in all; one after the other, the parts of a domain
+            are its part of one process's batch. Needs arrays if above 1. Defaults to `1`.
 
     Returns:
         A `keras.utils.PyDataset` of `({"source": inputs, "target": inputs}, source_labels)` in
@@ -230,8 +242,10 @@ def pair(
     if target_labelled is not None:
         labelled = source_of(target_labelled, "labelled target", *reading, num_classes)
         check_alike(found["source"].form, labelled.form, "labelled target")
+        _check_labels_alike(found["source"], labelled)
         found["target_labelled"] = labelled
     size = _fitting_batch_size(found["source"], batch_size)
+    check_integer("num_processes", num_processes, 1, size)
     groups = _group(found["source"], source_domain, balanced)
     domains = {}
     for number, (name, domain) in enumerate(found.items()):
@@ -242,6 +256,17 @@ def pair(
     count = math.inf if repeat else found["source"].count
     num_batches = None if count == math.inf else int(count // size)
     return Pairs(domains, size, num_batches, process_id, num_processes)
+
+
+def _check_labels_alike(source, labelled):
+    """Refuses labels that would lose their fractions as the type of the source's."""
+    if isinstance(source, Examples) and isinstance(labelled, Examples):
+        mine, its = (part.columns["labels"].dtype for part in (source, labelled))
+        if not np.can_cast(its, mine, "same_kind"):
+            raise ValueError(
+                "Labels of the labelled target must be of the source's type. "
+                f"Received: {its} for a source with {mine}"
+            )
 
 
 def _fitting_batch_size(source, batch_size):

@@ -44,6 +44,11 @@ class Stream:
         self._rewind()
 
     @property
+    def identity(self) -> None:
+        """What the order follows from is not known of a stream."""
+        return None
+
+    @property
     def count(self) -> float:
         """Number of examples of a pass. If it is not known, this reads them once."""
         if self._count is None:

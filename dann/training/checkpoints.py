@@ -99,6 +99,10 @@ class Checkpoints:
             for name in (*names, _SUMS):
                 flush_to_disk(draft / name)
             flush_to_disk(draft)
+            if path.exists() and not _is_ours(path):
+                raise FileExistsError(
+                    f"Expected a folder for checkpoints alone. Received: {path} with other files"
+                )
             if path.exists():  # a broken one, or one of a training that began anew
                 shutil.rmtree(path)
             draft.rename(path)
@@ -111,12 +115,22 @@ class Checkpoints:
         return path
 
     def newest(self) -> Checkpoint | None:
-        """Returns the newest whole checkpoint, if any; names broken ones on standard error."""
-        for path in self._paths():
+        """Returns the newest whole checkpoint, if any; names broken ones on standard error.
+
+        Raises:
+            ResumeError: If there are checkpoints, and all of them are broken.
+        """
+        paths = self._paths()
+        for path in paths:
             try:
                 return Checkpoint(path)
             except ValueError as error:
                 print(f"warning: {error}; it is left out", file=sys.stderr)
+        if paths:
+            raise ResumeError(
+                f"Expected a whole checkpoint in {self.folder}; begin anew with resume=false. "
+                f"Received: {len(paths)} that are broken"
+            )
         return None
 
     def discard(self) -> None:
@@ -129,20 +143,17 @@ class Checkpoints:
     def _paths(self) -> list[pathlib.Path]:
         """The folders of checkpoints, newest first."""
         found = self.folder.iterdir() if self.folder.is_dir() else ()
-        named = [path for path in found if _NAME.fullmatch(path.name) and path.is_dir()]
-        return sorted(named, key=_step, reverse=True)
+        ours = [path for path in found if _NAME.fullmatch(path.name) and _is_ours(path)]
+        return sorted(ours, key=_step, reverse=True)
 
     def _remove_drafts(self):
-        for draft in self.folder.glob("step-*.part"):
+        for draft in filter(_is_ours, self.folder.glob("step-*.part")):
             shutil.rmtree(draft)
 
     def _offer(self, path):
-        """Gives the checkpoint's model the name by which a run is read, without a copy."""
-        with replacing(self.folder / LAST_MODEL) as draft:
-            try:
-                os.link(path / _MODEL, draft)
-            except OSError:  # a file system without links
-                shutil.copyfile(path / _MODEL, draft)
+        """Gives a copy of the checkpoint's model the name by which a run is read."""
+        with replacing(self.folder / LAST_MODEL) as draft:  # no link, which others could write to
+            shutil.copyfile(path / _MODEL, draft)
 
 
 def flush_to_disk(path: pathlib.Path) -> None:
@@ -154,6 +165,12 @@ def flush_to_disk(path: pathlib.Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _is_ours(path):
+    """Whether a folder holds nothing but what a checkpoint has, so that it may be deleted."""
+    names = {_MODEL, _ARRAYS, _STATE, _SUMS}
+    return path.is_dir() and all(entry.name in names for entry in path.iterdir())
 
 
 def _step(path):

@@ -1,5 +1,6 @@
 """The callbacks of a training that several calls of Keras's `fit`, or several processes, share."""
 
+import importlib.metadata
 import os
 import random
 import sys
@@ -19,6 +20,7 @@ from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoint, Checkpoints
 from dann.training.non_finite import check_weights
 from dann.training.plain_values import packed, unpacked
+from dann.training.run_directory import ResumeError
 from dann.training.stop_signals import StopRequest
 
 
@@ -35,6 +37,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         found: What to start from, or `None`.
         times: When to write.
         request: What tells that the training shall stop.
+        identity: What the order of the batches follows from; see `identity_of`.
         **params: What Keras's `CallbackList` takes, `steps` and `epochs` among them.
     """
 
@@ -45,6 +48,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         found: Checkpoint | None,
         times: CheckpointTimes,
         request: StopRequest,
+        identity: Any,
         **params: Any,
     ):
         state = {"begun": False, "step": 0, "epoch": 0, "batch": 0, "stopped": False}
@@ -57,7 +61,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             callbacks = [*callbacks, KeepTrained()]
         super().__init__(callbacks, **params)
         self.checkpoints, self.found, self.times, self.request = checkpoints, found, times, request
-        self.state = state
+        self.state, self.identity = state, identity
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
         self.stopped = state["stopped"]
         self.offset = self.batch
@@ -78,7 +82,13 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             self._restore()  # once more, because callbacks set values as they begin
 
     def _restore(self):
-        self.found.load_into(self._attached())
+        model = self._attached()
+        if self.state["optimizer"] != _kind_of(model.optimizer):
+            raise ResumeError(
+                f"Expected the optimizer of {self.found.path}, {self.state['optimizer']}. "
+                f"Received: {_kind_of(model.optimizer)}"
+            )
+        self.found.load_into(model)
         if self.state["begun"]:
             restore(self.watched, self.state["callbacks"])
         random.setstate(self.state["random"])
@@ -149,6 +159,8 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             "random": random.getstate(),
             "numpy_random": np.random.get_state(),
             "made_by": made_by(),
+            "optimizer": _kind_of(model.optimizer),
+            "pairs": self.identity,
         }
         self.checkpoints.write(self.step, model, packed(state, arrays), arrays)
         self.times.written(self.step)
@@ -160,5 +172,18 @@ def made_by() -> dict[str, Any]:
         "backend": keras.backend.backend(),
         "dann": sys.modules["dann"].__version__,
         "keras": keras.__version__,
-        "cores": os.cpu_count(),
+        "numpy": np.__version__,
+        keras.backend.backend(): importlib.metadata.version(keras.backend.backend()),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
     }
+
+
+def identity_of(pairs: Any) -> Any:
+    """Returns what tells one order of batches from another, or `None` if pairs do not tell it."""
+    return getattr(pairs, "identity", None)
+
+
+def _kind_of(optimizer):
+    return f"{type(optimizer).__name__} with {len(optimizer.variables)} variables"

@@ -9,7 +9,8 @@ from dann.adaptation.training_state import build_all
 from dann.checks import check_integer
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoint, Checkpoints
-from dann.training.resumable_callbacks import ResumableCallbacks, made_by
+from dann.training.plain_values import unpacked
+from dann.training.resumable_callbacks import ResumableCallbacks, identity_of, made_by
 from dann.training.run_directory import ResumeError
 from dann.training.stop_signals import stop_requests
 
@@ -70,7 +71,8 @@ def fit(
         TypeError: If a number is not an integer.
         ValueError: If a number is out of range, or `every` is none of these.
         ResumeError: If the checkpoint is of another model, optimizer, backend or length of epochs,
-            or beyond `epochs`; or if `pairs` cannot start at its step.
+            or beyond `epochs`; of pairs with another seed, batch size or number of examples; if
+            `pairs` cannot start at its step; or if all checkpoints are broken.
 
     Example:
 
@@ -93,7 +95,7 @@ def fit(
     if not resume:
         checkpoints.discard()
     if found:
-        _check_goes_on(found, epochs, steps_per_epoch)
+        _check_goes_on(found, epochs, steps_per_epoch, pairs)
     history = keras.callbacks.History()
     with stop_requests() as request:
         watched = ResumableCallbacks(
@@ -102,6 +104,7 @@ def fit(
             found,
             times,
             request,
+            identity_of(pairs),
             add_progbar=verbose != 0,
             model=model,
             verbose=verbose,
@@ -110,6 +113,8 @@ def fit(
         )
         build_all(model, pairs)
         _run(model, pairs, watched, epochs, steps_per_epoch, verbose)
+        if request:  # after the last step, while callbacks ended
+            request.stop()
     return history
 
 
@@ -160,9 +165,16 @@ def _from_step(pairs, step):
     )
 
 
-def _check_goes_on(found: Checkpoint, epochs: int, steps_per_epoch: int) -> None:
-    state = found.state["dict"]
-    now, then = made_by(), state["made_by"]["dict"]
+def _check_goes_on(found: Checkpoint, epochs: int, steps_per_epoch: int, pairs: Any) -> None:
+    state = unpacked(found.state, found.arrays)
+    now, then = made_by(), state["made_by"]
+    known = state["pairs"], identity_of(pairs)
+    if None not in known and known[0] != known[1]:
+        raise ResumeError(
+            f"Expected the pairs of {found.path}, with their seed, batch size and numbers of "
+            f"examples, {known[0]}; a seed that is not given is drawn anew in each process. "
+            f"Received: {known[1]}"
+        )
     if then["backend"] != now["backend"]:
         raise ResumeError(
             f"Expected the backend of {found.path}, {then['backend']}. Received: {now['backend']}"

@@ -127,6 +127,11 @@ class Run:
                 "trainer.steps must be a multiple of trainer.steps_per_epoch, above 0. "
                 f"Received: {trainer.steps} steps, {trainer.steps_per_epoch} an epoch"
             )
+        if self.steps_per_epoch % trainer.steps_per_execution:
+            raise ValueError(
+                "trainer.steps_per_epoch must be a multiple of trainer.steps_per_execution. "
+                f"Received: {self.steps_per_epoch} and {trainer.steps_per_execution}"
+            )
         self.batch_size = trainer.batch_size
         self._give_a_batch(self._batches(model))  # what cannot be batched is refused here
         self.oracle_curve = trainer.oracle_curve

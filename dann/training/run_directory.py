@@ -101,8 +101,9 @@ class RunDirectory:
             draft.write_text(json.dumps(summary, indent=2) + "\n")
 
     def discard_summary(self) -> None:
-        """Deletes the summary, so that a run that starts again does not look finished."""
+        """Deletes summary and classifier, so that a run that begins anew does not look finished."""
         self.summary_file.unlink(missing_ok=True)
+        self.classifier_file.unlink(missing_ok=True)
 
     def has_checkpoints(self) -> bool:
         """Returns whether there is a checkpoint from which the run could go on."""

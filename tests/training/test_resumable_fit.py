@@ -118,6 +118,17 @@ def test_executions_of_several_steps_go_on_too(tmp_path):
         np.testing.assert_array_equal(value, expected)
 
 
+def test_a_signal_while_the_training_ends_is_heard(tmp_path):
+    class Late(keras.callbacks.Callback):
+        def on_train_end(self, logs=None):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(SystemExit) as stop:
+        run(tmp_path, Late(), epochs=1)
+    assert stop.value.code == 143
+    assert run(tmp_path, epochs=1)[1].epoch == [0]
+
+
 def test_what_stopped_a_training_early_keeps_it_stopped(tmp_path):
     def early():
         return keras.callbacks.EarlyStopping("loss", mode="max", patience=1, min_delta=9.0)
@@ -147,6 +158,12 @@ def test_what_does_not_go_on_is_refused_in_one_sentence(tmp_path):
         fit(model, pairs, folder, epochs=1, steps_per_epoch=2, verbose=0)
     with pytest.raises(ValueError, match="start at any step.*Received: list"):
         fit(model, [], folder, epochs=2, steps_per_epoch=2, verbose=0)
+    others = dann.data.pair((X, Y), X, 4, repeat=True, seed=99)
+    with pytest.raises(ValueError, match="with their seed, batch size"):
+        fit(model, others, folder, epochs=2, steps_per_epoch=2, verbose=0)
+    model.compile("rmsprop")
+    with pytest.raises(ValueError, match="Expected the optimizer .*Received: RMSprop"):
+        fit(model, pairs, folder, epochs=3, steps_per_epoch=2, verbose=0)
     finite = dann.data.pair((X, Y), X, 4)
     with pytest.raises(ValueError, match="Received: steps_per_epoch=3 with 4 batches an epoch"):
         fit(model, finite, folder, epochs=2, steps_per_epoch=3)
