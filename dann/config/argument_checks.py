@@ -5,7 +5,7 @@ import math
 import os
 import pathlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from dann.config.config_error import ConfigError
 
@@ -40,10 +40,17 @@ def check_arguments(node: Any, targets: Mapping[str, Callable], key: str) -> Non
 
 
 def _defaults(target):
-    """The defaults of a class's or function's arguments; `inspect.Parameter.empty` for none."""
+    """The defaults of a class's or function's arguments; `inspect.Parameter.empty` for none.
+
+    Arguments that are flags by default, but may be of other types too, are left out.
+    """
     if target is None:
         return {}
-    return {name: p.default for name, p in inspect.signature(target).parameters.items()}
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(target).parameters.items()
+        if not (isinstance(parameter.default, bool) and get_args(parameter.annotation))
+    }
 
 
 def _check_kind(key, value, default):

@@ -505,7 +505,7 @@ def test_one_regularizer_needs_no_list():
             lambda: dann.MCD(backbone(), 3, domain_label_smoothing=0.1),
             "`MCD` has no domain discriminator.*`DANN`.*Received: .'domain_label_smoothing'",
         ),
-        (lambda: DANN(None, 3), "`backbone` must be a Keras model. Received: None"),
+        (lambda: DANN(None, 3), "`backbone` must be a Keras model or layer. Received: None"),
         (lambda: DANN(backbone(), label_head="x"), "`label_head` must be .*Received: 'x'"),
         (lambda: DANN(backbone(), 3, domain_head="x"), "`domain_head` must be .*Received: 'x'"),
         (lambda: dann.MCD(backbone(), 3, second_head="x"), "`second_head` must be .*'x'"),

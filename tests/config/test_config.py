@@ -168,7 +168,7 @@ def test_the_baseline_beside_a_regularized_method_has_no_regularizer():
 
 def test_a_regularized_baseline_is_refused_not_silently_plain():
     cfg = composed("method=source_only", "regularizer=mcc")
-    with pytest.raises(ValueError, match="`SourceOnly` .*Received: .'mcc'"):
+    with pytest.raises(config.ConfigError, match="`SourceOnly` .*Received: .'mcc'"):
         config.build_model(cfg, cfg.method, (28, 28, 1), 10)
 
 
