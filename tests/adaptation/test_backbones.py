@@ -108,7 +108,10 @@ def logits_of(model, inputs):
     return keras.ops.convert_to_numpy(model(inputs["target"], training=False))
 
 
-@pytest.mark.parametrize("kind", BACKBONES)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=pytest.mark.slow if k == "application" else ()) for k in BACKBONES],
+)
 def test_a_backbone_of_any_kind_trains_comes_back_and_trains_on_as_before(kind, reloaded, tmp_path):
     make, inputs = BACKBONES[kind]
     model = fitted(DANN(make(), num_classes=3), inputs)
