@@ -3,13 +3,13 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import layers
 
 import dann
 from dann.adaptation import DANN, DIRTT, MCD, MDAN
 from dann.optimizers import faster_heads
 
+tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
 RNG = np.random.default_rng(0)
