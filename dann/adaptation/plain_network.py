@@ -11,7 +11,7 @@ POOLING[5] = "GlobalAveragePooling3D()"
 
 
 class PlainNetwork:
-    """What is known of a backbone's inputs and features, and the classifier that follows from it.
+    """The inputs and features of a backbone, as far as they are known, and its classifier.
 
     A functional backbone says at once what its inputs are, and so does any backbone that is built.
     All others show it at the first batch, which `see` is given. No Keras object: the backbone and

@@ -74,7 +74,7 @@ def averages_weights(optimizer: Any) -> bool:
 
 
 def build_all(model: keras.Model, pairs: Any) -> None:
-    """Creates the variables that else the first step would create, so that they can be loaded."""
+    """Creates all variables now, not in the first step, so that their values can be loaded."""
     model.make_train_function()  # of a `PairClassifier`, it creates all but what layers lack
     metrics_built = all(getattr(metric, "built", True) for metric in model.metrics)
     if metrics_built and model.optimizer.built:

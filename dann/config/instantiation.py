@@ -37,7 +37,7 @@ def instantiate(node: Any, group: str, key: str | None = None) -> Any:
 
 
 def check_targets(node: Any, group: str, key: str | None = None) -> dict[str, Callable]:
-    """Returns what the targets of a resolved node are, by name; checks as `instantiate` does."""
+    """Returns the classes or functions that a node names; checks them as `instantiate` does."""
     things = {id(thing): thing for thing in allowed(group)}
     key = key or group
     targets = {name: _find(place, name, group, things) for place, name in _targets(node, key)}

@@ -79,7 +79,7 @@ def is_done(cfg: Any) -> bool:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Returns the old and the new value of each setting that differs; `"none"` where it is not."""
+    """Returns old and new value of each setting that differs; a missing one is `"none"`."""
     pairs = {key: (then.get(key, "none"), now.get(key, "none")) for key in {**then, **now}}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 

@@ -26,7 +26,7 @@ _WIDE = {
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What one run came to.
+    """The result of one run.
 
     Args:
         experiment: Name of the experiment.
@@ -167,7 +167,7 @@ def _measures_of(columns):
 
 
 def write_results(results: Sequence[Result], path: str | pathlib.Path) -> None:
-    """Writes the CSV file of results, sorted; of two of one run the later one stays."""
+    """Writes the CSV file of results, sorted. A run's later result replaces its earlier one."""
     latest = {(r.experiment, r.method, r.seed): r for r in results}
     with replacing(pathlib.Path(path)) as draft, draft.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

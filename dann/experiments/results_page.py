@@ -149,7 +149,7 @@ def _told(argument, first_stages):
 
 
 def _chosen(rows):
-    """Lines of the table of the scores' choices: of what every run of a row has."""
+    """Lines of the table of the scores' choices, for the scores that all runs of a row have."""
     measures = {"last": "target/accuracy", **{score: f"{CHOSEN}{score}" for score in SCORES}}
     measures["best (oracle)"] = "oracle/best"
     means = {

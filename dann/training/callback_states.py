@@ -22,8 +22,8 @@ _CHOSEN = {
 def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, Any]:
     """Returns the state of each callback by its class and its number among those of the class.
 
-    A callback that defines `state_dict()` tells its state itself, and takes it back in
-    `load_state_dict(state)`. Of others it is the attributes that are numbers, arrays, or lists,
+    A callback may define `state_dict()` and `load_state_dict(state)`. The state of others is
+    the attributes that are numbers, arrays, or lists,
     tuples and dicts of plain values, except those that the constructor has arguments for.
 
     Args:

@@ -32,7 +32,7 @@ def packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def unpacked(found: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Returns the value that `packed` has taken apart."""
+    """Puts together again what `packed` took apart."""
     if isinstance(found, list):
         return [unpacked(part, arrays) for part in found]
     if not isinstance(found, dict):

@@ -181,7 +181,7 @@ def made_by() -> dict[str, Any]:
 
 
 def identity_of(pairs: Any) -> Any:
-    """Returns what tells one order of batches from another, or `None` if pairs do not tell it."""
+    """Returns the settings that the order of batches depends on, or `None` if unknown."""
     return getattr(pairs, "identity", None)
 
 

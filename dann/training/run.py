@@ -288,7 +288,7 @@ class Run:
 
 
 def accuracy_table(summary: Mapping[str, Any]) -> str:
-    """Formats the accuracies that a summary holds, a method a line, those of the oracle marked."""
+    """Formats the accuracies of a summary, one line a method, with the oracle's marked."""
     rows = [(summary["method"], "")]
     if "source_only/target/accuracy" in summary:
         rows.insert(0, ("source only", "source_only/"))

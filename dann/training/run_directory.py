@@ -96,7 +96,7 @@ class RunDirectory:
         return summary
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Writes the summary, which tells that the run is whole."""
+        """Writes the summary. A run that has one is complete."""
         with replacing(self.summary_file) as draft:
             draft.write_text(json.dumps(summary, indent=2) + "\n")
 
