@@ -22,9 +22,9 @@ _CHOSEN = {
 def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, Any]:
     """Returns the state of each callback by its class and its number among those of the class.
 
-    A callback may define `state_dict()` and `load_state_dict(state)`. The state of others is
-    the attributes that are numbers, arrays, or lists,
-    tuples and dicts of plain values, except those that the constructor has arguments for.
+    A callback may define `state_dict()` and `load_state_dict(state)`. The state of others is the
+    attributes that are numbers, arrays, or lists, tuples and dicts of plain values, except those
+    that the constructor has arguments for.
 
     Args:
         callbacks: The callbacks of the training, in any order.
