@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.data.examples import COLUMNS, Examples, Items, as_array
+from dann.data.examples import COLUMNS, Examples, Items, as_array, is_endless
 from dann.data.streams import Stream, stream_of
 
 Domain = Examples | Items | Stream
@@ -123,7 +123,9 @@ def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank):
         return None
     by_index = hasattr(given, "__getitem__") and hasattr(given, "__len__")
     if by_index and not isinstance(given, keras.utils.PyDataset | str | bytes):
-        return _not_empty(Items(given, with_labels, domain), domain)
+        items = _not_empty(Items(given, with_labels, domain), domain)
+        if not (is_endless(given) or items.are_batches(rank)):
+            return items
     return stream_of(given, domain, with_labels, batch_size, shuffled_by, rank)
 
 

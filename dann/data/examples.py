@@ -1,6 +1,7 @@
 """Examples of a domain that are read by index."""
 
 import functools
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,6 +65,12 @@ class Items:
         """Returns the columns of these examples."""
         items = [columns_of(self.dataset[int(i)], self.with_labels, self.domain) for i in indices]
         return keras.tree.map_structure(lambda *parts: np.stack(parts), *items)
+
+    def are_batches(self, rank: int) -> bool:
+        """Whether these are batches of a grain dataset; see `is_batch`. Others give examples."""
+        if not type(self.dataset).__module__.startswith("grain."):
+            return False
+        return is_batch(columns_of(self.dataset[0], self.with_labels, self.domain), rank)
 
     @functools.cached_property
     def form(self) -> Any:
@@ -133,6 +140,26 @@ def columns_of(item: Any, with_labels: bool, domain: str) -> Any:
         )
     columns = dict(zip(COLUMNS, parts if with_labels else parts[:1], strict=False))
     return keras.tree.map_structure(np.asarray, columns)
+
+
+def is_batch(columns: Mapping[str, Any], rank: int) -> bool:
+    """Guesses whether columns are those of a batch rather than of an example.
+
+    Args:
+        columns: What a dataset gave. A batch has as many labels as inputs, and more than one.
+        rank: Number of axes of one example's first input, or -1 if it is not known. It decides if
+            there are no labels.
+    """
+    leaves = keras.tree.flatten(columns)
+    if len(columns) > 1:
+        lengths = {leaf.shape[:1] for leaf in leaves}
+        return len(lengths) == 1 and lengths.isdisjoint({(), (1,)})
+    return leaves[0].ndim == rank + 1 if rank >= 0 else False
+
+
+def is_endless(dataset: Any) -> bool:
+    """Whether a dataset has the length that grain gives to those without end."""
+    return hasattr(dataset, "__len__") and len(dataset) == sys.maxsize
 
 
 def form_of(columns: Any) -> Any:

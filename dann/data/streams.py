@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.data.examples import columns_of, form_of
+from dann.data.examples import columns_of, form_of, is_batch, is_endless
 
 _SHUFFLED = 10_000  # examples of a tf.data.Dataset among which it is shuffled
 _REMEMBERED = 4  # batches, because Keras looks at the first ones before it starts
@@ -151,7 +151,7 @@ def stream_of(
         read = _once(first, given)
     columns = columns_of(first, with_labels, domain)
     if batched is None:
-        batched = _is_batch(columns, rank)
+        batched = is_batch(columns, rank)
     form = form_of((columns if batched else _as_batch(columns))["inputs"])
     in_chunks = _is_tf_data(given) and not batched
 
@@ -184,7 +184,7 @@ def _reading_of(given: Any) -> tuple[Callable[[], Any], float | None, bool | Non
     if isinstance(given, Iterator):
         return given.__iter__, math.inf, None  # there is one pass, of a length that nobody knows
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | dict | tuple | list):
-        return given.__iter__, None, None
+        return given.__iter__, math.inf if is_endless(given) else None, None
     if callable(given):
         return given, None, None
     return None
@@ -210,14 +210,6 @@ def _items_of(dataset):
 def _once(first, iterator):
     passes = iter([itertools.chain([first], iterator)])
     return lambda: next(passes, iter(()))
-
-
-def _is_batch(columns, rank):
-    leaves = keras.tree.flatten(columns)
-    if len(columns) > 1:
-        lengths = {leaf.shape[:1] for leaf in leaves}
-        return len(lengths) == 1 and lengths.isdisjoint({(), (1,)})
-    return leaves[0].ndim == rank + 1 if rank >= 0 else False
 
 
 def _as_batch(columns):

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from dann.adaptation.training_state import build_all
 from dann.checks import check_integer
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoint, Checkpoints
+from dann.training.directory_claim import claim
 from dann.training.plain_values import unpacked
 from dann.training.resumable_callbacks import ResumableCallbacks, identity_of, made_by
 from dann.training.run_directory import ResumeError
@@ -48,7 +50,7 @@ def fit(
     Args:
         model: A compiled model, such as `dann.DANN`, built as at the first start.
         pairs: What `dann.data.pair` makes; or a `keras.utils.PyDataset` of your own whose attribute
-            `start` is the step that its first batch belongs to.
+            `start` is the step that its first batch belongs to; it is set here, and put back.
         directory: Folder of the checkpoints; made if it is not there.
         epochs: Number of epochs since the very first start, at least 1.
         steps_per_epoch: Training steps in an epoch, at least 1, of pairs without end
@@ -66,6 +68,7 @@ def fit(
         The history of all epochs, those of earlier processes included.
 
     Raises:
+        DirectoryInUseError: If another training writes to the directory.
         FloatingPointError: If a checkpoint is due and a weight is NaN or infinite; the one before
             stays.
         TypeError: If a number is not an integer.
@@ -90,14 +93,14 @@ def fit(
     steps_per_epoch = _steps_of(pairs, steps_per_epoch)
     check_integer("keep", keep, low=1)
     times = CheckpointTimes(every)
-    checkpoints = Checkpoints(directory, keep)
-    found = checkpoints.newest() if resume else None
-    if not resume:
-        checkpoints.discard()
-    if found:
-        _check_goes_on(found, epochs, steps_per_epoch, pairs)
     history = keras.callbacks.History()
-    with stop_requests() as request:
+    with claim(directory), _at_its_start(pairs), stop_requests() as request:
+        checkpoints = Checkpoints(directory, keep)
+        found = checkpoints.newest() if resume else None
+        if not resume:
+            checkpoints.discard()
+        if found:
+            _check_goes_on(found, epochs, steps_per_epoch, pairs)
         watched = ResumableCallbacks(
             [*callbacks, history],
             None if times.never else checkpoints,
@@ -150,6 +153,17 @@ def _steps_of(pairs, steps_per_epoch):
             f"Received: steps_per_epoch={steps_per_epoch} with {own} batches an epoch"
         )
     return check_integer("steps_per_epoch", own or steps_per_epoch, low=1)
+
+
+@contextlib.contextmanager
+def _at_its_start(pairs):
+    """Leaves the pairs at the step where they were, whatever was read of them."""
+    start = getattr(pairs, "start", None)
+    try:
+        yield
+    finally:
+        if start is not None:
+            pairs.start = start
 
 
 def _from_step(pairs, step):

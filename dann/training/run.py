@@ -15,6 +15,7 @@ from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores, choose
 from dann.training import run_figures
+from dann.training.accuracy_table import accuracy_table
 from dann.training.callbacks import Clock, OracleCurve, on_final_weights
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoints
@@ -152,12 +153,10 @@ class Run:
     @claiming
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
-        self.directory.discard_summary()  # of an earlier run: this one is not finished yet
         if not self.resume:
+            self._begin()
             for folder in (self.directory.checkpoints, self.directory.baseline_checkpoints):
                 Checkpoints(folder).discard()
-        if self.settings is not None:
-            self.directory.keep_settings(self.settings)
         self.directory.figures.mkdir(parents=True, exist_ok=True)
         model, baseline = self.model, self.baseline
         summary = self._describe()
@@ -180,6 +179,12 @@ class Run:
         print(accuracy_table(summary))
         print(f"Written to {self.directory}")
         return summary
+
+    def _begin(self, logs=None):
+        """Makes the directory that of a run under way; a run that goes on is accepted by then."""
+        self.directory.discard_summary()
+        if self.settings is not None:
+            self.directory.keep_settings(self.settings)
 
     def _describe(self):
         return {
@@ -243,13 +248,14 @@ class Run:
         return on_final_weights(optimizer, watchers)
 
     def _fit_and_score(self, model, folder, clock, callbacks=()):
+        begins = keras.callbacks.LambdaCallback(on_train_begin=self._begin)
         history = fit(
             model,
             self._batches(model),
             folder,
             epochs=self.steps // self.steps_per_epoch,
             steps_per_epoch=self.steps_per_epoch,
-            callbacks=[clock, self.finite, *callbacks],
+            callbacks=[begins, clock, self.finite, *callbacks],
             every=self.checkpoint and self.checkpoint.every,
             keep=self.checkpoint.keep if self.checkpoint else 1,
             resume=self.resume,
@@ -285,23 +291,3 @@ class Run:
             with replacing(self.directory.figures / f"{name}.png") as path:
                 save(path)
         self.directory.write_summary(summary)
-
-
-def accuracy_table(summary: Mapping[str, Any]) -> str:
-    """Formats the accuracies of a summary, one line a method, with the oracle's marked."""
-    rows = [(summary["method"], "")]
-    if "source_only/target/accuracy" in summary:
-        rows.insert(0, ("source only", "source_only/"))
-    lines = [
-        f"seed {summary['seed']}, {summary['steps']} steps, test accuracy after the last step",
-        f"{'':<14}{'source':>10}{'target (oracle)':>18}{'seconds':>10}",
-    ]
-    for name, prefix in rows:
-        source, target, seconds = (
-            summary[f"{prefix}{key}"] for key in ("source/accuracy", "target/accuracy", "seconds")
-        )
-        lines.append(f"{name:<14}{source:>10.1%}{target:>18.1%}{seconds:>10.1f}")
-    if len(rows) == 2:
-        gain = summary["target/accuracy"] - summary["source_only/target/accuracy"]
-        lines.append(f"{'gain':<14}{'':>10}{100 * gain:>+11.1f} points")
-    return "\n".join(lines)

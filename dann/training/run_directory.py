@@ -84,16 +84,7 @@ class RunDirectory:
 
     def summary(self) -> dict[str, Any]:
         """Returns the results of the run: accuracies, times, label-free scores."""
-        text = _text(self.summary_file, _TRAINED)
-        try:
-            summary = json.loads(text)
-        except ValueError as error:
-            raise ValueError(
-                f"Expected a summary in JSON. Received: {self.summary_file}, which is incomplete"
-            ) from error
-        if not isinstance(summary, dict):
-            raise ValueError(f"Expected a summary by name. Received: {self.summary_file}")
-        return summary
+        return _named_values(self.summary_file, "a summary")
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Writes the summary. A run that has one is complete."""
@@ -121,15 +112,7 @@ class RunDirectory:
         """Returns the settings that the run began with, or `None` if they were not kept."""
         if not self.settings_file.is_file():
             return None
-        try:
-            settings = json.loads(_text(self.settings_file, _TRAINED))
-        except ValueError as error:
-            raise ValueError(
-                f"Expected settings in JSON. Received: {self.settings_file}, which is broken"
-            ) from error
-        if not isinstance(settings, dict):
-            raise ValueError(f"Expected settings by name. Received: {self.settings_file}")
-        return settings
+        return _named_values(self.settings_file, "settings")
 
     def put_config_back(self) -> None:
         """Puts the config that the run began with where a later command has written its own."""
@@ -264,6 +247,17 @@ def _text(path: pathlib.Path, wanted: str) -> str:
         return _present(path, wanted).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"Expected {wanted}. Received: {path}, which is not text") from error
+
+
+def _named_values(path: pathlib.Path, what: str) -> dict[str, Any]:
+    text = _text(path, _TRAINED)
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"Expected {what} in JSON. Received: {path}, which is broken") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"Expected {what} by name. Received: {path}")
+    return values
 
 
 def _columns(path: pathlib.Path, wanted: str) -> dict[str, list[str]]:

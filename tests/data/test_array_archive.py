@@ -1,5 +1,4 @@
 import io
-import tracemalloc
 import zipfile
 
 import numpy as np
@@ -13,16 +12,6 @@ BROKEN = r"Expected an .npz file of arrays. Received: .*a.npz"
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "a.npz"
-
-
-@pytest.fixture
-def little_memory():
-    """Fails if more than 20 MB are taken in the test."""
-    tracemalloc.start()
-    yield
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 20e6
 
 
 def declared(shape, dtype="<f8", version=1):

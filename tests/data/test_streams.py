@@ -36,6 +36,13 @@ def loader(**kwargs):
     return torch.utils.data.DataLoader(Items(), **kwargs)
 
 
+def grain_map(batch_size=None, repeat=False):
+    grain = pytest.importorskip("grain")
+    dataset = grain.MapDataset.source([(X[i], Y[i]) for i in range(10)])
+    dataset = dataset if batch_size is None else dataset.batch(batch_size)
+    return dataset.repeat() if repeat else dataset
+
+
 def tf_data(batch_size=None):
     tf = pytest.importorskip("tensorflow")
     dataset = tf.data.Dataset.from_tensor_slices((X, Y))
@@ -48,6 +55,9 @@ READ_IN_ORDER = {
     "a function that gives batches": lambda: lambda: iter([(X[:7], Y[:7]), (X[7:], Y[7:])]),
     "a DataLoader": lambda: loader(batch_size=4),
     "a DataLoader of examples": lambda: loader(batch_size=None),
+    "a grain MapDataset of batches": lambda: grain_map(4),
+    "a grain IterDataset of examples": lambda: grain_map().to_iter_dataset(),
+    "a grain IterDataset of batches": lambda: grain_map(4).to_iter_dataset(),
     "tf.data of batches": lambda: tf_data(4),
     "tf.data of examples": tf_data,
 }
@@ -80,15 +90,27 @@ def test_a_dataset_that_is_read_in_order_cannot_start_later_or_be_split(make):
         pairs[9]
 
 
-def test_a_dataset_that_is_read_by_index_is_shuffled_resumed_and_split_as_arrays_are():
-    by_index, arrays = (pair(given, TARGET, 4, seed=1) for given in (Items(), (X, Y)))
+@pytest.mark.parametrize("make", [Items, grain_map])
+def test_a_dataset_that_is_read_by_index_is_shuffled_resumed_and_split_as_arrays_are(make):
+    by_index, arrays = (pair(given, TARGET, 4, seed=1) for given in (make(), (X, Y)))
     for pairs in (by_index, arrays):
         pairs.start = 7
     for mine, its in zip(by_index, arrays, strict=True):
         np.testing.assert_array_equal(mine[0]["source"], its[0]["source"])
         np.testing.assert_array_equal(mine[1], its[1])
-    part = pair(Items(), TARGET, 4, seed=1, process_id=1, num_processes=2)[3]
+    part = pair(make(), TARGET, 4, seed=1, process_id=1, num_processes=2)[3]
     np.testing.assert_array_equal(part[1], pair((X, Y), TARGET, 4, seed=1)[3][1][2:])
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_a_grain_dataset_without_end_is_read_in_order(batch_size):
+    endless = grain_map(batch_size, repeat=True)
+    pairs = pair(endless, endless, 4)
+    assert pairs.num_batches is None
+    for step, (inputs, labels) in enumerate(itertools.islice(pairs, 7)):
+        expected = np.arange(4 * step, 4 * step + 4) % 10
+        np.testing.assert_array_equal(inputs["target"], X[expected])
+        np.testing.assert_array_equal(labels, Y[expected])
 
 
 def test_a_tf_dataset_of_examples_is_shuffled_by_the_seed_in_each_pass():

@@ -1,3 +1,4 @@
+import concurrent.futures
 import os
 import signal
 
@@ -31,6 +32,12 @@ class DeathError(Exception):
 
 def die():
     raise DeathError
+
+
+def in_a_thread(function):
+    """Calls the function in another thread and raises what it raises."""
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        return executor.submit(function).result()
 
 
 def started(**options):
@@ -167,6 +174,22 @@ def test_what_does_not_go_on_is_refused_in_one_sentence(tmp_path):
     finite = dann.data.pair((X, Y), X, 4)
     with pytest.raises(ValueError, match="Received: steps_per_epoch=3 with 4 batches an epoch"):
         fit(model, finite, folder, epochs=2, steps_per_epoch=3)
+
+
+def test_a_directory_takes_one_training_at_a_time(tmp_path):
+    def begin_another():
+        with pytest.raises(OSError, match="Received: .*checkpoints, which process"):
+            in_a_thread(lambda: run(tmp_path))
+
+    run(tmp_path, At(2, begin_another))
+    assert not (tmp_path / "checkpoints" / "run.lock").exists()
+
+
+def test_pairs_are_left_at_the_step_where_they_were(tmp_path):
+    model, pairs = started()
+    pairs.start = 5
+    fit(model, pairs, tmp_path, epochs=2, steps_per_epoch=2, verbose=0)
+    assert pairs.start == 5
 
 
 def test_a_callback_may_tell_its_own_state(tmp_path):

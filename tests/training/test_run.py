@@ -10,12 +10,13 @@ from PIL import Image
 
 from dann import training
 from dann.adaptation import DANN, SourceOnly, TargetOnly
-from dann.config.schema import SelectionConfig, TrainerConfig
+from dann.config.schema import CheckpointConfig, SelectionConfig, TrainerConfig
 from dann.data import DomainPair
 from dann.networks import cnn_backbone
 from dann.selection import compute_scores
 from dann.training import run_figures
-from dann.training.run import accuracy_table
+from dann.training.accuracy_table import accuracy_table
+from dann.training.run_directory import ResumeError
 
 TRAINER = TrainerConfig(steps=6, steps_per_epoch=2, batch_size=4)
 
@@ -57,6 +58,17 @@ def test_a_run_takes_the_configured_steps_and_reports_them(domains, figures, tmp
     for name in ("samples", "curves", "confusion", "features"):
         picture = np.asarray(Image.open(tmp_path / f"figures/{name}.png").convert("L"))
         assert picture.std() > 5  # something is drawn
+
+
+def test_a_refused_resume_loses_nothing_of_a_finished_run(domains, tmp_path):
+    settings = {"checkpoint": CheckpointConfig(), "settings": {"seed": 1}}
+    training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), **settings).train()
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    assert tmp_path / "summary.json" in before
+    settings = {**settings, "settings": {"seed": 2}, "resume": True}
+    with pytest.raises(ResumeError, match="Expected the pairs of"):
+        training.Run(tmp_path, domains, TRAINER, 2, compiled(DANN), **settings).train()
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
 def test_the_baseline_starts_from_the_same_weights_and_sees_the_same_source(domains, tmp_path):
