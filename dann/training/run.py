@@ -20,10 +20,11 @@ from dann.training.callbacks import Clock, OracleCurve, on_final_weights
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoints
 from dann.training.directory_claim import claiming
+from dann.training.files_on_disk import replacing
 from dann.training.hardware import hardware
 from dann.training.non_finite import StopOnNonFinite, check_finite
 from dann.training.resumable_fit import fit
-from dann.training.run_directory import RunDirectory, replacing
+from dann.training.run_directory import RunDirectory
 
 _TEST_BATCH = 256
 
@@ -154,9 +155,7 @@ class Run:
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
         if not self.resume:
-            self._begin()
-            for folder in (self.directory.checkpoints, self.directory.baseline_checkpoints):
-                Checkpoints(folder).discard()
+            self._begin_anew()
         self.directory.figures.mkdir(parents=True, exist_ok=True)
         model, baseline = self.model, self.baseline
         summary = self._describe()
@@ -179,6 +178,19 @@ class Run:
         print(accuracy_table(summary))
         print(f"Written to {self.directory}")
         return summary
+
+    def _begin_anew(self):
+        """Deletes the checkpoints, and says so where the run could have gone on from them."""
+        finished = self.directory.is_finished()
+        self._begin()
+        folders = self.directory.checkpoints, self.directory.baseline_checkpoints
+        deleted = [path for folder in folders for path in Checkpoints(folder).discard()]
+        if deleted and not finished:
+            print(
+                f"Begins anew. Deleted: the checkpoints of an unfinished run, {len(deleted)}, the "
+                f"newest {deleted[0]}; resume=true would have gone on from it",
+                flush=True,
+            )
 
     def _begin(self, logs=None):
         """Makes the directory that of a run under way; a run that goes on is accepted by then."""
