@@ -15,8 +15,13 @@ from dann.adaptation.forward_pass import (
     is_pair,
     parts_of,
 )
+from dann.adaptation.masks import joined, rows, run, with_mask_of
 from dann.adaptation.model_parts import check_classes, refuse_discriminator
-from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
+from dann.adaptation.regularizers.regularizer import (
+    Regularizer,
+    check_logits_of,
+    check_regularizers,
+)
 from dann.adaptation.smooth_task import losses_at_moved_weights
 from dann.checks import check_choice, check_number
 from dann.layers import GradientReversal
@@ -206,10 +211,11 @@ class AdversarialModel(BackboneClassifier):
         self, network: Callable[..., Any], features: dict, training: bool
     ) -> DomainScores:
         """Runs a network of features and `training` once over both domains, behind the reversal."""
-        both = ops.concatenate([features["source"], features["target"]])
-        scores = network(self.reversal(both, training=training), training=training)
+        both = joined(features["source"], features["target"])
+        reversed_both = with_mask_of(both, self.reversal(both, training=training))
+        scores = run(network, reversed_both, training)
         size = ops.shape(features["source"])[0]
-        return DomainScores(scores[:size], scores[size:])
+        return DomainScores(rows(scores, 0, size), rows(scores, size))
 
     def domain_scores(self, forward: ForwardPass) -> DomainScores | None:
         """Returns the domain discriminator's logits of each example, above 0 for the target.
@@ -266,6 +272,7 @@ class AdversarialModel(BackboneClassifier):
             logged["strength"] = (self.reversal.strength,)
         total = 0.0
         for regularizer in self.regularizers:
+            check_logits_of(regularizer, forward.label)
             loss = regularizer.loss(self, x, forward)
             logged[f"{regularizer.name}/loss"] = (loss,)
             total = ops.add(total, regularizer.weight * loss)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.plain_network import graph_of
+from dann.adaptation.plain_network import graph_of, pooling
 from dann.checks import check_integer
 from dann.data.labels import class_numbers
 
@@ -53,6 +53,12 @@ def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) 
         return model.recall(logits, inputs, batch_size)
     network = model.classifier if isinstance(model, AdversarialModel) else model
     values = _in_batches(network, inputs, batch_size, "logits")
+    if values.ndim > 2:
+        raise ValueError(
+            "A score takes one prediction for each example; of maps give a model that pools, such "
+            f"as `keras.Sequential([model.classifier, keras.layers.{pooling(values.shape)}])`. "
+            f"Received: outputs of shape {('batch', *values.shape[1:])}"
+        )
     if values.ndim != 2 or values.shape[1] < 2:
         raise ValueError(
             "The model must give logits `(batch, num_classes)` of at least 2 classes. "
