@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -23,6 +24,16 @@ class DomainScores(NamedTuple):
 
     source: Any
     target: Any
+
+
+def through_reversal(
+    reversal: Callable[..., Any], network: Callable[..., Any], features: dict, training: bool
+) -> DomainScores:
+    """Runs a network of features and `training` once over both domains, behind the reversal."""
+    both = joined(features["source"], features["target"])
+    scores = run(network, with_mask_of(both, reversal(both, training=training)), training)
+    size = ops.shape(features["source"])[0]
+    return DomainScores(rows(scores, 0, size), rows(scores, size))
 
 
 class ForwardPass(NamedTuple):

@@ -120,7 +120,9 @@ class PlainNetwork:
                     "inputs"
                 )
             inputs, features = graph_of(self.backbone) or self._run()
-            self._classifier = keras.Model(inputs, run(label_head, features, None), name="classifier")
+            self._classifier = keras.Model(
+                inputs, run(label_head, features, None), name="classifier"
+            )
         return self._classifier
 
     def _run(self):
@@ -143,6 +145,12 @@ def graph_of(network: Any) -> tuple[Any, Any] | None:
     if not all(isinstance(tensor, keras.KerasTensor) for tensor in both):
         return None
     return network.input, network.output
+
+
+def input_specs(network: Any) -> Any:
+    """Returns symbolic tensors like a network's inputs, or `None` if they are not known."""
+    graph = graph_of(network)
+    return graph[0] if graph else _built_for(network)
 
 
 def shapes_of(network: Any) -> tuple[Any, Any] | None:
@@ -193,7 +201,8 @@ def pooling(shape: Sequence[int | None]) -> str:
 
 def _built_for(network):
     """Symbolic tensors of the shapes that a layer or subclassed model was built for."""
-    config = network.get_build_config() if network.built else None
+    built = isinstance(network, keras.Layer) and network.built
+    config = network.get_build_config() if built else None
     shapes = (config or {}).get("input_shape")
     if not shapes:
         return None
