@@ -16,7 +16,7 @@ class TrainerConfig:
     epochs: int | None = None
     batch_size: int = 64
     steps_per_execution: int = 1
-    jit_compile: bool = False
+    jit_compile: Any = "auto"
     run_eagerly: bool = False
     precision: str = "float32"
     oracle_curve: bool = False

@@ -62,7 +62,8 @@ def restore(callbacks: Sequence[keras.callbacks.Callback], states: dict[str, Any
         if load is not None:
             load(states[name])
         else:
-            vars(callback).update(states[name])
+            its = {key: x for key, x in states[name].items() if _is_state(callback, key, x)}
+            vars(callback).update(its)
 
 
 def lengths_of_files(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, Any]:
@@ -102,16 +103,21 @@ def _named(callbacks) -> Iterator[tuple[str, keras.callbacks.Callback]]:
 def _attributes(callback, settings):
     if hasattr(callback, "state_dict"):
         return callback.state_dict()
-    chosen = next((_CHOSEN[kind] for kind in _CHOSEN if isinstance(callback, kind)), None)
-    if chosen is not None:
-        return {name: value for name, value in vars(callback).items() if name in chosen}
-    # Keras's own set some anew as they begin, from what they were given.
-    left_out = {"params", *_given(callback, by_keras=True)}
     return {
         name: value
-        for name, value in _plain(callback)
-        if name not in left_out and settings.get(name) != _digest(value)
+        for name, value in vars(callback).items()
+        if _is_state(callback, name, value) and settings.get(name) != _digest(value)
     }
+
+
+def _is_state(callback, name, value):
+    """Whether an attribute may belong to the state; a setting of Keras's or a path may not."""
+    if any(isinstance(callback, kind) and name in _CHOSEN[kind] for kind in _CHOSEN):
+        return True
+    if isinstance(callback, tuple(_CHOSEN)) or isinstance(value, str) or not is_plain(value):
+        return False
+    # Keras's own set some anew as they begin, from what they were given.
+    return name not in {"params", *_given(callback, by_keras=True)}
 
 
 def _plain(callback) -> Iterator[tuple[str, Any]]:
