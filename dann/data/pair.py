@@ -86,6 +86,16 @@ class Pairs(keras.utils.PyDataset):
         pairs._start = self._start
         return pairs
 
+    def beginning(self, most: int) -> tuple[Any, ...]:
+        """Returns the first examples as one batch, and leaves the order of training as it is.
+
+        Args:
+            most: The most examples of each domain. A smaller domain sets their number.
+        """
+        domains = {name: domain.anew() for name, domain in self.domains.items()}
+        sizes = [domains[name].count_up_to(most) for name in ("source", "target")]
+        return Pairs(domains, int(min(sizes)), None)[0]
+
     def __iter__(self) -> Iterator[Any]:
         self.on_epoch_begin()
         yield from super().__iter__()
@@ -150,6 +160,14 @@ class Drawn(NamedTuple):
         """Number of examples, of groups, whether they are shuffled, seed and domain."""
         order = self.order
         return [self.examples.count, len(order.members), int(order.shuffle), *order.key]
+
+    def count_up_to(self, most: int) -> int:
+        """Returns the number of examples, or `most` if there are more."""
+        return min(self.examples.count, most)
+
+    def anew(self) -> "Drawn":
+        """Returns itself, because reading changes nothing."""
+        return self
 
     def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
         """Returns the columns of a batch of `size` examples, or part `i` of `n` of them."""

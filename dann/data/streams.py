@@ -71,6 +71,28 @@ class Stream:
                 return most
         return have
 
+    def first(self, most: float = math.inf) -> Any:
+        """Returns the columns of the first examples of a pass, and leaves the batches as they are.
+
+        What can be read only once is used up.
+        """
+        parts, have = [], 0
+        for columns in self.read_pass(0):
+            parts.append(columns)
+            have += _length(columns)
+            if have >= most:
+                break
+        if not parts:
+            raise ValueError(
+                f"The {self.domain} holds no more examples. Received: what can be read only once"
+            )
+        end = None if most == math.inf else int(most)
+        return keras.tree.map_structure(lambda *leaves: np.concatenate(leaves)[:end], *parts)
+
+    def anew(self) -> "Stream":
+        """Returns a stream of the same examples that begins at the first."""
+        return Stream(self.read_pass, self.form, self._count, self.domain)
+
     def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
         """Returns the columns of a batch of `size` examples: the next one, or a recent one.
 
