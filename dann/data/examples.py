@@ -177,4 +177,9 @@ def is_endless(dataset: Any) -> bool:
 
 def form_of(columns: Any) -> Any:
     """Returns the shape and type of one row in words, in the structure of the columns."""
-    return keras.tree.map_structure(lambda leaf: f"{leaf.shape[1:]} of {leaf.dtype}", columns)
+    return keras.tree.map_structure(lambda leaf: f"{leaf.shape[1:]} of {_type_of(leaf)}", columns)
+
+
+def _type_of(array):
+    # NumPy has a type for every length of strings.
+    return "strings" if getattr(array.dtype, "kind", "") in ("U", "S", "T") else array.dtype
