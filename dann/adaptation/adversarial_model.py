@@ -49,6 +49,8 @@ class AdversarialModel(BackboneClassifier):
     `call` puts the augmentation before them. `compute_loss` takes the total of the losses and logs
     them; `pair_losses` itself logs nothing. `domain_scores(forward)` tells what the discriminator
     gives for each example. `critic_steps` is how many steps a critic takes for one of the rest.
+    `from_features(..., reversal=other)` puts another function in the reversal's place, as the
+    diagnostics do to see the gradient on both sides of it.
 
     A method overrides
 
@@ -161,11 +163,21 @@ class AdversarialModel(BackboneClassifier):
         features = self.extract(self.augment(inputs, training), training)
         return self.from_features(features, training)._replace(start=start)
 
-    def from_features(self, features: dict, training: bool) -> ForwardPass:
-        """Runs everything after the backbone, on what `extract` returned."""
+    def from_features(
+        self, features: dict, training: bool, reversal: Callable[..., Any] | None = None
+    ) -> ForwardPass:
+        """Runs everything after the backbone, on what `extract` returned.
+
+        Args:
+            features: Features `(batch, num_features)` by part of the pair.
+            training: Whether this is a training step.
+            reversal: What to run in place of the model's reversal, called as
+                `reversal(tensor, training=training)`. Defaults to the model's own, `self.reversal`.
+        """
         # Heads may be the user's, in half precision; losses are not made for it.
         logits = {k: at_least_single(v) for k, v in self.classify(features, training).items()}
-        adversary = self.adversary(features, logits, training)
+        reversal = self.reversal if reversal is None else reversal
+        adversary = self.adversary(features, logits, training, reversal)
         return ForwardPass(features, logits, keras.tree.map_structure(at_least_single, adversary))
 
     def augment(self, inputs: dict, training: bool) -> dict[str, Any]:
@@ -187,7 +199,7 @@ class AdversarialModel(BackboneClassifier):
         chosen = {k: v for k, v in features.items() if k != "target" or target_too}
         return in_one_pass(self.label_head, chosen, training)
 
-    def adversary(self, features: dict, logits: dict, training: bool) -> Any:
+    def adversary(self, features: dict, logits: dict, training: bool, reversal: Any) -> Any:
         """Runs the networks that the method adds.
 
         Args:
@@ -195,21 +207,15 @@ class AdversarialModel(BackboneClassifier):
             logits: Logits `(batch, num_classes)` by part; those of the target only where
                 `classifies_target` is set.
             training: Whether this is a training step.
+            reversal: What reverses the gradient of features: `reversal(features,
+                training=training)`. The layer `self.reversal`, unless the caller of
+                `from_features` chose another; `None` if the method has no reversal.
 
         Returns:
             A `typing.NamedTuple` of the method's own, such as `DomainScores`, or `None`.
             `ForwardPass.adversary` holds it, in single precision where it is in half.
         """
         return None
-
-    def through_reversal(
-        self, network: Callable[..., Any], features: dict, training: bool
-    ) -> DomainScores:
-        """Runs a network of features and `training` once over both domains, behind the reversal."""
-        both = ops.concatenate([features["source"], features["target"]])
-        scores = network(self.reversal(both, training=training), training=training)
-        size = ops.shape(features["source"])[0]
-        return DomainScores(scores[:size], scores[size:])
 
     def domain_scores(self, forward: ForwardPass) -> DomainScores | None:
         """Returns the domain discriminator's logits of each example, above 0 for the target.

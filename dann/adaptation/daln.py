@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.forward_pass import through_reversal
 from dann.adaptation.methods import METHODS
 
 
@@ -56,8 +57,8 @@ class DALN(AdversarialModel):
         super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
         self.track("discrepancy/loss")
 
-    def adversary(self, features, logits, training):
-        return self.through_reversal(self.label_head, features, training)
+    def adversary(self, features, logits, training, reversal):
+        return through_reversal(reversal, self.label_head, features, training)
 
     def adversarial_losses(self, x, y, forward):
         source, target = map(_norm_by_row, forward.adversary)

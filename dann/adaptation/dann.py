@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.forward_pass import ForwardPass
+from dann.adaptation.forward_pass import ForwardPass, through_reversal
 from dann.adaptation.methods import METHODS
 from dann.adaptation.model_parts import fitting_domain_head
 from dann.checks import check_number
@@ -101,11 +101,11 @@ class DANN(AdversarialModel):
         """Returns the length of the domain head's input."""
         return self.num_features
 
-    def adversary(self, features, logits, training):
+    def adversary(self, features, logits, training, reversal):
         def discriminate(both, training):
             return self.discriminate(both, logits, training)
 
-        return self.through_reversal(discriminate, features, training)
+        return through_reversal(reversal, discriminate, features, training)
 
     def domain_scores(self, forward):
         return forward.adversary

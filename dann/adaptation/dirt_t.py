@@ -203,7 +203,7 @@ class DIRTT(AdversarialModel):
             logits["source"] = ops.stop_gradient(watched)
         return logits
 
-    def adversary(self, features, logits, training):
+    def adversary(self, features, logits, training, reversal):
         return TeacherLogits(features["teacher"])
 
     def _refresh(self):

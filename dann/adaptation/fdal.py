@@ -5,7 +5,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.f_divergences import DIVERGENCES
-from dann.adaptation.forward_pass import ForwardPass
+from dann.adaptation.forward_pass import through_reversal
 from dann.adaptation.methods import METHODS
 from dann.adaptation.model_parts import second_head
 from dann.checks import check_choice
@@ -80,19 +80,20 @@ class FDAL(AdversarialModel):
     def _fit_critic(self):
         self.critic = second_head(self.critic, self.label_head, "critic")
 
-    def adversary(self, features, logits, training):
-        return self.through_reversal(self.critic, features, training)
+    def adversary(self, features, logits, training, reversal):
+        return through_reversal(reversal, self.critic, features, training)
 
     def adversarial_losses(self, x, y, forward):
         divergence = DIVERGENCES[self.divergence]
-        source = ops.mean(divergence.activation(self.shown("source", forward)))
-        target = ops.mean(divergence.conjugate(self.shown("target", forward)))
-        return {"divergence/loss": target - source}
+        source_scores, target_scores = forward.adversary
+        source = self.of_predicted_class(source_scores, forward.logits["source"])
+        target = self.of_predicted_class(target_scores, forward.logits["target"])
+        shown = ops.mean(divergence.activation(source))
+        return {"divergence/loss": ops.mean(divergence.conjugate(target)) - shown}
 
-    def shown(self, domain: str, forward: ForwardPass) -> Any:
-        """Returns the critic's output for the predicted class of each example `(batch,)`."""
-        scores = getattr(forward.adversary, domain)
-        classes = ops.argmax(forward.logits[domain], axis=-1)
+    def of_predicted_class(self, scores: Any, logits: Any) -> Any:
+        """Returns the critic's score of the class that the label head predicts `(batch,)`."""
+        classes = ops.argmax(logits, axis=-1)
         return ops.sum(ops.one_hot(classes, self.num_classes, dtype=scores.dtype) * scores, axis=-1)
 
     def get_config(self):

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -21,6 +22,16 @@ class DomainScores(NamedTuple):
 
     source: Any
     target: Any
+
+
+def through_reversal(
+    reversal: Callable[..., Any], network: Callable[..., Any], features: dict, training: bool
+) -> DomainScores:
+    """Runs a network of features and `training` once over both domains, behind the reversal."""
+    both = ops.concatenate([features["source"], features["target"]])
+    scores = network(reversal(both, training=training), training=training)
+    size = ops.shape(features["source"])[0]
+    return DomainScores(scores[:size], scores[size:])
 
 
 class ForwardPass(NamedTuple):

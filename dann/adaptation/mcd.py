@@ -105,9 +105,9 @@ class MCD(AdversarialModel):
                 "equal weights"
             )
 
-    def adversary(self, features, logits, training):
+    def adversary(self, features, logits, training, reversal):
         labelled = labelled_parts(features)
-        target = self.reversal(features["target"], training=training)
+        target = reversal(features["target"], training=training)
         return HeadLogits(
             self.second_head(labelled, training=training),
             self.label_head(target, training=training),

@@ -2,6 +2,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.forward_pass import through_reversal
 from dann.adaptation.methods import METHODS
 from dann.adaptation.model_parts import copy_of, fitting_domain_head
 from dann.adaptation.plain_network import shapes_of
@@ -103,8 +104,8 @@ class MDAN(AdversarialModel):
         outputs = ops.concatenate(logits, axis=-1)
         self.domain_head = keras.Model(inputs, outputs, name=head.name)
 
-    def adversary(self, features, logits, training):
-        return self.through_reversal(self.domain_head, features, training)
+    def adversary(self, features, logits, training, reversal):
+        return through_reversal(reversal, self.domain_head, features, training)
 
     def domain_scores(self, forward):
         # With several sources each example has a discriminator that is not meant for it.

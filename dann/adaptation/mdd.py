@@ -2,6 +2,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.forward_pass import through_reversal
 from dann.adaptation.methods import METHODS
 from dann.adaptation.model_parts import second_head
 from dann.checks import check_choice, check_number
@@ -107,27 +108,35 @@ class MDD(AdversarialModel):
         head, name = self.adversarial_head, "adversarial_head"
         self.adversarial_head = second_head(head, self.label_head, name)
 
-    def adversary(self, features, logits, training):
-        return self.through_reversal(self.adversarial_head, features, training)
+    def adversary(self, features, logits, training, reversal):
+        return through_reversal(reversal, self.adversarial_head, features, training)
 
     def adversarial_losses(self, x, y, forward):
-        agree = self._disparity("source", forward)
-        disagree = self._disparity("target", forward)
+        source_scores, target_scores = forward.adversary
+        agree = self._agree(source_scores, ops.stop_gradient(forward.logits["source"]))
+        disagree = self._disagree(target_scores, ops.stop_gradient(forward.logits["target"]))
         return {"disparity/loss": self.gamma * ops.mean(agree) + ops.mean(disagree)}
 
-    def _disparity(self, domain, forward):
-        """The adversarial head's loss on each example of a domain `(batch,)`."""
-        scores = getattr(forward.adversary, domain)
-        label = ops.stop_gradient(forward.logits[domain])
-        if self.disparity == "margin":
-            classes = ops.one_hot(ops.argmax(label, axis=-1), self.num_classes, dtype=scores.dtype)
-            if domain == "source":
-                return -ops.sum(classes * ops.log_softmax(scores), axis=-1)
-            # The sum over the other classes; one minus this class would round to 0.
-            return -ops.log(ops.sum((1 - classes) * ops.softmax(scores), axis=-1) + LOG_OFFSET)
+    def _agree(self, scores, label):
+        """The adversarial head's loss on each example of the source `(batch,)`."""
+        if self.disparity != "margin":
+            return self._error(scores, label)
+        return -ops.sum(self._predicted(scores, label) * ops.log_softmax(scores), axis=-1)
+
+    def _disagree(self, scores, label):
+        """The adversarial head's loss on each example of the target `(batch,)`."""
+        if self.disparity != "margin":
+            return -self._error(scores, label)
+        others = 1 - self._predicted(scores, label)
+        # The sum over the other classes; one minus this class would round to 0.
+        return -ops.log(ops.sum(others * ops.softmax(scores), axis=-1) + LOG_OFFSET)
+
+    def _predicted(self, scores, label):
+        return ops.one_hot(ops.argmax(label, axis=-1), self.num_classes, dtype=scores.dtype)
+
+    def _error(self, scores, label):
         size = ops.abs if self.disparity == "absolute_error" else ops.square
-        error = ops.mean(size(scores - label), axis=-1)
-        return error if domain == "source" else -error
+        return ops.mean(size(scores - label), axis=-1)
 
     def get_config(self):
         return {

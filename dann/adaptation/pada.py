@@ -107,12 +107,13 @@ class PADA(DANN):
             aggregation="mean",
         )
 
-    def adversary(self, features, logits, training):
+    def adversary(self, features, logits, training, reversal):
         # A step uses the weights that earlier steps have left.
         class_weights = ops.copy(self.class_weights)
         if training:
             self._follow(class_weights, ops.softmax(logits["target"]))
-        return WeighedScores(super().adversary(features, logits, training), class_weights)
+        scores = super().adversary(features, logits, training, reversal)
+        return WeighedScores(scores, class_weights)
 
     def domain_scores(self, forward):
         return forward.adversary.scores

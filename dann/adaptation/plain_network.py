@@ -136,6 +136,12 @@ def graph_of(network: Any) -> tuple[Any, Any] | None:
     return network.input, network.output
 
 
+def input_specs(network: Any) -> Any:
+    """Returns symbolic tensors like a network's inputs, or `None` if they are not known."""
+    graph = graph_of(network)
+    return graph[0] if graph else _built_for(network)
+
+
 def shapes_of(network: Any) -> tuple[Any, Any] | None:
     """Returns the shapes of a network's inputs and outputs if it is built, otherwise `None`."""
     graph = graph_of(network)
@@ -177,7 +183,8 @@ def flat_length(features: Any) -> int:
 
 def _built_for(network):
     """Symbolic tensors of the shapes that a layer or subclassed model was built for."""
-    config = network.get_build_config() if network.built else None
+    built = isinstance(network, keras.Layer) and network.built
+    config = network.get_build_config() if built else None
     shapes = (config or {}).get("input_shape")
     if not shapes:
         return None

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.forward_pass import through_reversal
 from dann.adaptation.methods import METHODS
 from dann.adaptation.model_parts import fitting_domain_head
 from dann.adaptation.smooth_task import frozen
@@ -114,8 +115,8 @@ class WDGRL(AdversarialModel):
             for name, tensor in tensors.items()
         }
 
-    def adversary(self, features, logits, training):
-        scores = self.through_reversal(self.domain_head, features, training)
+    def adversary(self, features, logits, training, reversal):
+        scores = through_reversal(reversal, self.domain_head, features, training)
         penalty = self._penalty(features["source"], features["target"], training)
         return CriticScores(*scores, penalty)
 

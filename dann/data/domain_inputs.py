@@ -30,7 +30,7 @@ def source_of(
         found = _dataset_of(given, domain, True, batch_size, shuffled_by, -1)
         if found is None:
             raise ValueError(
-                f"The {domain} must be `(inputs, labels)`, because training learns its labels. "
+                f"The {domain} must be `(inputs, labels)`, because its labels are needed. "
                 f"Received: {type(given).__name__}"
             )
         return found
@@ -40,7 +40,7 @@ def source_of(
             f"Received: a {type(given).__name__} of {len(given)}"
         )
     columns: dict[str, Any] = dict(zip(COLUMNS, given, strict=False))
-    columns["inputs"], columns["labels"] = _nested(given[0], domain), as_array(given[1], domain)
+    columns["inputs"], columns["labels"] = nested(given[0], domain), as_array(given[1], domain)
     examples = Examples(columns, domain)
     labels, weights = columns["labels"], examples.columns.get("weights")
     if labels.dtype.kind in "USO":
@@ -63,7 +63,7 @@ def target_of(given: Any, form: Any, batch_size: int, shuffled_by: int | None) -
 
     Args:
         given: Inputs of the form that the source's have, or `(inputs, labels)`, or a dataset.
-        form: Shape and type of the source's inputs; see `form_of`.
+        form: Shape and type of the source's inputs, see `form_of`; `None` if they are not known.
         batch_size: See `stream_of`.
         shuffled_by: See `stream_of`.
 
@@ -71,21 +71,21 @@ def target_of(given: Any, form: Any, batch_size: int, shuffled_by: int | None) -
         ValueError: If it holds no examples.
     """
     if not isinstance(given, tuple | list | dict):
-        rank = keras.tree.flatten(form)[0].split(" of ")[0].count(",")
+        rank = -1 if form is None else _rank(keras.tree.flatten(form)[0])
         found = _dataset_of(given, "target", False, batch_size, shuffled_by, rank)
         if found is not None:
             return found
-    inputs = _nested(given, "target")
-    if isinstance(given, tuple | list) and not _alike(inputs, form):
+    inputs = nested(given, "target")
+    if isinstance(given, tuple | list) and form is not None and not _alike(inputs, form):
         # A list of two rows of numbers would pass for inputs and labels.
         paired = len(given) == 2 and (isinstance(given, tuple) or hasattr(given[0], "shape"))
-        if not (paired and _alike(_nested(given[0], "target"), form)):
+        if not (paired and _alike(nested(given[0], "target"), form)):
             raise ValueError(
                 "The target must be inputs like those of the source, or `(inputs, labels)`; make "
                 "an array of rows with `numpy.asarray`. "
                 f"Received: a {type(given).__name__} of {len(given)}"
             )
-        inputs = _nested(given[0], "target")
+        inputs = nested(given[0], "target")
     return _not_empty(Examples({"inputs": inputs}, "target"), "target")
 
 
@@ -135,15 +135,21 @@ def _not_empty(examples, domain):
     return examples
 
 
-def _nested(inputs, domain):
-    """The inputs, in which lists of numbers are arrays, so that only several inputs are nested."""
+def nested(inputs: Any, domain: str) -> Any:
+    """Returns the inputs with lists of numbers as arrays, so that only several are nested."""
     if isinstance(inputs, dict):
-        return {name: _nested(part, domain) for name, part in inputs.items()}
+        return {name: nested(part, domain) for name, part in inputs.items()}
     if isinstance(inputs, tuple | list):
         if inputs and all(isinstance(part, dict) or _has_rows(part) for part in inputs):
-            return type(inputs)(_nested(part, domain) for part in inputs)
+            return type(inputs)(nested(part, domain) for part in inputs)
         return as_array(inputs, domain)
     return inputs
+
+
+def _rank(form):
+    """Number of axes of one example, from its shape in words such as `(4, 3) of uint8`."""
+    shape = form.split(" of ")[0].strip("(),")
+    return len(shape.split(",")) if shape else 0
 
 
 def _has_rows(values):

@@ -49,6 +49,11 @@ class Stream:
         return None
 
     @property
+    def is_endless(self) -> bool:
+        """Whether a pass has no end, or one that nobody knows before it is reached."""
+        return self._count == math.inf
+
+    @property
     def count(self) -> float:
         """Number of examples of a pass. If it is not known, this reads them once."""
         if self._count is None:

@@ -41,7 +41,8 @@ def restore(callbacks: Sequence[keras.callbacks.Callback], states: dict[str, Any
         if load is not None:
             load(states[name])
         else:
-            vars(callback).update(states[name])
+            state = states[name]
+            vars(callback).update({key: state[key] for key in state if _is_state(callback, key)})
 
 
 def lengths_of_files(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, Any]:
@@ -81,15 +82,19 @@ def _named(callbacks) -> Iterator[tuple[str, keras.callbacks.Callback]]:
 def _attributes(callback):
     if hasattr(callback, "state_dict"):
         return callback.state_dict()
-    chosen = next((_CHOSEN[kind] for kind in _CHOSEN if isinstance(callback, kind)), None)
-    if chosen is not None:
-        return {name: value for name, value in vars(callback).items() if name in chosen}
-    settings = {"params", *inspect.signature(type(callback)).parameters}
     return {
         name: value
         for name, value in vars(callback).items()
-        if name not in settings and not isinstance(value, str) and is_plain(value)
+        if _is_state(callback, name) and not isinstance(value, str) and is_plain(value)
     }
+
+
+def _is_state(callback, name):
+    """Whether an attribute may belong to the state: no setting, such as the name of a file."""
+    for kind, chosen in _CHOSEN.items():
+        if isinstance(callback, kind):
+            return name in chosen
+    return name not in {"params", *inspect.signature(type(callback)).parameters}
 
 
 def _files(callback) -> Iterator[tuple[str, pathlib.Path]]:

@@ -13,6 +13,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.data.array_archive import read_archive
+from dann.training.keras_file import check_keras_file
 from dann.training.run_directory import LAST_MODEL, ResumeError, replacing
 
 _NAME = re.compile(r"step-(\d+)")
@@ -34,8 +36,7 @@ class Checkpoint:
         try:
             _check_sums(path)
             state = json.loads((path / _STATE).read_text(encoding="utf-8"))
-            with np.load(path / _ARRAYS, allow_pickle=False) as arrays:
-                self.arrays = {name: arrays[name] for name in arrays.files}
+            self.arrays = read_archive(path / _ARRAYS)[0]
         except (OSError, ValueError) as error:
             raise ValueError(f"Expected a whole checkpoint. Received: {path}, {error}") from error
         self.state: dict[str, Any] = state
@@ -47,8 +48,9 @@ class Checkpoint:
             ResumeError: If the model or its optimizer is another.
         """
         try:
+            check_keras_file(self.path / _MODEL)
             model.load_weights(self.path / _MODEL)
-        except ValueError as error:
+        except Exception as error:  # a strange file can raise anything
             raise ResumeError(
                 "A training goes on with the model and the optimizer that it began with. "
                 f"Received: {type(model).__name__}, which {self.path} does not fit"

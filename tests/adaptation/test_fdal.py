@@ -63,8 +63,10 @@ def test_the_critics_output_is_that_of_the_predicted_class():
     model = linear_fdal()
     a, b, w = weights_of(model)
     forward = model(PAIR)
-    for domain, inputs, predicted in zip(PAIR, (SOURCE, TARGET), predictions(a, b), strict=True):
-        shown = keras.ops.convert_to_numpy(model.shown(domain, forward))
+    for scores, domain, inputs, predicted in zip(
+        forward.adversary, PAIR, (SOURCE, TARGET), predictions(a, b), strict=True
+    ):
+        shown = keras.ops.convert_to_numpy(model.of_predicted_class(scores, forward.logits[domain]))
         np.testing.assert_allclose(
             shown, (inputs @ a @ w)[np.arange(5), predicted], rtol=1e-4, atol=1e-5
         )

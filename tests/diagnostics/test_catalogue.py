@@ -80,9 +80,9 @@ def test_a_check_runs_each_forward_pass_once(monkeypatch):
             modes.append(training)
             return super().call(inputs, training=training)
 
-        def from_features(self, features, training):
+        def from_features(self, features, training, reversal=None):
             modes.append(("heads", training))
-            return super().from_features(features, training)
+            return super().from_features(features, training, reversal)
 
     model = Counted(network((3, 3, 2), "backbone"), num_classes=2)
     model.compile("sgd")

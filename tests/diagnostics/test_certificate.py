@@ -136,7 +136,7 @@ def test_a_reversal_that_ignores_half_of_its_strength_is_found():
             return reverse_gradient(inputs, 0.5 * ops.convert_to_tensor(self.strength))
 
     class WithHalved(planted.OtherWay):
-        def turn(self, features, training):
+        def turn(self, features, training, reversal):
             return halved(features, training=training)
 
     halved = Halved(STRENGTH)
@@ -157,7 +157,7 @@ def test_a_double_reversal_shows_the_square_of_the_strength():
 
 def test_a_reversal_by_a_function_is_certified_by_differences():
     class ByFunction(planted.OtherWay):
-        def turn(self, features, training):
+        def turn(self, features, training, reversal):
             return reverse_gradient(features, 0.3)
 
     found = reversal_certificate(linear_dann(ByFunction), DATA, mode="eager")
@@ -200,7 +200,7 @@ def test_a_function_is_judged_as_it_is_in_training(turn, state):
 
 def test_differences_cannot_tell_if_only_a_part_is_reversed():
     class OneDomain(planted.OtherWay):
-        def turn(self, features, training):
+        def turn(self, features, training, reversal):
             source, target = ops.split(features, 2)
             return ops.concatenate([reverse_gradient(source, 1.0), target])
 
@@ -324,10 +324,9 @@ def test_a_layer_between_backbone_and_reversal_is_no_fault():
             self.bottleneck = keras.layers.Dense(self.backbone.output_shape[-1])
             self.bottleneck.build(self.backbone.output_shape)
 
-        def adversary(self, features, logits, training):
-            return super().adversary(
-                {name: self.bottleneck(part) for name, part in features.items()}, logits, training
-            )
+        def adversary(self, features, logits, training, reversal):
+            narrow = {name: self.bottleneck(part) for name, part in features.items()}
+            return super().adversary(narrow, logits, training, reversal)
 
     found = reversal_certificate(linear_dann(Bottleneck), DATA, mode="eager")
     assert found["reversal/head_error"] == pytest.approx(0, abs=1e-6)
@@ -345,6 +344,43 @@ def test_three_backward_passes_are_enough(fault, most, monkeypatch):
     monkeypatch.setattr(backward_pass, "gradients", counted)
     reversal_certificate(linear_dann(fault), DATA)
     assert 0 < counted.call_count <= most
+
+
+def no_watch(around):
+    raise AssertionError("a watch")
+
+
+def test_our_own_reversal_is_varied_without_a_watch_of_the_layers(monkeypatch):
+    monkeypatch.setattr(backward_pass, "around_layers", no_watch)
+    for method in (planted.DANN, planted.Twice, planted.BehindHead):
+        found = reversal_certificate(linear_dann(method), DATA, mode="eager")
+        assert found["reversal/ratio"] > 0
+
+
+def test_a_method_that_calls_its_reversal_past_the_seam_is_watched(monkeypatch):
+    class Past(planted.OtherWay):
+        def turn(self, features, training, reversal):
+            return self.reversal(features, training=training)
+
+    given, past = (
+        reversal_certificate(linear_dann(method), DATA, mode="eager")
+        for method in (planted.DANN, Past)
+    )
+    assert past == given
+    monkeypatch.setattr(backward_pass, "around_layers", no_watch)
+    with pytest.raises(AssertionError, match="a watch"):
+        reversal_certificate(linear_dann(Past), DATA, mode="eager")
+
+
+def test_a_reversal_within_a_network_of_our_own_model_is_found():
+    def head(*first):
+        return keras.Sequential([keras.Input((2,)), *first, keras.layers.Dense(1)])
+
+    model = planted.dann(head=head(GradientReversal(0.5, name="inner")))
+    found = reversal_certificate(model, planted.batch(0, 32), mode="eager")
+    assert found["reversal/state"] == "applied twice"
+    assert found["reversal/ratio"] == pytest.approx(0.5 * planted.STRENGTH, rel=1e-4)
+    assert found["reversal/inner/cosine"] == pytest.approx(-1)
 
 
 class Turning(keras.layers.Layer):

@@ -60,36 +60,36 @@ def initialized(model, seed):
 class OtherWay(DANN):
     """Reverses as `turn` does."""
 
-    def turn(self, features, training):
+    def turn(self, features, training, reversal):
         raise NotImplementedError
 
-    def adversary(self, features, logits, training):
+    def adversary(self, features, logits, training, reversal):
         both = ops.concatenate([features["source"], features["target"]])
-        scores = self.domain_head(self.turn(both, training), training=training)
+        scores = self.domain_head(self.turn(both, training, reversal), training=training)
         size = ops.shape(features["source"])[0]
         return DomainScores(scores[:size], scores[size:])
 
 
 class Forgotten(OtherWay):
-    def turn(self, features, training):
+    def turn(self, features, training, reversal):
         return features
 
 
 class Twice(OtherWay):
-    def turn(self, features, training):
-        once = self.reversal(features, training=training)
-        return self.reversal(once, training=training)
+    def turn(self, features, training, reversal):
+        once = reversal(features, training=training)
+        return reversal(once, training=training)
 
 
 class OneDomain(OtherWay):
-    def turn(self, features, training):
+    def turn(self, features, training, reversal):
         source, target = ops.split(features, 2)
-        return ops.concatenate([self.reversal(source, training=training), target])
+        return ops.concatenate([reversal(source, training=training), target])
 
 
 class Cut(OtherWay):
-    def turn(self, features, training):
-        return self.reversal(ops.stop_gradient(features), training=training)
+    def turn(self, features, training, reversal):
+        return reversal(ops.stop_gradient(features), training=training)
 
 
 class NaiveOverride(OtherWay):
@@ -98,7 +98,7 @@ class NaiveOverride(OtherWay):
     TensorFlow alone has this fault.
     """
 
-    def turn(self, features, training):
+    def turn(self, features, training, reversal):
         graph = tf.compat.v1.get_default_graph()
         with graph.gradient_override_map({"Identity": "dann.tests.Negative"}):
             return tf.identity(features)
@@ -107,9 +107,9 @@ class NaiveOverride(OtherWay):
 class BehindHead(DANN):
     """The reversal turns the discriminator's gradient around too."""
 
-    def adversary(self, features, logits, training):
+    def adversary(self, features, logits, training, reversal):
         both = ops.concatenate([features["source"], features["target"]])
-        scores = self.reversal(self.domain_head(both, training=training), training=training)
+        scores = reversal(self.domain_head(both, training=training), training=training)
         size = ops.shape(features["source"])[0]
         return DomainScores(scores[:size], scores[size:])
 

@@ -80,8 +80,11 @@ class BackwardPass:
             passes[-1].output = index
         return passes or [self]
 
-    def loss(self, probes: Sequence[Any]) -> Any:
-        """Returns the loss with these tensors added to the features, a scalar."""
+    def loss(self, probes: Sequence[Any], around: "Around") -> Any:
+        """Returns the loss with these tensors added to the features, a scalar.
+
+        `around` runs each call of a reversal.
+        """
         left = iter(probes)
         inputs = keras.tree.map_structure(
             lambda x: x + ops.cast(next(left), x.dtype) if is_floating(x) else x, self.inputs
@@ -147,27 +150,8 @@ class BackwardPass:
 
     def _loss_at(self, probes, before, after, weights, taken_out):
         values = list(zip([*self.backbone, *self.head], weights, strict=True))
-        around = self._around_reversals(before, after, taken_out)
-        with self._unchanged(values), around_layers(around):
-            return self.loss(probes)
-
-    def _around_reversals(self, before, after, taken_out):
-        """Adds tensors to the inputs and the outputs of each call of a reversal."""
-        left: dict[int, list] = {}
-        for call, pair in zip(self.calls, zip(before, after, strict=True), strict=True):
-            left.setdefault(id(call.layer), []).append(pair)
-
-        def around(layer, call, args, kwargs):
-            if not left.get(id(layer)):
-                return call(*args, **kwargs)
-            inputs, args, kwargs = inputs_first(layer, args, kwargs)
-            entering, leaving = (ops.cast(x, inputs.dtype) for x in left[id(layer)].pop(0))
-            outputs = inputs + entering
-            if not taken_out:
-                outputs = call(outputs, *args, **kwargs)
-            return outputs + leaving
-
-        return around
+        with self._unchanged(values):
+            return self.loss(probes, Around(self.calls, before, after, taken_out))
 
 
 class ModelPass(BackwardPass):
@@ -187,10 +171,11 @@ class ModelPass(BackwardPass):
         first = [id(layer) for layer in walk.order].index(id(self.calls[0].layer))
         self.head = [w for layer in walk.order[first + 1 :] for w in layer.trainable_variables]
 
-    def loss(self, probes):
+    def loss(self, probes, around):
         if not self.calls:
-            return super().loss(probes)
-        return random_sum(run_in_training(self.model, self.inputs))
+            return super().loss(probes, around)
+        with around_layers(around):
+            return random_sum(run_in_training(self.model, self.inputs))
 
     def measure(self, mode, taken_out=False, outside=False):
         found = super().measure(mode, taken_out, outside)
@@ -217,15 +202,65 @@ class PairPass(BackwardPass):
         if discriminator is not None:  # other weights behind the backbone may be reversed
             own = {id(weight) for weight in discriminator.trainable_variables}
             self.unreversed = [id(weight) in own for weight in self.head]
+        self.watched = self._needs_watch()
 
     def each_output(self):
         return [self]
 
-    def loss(self, probes):
+    def loss(self, probes, around):
         features = features_of(self.model, self.inputs, self.training)
         added = dict(zip(self.parts, probes, strict=True))
         features = {name: f + ops.cast(added[name], f.dtype) for name, f in features.items()}
-        return loss_terms(self.model, self.data, features, self.training)[1]
+        own = self.model.reversal
+
+        def reversal(*args, **kwargs):
+            return around(own, own, args, kwargs)
+
+        if not self.watched:
+            return loss_terms(self.model, self.data, features, self.training, reversal)[1]
+        with around_layers(around):
+            return loss_terms(self.model, self.data, features, self.training)[1]
+
+    def _needs_watch(self):
+        """Whether `reversal=` reaches not all calls: those of layers within networks, mostly."""
+        own, reached = self.model.reversal, []
+
+        def reversal(*args, **kwargs):
+            reached.append(args)
+            return own(*args, **kwargs)
+
+        with self._unchanged():
+            self.model.from_features(self.parts, self.training, reversal)
+        return [call.layer for call in self.calls] != [own for _ in reached]
+
+
+class Around:
+    """Runs the calls of reversals, with tensors added before and behind each, in order.
+
+    Any other layer, and any further call, runs as it is.
+
+    Args:
+        calls: The calls of one pass.
+        before: Tensors for the inputs of each call.
+        after: Tensors for the outputs of each call.
+        taken_out: Whether every reversal is replaced by the identity.
+    """
+
+    def __init__(self, calls: Sequence[Call], before: Any, after: Any, taken_out: bool):
+        self.taken_out = taken_out
+        self.left: dict[int, list] = {}
+        for call, pair in zip(calls, zip(before, after, strict=True), strict=True):
+            self.left.setdefault(id(call.layer), []).append(pair)
+
+    def __call__(self, layer: Any, call: Callable, args: tuple, kwargs: dict) -> Any:
+        if not self.left.get(id(layer)):
+            return call(*args, **kwargs)
+        inputs, args, kwargs = inputs_first(layer, args, kwargs)
+        entering, leaving = (ops.cast(x, inputs.dtype) for x in self.left[id(layer)].pop(0))
+        outputs = inputs + entering
+        if not self.taken_out:
+            outputs = call(outputs, *args, **kwargs)
+        return outputs + leaving
 
 
 def random_sum(outputs: Any, only: int | None = None) -> Any:

@@ -1,10 +1,13 @@
 """Calls of layers, seen and changed while a model runs, without touching the model.
 
+It reaches what Keras has no hook for: the layers of somebody else's model, and those within a
+network, such as a sign in a backbone. The reversal of our own models needs no watch; see
+`AdversarialModel.from_features`.
+
 Keras runs every layer through `keras.Operation.__call__`, with inputs that are cast already. While
 a watch is on, this method asks the watch of its own thread first; threads without a watch run as
-before. No attribute of a model or a layer is set. Keras has no hook for this: `clone_model` with a
-`call_function` sees the layers of functional models, but not those inside other layers or
-subclassed models, which may hold reversals and signs too.
+before. No attribute of a model or a layer is set. `clone_model` with a `call_function` would see
+the layers of functional models, but not those inside other layers or subclassed models.
 """
 
 import contextlib

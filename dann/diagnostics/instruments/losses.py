@@ -47,11 +47,18 @@ def features_of(model: AdversarialModel, x: dict, training: bool) -> dict[str, A
 
 
 def loss_terms(
-    model: AdversarialModel, data: tuple, features: dict, training: bool
+    model: AdversarialModel,
+    data: tuple,
+    features: dict,
+    training: bool,
+    reversal: Callable[..., Any] | None = None,
 ) -> tuple[Any, Any]:
-    """Returns the label loss and the adversarial loss of a pair by a compiled model, scalars."""
+    """Returns the label loss and the adversarial loss of a pair by a compiled model, scalars.
+
+    `reversal` runs in place of the model's own; see `AdversarialModel.from_features`.
+    """
     x, y = data
-    forward = model.from_features(features, training)
+    forward = model.from_features(features, training, reversal)
     losses = model.pair_losses(x, y, forward, training=training)
     return losses.label, sum(losses.adversarial.values(), ops.zeros(()))
 
