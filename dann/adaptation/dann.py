@@ -87,7 +87,7 @@ class DANN(AdversarialModel):
         )
         self.domain_head = domain_head
         self.when_known(self._fit_domain_head)
-        self._domain_loss = keras.losses.BinaryCrossentropy(from_logits=True)
+        self._cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction=None)
         accuracy = keras.metrics.BinaryAccuracy(name="domain/accuracy", threshold=0.0)
         self.track("domain/loss")
         self.trackers["domain/accuracy"] = accuracy
@@ -128,7 +128,7 @@ class DANN(AdversarialModel):
     def adversarial_losses(self, x, y, forward):
         domain, logits = self.domains_and_logits(forward)
         weights = self.domain_weights(y, forward)
-        return {"domain/loss": self._domain_loss(self.smoothed(domain), logits, weights)}
+        return {"domain/loss": self.domain_loss(domain, logits, weights)}
 
     def logged(self, x, y, forward):
         return {"domain/accuracy": self.domains_and_logits(forward)}
@@ -138,6 +138,10 @@ class DANN(AdversarialModel):
         source, target = self.domain_scores(forward)
         domain = ops.concatenate([ops.zeros_like(source), ops.ones_like(target)])
         return domain, joined(source, target)
+
+    def domain_loss(self, domain: Any, logits: Any, weights: Any = None) -> Any:
+        """Returns the mean cross-entropy of the discriminator with smoothed labels, a scalar."""
+        return ops.mean(self._cross_entropy(self.smoothed(domain), logits, weights))
 
     def smoothed(self, domain: Any) -> Any:
         """Returns the domain labels that the discriminator learns."""
