@@ -162,7 +162,9 @@ class Pairs(keras.utils.PyDataset):
     def _joined(self, columns):
         """Columns of the labelled parts, one after the other for each replica."""
         pieces = [np.array_split(column, self._replicas) for column in columns]
-        return np.concatenate([piece for of_replica in zip(*pieces, strict=True) for piece in of_replica])
+        return np.concatenate(
+            [piece for of_replica in zip(*pieces, strict=True) for piece in of_replica]
+        )
 
     def _need_index(self, name, value):
         for domain, examples in self.domains.items():
