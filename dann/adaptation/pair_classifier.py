@@ -72,6 +72,7 @@ class PairClassifier(keras.Model):
             check_range(labels, self.num_classes, getattr(self, "loss", None))
         callbacks, pairs = kwargs.get("callbacks"), x
         if isinstance(pairs, Pairs):
+            _refuse_split(kwargs.get("validation_split"))
             # Keras would shuffle the batches of an epoch, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
             count = pairs.num_batches
@@ -184,6 +185,15 @@ def _by_prediction(sample_weight, logits):
     if sample_weight is None or len(getattr(logits, "shape", ())) < 3:
         return sample_weight
     return masks.of_positions(sample_weight, logits)
+
+
+def _refuse_split(share):
+    if share:
+        raise ValueError(
+            "Pairs cannot be split; hold examples out before `pair` and give them as "
+            "`validation_data=(inputs, labels)`, of the source, or of the target as an oracle. "
+            f"Received: validation_split={share}"
+        )
 
 
 def _first_two(kwargs):
