@@ -10,7 +10,7 @@ import numpy as np
 
 from dann.checks import check_integer
 from dann.data.domain_inputs import check_alike, source_of, target_of
-from dann.data.examples import Examples, Items
+from dann.data.examples import Examples, Items, strings_as_tensors
 from dann.data.sampling import DrawOrder, groups_to_balance
 from dann.data.streams import Stream
 
@@ -142,10 +142,7 @@ class Pairs(keras.utils.PyDataset):
             name: domain.batch(step, self.batch_size, self.part)
             for name, domain in self.domains.items()
         }
-        inputs = {
-            name: keras.tree.map_structure(_for_keras, part["inputs"])
-            for name, part in columns.items()
-        }
+        inputs = {name: strings_as_tensors(part["inputs"]) for name, part in columns.items()}
         source = columns["source"]
         if "domain" in source:
             inputs["source_domain"] = source["domain"]
@@ -173,13 +170,6 @@ class Pairs(keras.utils.PyDataset):
                     f"Argument `{name}` needs domains that are read by index, such as arrays; the "
                     f"{domain} is a dataset that is read in order. Received: {name}={value}"
                 )
-
-
-def _for_keras(values):
-    """Strings as a tensor, because Keras takes no NumPy ones; anything else as it is."""
-    if getattr(values.dtype, "kind", "") not in ("U", "S", "O"):
-        return values
-    return keras.ops.convert_to_tensor(values, dtype="string")
 
 
 class Drawn(NamedTuple):
