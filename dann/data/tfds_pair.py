@@ -14,7 +14,6 @@ from dann.data.domain_pair import DomainPair
 from dann.data.image_files import check_image_size
 from dann.data.readers import READERS
 
-
 _LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
 
 
@@ -112,8 +111,11 @@ def _read(builder, split, size, channels):
 
     def decode():
         examples = _examples(builder, split)
-        images, labels = zip(*((unify(image, size, channels), y) for image, y in examples))
-        return {"images": np.stack(images), "labels": np.stack(labels)}
+        formed = [(unify(image, size, channels), label) for image, label in examples]
+        return {
+            "images": np.stack([image for image, _ in formed]),
+            "labels": np.stack([label for _, label in formed]),
+        }
 
     def fits(arrays):
         images, labels = (arrays.get(key, np.empty(0)) for key in ("images", "labels"))

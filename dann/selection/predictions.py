@@ -14,7 +14,6 @@ from dann.checks import check_integer
 from dann.data.domain_inputs import nested
 from dann.data.whole_domain import all_inputs, all_labelled
 
-
 _TARGET = (
     "Argument `target` must hold inputs as the model takes them, such as one array or a dataset, "
     "because a score sees no labels of the target. "
