@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.checks import check_class_range, check_shape
 from dann.data.examples import COLUMNS, Examples, Items, as_array, is_endless
 from dann.data.streams import Stream, stream_of
 
@@ -48,11 +49,8 @@ def source_of(
             f"Labels of the {domain} must be numbers; `names, numbers = np.unique(labels, "
             f"return_inverse=True)` numbers them. Received: labels such as {str(labels.flat[0])!r}"
         )
-    if weights is not None and len(weights.shape) != 1:
-        raise ValueError(
-            f"The {domain} must have one weight for each example. "
-            f"Received: weights of shape {weights.shape}"
-        )
+    if weights is not None:
+        check_shape(f"Weights of the {domain}", weights.shape, ("batch",))
     if num_classes is not None:
         check_labels(labels, num_classes, domain)
     return _not_empty(examples, domain)
@@ -110,12 +108,7 @@ def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
         raise ValueError(
             f"Labels of the {domain} must be integers. Received: labels of type {labels.dtype}"
         )
-    wrong = labels[(labels < 0) | (labels >= num_classes)]
-    if wrong.size:
-        raise ValueError(
-            f"Labels of the {domain} must be at least 0 and below num_classes={num_classes}. "
-            f"Received: {np.unique(wrong).tolist()}"
-        )
+    check_class_range(f"Labels of the {domain}", labels, num_classes)
 
 
 def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank):

@@ -79,7 +79,7 @@ def _builder(builder_class, folder, config, raw) -> tfds.core.DatasetBuilder:
 
 
 def _found(builder_class, folder, config):
-    """The builder, or `None` if TFDS cannot read what is there; its place; and what is wrong."""
+    """The builder (`None` if TFDS cannot read the data set), its folder, and what is wrong."""
     try:
         builder = builder_class(data_dir=folder, config=config)
         path = pathlib.Path(builder.data_path)
@@ -116,7 +116,7 @@ def _prepare(builder, raw):
     tfds.disable_progress_bar()
     settings = tfds.download.DownloadConfig(manual_dir=raw)
     builder.download_and_prepare(download_config=settings)
-    if builder.data_path.exists():  # a mocked data set is not there
+    if builder.data_path.exists():  # a mocked data set has no files
         seal(pathlib.Path(builder.data_path))
     return builder
 
