@@ -68,6 +68,7 @@ class PADA(DANN):
           weights, and the objective that they weigh.
     """
 
+    takes_maps = False
     classifies_target = True
     of_classes = True
 

@@ -3,6 +3,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from dann.adaptation import masks
 from dann.adaptation.forward_pass import ForwardPass, Losses
 from dann.adaptation.of_logits import (
     check_form,
@@ -115,7 +116,8 @@ class PairClassifier(keras.Model):
     def compiled_loss(self, x, y, logits, sample_weight=None, training=True) -> Any:
         """Returns the loss given to `compile`, and those of the layers, a scalar."""
         check_form(y, logits, self.loss)
-        return super().compute_loss(x, y, logits, sample_weight, training=training)
+        weights = _by_prediction(sample_weight, logits)
+        return super().compute_loss(x, y, logits, weights, training=training)
 
     def step_losses(self, x, y, forward, sample_weight=None, training=True) -> Losses:
         """Returns what a step on a pair descends and logs; see `AdversarialModel.pair_losses`."""
@@ -131,7 +133,7 @@ class PairClassifier(keras.Model):
         if training:
             self._accept_plain_training()
         if ops.is_tensor(y_pred):
-            check_form(y, y_pred, self.loss)
+            return self.compiled_loss(x, y, y_pred, sample_weight, training)
         return super().compute_loss(x, y, y_pred, sample_weight, training=training)
 
     def _accept_plain_training(self):
@@ -143,11 +145,19 @@ class PairClassifier(keras.Model):
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         paired = isinstance(y_pred, ForwardPass)
         label = y_pred.label if paired else y_pred
-        logs = super().compute_metrics(x, y, label, sample_weight=sample_weight)
+        weights = _by_prediction(sample_weight, label)
+        logs = super().compute_metrics(x, y, label, sample_weight=weights)
         if paired:
             return logs
         # The trackers did not change here, and a stale number would mislead.
         return {name: value for name, value in logs.items() if name not in self.trackers}
+
+
+def _by_prediction(sample_weight, logits):
+    """The sample weights of maps, one for each position; Keras broadcasts none of examples."""
+    if sample_weight is None or len(getattr(logits, "shape", ())) < 3:
+        return sample_weight
+    return masks.of_positions(sample_weight, logits)
 
 
 def _first_two(kwargs):

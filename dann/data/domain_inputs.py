@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.checks import check_class_range, check_shape
+from dann.checks import check_class_range
 from dann.data.examples import COLUMNS, Examples, Items, as_array, is_endless
 from dann.data.streams import Stream, stream_of
 
@@ -13,7 +13,12 @@ Domain = Examples | Items | Stream
 
 
 def source_of(
-    given: Any, domain: str, batch_size: int, shuffled_by: int | None, num_classes: int | None
+    given: Any,
+    domain: str,
+    batch_size: int,
+    shuffled_by: int | None,
+    num_classes: int | None,
+    batched: bool | None = None,
 ) -> Domain:
     """Returns labelled examples.
 
@@ -23,15 +28,16 @@ def source_of(
         batch_size: See `stream_of`.
         shuffled_by: See `stream_of`.
         num_classes: If given, the labels of arrays must be integers below it.
+        batched: See `pair`.
 
     Raises:
         ValueError: If it holds no examples or no labels, or labels that do not fit.
     """
     if not isinstance(given, tuple | list):
-        found = _dataset_of(given, domain, True, batch_size, shuffled_by, -1)
+        found = _dataset_of(given, domain, True, batch_size, shuffled_by, -1, batched)
         if found is None:
             raise ValueError(
-                f"The {domain} must be `(inputs, labels)`, because training learns its labels. "
+                f"The {domain} must be `(inputs, labels)`, because its labels are needed. "
                 f"Received: {type(given).__name__}"
             )
         return found
@@ -41,7 +47,7 @@ def source_of(
             f"Received: a {type(given).__name__} of {len(given)}"
         )
     columns: dict[str, Any] = dict(zip(COLUMNS, given, strict=False))
-    columns["inputs"], columns["labels"] = _nested(given[0], domain), as_array(given[1], domain)
+    columns["inputs"], columns["labels"] = nested(given[0], domain), as_array(given[1], domain)
     examples = Examples(columns, domain)
     labels, weights = columns["labels"], examples.columns.get("weights")
     if labels.dtype.kind in "USO":
@@ -49,41 +55,47 @@ def source_of(
             f"Labels of the {domain} must be numbers; `names, numbers = np.unique(labels, "
             f"return_inverse=True)` numbers them. Received: labels such as {str(labels.flat[0])!r}"
         )
-    if weights is not None:
-        check_shape(f"Weights of the {domain}", weights.shape, ("batch",))
+    if weights is not None and tuple(weights.shape) not in ((len(labels),), tuple(labels.shape)):
+        raise ValueError(
+            f"The {domain} must have one weight for each example, or one for each label of a map. "
+            f"Received: weights of shape {weights.shape}"
+        )
     if num_classes is not None:
         check_labels(labels, num_classes, domain)
     return _not_empty(examples, domain)
 
 
-def target_of(given: Any, form: Any, batch_size: int, shuffled_by: int | None) -> Domain:
+def target_of(
+    given: Any, form: Any, batch_size: int, shuffled_by: int | None, batched: bool | None = None
+) -> Domain:
     """Returns the target's inputs and drops its labels.
 
     Args:
         given: Inputs of the form that the source's have, or `(inputs, labels)`, or a dataset.
-        form: Shape and type of the source's inputs; see `form_of`.
+        form: Shape and type of the source's inputs, see `form_of`; `None` if they are not known.
         batch_size: See `stream_of`.
         shuffled_by: See `stream_of`.
+        batched: See `pair`.
 
     Raises:
         ValueError: If it holds no examples.
     """
     if not isinstance(given, tuple | list | dict):
-        rank = keras.tree.flatten(form)[0].split(" of ")[0].count(",")
-        found = _dataset_of(given, "target", False, batch_size, shuffled_by, rank)
+        rank = -1 if form is None else _rank(keras.tree.flatten(form)[0])
+        found = _dataset_of(given, "target", False, batch_size, shuffled_by, rank, batched)
         if found is not None:
             return found
-    inputs = _nested(given, "target")
-    if isinstance(given, tuple | list) and not _alike(inputs, form):
+    inputs = nested(given, "target")
+    if isinstance(given, tuple | list) and form is not None and not _alike(inputs, form):
         # A list of two rows of numbers would pass for inputs and labels.
         paired = len(given) == 2 and (isinstance(given, tuple) or hasattr(given[0], "shape"))
-        if not (paired and _alike(_nested(given[0], "target"), form)):
+        if not (paired and _alike(nested(given[0], "target"), form)):
             raise ValueError(
                 "The target must be inputs like those of the source, or `(inputs, labels)`; make "
                 "an array of rows with `numpy.asarray`. "
                 f"Received: a {type(given).__name__} of {len(given)}"
             )
-        inputs = _nested(given[0], "target")
+        inputs = nested(given[0], "target")
     return _not_empty(Examples({"inputs": inputs}, "target"), "target")
 
 
@@ -111,15 +123,15 @@ def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
     check_class_range(f"Labels of the {domain}", labels, num_classes)
 
 
-def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank):
+def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank, batched):
     if isinstance(given, dict) or hasattr(given, "shape") or hasattr(given, "to_numpy"):
         return None
     by_index = hasattr(given, "__getitem__") and hasattr(given, "__len__")
     if by_index and not isinstance(given, keras.utils.PyDataset | str | bytes):
         items = _not_empty(Items(given, with_labels, domain), domain)
-        if not (is_endless(given) or items.are_batches(rank)):
+        if not (is_endless(given) or items.are_batches(rank, batched)):
             return items
-    return stream_of(given, domain, with_labels, batch_size, shuffled_by, rank)
+    return stream_of(given, domain, with_labels, batch_size, shuffled_by, rank, batched)
 
 
 def _not_empty(examples, domain):
@@ -128,15 +140,21 @@ def _not_empty(examples, domain):
     return examples
 
 
-def _nested(inputs, domain):
-    """The inputs, in which lists of numbers are arrays, so that only several inputs are nested."""
+def nested(inputs: Any, domain: str) -> Any:
+    """Returns the inputs with lists of numbers as arrays, so that only several are nested."""
     if isinstance(inputs, dict):
-        return {name: _nested(part, domain) for name, part in inputs.items()}
+        return {name: nested(part, domain) for name, part in inputs.items()}
     if isinstance(inputs, tuple | list):
         if inputs and all(isinstance(part, dict) or _has_rows(part) for part in inputs):
-            return type(inputs)(_nested(part, domain) for part in inputs)
+            return type(inputs)(nested(part, domain) for part in inputs)
         return as_array(inputs, domain)
     return inputs
+
+
+def _rank(form):
+    """Number of axes of one example, from its shape in words such as `(4, 3) of uint8`."""
+    shape = form.split(" of ")[0].strip("(),")
+    return len(shape.split(",")) if shape else 0
 
 
 def _has_rows(values):

@@ -66,11 +66,12 @@ class Items:
         items = [columns_of(self.dataset[int(i)], self.with_labels, self.domain) for i in indices]
         return keras.tree.map_structure(lambda *parts: np.stack(parts), *items)
 
-    def are_batches(self, rank: int) -> bool:
-        """Whether these are batches of a grain dataset; see `is_batch`. Others give examples."""
-        if not type(self.dataset).__module__.startswith("grain."):
-            return False
-        return is_batch(columns_of(self.dataset[0], self.with_labels, self.domain), rank)
+    def are_batches(self, rank: int, told: bool | None = None) -> bool:
+        """Whether these are batches, as told; else of grain's by `is_batch`, others give none."""
+        if told is not None or not type(self.dataset).__module__.startswith("grain."):
+            return bool(told)
+        columns = columns_of(self.dataset[0], self.with_labels, self.domain)
+        return is_batch(columns, rank, self.domain)
 
     @functools.cached_property
     def form(self) -> Any:
@@ -142,17 +143,29 @@ def columns_of(item: Any, with_labels: bool, domain: str) -> Any:
     return keras.tree.map_structure(np.asarray, columns)
 
 
-def is_batch(columns: Mapping[str, Any], rank: int) -> bool:
+def is_batch(columns: Mapping[str, Any], rank: int, domain: str) -> bool:
     """Guesses whether columns are those of a batch rather than of an example.
 
     Args:
         columns: What a dataset gave. A batch has as many labels as inputs, and more than one.
         rank: Number of axes of one example's first input, or -1 if it is not known. It decides if
             there are no labels.
+        domain: What messages call the domain.
+
+    Raises:
+        ValueError: If inputs and labels agree in more axes than the first, as one image and its
+            label map do, and a batch of such series and their labels.
     """
     leaves = keras.tree.flatten(columns)
     if len(columns) > 1:
         lengths = {leaf.shape[:1] for leaf in leaves}
+        inputs = keras.tree.flatten(columns["inputs"])
+        if min(leaf.ndim for leaf in inputs) > 2 and len({leaf.shape[:2] for leaf in leaves}) == 1:
+            shapes = " and ".join(str(leaf.shape) for leaf in leaves)
+            raise ValueError(
+                f"The {domain} has label maps, of which one example looks like a batch; say which "
+                f"it gives, `pair(..., batched=False)` or `batched=True`. Received: {shapes}"
+            )
         return len(lengths) == 1 and lengths.isdisjoint({(), (1,)})
     return leaves[0].ndim == rank + 1 if rank >= 0 else False
 

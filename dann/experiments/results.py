@@ -8,8 +8,8 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
+from dann.training.files_on_disk import replacing
 from dann.training.run_directory import RunDirectory
-from dann.training.whole_files import replacing
 
 CHOSEN = "chosen/"  # and the name of a score
 _COLUMNS = ["measure", "value"]

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from dann.training import RunDirectory
-from dann.training.whole_files import replacing
+from dann.training.files_on_disk import replacing
 
 _RUN = ("rank", "run", "overrides")
 

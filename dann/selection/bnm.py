@@ -29,6 +29,6 @@ def bnm(model: Any, *, target: Any, source: Any = None, batch_size: int = 256) -
     Reference:
         - [Cui et al., 2020](https://arxiv.org/abs/2003.12237), section 3.
     """
-    chances = probabilities(model, check_target(target), batch_size)
+    chances = probabilities(model, check_target(model, target), batch_size)
     singular_values = np.linalg.svd(chances, compute_uv=False)
     return float(singular_values.sum() / np.sqrt(len(chances) * min(chances.shape)))

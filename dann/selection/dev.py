@@ -39,7 +39,7 @@ def dev(model: Any, *, source: Any, target: Any, batch_size: int = 256, seed: in
     Reference:
         - [You et al., 2019](https://proceedings.mlr.press/v97/you19a.html), section 4.
     """
-    check_target(target)
+    target = check_target(model, target)
     inputs, labels, values = source_logits(model, source, batch_size, least=4)
     of_source = features(model, inputs, batch_size)
     of_target = features(model, target, batch_size)

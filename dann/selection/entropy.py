@@ -28,7 +28,7 @@ def entropy(model: Any, *, target: Any, source: Any = None, batch_size: int = 25
     Reference:
         - [Morerio et al., 2018](https://arxiv.org/abs/1711.10288), section 4.
     """
-    chances = probabilities(model, check_target(target), batch_size)
+    chances = probabilities(model, check_target(model, target), batch_size)
     return -mean_entropy(chances)
 
 

@@ -28,5 +28,5 @@ def info_max(model: Any, *, target: Any, source: Any = None, batch_size: int = 2
         - [Shi and Sha, 2012](https://arxiv.org/abs/1206.6438), section 2.
         - [Musgrave et al., 2022](https://arxiv.org/abs/2208.07360), for its use as a score.
     """
-    chances = probabilities(model, check_target(target), batch_size)
+    chances = probabilities(model, check_target(model, target), batch_size)
     return mean_entropy(chances.mean(axis=0, keepdims=True)) - mean_entropy(chances)

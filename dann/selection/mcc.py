@@ -40,7 +40,7 @@ def mcc(
         - [Jin et al., 2020](https://arxiv.org/abs/1912.03699), equations 2 to 7.
     """
     check_number("temperature", temperature, 0, above=True)
-    values = logits(model, check_target(target), batch_size) / temperature
+    values = logits(model, check_target(model, target), batch_size) / temperature
     logs = special.log_softmax(values, axis=1)
     chances = np.exp(logs)
     certainty = 1 + np.exp(-special.entr(chances).sum(axis=1))

@@ -48,7 +48,8 @@ def mix_val(
         - [Hu et al., 2023](https://openreview.net/forum?id=ackajXqei2), section 3.
     """
     check_number("share", share, 0.5, 1, above=True, below=True)
-    count = count_of(check_target(target, least=2))
+    target = check_target(model, target, least=2)
+    count = count_of(target)
     order = np.random.default_rng(seed).permutation(count)
     partners = np.empty(count, int)
     partners[order] = np.roll(order, 1)  # never itself

@@ -9,9 +9,15 @@ import numpy as np
 from scipy import special
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.plain_network import graph_of
+from dann.adaptation.plain_network import input_specs, pooling
 from dann.checks import check_class_range, check_integer
-from dann.data.labels import class_numbers
+from dann.data.domain_inputs import nested
+from dann.data.whole_domain import all_inputs, all_labelled
+
+_TARGET = (
+    "Argument `target` must hold inputs as the model takes them, such as one array or a dataset, "
+    "because a score sees no labels of the target. "
+)
 
 
 class NotFiniteError(ValueError):
@@ -32,10 +38,11 @@ class RememberingModel:
         self, compute: Callable[..., np.ndarray], inputs: Any, batch_size: int
     ) -> np.ndarray:
         """Returns `compute(model, inputs, batch_size)`, from memory after the first time."""
-        key = compute, id(inputs)
+        leaves = keras.tree.flatten(inputs)
+        key = compute, *map(id, leaves)
         if key not in self._known:
             # The inputs are kept too, because no other array may get their identity.
-            self._known[key] = inputs, compute(self.model, inputs, batch_size)
+            self._known[key] = leaves, compute(self.model, inputs, batch_size)
         return self._known[key][1]
 
 
@@ -51,8 +58,13 @@ def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) 
     """
     if isinstance(model, RememberingModel):
         return model.recall(logits, inputs, batch_size)
-    network = model.classifier if isinstance(model, AdversarialModel) else model
-    values = _in_batches(network, inputs, batch_size, "logits")
+    values = _in_batches(_network_of(model), inputs, batch_size, "logits")
+    if values.ndim > 2:
+        raise ValueError(
+            "A score takes one prediction for each example; of maps give a model that pools, such "
+            f"as `keras.Sequential([model.classifier, keras.layers.{pooling(values.shape)}])`. "
+            f"Received: outputs of shape {('batch', *values.shape[1:])}"
+        )
     if values.ndim != 2 or values.shape[1] < 2:
         raise ValueError(
             "The model must give logits `(batch, num_classes)` of at least 2 classes. "
@@ -88,32 +100,39 @@ def features(model: keras.Model | RememberingModel, inputs: Any, batch_size: int
     return _in_batches(model.backbone, inputs, batch_size, "features")
 
 
-def check_target(target: Any, least: int = 1) -> Any:
-    """Returns the target's inputs, an array or a dict of them, if they are `least` examples."""
-    if not _is_inputs(target):
-        raise TypeError(
-            "Argument `target` must be one array or tensor of inputs, or a dict of them, because a "
-            "score sees no labels of the target; for a list of rows, `numpy.asarray(rows)`. "
-            f"Received: {type(target).__name__}"
-        )
-    _check_size("target", target, least)
-    return target
+def check_target(model: Any, target: Any, least: int = 1) -> Any:
+    """Returns the inputs of the target as the model takes them, if they are `least` examples.
+
+    Args:
+        model: The model, or `None` if it is not known yet.
+        target: What `dann.data.pair` takes for a target, but no `(inputs, labels)`.
+        least: The fewest examples.
+    """
+    specs = None if model is None else input_specs(_network_of(model))
+    if isinstance(specs, tuple | list) and len(specs) == 1:
+        specs = specs[0]
+    labelled = isinstance(target, tuple) and specs is None
+    if labelled or not _is_domain(target):
+        raise TypeError(_TARGET + f"Received: {type(target).__name__}")
+    if isinstance(target, tuple | list | dict) and specs is not None:
+        _check_structure(specs, target)
+    if _is_empty(target):
+        _check_size("target", target, least)
+    inputs = all_inputs(target, specs)
+    _check_size("target", inputs, least)
+    return inputs
 
 
 def check_source(source: Any, least: int = 1) -> tuple[Any, np.ndarray]:
-    """Returns inputs `(n, ...)` and labels `(n,)` of the held-out source, at least `least`."""
-    if not isinstance(source, tuple | list) or len(source) != 2 or not _is_inputs(source[0]):
-        raise TypeError(
-            "Argument `source` must be arrays `(inputs, labels)` of held-out source examples; "
-            "for a list of rows, `numpy.asarray(rows)`. "
-            f"Received: {type(source).__name__}"
-        )
-    inputs, labels = source[0], class_numbers(source[1], "labels of `source`")
-    if len(labels) != count_of(inputs):
-        raise ValueError(
-            "Argument `source` must have one label for each input. Received: "
-            f"{count_of(inputs)} inputs and {len(labels)} labels"
-        )
+    """Returns inputs `(n, ...)` and labels `(n,)` of the held-out source, at least `least`.
+
+    Args:
+        source: What `dann.data.pair` takes for a source; weights are left out.
+        least: The fewest examples.
+    """
+    if isinstance(source, tuple | list) and len(source) > 1 and _is_empty(source[0]):
+        _check_size("source", source[0], least)
+    inputs, labels = all_labelled(source)
     _check_size("source", inputs, least)
     return inputs, labels
 
@@ -141,11 +160,26 @@ def count_of(inputs: Any) -> int:
     return len(keras.tree.flatten(inputs)[0])
 
 
-def _is_inputs(values):
-    """Whether it is an array, a tensor of any library or an array-like, or a dict of them."""
-    if isinstance(values, dict):
-        return bool(values) and all(map(_is_inputs, values.values()))
-    return hasattr(values, "dtype") and len(getattr(values, "shape", ())) > 0
+def is_dataset(values: Any) -> bool:
+    """Returns whether examples are given as a dataset or iterator, not as arrays."""
+    arrays = any(hasattr(values, name) for name in ("shape", "to_numpy"))
+    return not (arrays or values is None or isinstance(values, dict | list | tuple | str | bytes))
+
+
+def _is_domain(values):
+    """Whether it may hold examples, unlike a number, a string or nothing."""
+    several = values.values() if isinstance(values, dict) else values
+    if isinstance(values, dict | list | tuple):
+        return len(several) > 0
+    if hasattr(values, "shape"):
+        return len(values.shape) > 0
+    iterable = hasattr(values, "__iter__") or hasattr(values, "__getitem__") or callable(values)
+    return iterable and not isinstance(values, str | bytes)
+
+
+def _is_empty(values):
+    first = next(iter(keras.tree.flatten(values)), None)
+    return hasattr(first, "shape") and len(first) == 0
 
 
 def _check_size(domain, inputs, least):
@@ -157,23 +191,25 @@ def _check_size(domain, inputs, least):
         )
 
 
-def check_names(model: Any, inputs: Any) -> None:
-    """Raises a `TypeError` unless a dict has the names of the network's inputs and no others."""
+def _network_of(model):
+    """The network that gives the logits."""
     network = model.model if isinstance(model, RememberingModel) else model
-    network = network.classifier if isinstance(network, AdversarialModel) else network
-    graph = graph_of(network)
-    taken = graph[0] if graph else inputs
-    if isinstance(inputs, dict) and (not isinstance(taken, dict) or set(taken) != set(inputs)):
-        wanted = sorted(taken) if isinstance(taken, dict) else "one array"
-        raise TypeError(
-            "Inputs must be given as the model takes them, because a score sees no labels of the "
-            f"target: {wanted}. Received: a dict with {sorted(inputs)}"
-        )
+    return network.classifier if isinstance(network, AdversarialModel) else network
+
+
+def _check_structure(specs, target):
+    """Refuses anything but inputs of the model's structure, such as inputs and labels."""
+    given = nested(target, "target")
+    names = [sorted(one) if isinstance(one, dict) else None for one in (specs, given)]
+    several = [isinstance(one, dict | list | tuple) for one in (specs, given)]
+    if several[0] != several[1] or names[0] != names[1] or several[0] and len(specs) != len(given):
+        wanted = names[0] or (f"{len(specs)} inputs" if several[0] else "one array")
+        found = f"a dict with {names[1]}" if names[1] else f"a {type(target).__name__}"
+        raise TypeError(_TARGET + f"Expected {wanted}. Received: {found}")
 
 
 def _in_batches(network, inputs, batch_size, what):
     check_integer("batch_size", batch_size, 1)
-    check_names(network, inputs)
     parts, inputs, count = [], indexable(inputs), count_of(inputs)
     for start in range(0, count, batch_size):
         # An array-like of files need not take slices.

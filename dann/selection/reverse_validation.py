@@ -57,7 +57,7 @@ def reverse_validation(
         - [Zhong et al., 2010](https://doi.org/10.1007/978-3-642-15939-8_35), section 3.
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.1.2.
     """
-    check_target(target)
+    target = check_target(model, target)
     inputs, labels, of_source = source_logits(model, source, batch_size)
     pseudo_labels = logits(model, target, batch_size).argmax(axis=1)
     if fit is None:

@@ -13,7 +13,12 @@ import keras
 
 from dann.checks import check_choice
 from dann.registry import Registry
-from dann.selection.predictions import NotFiniteError, RememberingModel
+from dann.selection.predictions import (
+    NotFiniteError,
+    RememberingModel,
+    check_source,
+    check_target,
+)
 
 Score = Callable[..., float]
 SCORES: Registry[Score] = Registry("score")
@@ -53,12 +58,15 @@ def compute_scores(
 ) -> dict[str, float]:
     """Computes several scores of one checkpoint; the model runs once on each domain.
 
+    Source and target are given as to `dann.data.pair`: arrays, frames, datasets, loaders,
+    generators. What is not arrays is read once, all of it, into memory.
+
     Args:
         model: `dann.adaptation.AdversarialModel`, or any Keras model from inputs to logits if no
             score needs features.
         source: Inputs and labels of source examples that training does not see; `None` if no score
-            needs them.
-        target: Inputs of the target, an array or a tensor.
+            needs them. Labels may be a column or one-hot; weights are left out.
+        target: Inputs of the target. Labels that a dataset gives with them are dropped.
         scores: Names in `SCORES`, or functions of the same arguments by any name. Defaults to all.
         batch_size: Inputs at a time. Defaults to `256`.
 
@@ -66,10 +74,11 @@ def compute_scores(
         Scores by name; higher is better.
 
     Raises:
-        TypeError: If `target` is not one array of inputs, `source` is not a pair of arrays, or a
-            score needs features that the model does not have.
-        ValueError: If a score is unknown, a domain has too few examples, a label is not among the
-            model's classes, or an output of the model is not finite.
+        TypeError: If `target` is not what the model takes, such as inputs and labels, or a score
+            needs features that the model does not have.
+        ValueError: If `source` has no labels, a dataset has no end, a score is unknown, a domain
+            has too few examples, a label is not among the model's classes, or an output of the
+            model is not finite.
 
     Example:
 
@@ -79,10 +88,11 @@ def compute_scores(
     >>> list(dann.selection.compute_scores(model, source=source, target=target, scores=["snd"]))
     ['snd']
     """
-    now = RememberingModel(model)
+    now, chosen = RememberingModel(model), choose(scores)
+    source, target = read_once(now, source, target)
     return {
         name: score(now, source=source, target=target, batch_size=batch_size)
-        for name, score in choose(scores).items()
+        for name, score in chosen.items()
     }
 
 
@@ -119,9 +129,16 @@ def score_checkpoints(
     found: dict[str, list[float]] = {name: [] for name in chosen}
     for model in models:
         now = RememberingModel(model)
+        source, target = read_once(now, source, target)
         for name, score in chosen.items():
             found[name].append(score_or_worst(score, now, source, target, batch_size))
     return found
+
+
+def read_once(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
+    """Returns both domains as arrays, so that several scores do not each read a dataset."""
+    source = None if source is None else check_source(source)
+    return source, None if target is None else check_target(model, target)
 
 
 def score_or_worst(

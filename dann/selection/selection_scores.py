@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from dann.selection.predictions import RememberingModel, check_source, check_target
+from dann.selection.predictions import RememberingModel, check_source, check_target, is_dataset
 from dann.selection.scores import Score, choose, score_or_worst
 
 
@@ -22,13 +22,14 @@ class SelectionScores(keras.callbacks.Callback):
         scores: Names in `dann.selection.SCORES`, `("all",)`, or functions of the same arguments by
             any name. Defaults to `("info_max",)`.
         source: Inputs and labels of source examples that training does not see, for the scores that
-            need them. Defaults to `None`.
-        target: Inputs of the target.
+            need them, in any form that `compute_scores` takes. Defaults to `None`.
+        target: Inputs of the target, likewise. A dataset is read once, before the first scores.
         batch_size: Inputs at a time. Defaults to `256`.
 
     Raises:
-        TypeError: If `target` is not one array, or `source` is not a pair.
-        ValueError: If a score is unknown, needs a `source` that is not given, or a domain is empty.
+        TypeError: If `target` is inputs and labels, or missing.
+        ValueError: If a score is unknown, needs a `source` that is not given, or a domain is empty
+            or has no labels.
 
     Example:
 
@@ -52,7 +53,9 @@ class SelectionScores(keras.callbacks.Callback):
         super().__init__()
         self.scores = choose(scores)
         self.source = None if source is None else check_source(source)
-        self.target = check_target(target)
+        self.target, self._target_inputs = target, None
+        if not is_dataset(target):
+            check_target(None, target)
         self.batch_size = batch_size
         for name, score in self.scores.items():
             if source is None and _needs_source(score):
@@ -60,12 +63,18 @@ class SelectionScores(keras.callbacks.Callback):
                     f"Score {name!r} needs `source`, held-out inputs and labels. Received: None"
                 )
 
+    def on_train_begin(self, logs=None):
+        if self.model.built:  # it tells whether a dataset gives examples or batches
+            self._target_inputs = check_target(self.model, self.target)
+
     def on_epoch_end(self, epoch, logs=None):
         if logs is None:
             return
         now = RememberingModel(self.model)
+        if self._target_inputs is None:
+            self._target_inputs = check_target(now, self.target)
         for name, score in self.scores.items():
-            value = score_or_worst(score, now, self.source, self.target, self.batch_size)
+            value = score_or_worst(score, now, self.source, self._target_inputs, self.batch_size)
             logs[f"selection/{name}"] = value
 
 

@@ -48,7 +48,7 @@ def snd(
         - [Saito et al., 2021](https://arxiv.org/abs/2108.10860), section 3.
     """
     check_number("temperature", temperature, 0, above=True)
-    chances = probabilities(model, check_target(target, least=2), batch_size)
+    chances = probabilities(model, check_target(model, target, least=2), batch_size)
     units = chances / np.linalg.norm(chances, axis=1, keepdims=True)
     count = len(units)
     rows = max(1, _CELLS // count)

@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.selection.predictions import check_names, check_target, source_logits
+from dann.selection.predictions import check_target, source_logits
 from dann.selection.scores import SCORES
 
 
@@ -22,6 +22,6 @@ def source_accuracy(model: Any, *, source: Any, target: Any = None, batch_size: 
     Shared arguments and errors: see `dann.selection.compute_scores`.
     """
     if target is not None:
-        check_names(model, check_target(target))
+        check_target(model, target)
     _, labels, values = source_logits(model, source, batch_size)
     return float(np.mean(values.argmax(axis=1) == labels))

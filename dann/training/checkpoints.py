@@ -12,8 +12,10 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.data.array_archive import read_archive
+from dann.training.files_on_disk import flush_to_disk, replacing
+from dann.training.keras_file import check_keras_file
 from dann.training.run_directory import LAST_MODEL, ResumeError, checkpoint_name, step_of
-from dann.training.whole_files import flush_to_disk, replacing
 
 _DRAFT = ".part"
 _MODEL, _ARRAYS, _STATE, _SUMS = "model.keras", "arrays.npz", "state.json", "SHA256SUMS"
@@ -34,8 +36,7 @@ class Checkpoint:
         try:
             _check_sums(path)
             state = json.loads((path / _STATE).read_text(encoding="utf-8"))
-            with np.load(path / _ARRAYS, allow_pickle=False) as arrays:
-                self.arrays = {name: arrays[name] for name in arrays.files}
+            self.arrays = read_archive(path / _ARRAYS)[0]
         except (OSError, ValueError) as error:
             raise ValueError(f"Expected a whole checkpoint. Received: {path}, {error}") from error
         self.state: dict[str, Any] = state
@@ -47,8 +48,9 @@ class Checkpoint:
             ResumeError: If the model or its optimizer is another.
         """
         try:
+            check_keras_file(self.path / _MODEL)
             model.load_weights(self.path / _MODEL)
-        except ValueError as error:
+        except Exception as error:  # a strange file can raise anything
             raise ResumeError(
                 "A training goes on with the model and the optimizer that it began with. "
                 f"Received: {type(model).__name__}, which {self.path} does not fit"
@@ -133,12 +135,14 @@ class Checkpoints:
             )
         return None
 
-    def discard(self) -> None:
-        """Deletes all checkpoints, for a training that begins anew."""
+    def discard(self) -> list[pathlib.Path]:
+        """Deletes all checkpoints, for a training that begins anew; returns what they were."""
         self._remove_drafts()
-        for _, path in self._by_step():
+        paths = [path for _, path in self._by_step()]
+        for path in paths:
             shutil.rmtree(path)
         (self.folder / LAST_MODEL).unlink(missing_ok=True)
+        return paths
 
     def _by_step(self) -> list[tuple[int, pathlib.Path]]:
         """The steps and folders of checkpoints, newest first."""
@@ -154,9 +158,8 @@ class Checkpoints:
 
     def _offer(self, path):
         """Copies the checkpoint's model to the file that `RunDirectory.model` loads."""
-        with replacing(
-            self.folder / LAST_MODEL
-        ) as draft:  # writing to a link would change the checkpoint
+        # A copy: through a link a user's own writing would change the checkpoint.
+        with replacing(self.folder / LAST_MODEL) as draft:
             shutil.copyfile(path / _MODEL, draft)
 
 

@@ -1,5 +1,6 @@
 """The callbacks of a training that several calls of Keras's `fit`, or several processes, share."""
 
+import contextlib
 import importlib.metadata
 import os
 import random
@@ -15,13 +16,28 @@ from dann.adaptation.training_state import (
     put_trained_back,
     values_of,
 )
-from dann.training.callback_states import cut_files, lengths_of_files, restore, states_of
+from dann.training.callback_states import (
+    cut_files,
+    lengths_of_files,
+    restore,
+    settings_of,
+    states_of,
+)
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoint, Checkpoints
 from dann.training.non_finite import check_weights
 from dann.training.plain_values import packed, unpacked
 from dann.training.run_directory import ResumeError
 from dann.training.stop_signals import StopRequest
+
+# What a checkpoint holds beside the model, as `ResumableCallbacks` writes it.
+_STATE = {
+    **dict.fromkeys(("begun", "stopped"), bool),
+    **dict.fromkeys(("step", "epoch", "batch", "steps_per_epoch"), int),
+    **dict.fromkeys(("files", "callbacks", "made_by"), dict),
+    **dict.fromkeys(("random", "numpy_random"), tuple),
+    **{"metrics": list, "optimizer": str, "pairs": dict | None},
+}
 
 
 class ResumableCallbacks(keras.callbacks.CallbackList):
@@ -34,7 +50,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
     Args:
         callbacks: The callbacks, with a `keras.callbacks.History`.
         checkpoints: Where to write, or `None`.
-        found: What to start from, or `None`.
+        found: What to start from, or `None`. Its state is that of `state_of`.
         times: When to write.
         request: What tells that the training shall stop.
         identity: What the order of the batches follows from; see `identity_of`.
@@ -53,10 +69,11 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
     ):
         state = {"begun": False, "step": 0, "epoch": 0, "batch": 0, "stopped": False}
         if found:
-            state = unpacked(found.state, found.arrays)
+            state = state_of(found)
             times.written(state["step"])
-            cut_files(callbacks, state["files"])  # before any callback opens its own
-        self.watched = list(callbacks)
+            with _told_as_foreign(found):
+                cut_files(callbacks, state["files"])  # before any callback opens its own
+        self.watched, self.settings = list(callbacks), settings_of(callbacks)
         if averages_weights(params["model"].optimizer):
             callbacks = [*callbacks, KeepTrained()]
         super().__init__(callbacks, **params)
@@ -89,10 +106,11 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
                 f"Received: {_kind_of(model.optimizer)}"
             )
         self.found.load_into(model)
-        if self.state["begun"]:
-            restore(self.watched, self.state["callbacks"])
-        random.setstate(self.state["random"])
-        np.random.set_state(self.state["numpy_random"])
+        with _told_as_foreign(self.found):
+            if self.state["begun"]:
+                restore(self.watched, self.state["callbacks"])
+            random.setstate(self.state["random"])
+            np.random.set_state(self.state["numpy_random"])
 
     def on_epoch_begin(self, epoch, logs=None):
         super().on_epoch_begin(epoch, logs)
@@ -100,8 +118,9 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         if self.offset:  # in the middle of an epoch, and Keras has reset its metrics
             self._restore()
             metrics = self.state["metrics"]
-            for variable, value in zip(self.model.metrics_variables, metrics, strict=True):
-                variable.assign(value)
+            with _told_as_foreign(self.found):
+                for variable, value in zip(self.model.metrics_variables, metrics, strict=True):
+                    variable.assign(value)
 
     def on_train_batch_begin(self, batch, logs=None):
         self._first = batch
@@ -154,7 +173,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             "steps_per_epoch": self.params["steps"],
             "stopped": self.stopped,
             "files": lengths_of_files(self.watched),
-            "callbacks": states_of(self.watched),
+            "callbacks": states_of(self.watched, self.settings),
             "metrics": values_of(model.metrics_variables),
             "random": random.getstate(),
             "numpy_random": np.random.get_state(),
@@ -164,6 +183,32 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         }
         self.checkpoints.write(self.step, model, packed(state, arrays), arrays)
         self.times.written(self.step)
+
+
+def state_of(found: Checkpoint) -> dict[str, Any]:
+    """Returns the state of a training in a checkpoint.
+
+    Raises:
+        ResumeError: If something else is in it, or it is the state after another step.
+    """
+    with _told_as_foreign(found):
+        state = unpacked(found.state, found.arrays)
+        wrong = [key for key, kind in _STATE.items() if not isinstance(state[key], kind)]
+        if wrong or found.path.name != f"step-{state['step']}":
+            raise ValueError(f"whose {wrong or 'step'} is none")
+        return state
+
+
+@contextlib.contextmanager
+def _told_as_foreign(found):
+    """Tells any error as one of the checkpoint."""
+    try:
+        yield
+    except Exception as error:  # what comes from a strange file can raise anything
+        raise ResumeError(
+            f"Expected the state of this training in {found.path}. Received: another, or a broken "
+            f"one ({type(error).__name__})"
+        ) from error
 
 
 def made_by() -> dict[str, Any]:

@@ -11,8 +11,7 @@ from dann.checks import check_integer
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoint, Checkpoints
 from dann.training.directory_claim import claim
-from dann.training.plain_values import unpacked
-from dann.training.resumable_callbacks import ResumableCallbacks, identity_of, made_by
+from dann.training.resumable_callbacks import ResumableCallbacks, identity_of, made_by, state_of
 from dann.training.run_directory import ResumeError
 from dann.training.stop_signals import stop_requests
 
@@ -180,7 +179,7 @@ def _from_step(pairs, step):
 
 
 def _check_goes_on(found: Checkpoint, epochs: int, steps_per_epoch: int, pairs: Any) -> None:
-    state = unpacked(found.state, found.arrays)
+    state = state_of(found)
     now, then = made_by(), state["made_by"]
     known = state["pairs"], identity_of(pairs)
     if None not in known and known[0] != known[1]:
@@ -189,9 +188,10 @@ def _check_goes_on(found: Checkpoint, epochs: int, steps_per_epoch: int, pairs: 
             f"examples, {known[0]}; a seed that is not given is drawn anew in each process. "
             f"Received: {known[1]}"
         )
-    if then["backend"] != now["backend"]:
+    if then.get("backend") != now["backend"]:
         raise ResumeError(
-            f"Expected the backend of {found.path}, {then['backend']}. Received: {now['backend']}"
+            f"Expected the backend of {found.path}, {then.get('backend')}. "
+            f"Received: {now['backend']}"
         )
     if state["steps_per_epoch"] != steps_per_epoch:
         raise ResumeError(
@@ -203,7 +203,11 @@ def _check_goes_on(found: Checkpoint, epochs: int, steps_per_epoch: int, pairs: 
             f"Expected no fewer epochs than {found.path} has, {state['epoch']}. "
             f"Received: epochs={epochs}"
         )
-    changed = [f"{key} {then[key]} then, {now[key]} now" for key in now if then[key] != now[key]]
+    changed = [
+        f"{key} {then.get(key)} then, {value} now"
+        for key, value in now.items()
+        if then.get(key) != value
+    ]
     if changed:
         print(
             f"warning: the last bits may differ from a run without a stop: {'; '.join(changed)}",

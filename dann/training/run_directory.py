@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dann.training.directory_claim import LOCK
+from dann.training.files_on_disk import replace_folder, replacing
 from dann.training.keras_file import KerasFileError, check_keras_file
-from dann.training.whole_files import replace_folder, replacing
 
 _TRAINED = "a finished run of scripts/train.py"
 LAST_MODEL = "last.keras"  # among the checkpoints

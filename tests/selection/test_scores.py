@@ -150,7 +150,7 @@ def test_few_examples_are_enough_and_too_few_are_refused(name):
 def test_a_source_that_does_not_fit_is_refused(name):
     inputs, labels = SOURCE
     for source, error, message in [
-        (inputs, TypeError, "must be arrays .*Received: ndarray"),
+        (inputs, ValueError, "must be .\\(inputs, labels\\).*Received: ndarray"),
         ((inputs[:0], labels[:0]), ValueError, "source must hold at least .*Received: 0"),
         ((inputs, labels[:5]), ValueError, "63 inputs and 5 labels"),
         ((inputs, labels + 0.5), ValueError, "one-hot. Received: float64"),

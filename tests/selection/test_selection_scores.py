@@ -117,7 +117,7 @@ def test_wrong_arguments_and_labels_of_the_target_are_refused_before_training():
         ({"target": TARGET[:0]}, ValueError, "at least 1 example. Received: 0"),
         ({"target": TARGET, "scores": ("best",)}, ValueError, "one of .*Received: scores='best'"),
         ({"target": TARGET, "scores": ("dev",)}, ValueError, "'dev' needs `source`"),
-        ({"target": TARGET, "source": SOURCE[0]}, TypeError, "must be arrays"),
+        ({"target": TARGET, "source": SOURCE[0]}, ValueError, "must be .*labels.*ndarray"),
     ]:
         with pytest.raises(error, match=message):
             SelectionScores(**arguments)

@@ -1,11 +1,11 @@
-"""Scores of tensors are those of the arrays that they hold."""
+"""Scores of tensors, frames and datasets are those of the arrays that they hold."""
 
 import keras
 import numpy as np
 import pytest
 from support.checkpoints import SOURCE, TARGET, checkpoint
 
-from dann.selection import SCORES, compute_scores
+from dann.selection import SCORES, SelectionScores, compute_scores
 
 # Each imports its library where it is there, whatever Keras computes with.
 MAKERS = {
@@ -42,9 +42,96 @@ def test_the_model_runs_once_on_a_tensor_for_several_scores():
     assert seen == [7]
 
 
-@pytest.mark.parametrize("wrong", [TARGET.tolist(), list(TARGET), np.float32(1.0)])
-def test_lists_and_numbers_are_refused_with_the_way_to_make_an_array(wrong):
-    with pytest.raises(TypeError, match=r"`target` must .*`numpy.asarray\(rows\)`.*Received: "):
-        SCORES["snd"](checkpoint(0), target=wrong)
-    with pytest.raises(TypeError, match=r"`source` must .*`numpy.asarray\(rows\)`.*Received: "):
-        SCORES["source_accuracy"](checkpoint(0), source=(wrong, SOURCE[1]), target=TARGET)
+class Batches(keras.utils.PyDataset):
+    """Arrays as batches of 7."""
+
+    def __init__(self, *arrays):
+        super().__init__()
+        self.arrays = arrays
+
+    def __len__(self):
+        return -(-len(self.arrays[0]) // 7)
+
+    def __getitem__(self, index):
+        parts = tuple(array[7 * index : 7 * index + 7] for array in self.arrays)
+        return parts if len(parts) > 1 else parts[0]
+
+
+def tf_data(*arrays):
+    tf = pytest.importorskip("tensorflow")
+    return tf.data.Dataset.from_tensor_slices(arrays if len(arrays) > 1 else arrays[0])
+
+
+def torch_dataset(*arrays):
+    data = pytest.importorskip("torch.utils.data")
+    torch = pytest.importorskip("torch")
+    return data.TensorDataset(*map(torch.from_numpy, arrays))
+
+
+def torch_loader(*arrays):
+    return pytest.importorskip("torch.utils.data").DataLoader(torch_dataset(*arrays), 7)
+
+
+def frame(inputs, *labels):
+    pandas = pytest.importorskip("pandas")
+    made = pandas.DataFrame(inputs)
+    return (made, pandas.Series(labels[0])) if labels else made
+
+
+DATASETS = {
+    "rows": lambda *arrays: tuple(a.tolist() for a in arrays) if arrays[1:] else arrays[0].tolist(),
+    "frame": frame,
+    "tf_data": tf_data,
+    "tf_data_in_batches": lambda *arrays: tf_data(*arrays).batch(7),
+    "pydataset": Batches,
+    "torch_dataset": torch_dataset,
+    "torch_loader": torch_loader,
+    "generator": lambda *arrays: zip(*arrays, strict=True) if arrays[1:] else iter(arrays[0]),
+    "function": lambda *arrays: lambda: iter(Batches(*arrays)),
+}
+
+
+@pytest.mark.parametrize("kind", DATASETS)
+@pytest.mark.parametrize("labelled", [False, True])
+def test_scores_of_a_dataset_equal_those_of_its_arrays(kind, labelled):
+    wanted = compute_scores(checkpoint(20), source=SOURCE, target=TARGET)
+    if labelled and kind in ("rows", "frame"):
+        pytest.skip("a tuple is refused: a score sees no labels of the target")
+    arrays = (TARGET, np.zeros(len(TARGET), int)) if labelled else (TARGET,)
+    found = compute_scores(
+        checkpoint(20), source=DATASETS[kind](*SOURCE), target=DATASETS[kind](*arrays)
+    )
+    assert found == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["tf_data_in_batches", "torch_loader", "pydataset"])
+def test_one_score_and_the_callback_take_a_dataset(kind):
+    target = DATASETS[kind](TARGET)
+    assert SCORES["snd"](checkpoint(20), target=target) == SCORES["snd"](
+        checkpoint(20), target=TARGET
+    )
+    model = checkpoint(20)
+    model.compile("sgd")
+    scores = [SelectionScores(("dev", "snd"), DATASETS[kind](*SOURCE), target)]
+    pair = {"source": SOURCE[0], "target": TARGET}
+    logs = model.fit(pair, SOURCE[1], epochs=2, verbose=0, callbacks=scores).history
+    wanted = compute_scores(model, source=SOURCE, target=TARGET, scores=["dev", "snd"])
+    assert {name: logs[f"selection/{name}"][-1] for name in wanted} == pytest.approx(wanted)
+
+
+def test_images_in_batches_without_labels_are_told_from_single_images():
+    images = np.random.default_rng(0).normal(size=(9, 4, 4, 2)).astype("float32")
+    model = keras.Sequential([keras.Input((4, 4, 2)), keras.layers.GlobalAveragePooling2D()])
+    wanted = SCORES["entropy"](model, target=images)
+    for target in (Batches(images), lambda: iter([images[:5], images[5:]]), iter(images)):
+        assert SCORES["entropy"](model, target=target) == pytest.approx(wanted)
+
+
+def test_what_holds_no_examples_or_no_end_is_refused():
+    for wrong in (np.float32(1.0), "digits", 3, None, {}):
+        with pytest.raises(TypeError, match=r"`target` must hold inputs .*Received: "):
+            SCORES["snd"](checkpoint(0), target=wrong)
+    with pytest.raises(ValueError, match=r"must have an end.*`dataset.take\(n\)`.*Received: "):
+        SCORES["snd"](checkpoint(0), target=tf_data(TARGET).repeat())
+    with pytest.raises(ValueError, match="holds no examples"):
+        SCORES["snd"](checkpoint(0), target=iter(()))

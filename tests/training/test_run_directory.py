@@ -12,8 +12,8 @@ import pytest
 
 from dann.training import RunDirectory
 from dann.training.export_run import export_run
+from dann.training.files_on_disk import replacing
 from dann.training.run_directory import checkpoint_name
-from dann.training.whole_files import replacing
 
 
 @pytest.fixture
