@@ -102,7 +102,7 @@ class DANN(AdversarialModel):
         self.set_domain_head(fitting_domain_head(self.domain_head, shape))
 
     def set_domain_head(self, head: keras.Model) -> None:
-        """Keeps the discriminator; a method with several makes the others from it."""
+        """Sets the discriminator; a method with several derives the others from it."""
         self.domain_head = head
 
     def domain_head_inputs(self) -> tuple[int | None, ...]:

@@ -113,7 +113,7 @@ def run_script(
 
 
 def _is_told(error, *kinds):
-    """Whether an error is told in one line: of these kinds, about the config, or about files."""
+    """Whether to print an error as one line: errors of the config, of files, and of these kinds."""
     codes = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
     # Libraries below raise classes of their own for what the system says of a file.
     of_files = any(os.strerror(code) in str(error) for code in codes)

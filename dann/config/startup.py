@@ -38,7 +38,7 @@ def start_backend() -> None:
 
 @contextlib.contextmanager
 def _standard_error_held() -> Iterator[None]:
-    """Holds back what is written to standard error; writes it after all if an error is raised."""
+    """Hides what is written to standard error, and shows it if an error is raised."""
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as held:

@@ -78,7 +78,7 @@ class Pairs(keras.utils.PyDataset):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the order of the batches follows from, as plain values: sizes and seeds."""
+        """The sizes and seeds that determine the order of the batches, as plain values."""
         orders = {name: domain.identity for name, domain in self.domains.items()}
         return {"batch_size": self.batch_size, **orders}
 
@@ -316,7 +316,7 @@ def pair(
 
 
 def _check_labels_alike(source, labelled):
-    """Refuses labels that would lose their fractions as the type of the source's."""
+    """Raises `ValueError` if labels would lose their fractions in the type of the source's."""
     if isinstance(source, Examples) and isinstance(labelled, Examples):
         mine, its = (part.columns["labels"].dtype for part in (source, labelled))
         if not np.can_cast(its, mine, "same_kind"):

@@ -1,4 +1,4 @@
-"""Stops a training in which something is no longer a finite number, and says what."""
+"""Stops a training when a loss, a weight or an input is NaN or infinite, and says which."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -113,7 +113,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         return self._message(step, found, self._recent[:place])
 
     def _message(self, step, found, finite):
-        """The error's line; the last of the logs that are still finite tells the last losses."""
+        """The message, with the last losses that were finite."""
         last = ""
         if finite:
             before, logs = finite[-1]
@@ -146,7 +146,7 @@ def check_weights(model: Any) -> None:
 
 
 def check_finite(name: str, values: Any) -> None:
-    """Raises `FloatingPointError` if an array holds NaN or infinite values; `name` is for it."""
+    """Raises `FloatingPointError` if an array, called `name` in the error, is not finite."""
     if not np.isfinite(values).all():
         raise FloatingPointError(f"{name} must be finite. Received: NaN or infinite values")
 

@@ -156,7 +156,7 @@ def _steps_of(pairs, steps_per_epoch):
 
 @contextlib.contextmanager
 def _at_its_start(pairs):
-    """Leaves the pairs at the step where they were, whatever was read of them."""
+    """Sets `pairs.start` back at the end of the block, however many batches were read."""
     start = getattr(pairs, "start", None)
     try:
         yield

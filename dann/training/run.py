@@ -125,13 +125,13 @@ class Run:
         self.model = model
         self.baseline = baseline
         self.callbacks = list(callbacks)
-        for key in ("steps_per_epoch", "steps_per_execution", "batch_size"):
+        for key in ("steps", "steps_per_epoch", "steps_per_execution", "batch_size"):
             check_integer(f"trainer.{key}", getattr(trainer, key), low=1)
         self.steps = trainer.steps
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
-        if self.steps < 1 or self.steps % self.steps_per_epoch:
+        if self.steps % self.steps_per_epoch:
             raise ValueError(
-                "trainer.steps must be a multiple of trainer.steps_per_epoch, above 0. "
+                "trainer.steps must be a multiple of trainer.steps_per_epoch. "
                 f"Received: {trainer.steps} steps, {trainer.steps_per_epoch} an epoch"
             )
         if self.steps_per_epoch % trainer.steps_per_execution:
@@ -143,7 +143,7 @@ class Run:
         self._give_a_batch(self._batches(model))  # what cannot be batched is refused here
         self.oracle_curve = trainer.oracle_curve
         if checkpoint is not None:
-            CheckpointTimes(checkpoint.every)  # refuses what is none
+            CheckpointTimes(checkpoint.every)  # raises an error unless it is an interval
             check_integer("keep", checkpoint.keep, low=1)
         self.checkpoint, self.resume, self.settings = checkpoint, resume, settings
         inputs = {
@@ -198,7 +198,7 @@ class Run:
             )
 
     def _begin(self, logs=None):
-        """Makes the directory that of a run under way; a run that goes on is accepted by then."""
+        """Marks the directory as that of an unfinished run, once nothing refuses the run."""
         self.directory.discard_summary()
         if self.settings is not None:
             self.directory.keep_settings(self.settings)
@@ -227,12 +227,10 @@ class Run:
 
     def _selection_scores(self, selection):
         if selection is None or not selection.scores:
-            if self.keep:
-                raise ValueError(f"`keep` must be one of the scores. Received: {self.keep!r} alone")
+            check_choice("selection.keep", self.keep or None, (None,), why="if there are no scores")
             return None
         names = list(choose(selection.scores))
-        if self.keep not in (None, *names):
-            raise ValueError(f"`keep` must be one of {names}, or null. Received: {self.keep!r}")
+        check_choice("selection.keep", self.keep, (None, *names))
         rng = np.random.default_rng(self.seed)
 
         def some(values):
@@ -245,7 +243,7 @@ class Run:
         return SelectionScores(names, (inputs[chosen], labels[chosen]), target[some(target)])
 
     def _check_tests_differ(self, chosen):
-        """Refuses one test set for both domains: scores would see labels of the target."""
+        """Raises `ValueError` if both test sets are one: scores would see labels of the target."""
         (source, _), (target, _) = self.domains.source_test, self.domains.target_test
         if len(source) == len(target) and np.array_equal(source[chosen], target[chosen]):
             raise ValueError(

@@ -101,7 +101,7 @@ def _builder(builder_class, folder, config, raw) -> tfds.core.DatasetBuilder:
 
 
 def _found(builder_class, folder, config):
-    """The builder, or `None` if TFDS cannot read what is there; its place; and what is wrong."""
+    """The builder (`None` if TFDS cannot read the data set), its folder, and what is wrong."""
     try:
         builder = builder_class(data_dir=folder, config=config)
         path = pathlib.Path(builder.data_path)
@@ -144,7 +144,7 @@ def _prepare(builder_class, folder, config, raw):
     except ImportError as error:
         check_tensorflow(f"To prepare {builder.name}", error)
         raise
-    if builder.data_path.exists():  # a mocked data set is not there
+    if builder.data_path.exists():  # a mocked data set has no files
         seal(pathlib.Path(builder.data_path))
     return builder
 

@@ -37,7 +37,7 @@ def has_explicit_field(model: AdversarialModel) -> bool:
 
 
 def players(model: AdversarialModel) -> list[keras.Variable]:
-    """Returns the weights that play: of the backbone, the label head and then the adversary.
+    """Returns the weights of both players: backbone, label head and then the adversary.
 
     Raises:
         TypeError: If it is not a model of `dann.adaptation`, or has no reversal.

@@ -1,4 +1,4 @@
-"""Where a measurement runs: eagerly or compiled as the model trains, and without a trace."""
+"""Runs measurements eagerly or compiled, as the model trains."""
 
 from collections.abc import Callable
 from typing import Any
