@@ -16,7 +16,11 @@ from dann.adaptation.forward_pass import (
     parts_of,
 )
 from dann.adaptation.model_parts import check_classes, refuse_discriminator
-from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
+from dann.adaptation.regularizers.regularizer import (
+    Regularizer,
+    check_logits_of,
+    check_regularizers,
+)
 from dann.adaptation.smooth_task import losses_at_moved_weights
 from dann.checks import check_choice, check_number
 from dann.layers import GradientReversal
@@ -272,6 +276,7 @@ class AdversarialModel(BackboneClassifier):
             logged["strength"] = (self.reversal.strength,)
         total = 0.0
         for regularizer in self.regularizers:
+            check_logits_of(regularizer, forward.label)
             loss = regularizer.loss(self, x, forward)
             logged[f"{regularizer.name}/loss"] = (loss,)
             total = ops.add(total, regularizer.weight * loss)

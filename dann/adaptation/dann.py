@@ -5,6 +5,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.forward_pass import ForwardPass, through_reversal
+from dann.adaptation.masks import joined, run
 from dann.adaptation.methods import METHODS
 from dann.adaptation.model_parts import fitting_domain_head
 from dann.checks import check_number
@@ -66,6 +67,8 @@ class DANN(AdversarialModel):
           is `1 - e`.
     """
 
+    takes_maps = True
+
     def __init__(
         self,
         backbone,
@@ -84,22 +87,22 @@ class DANN(AdversarialModel):
         )
         self.domain_head = domain_head
         self.when_known(self._fit_domain_head)
-        self._domain_loss = keras.losses.BinaryCrossentropy(from_logits=True)
+        self._cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction=None)
         accuracy = keras.metrics.BinaryAccuracy(name="domain/accuracy", threshold=0.0)
         self.track("domain/loss")
         self.trackers["domain/accuracy"] = accuracy
 
     def _fit_domain_head(self):
-        length = self.domain_head_inputs()
-        self.set_domain_head(fitting_domain_head(self.domain_head, length))
+        shape = self.domain_head_inputs()
+        self.set_domain_head(fitting_domain_head(self.domain_head, shape))
 
     def set_domain_head(self, head: keras.Model) -> None:
         """Keeps the discriminator; a method with several makes the others from it."""
         self.domain_head = head
 
-    def domain_head_inputs(self) -> int:
-        """Returns the length of the domain head's input."""
-        return self.num_features
+    def domain_head_inputs(self) -> tuple[int | None, ...]:
+        """Returns the shape of the domain head's input."""
+        return self.feature_shape
 
     def adversary(self, features, logits, training, reversal):
         def discriminate(both, training):
@@ -111,12 +114,12 @@ class DANN(AdversarialModel):
         return forward.adversary
 
     def discriminate(self, features: Any, logits: dict, training: bool) -> Any:
-        """Returns the discriminator's logits of both domains, `(batch, k)`.
+        """Returns the discriminator's logits of both domains, `(batch, k)` or maps of them.
 
         The features are the source's, then the target's, behind the reversal; the logits are those
         of the classes by domain.
         """
-        return self.domain_head(features, training=training)
+        return run(self.domain_head, features, training)
 
     def domain_weights(self, y: Any, forward: ForwardPass) -> Any:
         """Returns the weight of each example in the domain loss `(batch,)`, or `None` for 1."""
@@ -125,16 +128,20 @@ class DANN(AdversarialModel):
     def adversarial_losses(self, x, y, forward):
         domain, logits = self.domains_and_logits(forward)
         weights = self.domain_weights(y, forward)
-        return {"domain/loss": self._domain_loss(self.smoothed(domain), logits, weights)}
+        return {"domain/loss": self.domain_loss(domain, logits, weights)}
 
     def logged(self, x, y, forward):
         return {"domain/accuracy": self.domains_and_logits(forward)}
 
     def domains_and_logits(self, forward: ForwardPass) -> tuple[Any, Any]:
-        """Returns domain labels and the discriminator's logits, source first, `(batch, k)`."""
+        """Returns domain labels and the discriminator's logits, source first, of one shape."""
         source, target = self.domain_scores(forward)
         domain = ops.concatenate([ops.zeros_like(source), ops.ones_like(target)])
-        return domain, ops.concatenate([source, target])
+        return domain, joined(source, target)
+
+    def domain_loss(self, domain: Any, logits: Any, weights: Any = None) -> Any:
+        """Returns the mean cross-entropy of the discriminator with smoothed labels, a scalar."""
+        return ops.mean(self._cross_entropy(self.smoothed(domain), logits, weights))
 
     def smoothed(self, domain: Any) -> Any:
         """Returns the domain labels that the discriminator learns."""

@@ -1,8 +1,10 @@
+import contextlib
 from typing import Any
 
 import keras
 from keras import ops
 
+from dann.adaptation import masks
 from dann.adaptation.forward_pass import ForwardPass, Losses
 from dann.adaptation.of_logits import (
     check_form,
@@ -10,6 +12,14 @@ from dann.adaptation.of_logits import (
     loss_of_logits,
     metrics_of_logits,
     wrong_labels_told,
+)
+from dann.adaptation.replicas import (
+    devices_of,
+    each_device_alone,
+    replicas_of,
+    share_of_replica,
+    strategy_scope,
+    whole_of_replica,
 )
 from dann.adaptation.training_state import (
     KeepTrained,
@@ -72,7 +82,7 @@ class PairClassifier(keras.Model):
         if averages_weights(getattr(self, "optimizer", None)) and not shared:
             put_trained_back(self)
             kwargs["callbacks"] = [*keras.tree.flatten(callbacks or []), KeepTrained()]
-        with wrong_labels_told(self.num_classes):
+        with wrong_labels_told(self.num_classes), self._devices_for(x):
             history = super().fit(x, y, batch_size, **kwargs)
         if x is not pairs and not shared:
             pairs.start += kwargs["steps_per_epoch"] * len(history.epoch)
@@ -84,17 +94,29 @@ class PairClassifier(keras.Model):
         if isinstance(x, Pairs) and x.num_batches and x.by_index:
             kwargs["steps"] = kwargs.get("steps") or x.num_batches
             x = x.endless()  # an evaluation leaves `start` as it is
-        with wrong_labels_told(self.num_classes):
+        with wrong_labels_told(self.num_classes), each_device_alone(), self._devices_for(x):
             return super().evaluate(x, y, **kwargs)
+
+    def predict(self, x, **kwargs):
+        with each_device_alone():
+            return super().predict(x, **kwargs)
+
+    def _devices_for(self, x):
+        """Prepares pairs for the devices that share each batch."""
+        if isinstance(x, Pairs):
+            return x.split_over(devices_of(self), replicas_of(self))
+        return contextlib.nullcontext()
 
     def make_train_function(self, force=False):
         # A step that creates variables is traced twice, and tracing is most of the start of `fit`.
         late = not self.built or any(map(makes_weights, self._flatten_layers()))
-        if not (late or self.optimizer.built):
-            self.optimizer.build(self.trainable_variables)
         metrics = self._compile_metrics
-        if self._labels_are_classes and metrics is not None and not metrics.built:
-            metrics.build(keras.KerasTensor((None,)), keras.KerasTensor((None, self.num_classes)))
+        with strategy_scope(self):
+            if not (late or self.optimizer.built):
+                self.optimizer.build(self.trainable_variables)
+            if self._labels_are_classes and metrics is not None and not metrics.built:
+                outputs = keras.KerasTensor((None, self.num_classes))
+                metrics.build(keras.KerasTensor((None,)), outputs)
         return super().make_train_function(force)
 
     def compile_from_config(self, config):
@@ -113,9 +135,15 @@ class PairClassifier(keras.Model):
         load_training_state(self, store)
 
     def compiled_loss(self, x, y, logits, sample_weight=None, training=True) -> Any:
-        """Returns the loss given to `compile`, and those of the layers, a scalar."""
+        """Returns the loss given to `compile`, and those of the layers, a scalar.
+
+        As every term of a step, it is the mean over what the step sees: `compute_loss` alone
+        scales for several replicas.
+        """
         check_form(y, logits, self.loss)
-        return super().compute_loss(x, y, logits, sample_weight, training=training)
+        weights = _by_prediction(sample_weight, logits)
+        loss = super().compute_loss(x, y, logits, weights, training=training)
+        return whole_of_replica(loss)
 
     def step_losses(self, x, y, forward, sample_weight=None, training=True) -> Losses:
         """Returns what a step on a pair descends and logs; see `AdversarialModel.pair_losses`."""
@@ -127,11 +155,11 @@ class PairClassifier(keras.Model):
             for name, arguments in losses.logged.items():
                 if name in self.trackers:
                     self.trackers[name].update_state(*arguments)
-            return losses.total
+            return share_of_replica(losses.total)
         if training:
             self._accept_plain_training()
         if ops.is_tensor(y_pred):
-            check_form(y, y_pred, self.loss)
+            return self.compiled_loss(x, y, y_pred, sample_weight, training)
         return super().compute_loss(x, y, y_pred, sample_weight, training=training)
 
     def _accept_plain_training(self):
@@ -143,11 +171,19 @@ class PairClassifier(keras.Model):
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         paired = isinstance(y_pred, ForwardPass)
         label = y_pred.label if paired else y_pred
-        logs = super().compute_metrics(x, y, label, sample_weight=sample_weight)
+        weights = _by_prediction(sample_weight, label)
+        logs = super().compute_metrics(x, y, label, sample_weight=weights)
         if paired:
             return logs
         # The trackers did not change here, and a stale number would mislead.
         return {name: value for name, value in logs.items() if name not in self.trackers}
+
+
+def _by_prediction(sample_weight, logits):
+    """The sample weights of maps, one for each position; Keras broadcasts none of examples."""
+    if sample_weight is None or len(getattr(logits, "shape", ())) < 3:
+        return sample_weight
+    return masks.of_positions(sample_weight, logits)
 
 
 def _first_two(kwargs):

@@ -43,6 +43,8 @@ def settings_digest(cfg: Any) -> str:
     kept = {key: value for key, value in settings.items() if key not in left_out}
     trainer = settings.get("trainer", {}).items()
     kept["trainer"] = {key: value for key, value in trainer if key not in _OF_THE_TRAINER}
+    if kept["trainer"].get("jit_compile") == "auto":
+        del kept["trainer"]["jit_compile"]
     callbacks = settings.get("callbacks", {}).items()
     kept["callbacks"] = {k: v for k, v in callbacks if v and v.get("_target_") not in _LOOKING_ON}
     return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]

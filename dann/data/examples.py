@@ -68,11 +68,12 @@ class Items:
         items = [columns_of(self.dataset[int(i)], self.with_labels, self.domain) for i in indices]
         return keras.tree.map_structure(lambda *parts: np.stack(parts), *items)
 
-    def are_batches(self, rank: int) -> bool:
-        """Whether these are batches of a grain dataset; see `is_batch`. Others give examples."""
-        if not type(self.dataset).__module__.startswith("grain."):
-            return False
-        return is_batch(columns_of(self.dataset[0], self.with_labels, self.domain), rank)
+    def are_batches(self, rank: int, told: bool | None = None) -> bool:
+        """Whether these are batches, as told; else of grain's by `is_batch`, others give none."""
+        if told is not None or not type(self.dataset).__module__.startswith("grain."):
+            return bool(told)
+        columns = columns_of(self.dataset[0], self.with_labels, self.domain)
+        return is_batch(columns, rank, self.domain)
 
     @functools.cached_property
     def form(self) -> Any:
@@ -156,17 +157,29 @@ def refuse_strings(labels: Any, domain: str) -> None:
         )
 
 
-def is_batch(columns: Mapping[str, Any], rank: int) -> bool:
+def is_batch(columns: Mapping[str, Any], rank: int, domain: str) -> bool:
     """Guesses whether columns are those of a batch rather than of an example.
 
     Args:
         columns: What a dataset gave. A batch has as many labels as inputs, and more than one.
         rank: Number of axes of one example's first input, or -1 if it is not known. It decides if
             there are no labels.
+        domain: What messages call the domain.
+
+    Raises:
+        ValueError: If inputs and labels agree in more axes than the first, as one image and its
+            label map do, and a batch of such series and their labels.
     """
     leaves = keras.tree.flatten(columns)
     if len(columns) > 1:
         lengths = {leaf.shape[:1] for leaf in leaves}
+        inputs = keras.tree.flatten(columns["inputs"])
+        if min(leaf.ndim for leaf in inputs) > 2 and len({leaf.shape[:2] for leaf in leaves}) == 1:
+            shapes = " and ".join(str(leaf.shape) for leaf in leaves)
+            raise ValueError(
+                f"The {domain} has label maps, of which one example looks like a batch; say which "
+                f"it gives, `pair(..., batched=False)` or `batched=True`. Received: {shapes}"
+            )
         return len(lengths) == 1 and lengths.isdisjoint({(), (1,)})
     return leaves[0].ndim == rank + 1 if rank >= 0 else False
 
@@ -188,11 +201,14 @@ def _kind(leaf):
 
 def is_of_strings(values: Any) -> bool:
     """Returns whether an array holds strings or bytes."""
-    return getattr(values.dtype, "kind", "") in "USO" and isinstance(values.dtype, np.dtype)
+    return getattr(values.dtype, "kind", "") in "USTO" and isinstance(values.dtype, np.dtype)
 
 
 def strings_as_tensors(inputs: Any) -> Any:
     """Returns inputs with arrays of strings as tensors, because Keras takes no such arrays."""
     return keras.tree.map_structure(
-        lambda leaf: keras.ops.convert_to_tensor(leaf) if is_of_strings(leaf) else leaf, inputs
+        lambda leaf: (
+            keras.ops.convert_to_tensor(leaf, dtype="string") if is_of_strings(leaf) else leaf
+        ),
+        inputs,
     )

@@ -1,5 +1,6 @@
 """Pairs of batches, one from each domain."""
 
+import contextlib
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -42,6 +43,7 @@ class Pairs(keras.utils.PyDataset):
         super().__init__()
         self.domains, self.batch_size = domains, batch_size
         self.part = process_id, num_processes
+        self._replicas = 1
         self._num_batches = num_batches
         self._start = 0
         self._in_epoch = self._read_last = False
@@ -96,6 +98,30 @@ class Pairs(keras.utils.PyDataset):
         sizes = [domains[name].count_up_to(most) for name in ("source", "target")]
         return Pairs(domains, int(min(sizes)), None)[0]
 
+    @contextlib.contextmanager
+    def split_over(self, devices: int, replicas: int = 1) -> Iterator[None]:
+        """Prepares batches that several devices share; `fit` and `evaluate` do so.
+
+        Args:
+            devices: Number of devices, each of which gets an equal part.
+            replicas: Into how many parts the arrays of a batch are cut, the labels like all others.
+                The labels of a labelled target then follow those of the source within each part.
+                Defaults to `1`: they follow all of the source's.
+
+        Raises:
+            ValueError: If the batch size is no multiple of `devices`.
+        """
+        if self.batch_size % devices:
+            raise ValueError(
+                f"A batch is split over {devices} devices in equal parts, so its size must be a "
+                f"multiple of {devices}. Received: batch_size={self.batch_size}"
+            )
+        before, self._replicas = self._replicas, replicas
+        try:
+            yield
+        finally:
+            self._replicas = before
+
     def __iter__(self) -> Iterator[Any]:
         self.on_epoch_begin()
         yield from super().__iter__()
@@ -122,12 +148,20 @@ class Pairs(keras.utils.PyDataset):
             inputs["source_domain"] = source["domain"]
         labelled = [source, *([columns["target_labelled"]] if "target_labelled" in columns else [])]
         labels = [part["labels"] for part in labelled]
-        labels = np.concatenate([labels[0], *(more.astype(labels[0].dtype) for more in labels[1:])])
+        labels = self._joined([part.astype(labels[0].dtype) for part in labels])
         if not any("weights" in part for part in labelled):
             return inputs, labels
-        ones = [np.ones(len(part["labels"]), np.float32) for part in labelled]
+        positions = next(part["weights"].shape[1:] for part in labelled if "weights" in part)
+        ones = [np.ones((len(part["labels"]), *positions), np.float32) for part in labelled]
         weights = [part.get("weights", one) for part, one in zip(labelled, ones, strict=True)]
-        return inputs, labels, np.concatenate(weights).astype(np.float32)
+        return inputs, labels, self._joined(weights).astype(np.float32)
+
+    def _joined(self, columns):
+        """Columns of the labelled parts, one after the other for each replica."""
+        pieces = [np.array_split(column, self._replicas) for column in columns]
+        return np.concatenate(
+            [piece for of_replica in zip(*pieces, strict=True) for piece in of_replica]
+        )
 
     def _need_index(self, name, value):
         for domain, examples in self.domains.items():
@@ -177,6 +211,7 @@ def pair(
     shuffle: bool = True,
     repeat: bool = False,
     seed: int | None = None,
+    batched: bool | None = None,
     process_id: int = 0,
     num_processes: int = 1,
 ) -> Pairs:
@@ -199,7 +234,7 @@ def pair(
 
     Args:
         source: `(inputs, labels)`, or `(inputs, labels, weights)` with a weight for each example's
-            label loss, or a dataset.
+            label loss, or for each label of maps `(n, ...)`, or a dataset.
         target: Inputs, or a dataset. Labels that come with them, `(inputs, labels)`, are dropped
             here.
         batch_size: Examples of *each* domain in a batch. Defaults to `None`: 64, or all examples of
@@ -218,6 +253,9 @@ def pair(
         repeat: Whether to go on without end, for `fit(steps_per_epoch=...)`. Defaults to `False`.
         seed: Seed of the order, at least 0. Defaults to `None`: drawn from NumPy's global one,
             which `keras.utils.set_random_seed` sets.
+        batched: Whether datasets give batches, not single examples. Defaults to `None`: a
+            `tf.data.Dataset` whose first axes have any length gives batches, and so does one whose
+            inputs and labels have equal first axes; label maps must be told.
         process_id: Which of the processes this is, from 0.
         num_processes: Number of processes that train together, at most `batch_size`. Each takes its
             part of every batch, of `batch_size` in all; one after the other, the parts of a domain
@@ -234,7 +272,8 @@ def pair(
         TypeError: If a number is not an integer.
         ValueError: If a domain is empty, smaller than a batch (the source), or has other shapes or
             types than the other; if labels are missing, strings, not one for each input, or out of
-            range; if what needs arrays is given a dataset.
+            range; if what needs arrays is given a dataset; if a dataset of label maps does not tell
+            whether it gives batches.
 
     Example:
 
@@ -254,11 +293,11 @@ def pair(
         seed = int(np.random.randint(2**31))
     check_integer("seed", seed, 0)
     reading = batch_size or _BATCH_SIZE, seed if shuffle else None
-    found = {"source": source_of(source, "source", *reading, num_classes)}
-    found["target"] = target_of(target, found["source"].form, *reading)
+    found = {"source": source_of(source, "source", *reading, num_classes, batched)}
+    found["target"] = target_of(target, found["source"].form, *reading, batched)
     check_alike(found["source"].form, found["target"].form, "target")
     if target_labelled is not None:
-        labelled = source_of(target_labelled, "labelled target", *reading, num_classes)
+        labelled = source_of(target_labelled, "labelled target", *reading, num_classes, batched)
         check_alike(found["source"].form, labelled.form, "labelled target")
         _check_labels_alike(found["source"], labelled)
         found["target_labelled"] = labelled

@@ -144,7 +144,13 @@ class Stream:
 
 
 def stream_of(
-    given: Any, domain: str, with_labels: bool, batch_size: int, shuffled_by: int | None, rank: int
+    given: Any,
+    domain: str,
+    with_labels: bool,
+    batch_size: int,
+    shuffled_by: int | None,
+    rank: int,
+    batched: bool | None = None,
 ) -> Stream | None:
     """Returns the stream of a `tf.data.Dataset`, `PyDataset`, torch `DataLoader` or iterable.
 
@@ -160,6 +166,8 @@ def stream_of(
         rank: Number of axes of one example's first input if it is known, or -1. It tells batches
             from examples if there are no labels. Otherwise a batch has as many labels as inputs,
             and more than one.
+        batched: Whether it gives batches, if that is known. What is certain of the kind of object
+            goes first.
 
     Returns:
         The stream, or `None` if the object is none of these.
@@ -170,7 +178,8 @@ def stream_of(
     reading = _reading_of(given)
     if reading is None:
         return None
-    read, count, batched = reading
+    read, count, known = reading
+    batched = batched if known is None else known
     first = next(iter(read()), None)
     if first is None:
         raise ValueError(f"The {domain} holds no examples. Received: an empty domain")
@@ -178,7 +187,7 @@ def stream_of(
         read = _once(first, given)
     columns = columns_of(first, with_labels, domain)
     if batched is None:
-        batched = is_batch(columns, rank)
+        batched = is_batch(columns, rank, domain)
     form = form_of((columns if batched else _as_batch(columns))["inputs"])
     in_chunks = _is_tf_data(given) and not batched
 

@@ -100,10 +100,6 @@ REVERSING = ModelKind(
 )
 
 
-class DataError(ValueError):
-    """A diagnostic fits the model but not the data, such as labels that are not classes."""
-
-
 def in_order() -> list[str]:
     """Returns the names of all diagnostics in the order of results and tables."""
     return sorted(

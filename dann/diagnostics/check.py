@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.catalogue import DIAGNOSTICS, DataError, in_order, run
+from dann.diagnostics.catalogue import DIAGNOSTICS, in_order, run
 from dann.diagnostics.instruments.batch import as_batch
+from dann.diagnostics.instruments.data_checks import DataError
 from dann.diagnostics.instruments.modes import mode_of
 from dann.diagnostics.instruments.passes import Passes
 from dann.diagnostics.verdict import Verdict, verdict

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.plain_network import input_specs
+from dann.adaptation.plain_network import input_specs, pooling
 from dann.checks import check_integer
 from dann.data.domain_inputs import nested
 from dann.data.examples import strings_as_tensors
@@ -60,6 +60,12 @@ def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) 
     if isinstance(model, RememberingModel):
         return model.recall(logits, inputs, batch_size)
     values = _in_batches(_network_of(model), inputs, batch_size, "logits")
+    if values.ndim > 2:
+        raise ValueError(
+            "A score takes one prediction for each example; of maps give a model that pools, such "
+            f"as `keras.Sequential([model.classifier, keras.layers.{pooling(values.shape)}])`. "
+            f"Received: outputs of shape {('batch', *values.shape[1:])}"
+        )
     if values.ndim != 2 or values.shape[1] < 2:
         raise ValueError(
             "The model must give logits `(batch, num_classes)` of at least 2 classes. "

@@ -92,5 +92,5 @@ def test_a_forged_checkpoint_goes_on_or_is_refused_in_one_line(trained, tmp_path
             refusals.append(str(error))
         shutil.rmtree(folder)
     print(f"forged checkpoints: {count}, {len(refusals)} refused")
-    assert len(refusals) > count // 10
+    assert len(refusals) >= count // 10
     assert all(len(refusal.splitlines()) == 1 for refusal in refusals)

@@ -12,6 +12,7 @@ from dann.adaptation.forward_pass import parts_of
 from dann.adaptation.smooth_task import frozen
 from dann.checks import check_integer
 from dann.data.examples import strings_as_tensors
+from dann.diagnostics.instruments.data_checks import check_flat
 from dann.diagnostics.instruments.losses import check_adversarial
 from dann.diagnostics.instruments.vectors import to_numpy
 
@@ -39,7 +40,7 @@ def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
 
     It runs `batch_size` examples of the larger domain at a time, at least 1.
     """
-    check_adversarial(model, compiled=False)
+    check_flat(check_adversarial(model, compiled=False))
     check_integer("batch_size", batch_size, 1)
     x, y = data
     arrays = keras.tree.map_structure(np.asarray, parts_of(x))
