@@ -201,11 +201,14 @@ def _kind(leaf):
 
 def is_of_strings(values: Any) -> bool:
     """Returns whether an array holds strings or bytes."""
-    return getattr(values.dtype, "kind", "") in "USO" and isinstance(values.dtype, np.dtype)
+    return getattr(values.dtype, "kind", "") in "USTO" and isinstance(values.dtype, np.dtype)
 
 
 def strings_as_tensors(inputs: Any) -> Any:
     """Returns inputs with arrays of strings as tensors, because Keras takes no such arrays."""
     return keras.tree.map_structure(
-        lambda leaf: keras.ops.convert_to_tensor(leaf) if is_of_strings(leaf) else leaf, inputs
+        lambda leaf: (
+            keras.ops.convert_to_tensor(leaf, dtype="string") if is_of_strings(leaf) else leaf
+        ),
+        inputs,
     )

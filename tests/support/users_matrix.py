@@ -140,7 +140,11 @@ def try_network(backbone, kind, folder, entry=None):
 
     def build():
         made["model"] = model_of(BACKBONES[backbone](kind, folder), entry)
-        made["model"].compile(keras.optimizers.Adam(0.01), metrics=["accuracy"])
+        made["model"].compile(
+            keras.optimizers.Adam(0.01),
+            metrics=["accuracy"],
+            jit_compile=False,  # which takes long
+        )
 
     def fit():
         made["pairs"] = pair((source, labels), target, 6, seed=0, **arguments)
@@ -229,7 +233,7 @@ def try_labels(labels, source, folder):
     make, target = SOURCES[source], NUMBERS(1)
     backbone = keras.Sequential([keras.Input((4,)), keras.layers.Dense(6)])
     model = dann.DANN(backbone, label_head=keras.layers.Dense(1 if "regression" in labels else 3))
-    model.compile("sgd", **compiled)
+    model.compile("sgd", jit_compile=False, **compiled)
     made: dict[str, Any] = {}
 
     def fit():
