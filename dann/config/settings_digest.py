@@ -44,6 +44,9 @@ def settings_digest(cfg: Any) -> str:
     trainer = settings.get("trainer", {}).items()
     kept["trainer"] = {key: value for key, value in trainer if key not in _OF_THE_TRAINER}
     callbacks = settings.get("callbacks", {}).items()
+    kept["distribution"] = {**kept.get("distribution", {})}
+    if kept["distribution"].get("kind") is None:
+        del kept["distribution"]
     kept["callbacks"] = {k: v for k, v in callbacks if v and v.get("_target_") not in _LOOKING_ON}
     return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]
 

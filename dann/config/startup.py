@@ -5,10 +5,10 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
-def start_backend() -> None:
+def start_backend(split_processor: Callable[[], None] | None = None) -> None:
     """Imports Keras and finds the devices, silently unless that fails.
 
     TensorFlow's C++ libraries write to the file descriptor of standard error before any level of
@@ -16,6 +16,9 @@ def start_backend() -> None:
     set: a run evaluates several models, and each is traced. TensorFlow's oneDNN kernels are
     switched on for every processor, unless `TF_ENABLE_ONEDNN_OPTS` is set: a training step of the
     paper's network took 30% less CPU time.
+
+    Args:
+        split_processor: What to call before the devices are found. Defaults to `None`.
     """
     quiet = "TF_CPP_MIN_LOG_LEVEL" not in os.environ
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -23,6 +26,8 @@ def start_backend() -> None:
     with _standard_error_held():
         import keras
 
+        if split_processor is not None:
+            split_processor()
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
