@@ -21,11 +21,10 @@ def prepare(cfg):
     if cfg.suite not in ("all", *SUITES):
         choices = ", ".join(["all", *SUITES])
         raise config.ConfigError(f"suite must be one of {choices}. Received: {cfg.suite}")
+    # The sections of the others are checked, too, because a wrong key there would go unnoticed.
+    built = {name: SUITES[name](**config.instantiate(cfg[name], "network")) for name in SUITES}
     names = list(SUITES) if cfg.suite == "all" else [cfg.suite]
-    return [
-        (SUITES.entry(name), SUITES[name](**config.instantiate(cfg[name], "network")))
-        for name in names
-    ]
+    return [(SUITES.entry(name), built[name]) for name in names]
 
 
 def work(suites):

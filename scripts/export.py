@@ -36,7 +36,7 @@ def work(prepared):
 
     try:
         print(export_run(*prepared))
-    except (ValueError, OSError) as error:  # a layer that the format does not have, a full disk
+    except ValueError as error:  # such as a layer that the format does not have
         raise config.ConfigError(str(error)) from error
 
 

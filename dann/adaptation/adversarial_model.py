@@ -16,7 +16,11 @@ from dann.adaptation.forward_pass import (
     parts_of,
 )
 from dann.adaptation.model_parts import check_classes, refuse_discriminator
-from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
+from dann.adaptation.regularizers.regularizer import (
+    Regularizer,
+    check_logits_of,
+    check_regularizers,
+)
 from dann.adaptation.smooth_task import losses_at_moved_weights
 from dann.checks import check_choice, check_number
 from dann.layers import GradientReversal
@@ -69,12 +73,14 @@ class AdversarialModel(BackboneClassifier):
 
     Args:
         backbone: Any Keras model or layer from inputs to features `(batch, num_features)`:
-            functional, sequential, subclassed, one of `keras.applications`. Its inputs may be one
+            functional, sequential, subclassed, one of `keras.applications`. Methods that say so
+            also take maps of features `(batch, ..., num_features)`. Its inputs may be one
             tensor or a dict, tuple or list of several. If it is not built, it and all that follows
             it are built at the first batch, as any subclassed Keras model.
         num_classes: Number of classes. Needed if `label_head` is not given.
         label_head: Any Keras model or layer from features to logits. Defaults to
-            `dann.networks.label_head`.
+            `dann.networks.label_head`, and for maps to one layer that classifies each position;
+            labels are then maps, too.
         strength: Strength of the reversal: a number of at least 0, or a schedule of
             `dann.schedules`. Defaults to `1.0`.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
@@ -272,6 +278,7 @@ class AdversarialModel(BackboneClassifier):
             logged["strength"] = (self.reversal.strength,)
         total = 0.0
         for regularizer in self.regularizers:
+            check_logits_of(regularizer, forward.label)
             loss = regularizer.loss(self, x, forward)
             logged[f"{regularizer.name}/loss"] = (loss,)
             total = ops.add(total, regularizer.weight * loss)

@@ -4,9 +4,11 @@ from typing import Any
 import keras
 
 from dann.adaptation.forward_pass import is_pair
+from dann.adaptation.masks import run
 from dann.adaptation.model_parts import check_network, fitting_label_head, number_of_classes
 from dann.adaptation.pair_classifier import PairClassifier
 from dann.adaptation.plain_network import PlainNetwork
+from dann.data.pair import Pairs
 
 
 class BackboneClassifier(PairClassifier):
@@ -15,34 +17,45 @@ class BackboneClassifier(PairClassifier):
     Arguments and errors: see `AdversarialModel`.
     """
 
+    takes_maps = False  # whether features may be maps `(batch, ..., num_features)`
+
     def __init__(self, backbone, num_classes=None, label_head=None, **kwargs):
         super().__init__(**kwargs)
         self.backbone = check_network("backbone", backbone)
-        self._plain = PlainNetwork(backbone)
+        self._plain = PlainNetwork(backbone, self.takes_maps)
         self._plain.begin()
-        features = self._plain.num_features
-        self.num_classes = number_of_classes(label_head, num_classes, features)
+        shape = self._plain.feature_shape
+        self.num_classes = number_of_classes(label_head, num_classes, shape)
         self.label_head: Any = label_head
         self.built = False
         self.when_known(self._fit_label_head)
         self.when_known(self._is_built)
 
     def _fit_label_head(self):
-        self.label_head = fitting_label_head(self.label_head, self.num_features, self.num_classes)
+        shape = self.feature_shape
+        self.label_head = fitting_label_head(self.label_head, shape, self.num_classes)
 
     def _is_built(self):
         self.built = True
 
     @property
     def num_features(self) -> int:
-        """Number of features; see `when_known` for a backbone that is not built."""
-        if self._plain.num_features is None:
+        """Number of features, of maps that of each position; see also `feature_shape`."""
+        return self.feature_shape[-1]
+
+    @property
+    def feature_shape(self) -> tuple[Any, ...]:
+        """Shape of the features, `(None, num_features)`, of maps `(None, ..., num_features)`.
+
+        See `when_known` for a backbone that is not built.
+        """
+        if self._plain.feature_shape is None:
             raise ValueError(
                 "The number of features is known from the first batch on, because the backbone is "
                 "not built: call `backbone(inputs[:1])` first, or use it in `when_known`. "
                 f"Received: {self.backbone.name}"
             )
-        return self._plain.num_features
+        return self._plain.feature_shape
 
     @property
     def classifier(self) -> keras.Model:
@@ -65,6 +78,13 @@ class BackboneClassifier(PairClassifier):
         self._plain.see(inputs["source"] if is_pair(inputs) else inputs)
         return super().__call__(inputs, *args, **kwargs)
 
+    def fit(self, x=None, *args, **kwargs):
+        if not self.built:  # here, because some layers cannot be copied within a trace
+            inputs = x[0][0] if isinstance(x, Pairs) else x
+            if is_pair(inputs) and all(map(_has_shape, keras.tree.flatten(inputs["source"]))):
+                self._plain.see(keras.tree.map_structure(lambda one: one[:1], inputs["source"]))
+        return super().fit(x, *args, **kwargs)
+
     def get_build_config(self):
         return self._plain.get_config() or super().get_build_config()
 
@@ -76,7 +96,7 @@ class BackboneClassifier(PairClassifier):
 
     def classified(self, inputs: Any, training: bool) -> Any:
         """Returns the logits of plain inputs, as `classifier` gives them."""
-        return self.label_head(self.backbone(inputs, training=training), training=training)
+        return run(self.label_head, self.backbone(inputs, training=training), training)
 
     def export(self, filepath, *args, **kwargs):
         # Keras asks a subclassed model for the shapes of its first call, which was on a pair.
@@ -88,3 +108,7 @@ class BackboneClassifier(PairClassifier):
         # A label head that is built later needs the number, too.
         late = not self.built
         return super().get_config() | config | ({"num_classes": self.num_classes} if late else {})
+
+
+def _has_shape(values):
+    return hasattr(values, "shape") and len(values.shape) > 0

@@ -66,6 +66,7 @@ class CDAN(DANN):
           entropy conditioning, and theorem 1 for the projection at random.
     """
 
+    takes_maps = False
     classifies_target = True
     of_classes = True
 
@@ -108,7 +109,7 @@ class CDAN(DANN):
         return MultilinearMap(max_units).compute_output_shape(shapes)[1]
 
     def domain_head_inputs(self):
-        return self.adversary_inputs(self.num_features, self.num_classes, self.max_units)
+        return None, self.adversary_inputs(self.num_features, self.num_classes, self.max_units)
 
     def discriminate(self, features, logits, training):
         products = self.multilinear_map([features, joint_predictions(logits)])

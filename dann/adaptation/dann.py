@@ -5,6 +5,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.forward_pass import ForwardPass, through_reversal
+from dann.adaptation.masks import joined, run
 from dann.adaptation.methods import METHODS
 from dann.adaptation.model_parts import fitting_domain_head
 from dann.checks import check_number
@@ -42,11 +43,16 @@ class DANN(AdversarialModel):
     With `domain_label_smoothing` `e` the discriminator learns the labels `e` for source and `1 - e`
     for target, which keeps it from becoming certain (environment label smoothing, ELS).
 
+    Features may be maps `(batch, ..., num_features)`, of images or series. The domain head says how
+    positions are judged: its logits are `(batch, ..., 1)`, one for each position by itself, or
+    `(batch, 1)` if it pools. `D` is the mean over all logits; positions that a Keras mask leaves
+    out count neither in `D` nor in the label loss.
+
     In training the logs also hold `domain/loss` and `domain/accuracy`.
 
     Args:
-        domain_head: Functional model from features to one logit, above 0 for the target. Defaults
-            to `dann.networks.domain_head`.
+        domain_head: Any Keras model or layer from features to one logit, above 0 for the target.
+            Defaults to `dann.networks.domain_head`, which judges each position of maps by itself.
         domain_label_smoothing: What the domain labels give to the wrong domain, from 0 (default)
             to .5, where they tell nothing; `.1` is usual.
 
@@ -65,6 +71,8 @@ class DANN(AdversarialModel):
         - [Zhang et al., 2023](https://arxiv.org/abs/2302.00194), equation 3, for ELS, whose gamma
           is `1 - e`.
     """
+
+    takes_maps = True
 
     def __init__(
         self,
@@ -90,16 +98,16 @@ class DANN(AdversarialModel):
         self.trackers["domain/accuracy"] = accuracy
 
     def _fit_domain_head(self):
-        length = self.domain_head_inputs()
-        self.set_domain_head(fitting_domain_head(self.domain_head, length))
+        shape = self.domain_head_inputs()
+        self.set_domain_head(fitting_domain_head(self.domain_head, shape))
 
     def set_domain_head(self, head: keras.Model) -> None:
         """Keeps the discriminator; a method with several makes the others from it."""
         self.domain_head = head
 
-    def domain_head_inputs(self) -> int:
-        """Returns the length of the domain head's input."""
-        return self.num_features
+    def domain_head_inputs(self) -> tuple[int | None, ...]:
+        """Returns the shape of the domain head's input."""
+        return self.feature_shape
 
     def adversary(self, features, logits, training, reversal):
         def discriminate(both, training):
@@ -111,12 +119,12 @@ class DANN(AdversarialModel):
         return forward.adversary
 
     def discriminate(self, features: Any, logits: dict, training: bool) -> Any:
-        """Returns the discriminator's logits of both domains, `(batch, k)`.
+        """Returns the discriminator's logits of both domains, `(batch, k)` or maps of them.
 
         The features are the source's, then the target's, behind the reversal; the logits are those
         of the classes by domain.
         """
-        return self.domain_head(features, training=training)
+        return run(self.domain_head, features, training)
 
     def domain_weights(self, y: Any, forward: ForwardPass) -> Any:
         """Returns the weight of each example in the domain loss `(batch,)`, or `None` for 1."""
@@ -131,10 +139,10 @@ class DANN(AdversarialModel):
         return {"domain/accuracy": self.domains_and_logits(forward)}
 
     def domains_and_logits(self, forward: ForwardPass) -> tuple[Any, Any]:
-        """Returns domain labels and the discriminator's logits, source first, `(batch, k)`."""
+        """Returns domain labels and the discriminator's logits, source first, of one shape."""
         source, target = self.domain_scores(forward)
         domain = ops.concatenate([ops.zeros_like(source), ops.ones_like(target)])
-        return domain, ops.concatenate([source, target])
+        return domain, joined(source, target)
 
     def domain_loss(self, domain: Any, logits: Any, weights: Any = None) -> Any:
         """Returns the mean cross-entropy of the discriminator with smoothed labels, a scalar."""

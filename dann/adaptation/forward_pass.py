@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from dann.adaptation.masks import joined, rows, run, with_mask_of
+
 HALF = ("float16", "bfloat16")
 PARTS = ("source", "target", "target_labelled")  # in the order of a joint pass
 
@@ -16,8 +18,8 @@ class DomainScores(NamedTuple):
     """What one network says of each example of both domains.
 
     Attributes:
-        source: Tensor `(batch, k)`.
-        target: Tensor `(batch, k)`.
+        source: Tensor `(batch, k)`, of maps `(batch, ..., k)`.
+        target: The same of the target.
     """
 
     source: Any
@@ -28,20 +30,20 @@ def through_reversal(
     reversal: Callable[..., Any], network: Callable[..., Any], features: dict, training: bool
 ) -> DomainScores:
     """Runs a network of features and `training` once over both domains, behind the reversal."""
-    both = ops.concatenate([features["source"], features["target"]])
-    scores = network(reversal(both, training=training), training=training)
+    both = joined(features["source"], features["target"])
+    scores = run(network, with_mask_of(both, reversal(both, training=training)), training)
     size = ops.shape(features["source"])[0]
-    return DomainScores(scores[:size], scores[size:])
+    return DomainScores(rows(scores, 0, size), rows(scores, size))
 
 
 class ForwardPass(NamedTuple):
     """What a model gives for a pair of domains.
 
     Attributes:
-        features: Features `(batch, num_features)` by part of the pair: `"source"`, `"target"` and
-            `"target_labelled"` where there is one.
-        logits: Logits of the classes `(batch, num_classes)`, by the same names; those of the target
-            only where the method or a regularizer needs them.
+        features: Features `(batch, num_features)`, or maps of them `(batch, ..., num_features)`, by
+            part of the pair: `"source"`, `"target"` and `"target_labelled"` where there is one.
+        logits: Logits of the classes `(batch, num_classes)`, or maps of them, by the same names;
+            those of the target only where the method or a regularizer needs them.
         adversary: What the method's own networks gave, as the method's `adversary` returns it;
             `None` where a method has none.
         start: Values of the model's non-trainable variables before the pass, where a step needs
@@ -96,16 +98,17 @@ def parts_of(inputs: dict[str, Any]) -> dict[str, Any]:
 
 def labelled_parts(values: dict[str, Any]) -> Any:
     """Returns what belongs to the labels, in their order: the source, then a labelled target."""
-    return ops.concatenate([part for name, part in parts_of(values).items() if name != "target"])
+    return joined(*(part for name, part in parts_of(values).items() if name != "target"))
 
 
 def in_one_pass(network: keras.Layer, parts: dict[str, Any], training: bool) -> dict[str, Any]:
     """Runs a network once over all parts and returns its outputs by the same names."""
-    joined = keras.tree.map_structure(lambda *each: ops.concatenate(each), *parts.values())
-    outputs = network(joined, training=training)
+    together = keras.tree.map_structure(joined, *parts.values())
+    outputs = run(network, together, training)
     ends = list(itertools.accumulate(size_of(part) for part in parts.values()))
     return {
-        name: outputs[start:end] for name, start, end in zip(parts, [0, *ends], ends, strict=False)
+        name: rows(outputs, start, end)
+        for name, start, end in zip(parts, [0, *ends], ends, strict=False)
     }
 
 
@@ -117,5 +120,5 @@ def size_of(inputs: Any) -> Any:
 def at_least_single(value: Any) -> Any:
     """Returns a tensor of half precision in single precision; anything else as it is."""
     if ops.is_tensor(value) and keras.backend.standardize_dtype(value.dtype) in HALF:
-        return ops.cast(value, "float32")
+        return with_mask_of(value, ops.cast(value, "float32"))
     return value

@@ -49,6 +49,7 @@ class MADA(DANN):
           and 4 (what `f` descends).
     """
 
+    takes_maps = False
     classifies_target = True
     of_classes = True
 

@@ -1,6 +1,7 @@
 import keras
 from keras import ops
 
+from dann.adaptation import masks
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.forward_pass import through_reversal
 from dann.adaptation.methods import METHODS
@@ -42,6 +43,8 @@ class MDAN(AdversarialModel):
     of source 0. A number out of range makes the loss NaN. A source without an example in the batch
     has no weight in that step.
 
+    Features may be maps, as in `DANN`; each mean is then over positions.
+
     In training the logs also hold `domain/loss`, which is `sum_i w_i D_i`, and `domain/accuracy` of
     all discriminators.
 
@@ -61,6 +64,8 @@ class MDAN(AdversarialModel):
           (the smooth one) and 6 (the weights in its gradient), and algorithm 1.
         - [Zhang et al., 2023](https://arxiv.org/abs/2302.00194), equation 3, for smoothed labels.
     """
+
+    takes_maps = True
 
     def __init__(
         self,
@@ -91,11 +96,11 @@ class MDAN(AdversarialModel):
 
     def _fit_domain_head(self):
         outputs = (1, self.num_sources)
-        head = fitting_domain_head(self.domain_head, self.num_features, outputs)
+        head = fitting_domain_head(self.domain_head, self.feature_shape, outputs)
         if self.num_sources == 1 or shapes_of(head)[1][-1] == self.num_sources:
             self.domain_head = head
             return
-        inputs = keras.Input((self.num_features,), name="features")
+        inputs = keras.Input(shapes_of(head)[0][1:], name="features")
         copies = [copy_of(head) for _ in range(self.num_sources)]
         logits = []
         for index, copy in enumerate(copies):
@@ -122,9 +127,8 @@ class MDAN(AdversarialModel):
 
     def logged(self, x, y, forward):
         source, target = forward.adversary
-        right = self._mean_by_source(ops.cast(source < 0, source.dtype), x, forward)
-        right += ops.mean(ops.cast(target > 0, target.dtype), axis=0)
-        return {"domain/accuracy": (right / 2,)}
+        right = ops.cast(source < 0, source.dtype), ops.cast(target > 0, target.dtype)
+        return {"domain/accuracy": (self._halved_means(*right, x, forward),)}
 
     def _bound(self, x, y, forward, sample_weight, training):
         """`w`, `E` and `D`, each `(num_sources,)`."""
@@ -135,14 +139,15 @@ class MDAN(AdversarialModel):
     def _label_losses(self, x, y, forward, sample_weight, training):
         """`E_i` of each source, `(num_sources,)`."""
         members = self._members(x, forward)
-        count = ops.cast(ops.shape(members)[0], members.dtype)
         errors = []
         for index in range(self.num_sources):
             # The mean over one source, as a mean over the batch with weights 0 for the others.
-            share = ops.sum(members[:, index]) / count
-            weight = members[:, index] / ops.maximum(share, 1 / count)  # 0 examples are possible
+            weight = masks.of_positions(members[:, index], forward.label)
+            share = masks.mean(weight, masks.mask_of(forward.label))  # of the positions
+            weight = weight / ops.maximum(share, 1e-9)  # 0 examples are possible
             if sample_weight is not None:
-                weight = weight * ops.cast(ops.reshape(sample_weight, (-1,)), weight.dtype)
+                given = masks.of_positions(sample_weight, forward.label)
+                weight = weight * ops.cast(given, weight.dtype)
             errors.append(ops.mean(self.compiled_loss(x, y, forward.label, weight, training)))
         return ops.stack(errors)
 
@@ -163,14 +168,15 @@ class MDAN(AdversarialModel):
         """`D_i` of each source, `(num_sources,)`."""
         source, target = forward.adversary
         smoothing = self.domain_label_smoothing  # the label of the source; the target's is 1 - it
-        of_source = self._mean_by_source(ops.softplus(source) - smoothing * source, x, forward)
-        of_target = ops.mean(ops.softplus(-target) + smoothing * target, axis=0)
-        return (of_source + of_target) / 2
+        of_source = ops.softplus(source) - smoothing * source
+        of_target = ops.softplus(-target) + smoothing * target
+        return self._halved_means(of_source, of_target, x, forward)
 
-    def _mean_by_source(self, values, x, forward):
-        """The mean of column `i` over the examples of source `i`."""
-        its = ops.cast(self._members(x, forward)[: ops.shape(values)[0]], values.dtype)
-        return ops.sum(its * values, axis=0) / ops.maximum(ops.sum(its, axis=0), 1.0)
+    def _halved_means(self, of_source, of_target, x, forward):
+        """Half of the mean of column `i` over source `i` and the target, `(num_sources,)`."""
+        members = self._members(x, forward)[: ops.shape(of_source)[0]]
+        source, target = forward.adversary
+        return (_means(of_source, source, members) + _means(of_target, target)) / 2
 
     def _weights(self, x, forward, bounds):
         """`w` of each source, `(num_sources,)`."""
@@ -189,3 +195,14 @@ class MDAN(AdversarialModel):
             "weighting": self.weighting,
             "gamma": self.gamma,
         }
+
+
+def _means(values, scores, members=None):
+    """The mean of each column of values `(batch, ..., k)` over its members `(batch, k)`."""
+    weights, mask = ops.ones_like(values), masks.mask_of(scores)
+    if members is not None:
+        positions = (1,) * (len(values.shape) - 2)
+        weights *= ops.reshape(ops.cast(members, values.dtype), (-1, *positions, values.shape[-1]))
+    if mask is not None:
+        weights *= ops.expand_dims(ops.cast(mask, values.dtype), -1)
+    return masks.mean(values, weights, axis=tuple(range(len(values.shape) - 1)))

@@ -4,7 +4,7 @@ What is not a Keras model raises a `TypeError`, what does not fit a `ValueError`
 """
 
 import inspect
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import keras
@@ -53,16 +53,24 @@ def _check_logits(name, head, *functions):
         )
 
 
-def _shapes(head: Any, length: int | None) -> Any:
-    """The shapes of inputs and outputs of a head, which is built for features of that length."""
+def _shapes(head: Any, features: Sequence[int | None] | None) -> Any:
+    """The shapes of inputs and outputs of a head, which is built for features of that shape."""
     shapes = shapes_of(head)
-    if shapes is None and length is not None:
-        outputs = head(keras.KerasTensor((None, length), keras.config.floatx()))
-        shapes = shapes_of(head) or ((None, length), tuple(outputs.shape))
+    if shapes is None and features is not None:
+        outputs = head(keras.KerasTensor(features, keras.config.floatx()))
+        shapes = shapes_of(head) or (tuple(features), tuple(outputs.shape))
     return shapes
 
 
-def number_of_classes(label_head: Any, num_classes: int | None, num_features: int | None) -> int:
+def _fits(taken: Sequence[int | None], features: Sequence[int | None]) -> bool:
+    """Whether a network for inputs of one shape takes those of another; `None` is any size."""
+    pairs = zip(taken, features, strict=False)
+    return len(taken) == len(features) and all(None in (a, b) or a == b for a, b in pairs)
+
+
+def number_of_classes(
+    label_head: Any, num_classes: int | None, features: Sequence[int | None] | None
+) -> int:
     """Returns the number of classes: what is given, or that of the label head's outputs."""
     if label_head is None:
         if num_classes is None:
@@ -70,7 +78,7 @@ def number_of_classes(label_head: Any, num_classes: int | None, num_features: in
         return num_classes
     check_network("label_head", label_head)
     _check_logits("label_head", label_head, keras.activations.softmax)
-    shapes = _shapes(label_head, num_features)
+    shapes = _shapes(label_head, features)
     if num_classes is None and shapes is not None:
         return shapes[1][-1]
     if num_classes is None:
@@ -81,16 +89,22 @@ def number_of_classes(label_head: Any, num_classes: int | None, num_features: in
     return num_classes
 
 
-def fitting_label_head(label_head: Any, num_features: int, num_classes: int) -> keras.Layer:
-    """Returns the label head if it fits; builds one if it is `None`."""
+def fitting_label_head(
+    label_head: Any, features: Sequence[int | None], num_classes: int
+) -> keras.Layer:
+    """Returns the label head if it fits features of that shape; builds one if it is `None`.
+
+    Of maps, one that is built is a single layer that classifies each position.
+    """
     if label_head is None:
-        return build_label_head(num_features, num_classes)
-    inputs, outputs = _shapes(label_head, num_features)
-    if inputs[-1] != num_features:
-        raise ValueError(
-            f"The label head must take the backbone's {num_features} features. "
-            f"Received: a head for {inputs[-1]}"
-        )
+        hidden = {"hidden_units": ()} if len(features) > 2 else {}
+        return build_label_head(_any_size(features), num_classes, **hidden)
+    inputs, outputs = _shapes(label_head, features)
+    if not _fits(inputs, features):
+        length, wanted = inputs[-1], f"the backbone's {features[-1]} features"
+        if length == features[-1] or len(features) > 2:
+            length, wanted = f"shape {inputs}", f"features of shape {tuple(features)}"
+        raise ValueError(f"The label head must take {wanted}. Received: a head for {length}")
     if num_classes != outputs[-1]:
         raise ValueError(
             f"`num_classes={num_classes}` and the label head must agree. "
@@ -100,25 +114,38 @@ def fitting_label_head(label_head: Any, num_features: int, num_classes: int) -> 
 
 
 def fitting_domain_head(
-    head: Any, length: int, outputs: Collection[int] = (1,), name: str = "domain_head"
+    head: Any,
+    features: Sequence[int | None],
+    outputs: Collection[int] = (1,),
+    name: str = "domain_head",
 ) -> keras.Layer:
     """Returns the domain head if it fits; builds one if it is `None`.
 
-    A head that is given must take inputs of `length` and give as many logits as one of `outputs`.
-    One that is built gets the `name`.
+    A head that is given must take inputs of the shape of the `features` and give as many logits as
+    one of `outputs`, of maps for each position or for parts or the whole of an example. One that is
+    built gets the `name` and judges each position by itself.
     """
     if head is None:
-        return build_domain_head(length, name=name)
+        return build_domain_head(_any_size(features), name=name)
     check_network("domain_head", head)
     _check_logits("domain_head", head, keras.activations.sigmoid, keras.activations.softmax)
-    taken, given = _shapes(head, length)
-    if taken != (None, length) or given not in [(None, n) for n in outputs]:
+    taken, given = _shapes(head, features)
+    flat = len(features) == 2
+    if not _fits(taken, features) or given[-1] not in outputs or flat and len(given) > 2:
         wanted = " or ".join(map(str, dict.fromkeys(outputs)))
+        what = f"{features[-1]} features" if flat else f"features of shape {tuple(features)}"
         raise ValueError(
-            f"The domain head must take {length} features and have {wanted} output(s). Received: "
+            f"The domain head must take {what} and have {wanted} output(s). Received: "
             f"input shape {taken}, output shape {given}"
         )
     return head
+
+
+def _any_size(features: Sequence[int | None]) -> int | tuple[int | None, ...]:
+    """The features' length, or the shape of one example's maps of any size."""
+    if len(features) == 2:
+        return features[-1]  # type: ignore[return-value]
+    return (None,) * (len(features) - 2) + (features[-1],)
 
 
 def second_head(head: Any, label_head: keras.Layer, name: str) -> keras.Layer:
@@ -127,17 +154,17 @@ def second_head(head: Any, label_head: keras.Layer, name: str) -> keras.Layer:
     `None` builds one with the label head's layers. `name` is that of the argument and of a head
     that is built.
     """
-    length = _shapes(label_head, None)[0][-1]
+    features = _shapes(label_head, None)[0]
     if head is None:
         head = _like(label_head, name)
-        _shapes(head, length)
+        _shapes(head, features)
         return head
     check_network(name, head)
     if head is label_head:
         raise ValueError(
             f"Argument `{name}` must have weights of its own. Received: the label head itself"
         )
-    wanted, found = shapes_of(label_head), _shapes(head, length)
+    wanted, found = shapes_of(label_head), _shapes(head, features)
     if found != wanted:
         raise ValueError(
             f"Argument `{name}` must have the label head's shapes: input shape {wanted[0]}, output "

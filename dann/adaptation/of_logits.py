@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.adaptation.plain_network import pooling
 from dann.data.labels import NUMBER_THEM
 
 FROM_LOGITS = {
@@ -54,6 +55,7 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
 def _metric_of_logits(metric, loss):
     if not isinstance(metric, str):
         _refuse_probabilities("metrics", metric, "metrics")
+        _refuse_numbers_of_classes(metric)
         return metric
     if type(loss).__name__.startswith("Binary") and metric in ("accuracy", "acc"):
         return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
@@ -78,6 +80,18 @@ def _refuse_probabilities(argument, given, module):
     )
 
 
+def _refuse_numbers_of_classes(metric):
+    """Refuses an intersection over union that takes predictions for numbers of classes."""
+    of_numbers = getattr(metric, "sparse_y_pred", False)
+    if of_numbers and not isinstance(metric, keras.metrics.BinaryIoU):
+        name = type(metric).__name__
+        raise ValueError(
+            "Argument `metrics` must take logits, because that is what the label head gives: use "
+            f"`keras.metrics.{name}(..., sparse_y_pred=False)`. Received: {name} of numbers of "
+            "classes"
+        )
+
+
 def _plain_name(thing):
     """The name of a loss without its spelling: `sparse_cross` and `SparseCross` are alike."""
     name = thing if isinstance(thing, str) else getattr(thing, "__name__", type(thing).__name__)
@@ -96,17 +110,44 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
         return
     if keras.backend.standardize_dtype(labels.dtype) == "string":
         raise ValueError(f"Labels must be numbers; {NUMBER_THEM}. Received: strings")
+    _check_positions(labels, logits, loss)
     shape, classes = tuple(labels.shape), logits.shape[-1]
     one_hot = len(shape) == len(logits.shape) and shape[-1] == classes and classes != 1
     sparse = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
     dense = isinstance(loss, keras.losses.CategoricalCrossentropy)
-    if (sparse and one_hot) or (dense and not one_hot and len(shape) < 2):
+    if (sparse and one_hot) or (dense and not one_hot and len(shape) < len(logits.shape)):
         fitting = "CategoricalCrossentropy" if sparse else "SparseCategoricalCrossentropy"
         kind = "one-hot or soft" if sparse else "numbers of classes"
         raise ValueError(
             f"Labels that are {kind} need another loss: "
             f"`compile(loss=keras.losses.{fitting}(from_logits=True))`. Received: labels of shape "
             f"{shape} with {type(loss).__name__}"
+        )
+
+
+def _check_positions(labels, logits, loss):
+    """Raises `ValueError` if labels and logits are not both of examples or both of positions."""
+    shape, positions = tuple(labels.shape), tuple(logits.shape[1:-1])
+    found = f"Received: labels of shape {shape}, logits of shape {tuple(logits.shape)}"
+    axes = len(shape) - 1 - len(positions)  # 1 if labels have one for classes
+    if axes < 0:
+        pool = pooling(logits.shape)
+        raise ValueError(
+            "The label head gives logits for each position, so labels must be maps too; for one "
+            f"label an example, `keras.Sequential([backbone, keras.layers.{pool}])` as the "
+            f"backbone, or a label head that pools. {found}"
+        )
+    sparse = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+    if axes > 1 or axes and sparse and shape[-1] not in (1, None, logits.shape[-1]):
+        raise ValueError(
+            "Labels are maps, so the label head must give logits for each position: end the "
+            f"backbone before it pools or flattens. {found}"
+        )
+    sizes = zip(shape[1 : len(positions) + 1], positions, strict=True)
+    if any(a != b for a, b in sizes if None not in (a, b)):
+        raise ValueError(
+            "Labels and logits must have one size: give a `label_head` that ends in it, such as "
+            f"one with `keras.layers.UpSampling2D`. {found}"
         )
 
 

@@ -69,6 +69,7 @@ class PADA(DANN):
           weights, and the objective that they weigh.
     """
 
+    takes_maps = False
     classifies_target = True
     of_classes = True
 

@@ -4,6 +4,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from dann.adaptation import masks
 from dann.adaptation.forward_pass import ForwardPass, Losses
 from dann.adaptation.of_logits import (
     check_form,
@@ -71,6 +72,7 @@ class PairClassifier(keras.Model):
             check_range(labels, self.num_classes, getattr(self, "loss", None))
         callbacks, pairs = kwargs.get("callbacks"), x
         if isinstance(pairs, Pairs):
+            _refuse_split(kwargs.get("validation_split"))
             # Keras would shuffle the batches of an epoch, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
             count = pairs.num_batches
@@ -154,7 +156,8 @@ class PairClassifier(keras.Model):
         scales for several replicas.
         """
         check_form(y, logits, self.loss)
-        loss = super().compute_loss(x, y, logits, sample_weight, training=training)
+        weights = _by_prediction(sample_weight, logits)
+        loss = super().compute_loss(x, y, logits, weights, training=training)
         return whole_of_replica(loss)
 
     def step_losses(self, x, y, forward, sample_weight=None, training=True) -> Losses:
@@ -171,7 +174,7 @@ class PairClassifier(keras.Model):
         if training:
             self._accept_plain_training()
         if ops.is_tensor(y_pred):
-            check_form(y, y_pred, self.loss)
+            return self.compiled_loss(x, y, y_pred, sample_weight, training)
         return super().compute_loss(x, y, y_pred, sample_weight, training=training)
 
     def _accept_plain_training(self):
@@ -183,11 +186,28 @@ class PairClassifier(keras.Model):
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         paired = isinstance(y_pred, ForwardPass)
         label = y_pred.label if paired else y_pred
-        logs = super().compute_metrics(x, y, label, sample_weight=sample_weight)
+        weights = _by_prediction(sample_weight, label)
+        logs = super().compute_metrics(x, y, label, sample_weight=weights)
         if paired:
             return logs
         # The trackers did not change here, and a stale number would mislead.
         return {name: value for name, value in logs.items() if name not in self.trackers}
+
+
+def _by_prediction(sample_weight, logits):
+    """The sample weights of maps, one for each position; Keras broadcasts none of examples."""
+    if sample_weight is None or len(getattr(logits, "shape", ())) < 3:
+        return sample_weight
+    return masks.of_positions(sample_weight, logits)
+
+
+def _refuse_split(share):
+    if share:
+        raise ValueError(
+            "Pairs cannot be split; hold examples out before `pair` and give them as "
+            "`validation_data=(inputs, labels)`, of the source, or of the target as an oracle. "
+            f"Received: validation_split={share}"
+        )
 
 
 def _first_two(kwargs):

@@ -1,10 +1,13 @@
 """A backbone and a label head as one plain Keras model, as soon as their inputs are known."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+
+from dann.adaptation.masks import run
+from dann.adaptation.methods import named
 
 POOLING = {3: "GlobalAveragePooling1D()", 4: "GlobalAveragePooling2D()"}
 POOLING[5] = "GlobalAveragePooling3D()"
@@ -19,11 +22,12 @@ class PlainNetwork:
 
     Args:
         backbone: Any Keras model or layer.
+        takes_maps: Whether features may have axes between the first and the last.
     """
 
-    def __init__(self, backbone: keras.Layer):
-        self.backbone = backbone
-        self.num_features: int | None = None
+    def __init__(self, backbone: keras.Layer, takes_maps: bool = False):
+        self.backbone, self.takes_maps = backbone, takes_maps
+        self.feature_shape: tuple[int | None, ...] | None = None
         self.specs: Any = None  # symbolic tensors like the inputs, where there is no graph
         self._waiting: list[Callable[[], None]] | None = []
         self._classifier: Any = None
@@ -42,6 +46,11 @@ class PlainNetwork:
             return
         self.specs = specs
         self._take(features)
+
+    @property
+    def num_features(self) -> int | None:
+        """Length of the last axis of the features, once it is known."""
+        return None if self.feature_shape is None else self.feature_shape[-1]
 
     @property
     def inputs(self) -> Any:
@@ -88,13 +97,13 @@ class PlainNetwork:
         )
 
     def _take(self, features):
-        self.num_features = flat_length(features)
+        self.feature_shape = shape_of_features(features, self.takes_maps)
         waiting, self._waiting = self._waiting or [], None
         try:
             for make in waiting:
                 make()
         except Exception:
-            self.num_features, self.specs, self._waiting = None, None, waiting
+            self.feature_shape, self.specs, self._waiting = None, None, waiting
             raise
 
     def classifier(self, label_head: keras.Layer) -> keras.Model:
@@ -111,7 +120,9 @@ class PlainNetwork:
                     "inputs"
                 )
             inputs, features = graph_of(self.backbone) or self._run()
-            self._classifier = keras.Model(inputs, label_head(features), name="classifier")
+            self._classifier = keras.Model(
+                inputs, run(label_head, features, None), name="classifier"
+            )
         return self._classifier
 
     def _run(self):
@@ -158,27 +169,34 @@ def _shape_of(tensors: Any) -> Any:
     return keras.tree.map_structure(lambda tensor: tuple(tensor.shape), tensors)
 
 
-def flat_length(features: Any) -> int:
-    """Returns the number of features, if they are one tensor `(batch, num_features)`.
+def shape_of_features(features: Any, maps: bool = False) -> tuple[int | None, ...]:
+    """Returns the shape of features, if they are one tensor `(batch, num_features)`.
+
+    With `maps` it may also be `(batch, ..., num_features)`.
 
     Raises:
         ValueError: If they are not; the message shows what to write.
     """
     shape = getattr(features, "shape", None)
-    if shape is not None and len(shape) == 2 and shape[1] is not None:
-        return shape[1]
+    if shape is not None and shape[-1:] != (None,) and (len(shape) == 2 or maps and len(shape) > 2):
+        return tuple(shape)
     if shape is None:
         found = f"outputs of {type(features).__name__}"
         write = "a model or layer that returns one tensor"
     else:
         found = f"output shape {tuple(shape)}"
-        last = POOLING.get(len(shape), "Flatten()")
-        last = last if len(shape) > 2 else "Reshape((num_features,))"
+        last = pooling(shape) if len(shape) > 2 else "Reshape((num_features,))"
         write = f"`keras.Sequential([backbone, keras.layers.{last}])`"
+    others = f"; {named(lambda method: method.takes_maps)} also take maps"
     raise ValueError(
         "The backbone must end in flat features of fixed length `(batch, num_features)`: give "
-        f"{write} as the backbone. Received: {found}"
+        f"{write} as the backbone{'' if maps else others}. Received: {found}"
     )
+
+
+def pooling(shape: Sequence[int | None]) -> str:
+    """Returns the Keras layer, as it is written, that makes maps of this shape flat."""
+    return POOLING.get(len(shape), "Flatten()")
 
 
 def _built_for(network):

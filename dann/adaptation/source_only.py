@@ -28,6 +28,8 @@ class SourceOnly(AdversarialModel):
         ValueError: If there are regularizers.
     """
 
+    takes_maps = True
+
     def __init__(
         self,
         backbone,

@@ -96,7 +96,7 @@ class WDGRL(AdversarialModel):
         self.track("critic/loss", "critic/distance", "critic/penalty")
 
     def _fit_critic(self):
-        self.domain_head = fitting_domain_head(self.domain_head, self.num_features, name="critic")
+        self.domain_head = fitting_domain_head(self.domain_head, self.feature_shape, name="critic")
 
     def extract(self, inputs, training):
         return self._gated(super().extract(inputs, training), training)

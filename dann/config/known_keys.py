@@ -9,24 +9,38 @@ from omegaconf import DictConfig, OmegaConf
 from dann.config.instantiation import ConfigError
 
 _READ = ("head_rate",)  # by `build_optimizer`
+_GLOBAL = ("experiment", "debug")  # groups whose files set other keys
 
 
 def check_known(cfg: DictConfig) -> None:
     """Raises `ConfigError` for a key that nothing reads, such as one that `+key=value` adds.
 
-    These are keys beside those of the script's schema, parts of a network without a `_target_`, and
-    its values that no part and no optimizer refers to.
+    These are keys beside those of the script's schema, values of `experiment` and `debug`, parts of
+    a network without a `_target_`, and its values that no part and no optimizer refers to.
     """
-    schema: Any = OmegaConf.get_type(cfg)
-    if dataclasses.is_dataclass(schema):
-        known = [field.name for field in dataclasses.fields(schema)]
-        strange = sorted(str(key) for key in cfg if key not in (*known, "hydra"))
-        if strange:
+    _check_keys(cfg, "A config")
+    for group in _GLOBAL:
+        if cfg.get(group) is not None:
             raise ConfigError(
-                f"A config must hold no keys beside {', '.join(known)}. "
-                f"Received: {', '.join(strange)}"
+                f"{group} must be the name of a file in conf/{group}. Received: {cfg[group]}"
             )
     _check_network(cfg.get("network"), OmegaConf.to_yaml(cfg))
+
+
+def _check_keys(node: DictConfig, name: str) -> None:
+    schema: Any = OmegaConf.get_type(node)
+    if not dataclasses.is_dataclass(schema):
+        return
+    known = [field.name for field in dataclasses.fields(schema)]
+    strange = sorted(str(key) for key in node if key not in (*known, "hydra"))
+    if strange:
+        raise ConfigError(
+            f"{name} must hold no keys beside {', '.join(known)}. Received: {', '.join(strange)}"
+        )
+    for key in known:
+        below = node._get_node(key)
+        if isinstance(below, DictConfig) and not (below._is_missing() or below._is_interpolation()):
+            _check_keys(below, key)
 
 
 def _check_network(network: Any, text: str) -> None:

@@ -38,7 +38,9 @@ def settings_of(cfg: Any) -> dict[str, Any]:
     for name, node in list(callbacks.items()):
         if isinstance(node, dict):
             node.pop("verbose", None)
-        if not node or node.get("_target_") in _FREE_CALLBACKS:
+            if node.get("_target_") in _FREE_CALLBACKS:
+                del callbacks[name]
+        if not node:
             del callbacks[name]
     return dict(_flat(settings))
 

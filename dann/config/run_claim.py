@@ -8,13 +8,16 @@ from typing import Any
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
+from dann.config.config_error import ConfigError
 from dann.training.directory_claim import claim
+from dann.training.run_directory import RunDirectory
 
 
 class Claim(Callback):
     """Claims the directory of a run or a sweep before Hydra writes to it, until its end.
 
-    A second command in the same directory ends with one line, which names the first.
+    A second command in the same directory ends with one line, which names the first. So does one
+    that would keep its config in another folder than the one where a run is looked for.
     """
 
     def __init__(self) -> None:
@@ -23,11 +26,11 @@ class Claim(Callback):
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claims the directory of a run."""
-        self._claim(config.hydra.run.dir)
+        self._claim(config.hydra, config.hydra.run.dir)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claims the directory of a sweep."""
-        self._claim(config.hydra.sweep.dir)
+        self._claim(config.hydra, config.hydra.sweep.dir)
 
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Lets go of the directory."""
@@ -37,10 +40,18 @@ class Claim(Callback):
         """Lets go of the directory."""
         self._claimed.close()
 
-    def _claim(self, directory):
+    def _claim(self, hydra, directory):
         try:
+            _check_folder(hydra.output_subdir, directory)
             self._claimed.enter_context(claim(directory))
-        except OSError as error:
+        except (ConfigError, OSError) as error:
             # Hydra turns other exceptions of a callback into warnings.
             print(f"error: {error}", file=sys.stderr)
             sys.exit(1)
+
+
+def _check_folder(given, directory):
+    """Refuses another folder for the config than the one where a run is looked for."""
+    known = RunDirectory(directory).config_file.parent.name
+    if given != known:
+        raise ConfigError(f"hydra.output_subdir must be {known}. Received: {given}")

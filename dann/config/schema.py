@@ -16,7 +16,7 @@ class TrainerConfig:
     epochs: int | None = None
     batch_size: int = 64
     steps_per_execution: int = 1
-    jit_compile: bool = False
+    jit_compile: Any = "auto"
     run_eagerly: bool = False
     precision: str = "float32"
     oracle_curve: bool = False
@@ -144,9 +144,22 @@ class ExportConfig:
     paths: PathsConfig = MISSING
 
 
+@dataclasses.dataclass
+class BenchmarkConfig:
+    """Everything that `benchmarks/run.py` takes: a section for each suite."""
+
+    suite: str = MISSING
+    input: dict[str, Any] = MISSING
+    jacobian: dict[str, Any] = MISSING
+    diagnostics: dict[str, Any] = MISSING
+    packed: dict[str, Any] = MISSING
+    paths: PathsConfig = MISSING
+
+
 ConfigStore.instance().store(name="train_schema", node=TrainConfig)
 ConfigStore.instance().store(name="evaluate_schema", node=EvaluateConfig)
 ConfigStore.instance().store(name="diagnose_schema", node=DiagnoseConfig)
 ConfigStore.instance().store(name="reproduce_schema", node=ReproduceConfig)
 ConfigStore.instance().store(name="optimize_schema", node=OptimizeConfig)
 ConfigStore.instance().store(name="export_schema", node=ExportConfig)
+ConfigStore.instance().store(name="benchmark_schema", node=BenchmarkConfig)

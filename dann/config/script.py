@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -80,13 +81,13 @@ def run_script(
             RunDirectory(HydraConfig.get().runtime.output_dir).put_config_back()
             _remove_unused_of_job()
             failed.append(error)
-            _report(error)
+            _report(error, begun)
             return
         try:
             work(prepared)
         except Exception as error:
             if not full_errors and _is_told(error, FloatingPointError, ResumeError):
-                _report(error)
+                _report(error, begun)
             elif HydraConfig.get().mode == RunMode.MULTIRUN:
                 traceback.print_exc()
             else:
@@ -97,15 +98,19 @@ def run_script(
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
     try:
+        # Hydra only warns of a folder of configs that is not there, and of a callback that failed.
+        for beginning in ("provider=hydra.searchpath", "Callback .* raised"):
+            warnings.filterwarnings("error", beginning)
         with stopped_by_signals(_remove_unused_of_job):
             main(job)()
     except Exception as error:
         # Where no job has begun, any error is about the command: Hydra also raises plain ones.
-        about_command = not begun or isinstance(error, HydraException | OmegaConfBaseException)
+        kinds = HydraException, OmegaConfBaseException, UserWarning
+        about_command = not begun or isinstance(error, kinds)
         if full_errors or not about_command:
             raise
         failed.append(error)
-        _report(error)
+        _report(error, begun)
     if failed:
         sys.exit(1)
 
@@ -180,12 +185,15 @@ def _check_epochs(cfg, overrides):
         raise ConfigError(f"trainer.epochs must be at least 1. Received: {epochs}")
 
 
-def _report(error):
+def _report(error, begun):
     """Prints an error and the first line of its cause, on one line."""
     message = str(error)
+    if isinstance(error, shutil.Error):  # a list of all files that could not be copied
+        message = str(error.args[0][0][-1])
     nameless = isinstance(error, OSError) and error.errno and not error.filename
     if nameless and HydraConfig.initialized():  # such as a full disk
-        message = f"{message}; it was writing to {HydraConfig.get().runtime.output_dir}"
+        given = OmegaConf.select(begun[-1], "run") if begun else None
+        message = f"{message}; it was writing to {given or HydraConfig.get().runtime.output_dir}"
     cause = str(error.__cause__ or "").partition("\n")[0]
     if cause not in message and not isinstance(error, ConfigError | KerasFileError):
         message = f"{message}: {cause}"

@@ -43,6 +43,8 @@ def settings_digest(cfg: Any) -> str:
     kept = {key: value for key, value in settings.items() if key not in left_out}
     trainer = settings.get("trainer", {}).items()
     kept["trainer"] = {key: value for key, value in trainer if key not in _OF_THE_TRAINER}
+    if kept["trainer"].get("jit_compile") == "auto":
+        del kept["trainer"]["jit_compile"]
     callbacks = settings.get("callbacks", {}).items()
     kept["distribution"] = {**kept.get("distribution", {})}
     if kept["distribution"].get("kind") is None:

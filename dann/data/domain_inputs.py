@@ -5,14 +5,19 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.data.examples import COLUMNS, Examples, Items, as_array, is_endless
+from dann.data.examples import COLUMNS, Examples, Items, as_array, is_endless, refuse_strings
 from dann.data.streams import Stream, stream_of
 
 Domain = Examples | Items | Stream
 
 
 def source_of(
-    given: Any, domain: str, batch_size: int, shuffled_by: int | None, num_classes: int | None
+    given: Any,
+    domain: str,
+    batch_size: int,
+    shuffled_by: int | None,
+    num_classes: int | None,
+    batched: bool | None = None,
 ) -> Domain:
     """Returns labelled examples.
 
@@ -22,12 +27,13 @@ def source_of(
         batch_size: See `stream_of`.
         shuffled_by: See `stream_of`.
         num_classes: If given, the labels of arrays must be integers below it.
+        batched: See `pair`.
 
     Raises:
         ValueError: If it holds no examples or no labels, or labels that do not fit.
     """
     if not isinstance(given, tuple | list):
-        found = _dataset_of(given, domain, True, batch_size, shuffled_by, -1)
+        found = _dataset_of(given, domain, True, batch_size, shuffled_by, -1, batched)
         if found is None:
             raise ValueError(
                 f"The {domain} must be `(inputs, labels)`, because its labels are needed. "
@@ -43,14 +49,10 @@ def source_of(
     columns["inputs"], columns["labels"] = nested(given[0], domain), as_array(given[1], domain)
     examples = Examples(columns, domain)
     labels, weights = columns["labels"], examples.columns.get("weights")
-    if labels.dtype.kind in "USO":
+    refuse_strings(labels, domain)
+    if weights is not None and tuple(weights.shape) not in ((len(labels),), tuple(labels.shape)):
         raise ValueError(
-            f"Labels of the {domain} must be numbers; `names, numbers = np.unique(labels, "
-            f"return_inverse=True)` numbers them. Received: labels such as {str(labels.flat[0])!r}"
-        )
-    if weights is not None and len(weights.shape) != 1:
-        raise ValueError(
-            f"The {domain} must have one weight for each example. "
+            f"The {domain} must have one weight for each example, or one for each label of a map. "
             f"Received: weights of shape {weights.shape}"
         )
     if num_classes is not None:
@@ -58,7 +60,9 @@ def source_of(
     return _not_empty(examples, domain)
 
 
-def target_of(given: Any, form: Any, batch_size: int, shuffled_by: int | None) -> Domain:
+def target_of(
+    given: Any, form: Any, batch_size: int, shuffled_by: int | None, batched: bool | None = None
+) -> Domain:
     """Returns the target's inputs and drops its labels.
 
     Args:
@@ -66,13 +70,14 @@ def target_of(given: Any, form: Any, batch_size: int, shuffled_by: int | None) -
         form: Shape and type of the source's inputs, see `form_of`; `None` if they are not known.
         batch_size: See `stream_of`.
         shuffled_by: See `stream_of`.
+        batched: See `pair`.
 
     Raises:
         ValueError: If it holds no examples.
     """
     if not isinstance(given, tuple | list | dict):
         rank = -1 if form is None else _rank(keras.tree.flatten(form)[0])
-        found = _dataset_of(given, "target", False, batch_size, shuffled_by, rank)
+        found = _dataset_of(given, "target", False, batch_size, shuffled_by, rank, batched)
         if found is not None:
             return found
     inputs = nested(given, "target")
@@ -118,15 +123,15 @@ def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
         )
 
 
-def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank):
+def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank, batched):
     if isinstance(given, dict) or hasattr(given, "shape") or hasattr(given, "to_numpy"):
         return None
     by_index = hasattr(given, "__getitem__") and hasattr(given, "__len__")
     if by_index and not isinstance(given, keras.utils.PyDataset | str | bytes):
         items = _not_empty(Items(given, with_labels, domain), domain)
-        if not (is_endless(given) or items.are_batches(rank)):
+        if not (is_endless(given) or items.are_batches(rank, batched)):
             return items
-    return stream_of(given, domain, with_labels, batch_size, shuffled_by, rank)
+    return stream_of(given, domain, with_labels, batch_size, shuffled_by, rank, batched)
 
 
 def _not_empty(examples, domain):

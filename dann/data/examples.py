@@ -8,6 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.data.labels import NUMBER_THEM
+
 COLUMNS = "inputs", "labels", "weights"
 
 
@@ -66,11 +68,12 @@ class Items:
         items = [columns_of(self.dataset[int(i)], self.with_labels, self.domain) for i in indices]
         return keras.tree.map_structure(lambda *parts: np.stack(parts), *items)
 
-    def are_batches(self, rank: int) -> bool:
-        """Whether these are batches of a grain dataset; see `is_batch`. Others give examples."""
-        if not type(self.dataset).__module__.startswith("grain."):
-            return False
-        return is_batch(columns_of(self.dataset[0], self.with_labels, self.domain), rank)
+    def are_batches(self, rank: int, told: bool | None = None) -> bool:
+        """Whether these are batches, as told; else of grain's by `is_batch`, others give none."""
+        if told is not None or not type(self.dataset).__module__.startswith("grain."):
+            return bool(told)
+        columns = columns_of(self.dataset[0], self.with_labels, self.domain)
+        return is_batch(columns, rank, self.domain)
 
     @functools.cached_property
     def form(self) -> Any:
@@ -139,20 +142,44 @@ def columns_of(item: Any, with_labels: bool, domain: str) -> Any:
             f"The {domain} must give `(input, label)`, perhaps with a weight. Received: {received}"
         )
     columns = dict(zip(COLUMNS, parts if with_labels else parts[:1], strict=False))
+    if with_labels:
+        columns["labels"] = np.asarray(columns["labels"])  # a loader gives strings in a list
+        refuse_strings(columns["labels"], domain)
     return keras.tree.map_structure(np.asarray, columns)
 
 
-def is_batch(columns: Mapping[str, Any], rank: int) -> bool:
+def refuse_strings(labels: Any, domain: str) -> None:
+    """Raises a `ValueError` if labels are strings; it tells how to number them."""
+    if is_of_strings(labels):
+        raise ValueError(
+            f"Labels of the {domain} must be numbers; {NUMBER_THEM}. "
+            f"Received: labels such as {str(labels.flat[0])!r}"
+        )
+
+
+def is_batch(columns: Mapping[str, Any], rank: int, domain: str) -> bool:
     """Guesses whether columns are those of a batch rather than of an example.
 
     Args:
         columns: What a dataset gave. A batch has as many labels as inputs, and more than one.
         rank: Number of axes of one example's first input, or -1 if it is not known. It decides if
             there are no labels.
+        domain: What messages call the domain.
+
+    Raises:
+        ValueError: If inputs and labels agree in more axes than the first, as one image and its
+            label map do, and a batch of such series and their labels.
     """
     leaves = keras.tree.flatten(columns)
     if len(columns) > 1:
         lengths = {leaf.shape[:1] for leaf in leaves}
+        inputs = keras.tree.flatten(columns["inputs"])
+        if min(leaf.ndim for leaf in inputs) > 2 and len({leaf.shape[:2] for leaf in leaves}) == 1:
+            shapes = " and ".join(str(leaf.shape) for leaf in leaves)
+            raise ValueError(
+                f"The {domain} has label maps, of which one example looks like a batch; say which "
+                f"it gives, `pair(..., batched=False)` or `batched=True`. Received: {shapes}"
+            )
         return len(lengths) == 1 and lengths.isdisjoint({(), (1,)})
     return leaves[0].ndim == rank + 1 if rank >= 0 else False
 
@@ -164,4 +191,21 @@ def is_endless(dataset: Any) -> bool:
 
 def form_of(columns: Any) -> Any:
     """Returns the shape and type of one row in words, in the structure of the columns."""
-    return keras.tree.map_structure(lambda leaf: f"{leaf.shape[1:]} of {leaf.dtype}", columns)
+    return keras.tree.map_structure(lambda leaf: f"{leaf.shape[1:]} of {_kind(leaf)}", columns)
+
+
+def _kind(leaf):
+    """The type in words; strings of any length are of one."""
+    return "strings" if is_of_strings(leaf) else leaf.dtype
+
+
+def is_of_strings(values: Any) -> bool:
+    """Returns whether an array holds strings or bytes."""
+    return getattr(values.dtype, "kind", "") in "USO" and isinstance(values.dtype, np.dtype)
+
+
+def strings_as_tensors(inputs: Any) -> Any:
+    """Returns inputs with arrays of strings as tensors, because Keras takes no such arrays."""
+    return keras.tree.map_structure(
+        lambda leaf: keras.ops.convert_to_tensor(leaf) if is_of_strings(leaf) else leaf, inputs
+    )

@@ -10,7 +10,7 @@ import numpy as np
 
 from dann.checks import check_integer
 from dann.data.domain_inputs import check_alike, source_of, target_of
-from dann.data.examples import Examples, Items
+from dann.data.examples import Examples, Items, strings_as_tensors
 from dann.data.sampling import DrawOrder, groups_to_balance
 from dann.data.streams import Stream
 
@@ -96,6 +96,16 @@ class Pairs(keras.utils.PyDataset):
                 f"multiple of {devices}. Received: batch_size={self.batch_size}"
             )
 
+    def beginning(self, most: int) -> tuple[Any, ...]:
+        """Returns the first examples as one batch, and leaves the order of training as it is.
+
+        Args:
+            most: The most examples of each domain. A smaller domain sets their number.
+        """
+        domains = {name: domain.anew() for name, domain in self.domains.items()}
+        sizes = [domains[name].count_up_to(most) for name in ("source", "target")]
+        return Pairs(domains, int(min(sizes)), None)[0]
+
     @contextlib.contextmanager
     def split_over(self, devices: int, replicas: int = 1) -> Iterator[None]:
         """Prepares batches that several devices share; `fit` and `evaluate` do so.
@@ -136,7 +146,7 @@ class Pairs(keras.utils.PyDataset):
             name: domain.batch(step, self.batch_size, self.part)
             for name, domain in self.domains.items()
         }
-        inputs = {name: part["inputs"] for name, part in columns.items()}
+        inputs = {name: strings_as_tensors(part["inputs"]) for name, part in columns.items()}
         source = columns["source"]
         if "domain" in source:
             inputs["source_domain"] = source["domain"]
@@ -145,14 +155,17 @@ class Pairs(keras.utils.PyDataset):
         labels = self._joined([part.astype(labels[0].dtype) for part in labels])
         if not any("weights" in part for part in labelled):
             return inputs, labels
-        ones = [np.ones(len(part["labels"]), np.float32) for part in labelled]
+        positions = next(part["weights"].shape[1:] for part in labelled if "weights" in part)
+        ones = [np.ones((len(part["labels"]), *positions), np.float32) for part in labelled]
         weights = [part.get("weights", one) for part, one in zip(labelled, ones, strict=True)]
         return inputs, labels, self._joined(weights).astype(np.float32)
 
     def _joined(self, columns):
         """Columns of the labelled parts, one after the other for each replica."""
         pieces = [np.array_split(column, self._replicas) for column in columns]
-        return np.concatenate([piece for of_replica in zip(*pieces) for piece in of_replica])
+        return np.concatenate(
+            [piece for of_replica in zip(*pieces, strict=True) for piece in of_replica]
+        )
 
     def _need_index(self, name, value):
         for domain, examples in self.domains.items():
@@ -175,6 +188,14 @@ class Drawn(NamedTuple):
         order = self.order
         return [self.examples.count, len(order.members), int(order.shuffle), *order.key]
 
+    def count_up_to(self, most: int) -> int:
+        """Returns the number of examples, or `most` if there are more."""
+        return min(self.examples.count, most)
+
+    def anew(self) -> "Drawn":
+        """Returns itself, because reading changes nothing."""
+        return self
+
     def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
         """Returns the columns of a batch of `size` examples, or part `i` of `n` of them."""
         positions = np.arange(number * size, (number + 1) * size)
@@ -194,6 +215,7 @@ def pair(
     shuffle: bool = True,
     repeat: bool = False,
     seed: int | None = None,
+    batched: bool | None = None,
     process_id: int = 0,
     num_processes: int = 1,
 ) -> Pairs:
@@ -216,7 +238,7 @@ def pair(
 
     Args:
         source: `(inputs, labels)`, or `(inputs, labels, weights)` with a weight for each example's
-            label loss, or a dataset.
+            label loss, or for each label of maps `(n, ...)`, or a dataset.
         target: Inputs, or a dataset. Labels that come with them, `(inputs, labels)`, are dropped
             here.
         batch_size: Examples of *each* domain in a batch. Defaults to `None`: 64, or all examples of
@@ -235,6 +257,9 @@ def pair(
         repeat: Whether to go on without end, for `fit(steps_per_epoch=...)`. Defaults to `False`.
         seed: Seed of the order, at least 0. Defaults to `None`: drawn from NumPy's global one,
             which `keras.utils.set_random_seed` sets.
+        batched: Whether datasets give batches, not single examples. Defaults to `None`: a
+            `tf.data.Dataset` whose first axes have any length gives batches, and so does one whose
+            inputs and labels have equal first axes; label maps must be told.
         process_id: Which of the processes this is, from 0.
         num_processes: Number of processes that train together, at most `batch_size`. Each takes its
             part of every batch, of `batch_size` in all; one after the other, the parts of a domain
@@ -251,7 +276,8 @@ def pair(
         TypeError: If a number is not an integer.
         ValueError: If a domain is empty, smaller than a batch (the source), or has other shapes or
             types than the other; if labels are missing, strings, not one for each input, or out of
-            range; if what needs arrays is given a dataset.
+            range; if what needs arrays is given a dataset; if a dataset of label maps does not tell
+            whether it gives batches.
 
     Example:
 
@@ -271,11 +297,11 @@ def pair(
         seed = int(np.random.randint(2**31))
     check_integer("seed", seed, 0)
     reading = batch_size or _BATCH_SIZE, seed if shuffle else None
-    found = {"source": source_of(source, "source", *reading, num_classes)}
-    found["target"] = target_of(target, found["source"].form, *reading)
+    found = {"source": source_of(source, "source", *reading, num_classes, batched)}
+    found["target"] = target_of(target, found["source"].form, *reading, batched)
     check_alike(found["source"].form, found["target"].form, "target")
     if target_labelled is not None:
-        labelled = source_of(target_labelled, "labelled target", *reading, num_classes)
+        labelled = source_of(target_labelled, "labelled target", *reading, num_classes, batched)
         check_alike(found["source"].form, labelled.form, "labelled target")
         _check_labels_alike(found["source"], labelled)
         found["target_labelled"] = labelled

@@ -71,6 +71,28 @@ class Stream:
                 return most
         return have
 
+    def first(self, most: float = math.inf) -> Any:
+        """Returns the columns of the first examples of a pass, and leaves the batches as they are.
+
+        What can be read only once is used up.
+        """
+        parts, have = [], 0
+        for columns in self.read_pass(0):
+            parts.append(columns)
+            have += _length(columns)
+            if have >= most:
+                break
+        if not parts:
+            raise ValueError(
+                f"The {self.domain} holds no more examples. Received: what can be read only once"
+            )
+        end = None if most == math.inf else int(most)
+        return keras.tree.map_structure(lambda *leaves: np.concatenate(leaves)[:end], *parts)
+
+    def anew(self) -> "Stream":
+        """Returns a stream of the same examples that begins at the first."""
+        return Stream(self.read_pass, self.form, self._count, self.domain)
+
     def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
         """Returns the columns of a batch of `size` examples: the next one, or a recent one.
 
@@ -122,7 +144,13 @@ class Stream:
 
 
 def stream_of(
-    given: Any, domain: str, with_labels: bool, batch_size: int, shuffled_by: int | None, rank: int
+    given: Any,
+    domain: str,
+    with_labels: bool,
+    batch_size: int,
+    shuffled_by: int | None,
+    rank: int,
+    batched: bool | None = None,
 ) -> Stream | None:
     """Returns the stream of a `tf.data.Dataset`, `PyDataset`, torch `DataLoader` or iterable.
 
@@ -138,6 +166,8 @@ def stream_of(
         rank: Number of axes of one example's first input if it is known, or -1. It tells batches
             from examples if there are no labels. Otherwise a batch has as many labels as inputs,
             and more than one.
+        batched: Whether it gives batches, if that is known. What is certain of the kind of object
+            goes first.
 
     Returns:
         The stream, or `None` if the object is none of these.
@@ -148,7 +178,8 @@ def stream_of(
     reading = _reading_of(given)
     if reading is None:
         return None
-    read, count, batched = reading
+    read, count, known = reading
+    batched = batched if known is None else known
     first = next(iter(read()), None)
     if first is None:
         raise ValueError(f"The {domain} holds no examples. Received: an empty domain")
@@ -156,7 +187,7 @@ def stream_of(
         read = _once(first, given)
     columns = columns_of(first, with_labels, domain)
     if batched is None:
-        batched = is_batch(columns, rank)
+        batched = is_batch(columns, rank, domain)
     form = form_of((columns if batched else _as_batch(columns))["inputs"])
     in_chunks = _is_tf_data(given) and not batched
 

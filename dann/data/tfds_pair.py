@@ -2,16 +2,19 @@
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from dann.checks import check_choice
 from dann.data.cache import load_or_compute
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import check_image_size
 from dann.data.readers import READERS
+
+_LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
 
 
 @READERS.register(
@@ -69,7 +72,7 @@ def tfds_pair(
             the source or of a test split is unknown, or a data set was prepared from other files
             than those in `data_dir`.
     """
-    from dann.data.builders.prepared import prepared  # needs TensorFlow, as all of TFDS does
+    from dann.data.builders.prepared import prepared
 
     builders = {name: prepared(name, cache_dir, data_dir) for name in (source, target)}
     features = {name: _labelled_images(name, builder.info) for name, builder in builders.items()}
@@ -105,23 +108,14 @@ def tfds_pair(
 
 def _read(builder, split, size, channels):
     """A split as arrays: images, uint8 `(n, height, width, channels)`, and labels, `(n,)`."""
-    import tensorflow as tf
-    import tensorflow_datasets as tfds
-
-    def form(image, label):
-        return unify(image, size, channels), label
 
     def decode():
-        examples = builder.as_dataset(split=split, as_supervised=True)
-        batches = examples.map(form, tf.data.AUTOTUNE).batch(1024).prefetch(1)
-        try:
-            images, labels = zip(*tfds.as_numpy(batches), strict=True)
-        except tf.errors.OpError as error:
-            raise ValueError(
-                f"The records of {builder.info.full_name} must be readable; delete their folder to "
-                f"make them again. Received: {builder.data_path}, which is broken"
-            ) from error
-        return {"images": np.concatenate(images), "labels": np.concatenate(labels)}
+        examples = _examples(builder, split)
+        formed = [(unify(image, size, channels), label) for image, label in examples]
+        return {
+            "images": np.stack([image for image, _ in formed]),
+            "labels": np.stack([label for _, label in formed]),
+        }
 
     def fits(arrays):
         images, labels = (arrays.get(key, np.empty(0)) for key in ("images", "labels"))
@@ -136,6 +130,30 @@ def _read(builder, split, size, channels):
     stem = re.sub(r"[^\w%:+-]", "_", f"{split}-{form_name}")
     arrays = load_or_compute(builder.data_path / "decoded" / f"{stem}.npz", decode, fits)
     return arrays["images"], arrays["labels"].astype(np.int64)
+
+
+def _examples(builder, split) -> Iterator[tuple[np.ndarray, Any]]:
+    """The images and labels of a split in their order."""
+    from dann.data.builders.prepared import check_tensorflow, needs_tensorflow
+
+    if needs_tensorflow(builder):
+        check_tensorflow(f"The records in {builder.data_path}")
+    try:
+        yield from _records(builder, split, needs_tensorflow(builder))
+    except Exception as error:  # TFDS raises nearly anything for broken files
+        raise ValueError(
+            f"The records of {builder.info.full_name} must be readable; delete their folder to "
+            f"make them again. Received: {builder.data_path}, which is broken"
+        ) from error
+
+
+def _records(builder, split, with_tensorflow):
+    import tensorflow_datasets as tfds
+
+    if with_tensorflow:
+        return tfds.as_numpy(builder.as_dataset(split=split, as_supervised=True))
+    keys = builder.info.supervised_keys
+    return (tuple(record[key] for key in keys) for record in builder.as_data_source(split=split))
 
 
 def _count(builder, split):
@@ -198,23 +216,28 @@ def _common_form(shapes: dict[str, Any], image_size: Any, channels):
     return check_image_size(image_size), check_choice("channels", channels, (1, 3))
 
 
-def unify(image: Any, size: tuple[int, int], channels: int) -> Any:
+def unify(image: np.ndarray, size: tuple[int, int], channels: int) -> np.ndarray:
     """Brings an image to a size and a channel count; an image that has both stays bit for bit.
 
     Resizing is bilinear, antialiased where it shrinks, and does not keep the aspect. Grey is
     repeated; colour becomes its luma. Values are rounded to bytes. An image is uint8
     `(height, width, channels)` with 1 or 3 channels, before and after.
     """
-    import tensorflow as tf
-
     if image.shape[-1] == 3 and channels == 1:
-        image = tf.image.rgb_to_grayscale(image)
-    if tuple(image.shape[:2]) != tuple(size):
-        resized = tf.image.resize(image, size, antialias=True)
-        image = tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8)
-    if image.shape[-1] == 1 and channels == 3:
-        image = tf.repeat(image, 3, axis=-1)
-    return image
+        # As `tf.image.rgb_to_grayscale` rounds.
+        shade = image.astype(np.float32) / np.float32(255) @ _LUMA
+        image = (shade * np.float32(255.5)).astype(np.uint8)[..., np.newaxis]
+    if image.shape[:2] != tuple(size):
+        planes = [_resized(image[..., channel], size) for channel in range(image.shape[-1])]
+        image = np.clip(np.rint(np.stack(planes, axis=-1)), 0, 255).astype(np.uint8)
+    return np.repeat(image, 3, axis=-1) if image.shape[-1] < channels else image
+
+
+def _resized(plane, size):
+    # Pillow rounds bytes after each of the two axes, floats never.
+    height, width = size
+    floats = Image.fromarray(plane.astype(np.float32))
+    return np.asarray(floats.resize((width, height), Image.Resampling.BILINEAR))
 
 
 def _matched(source, names, target, target_names):

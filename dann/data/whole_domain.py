@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-import keras
 import numpy as np
 
 from dann.data.domain_inputs import Domain, source_of, target_of
 from dann.data.examples import Examples, Items, form_of
 from dann.data.labels import class_numbers
+from dann.data.streams import Stream
 
 _READ_BY = 256  # examples at a time
 
@@ -42,6 +42,14 @@ def all_inputs(given: Any, specs: Any = None) -> Any:
     return _all(given, target_of(given, form, _READ_BY, None), "target")["inputs"]
 
 
+def first_inputs(given: Any, specs: Any, most: int) -> Any:
+    """Returns the first inputs of a dataset, at most so many; see `all_inputs`."""
+    examples = target_of(given, None if specs is None else form_of(specs), _READ_BY, None)
+    if isinstance(examples, Stream):
+        return examples.first(most)["inputs"]
+    return examples.rows(np.arange(min(examples.count, most)))["inputs"]
+
+
 def _all(given: Any, examples: Domain, domain: str) -> Any:
     """The columns of all examples. Arrays stay as they are, perhaps in files."""
     if isinstance(examples, Examples):
@@ -53,5 +61,4 @@ def _all(given: Any, examples: Domain, domain: str) -> Any:
             f"The {domain} must have an end, because all of it is read: cut it, as "
             "`dataset.take(n)` does. Received: a dataset without end"
         )
-    parts = list(examples.read_pass(0))
-    return keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
+    return examples.first()

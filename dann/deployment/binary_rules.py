@@ -13,6 +13,7 @@ from dann.layers import (
     BinaryConv3D,
     BinaryDense,
     BinaryDepthwiseConv2D,
+    BinarySeparableConv1D,
     BinarySeparableConv2D,
 )
 
@@ -137,5 +138,6 @@ LAYERS = {
     BinaryConv2D: _conv,
     BinaryConv3D: _conv,
     BinaryDepthwiseConv2D: _conv,
+    BinarySeparableConv1D: _separable,
     BinarySeparableConv2D: _separable,
 }

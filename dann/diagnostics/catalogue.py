@@ -9,8 +9,11 @@ model as it is. A file of this folder registers its own:
 These arguments mean the same in every diagnostic:
 
 - `model`: a model of the kind that it measures
-- `data`: one batch, `({"source": xs, "target": xt}, ys)`; for a model from elsewhere than
-  `dann.adaptation` its inputs, alone or with labels, which it ignores
+- `data`: one batch, `({"source": xs, "target": xt}, ys)`; or the pairs of `dann.data.pair`, a
+  dataset that gives such batches, or `{"source": source, "target": target}` as `dann.data.pair`
+  takes them, of which it reads the first 256 examples of each domain. Weights are left out. For a
+  model from elsewhere than `dann.adaptation` its inputs, as arrays or a dataset, alone or with
+  labels, which it ignores
 - `mode`: where gradients are computed, `"eager"`, `"graph"` or `"xla"`. Defaults to the mode in
   which `fit` runs the model
 - `training`: whether layers work as in a training step, such as batch normalization by the batch.
@@ -32,6 +35,7 @@ The facts to register; only `models` is required:
 """
 
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -41,10 +45,30 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
+from dann.diagnostics.instruments.batch import as_batch
 from dann.diagnostics.instruments.passes import Passes
-from dann.registry import Registry
+from dann.registry import D, Registry
 
-DIAGNOSTICS: Registry[Callable[..., dict[str, Any]]] = Registry("diagnostic")
+Diagnostic = Callable[..., dict[str, Any]]
+
+
+class Diagnostics(Registry[Diagnostic]):
+    """Diagnostics by name, each of which takes its data in any form; see `as_batch`."""
+
+    def register(self, name: str, **facts: Any) -> Callable[[D], D]:
+        """Returns a decorator as `Registry.register` does; what it gives back makes a batch."""
+
+        def add(diagnostic: Any) -> Any:
+            @functools.wraps(diagnostic)
+            def of_batch(model, data, *args, **kwargs):
+                return diagnostic(model, as_batch(model, data), *args, **kwargs)
+
+            return super(Diagnostics, self).register(name, **facts)(of_batch)
+
+        return add
+
+
+DIAGNOSTICS = Diagnostics("diagnostic")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,10 +98,6 @@ REVERSING = ModelKind(
         and bool(model.backbone.trainable_variables)
     ),
 )
-
-
-class DataError(ValueError):
-    """A diagnostic fits the model but not the data, such as labels that are not classes."""
 
 
 def in_order() -> list[str]:
@@ -135,6 +155,7 @@ def measure(
         message.
     """
     found, left_out = {}, {}
+    data = as_batch(model, data)
     passes, of_few = Passes(model, data), Passes(model, first(data, few))
     for name, function in choose(in_order() if diagnostics is None else diagnostics).items():
         like_a_step = name in DIAGNOSTICS and DIAGNOSTICS.entry(name).facts.get("like_a_step")

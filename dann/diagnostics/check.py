@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.catalogue import DIAGNOSTICS, DataError, in_order, run
+from dann.diagnostics.catalogue import DIAGNOSTICS, in_order, run
+from dann.diagnostics.instruments.batch import as_batch
+from dann.diagnostics.instruments.data_checks import DataError
 from dann.diagnostics.instruments.modes import mode_of
 from dann.diagnostics.instruments.passes import Passes
 from dann.diagnostics.verdict import Verdict, verdict
@@ -64,8 +66,8 @@ def check(
 
     Args:
         model: Model of `dann.adaptation`, compiled, or any Keras model or layer.
-        data: `({"source": xs, "target": xt}, ys)`, one batch or some hundred examples; for another
-            model its inputs, alone or with labels.
+        data: `({"source": xs, "target": xt}, ys)`, one batch or some hundred examples, or what
+            `fit` and `dann.data.pair` take; for another model its inputs, alone or with labels.
         before: Earlier weights, to count flips; see `straight_through_health`.
         steps: Training steps since then.
         probe: See `who_is_winning`.
@@ -97,7 +99,7 @@ def check(
         "seed": seed,
         "batch_size": batch_size,
     }
-    passes = Passes(model, data)
+    passes = Passes(model, as_batch(model, data))
     measured: dict[str, Any] = {}
     left_out: dict[str, str] = {}
     with np.errstate(invalid="ignore", over="ignore"):  # a model that diverged has a verdict too

@@ -9,6 +9,7 @@ import numpy as np
 from dann.adaptation.training_state import steps_taken
 from dann.checks import check_integer
 from dann.diagnostics.catalogue import choose, run, scalars
+from dann.diagnostics.instruments.batch import as_batch
 from dann.diagnostics.instruments.passes import Passes
 
 
@@ -28,7 +29,8 @@ class Diagnostics(keras.callbacks.Callback):
         diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`, or functions `(model, data) -> {name:
             value}` by any name. Defaults to `("certificate", "conflict")`, which cost a few
             backward passes.
-        data: The batch to measure on, `({"source": inputs, "target": inputs}, labels)`.
+        data: The batch to measure on, `({"source": inputs, "target": inputs}, labels)`, or pairs
+            or a dataset of them, read once; see `dann.diagnostics.check`.
             If it is `None`, `scripts/train.py` gives one.
         every: Training steps between measurements, or `None` (default) for the end of each epoch.
             The logs hold the latest.
@@ -61,7 +63,7 @@ class Diagnostics(keras.callbacks.Callback):
         if every is not None:
             check_integer("every", every, 1, why="in steps, or None for the end of each epoch")
         self.diagnostics = choose(diagnostics)
-        self.data = data
+        self.data, self._batch = data, None
         self.every = every
         self.log_dir = log_dir
         self.latest: dict[str, float] = {}
@@ -114,7 +116,9 @@ class Diagnostics(keras.callbacks.Callback):
     def _measure(self):
         step = self._step()
         self._measured_at = step - step % self.every if self.every else step
-        passes = Passes(self.model, self.data)
+        if self._batch is None:
+            self._batch = as_batch(self.model, self.data)
+        passes = Passes(self.model, self._batch)
         for diagnostic in self.diagnostics:
             found = self._found(diagnostic, passes)
             self._names[diagnostic] = list(found)

@@ -10,6 +10,7 @@ from dann.adaptation import AdversarialModel
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.data_checks import check_flat
 from dann.diagnostics.instruments.vectors import to_numpy
 
 DOMAINS = ("source", "target")
@@ -84,6 +85,7 @@ def jacobians(
         - [Chen et al., 2019](https://proceedings.mlr.press/v97/chen19i.html): few dominant
           directions of the features hurt the classes.
     """
+    check_flat(model)
     networks = {
         "logits": (model.classifier, model.num_classes),
         "features": (model.backbone, model.num_features),

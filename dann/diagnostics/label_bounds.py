@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dann.diagnostics.catalogue import CLASSIFIERS, DIAGNOSTICS, DataError
+from dann.diagnostics.catalogue import CLASSIFIERS, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
+from dann.diagnostics.instruments.data_checks import DataError
 from dann.diagnostics.instruments.passes import Passes
 
 ONE_CLASS = 0.9  # share of the target in one class, if the labels' share is far below

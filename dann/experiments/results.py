@@ -8,7 +8,8 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from dann.training.run_directory import RunDirectory, replacing
+from dann.training.files_on_disk import replacing
+from dann.training.run_directory import RunDirectory
 
 CHOSEN = "chosen/"  # and the name of a score
 _COLUMNS = ["measure", "value"]

@@ -2,10 +2,13 @@
 
 from dann.layers.binary_convolutions import (
     BinaryConv1D,
+    BinaryConv1DTranspose,
     BinaryConv2D,
     BinaryConv2DTranspose,
     BinaryConv3D,
+    BinaryConv3DTranspose,
     BinaryDepthwiseConv2D,
+    BinarySeparableConv1D,
     BinarySeparableConv2D,
 )
 from dann.layers.binary_dense import BinaryDense
@@ -18,11 +21,14 @@ from dann.layers.weight_clip import WeightClip
 
 __all__ = [
     "BinaryConv1D",
+    "BinaryConv1DTranspose",
     "BinaryConv2D",
     "BinaryConv2DTranspose",
     "BinaryConv3D",
+    "BinaryConv3DTranspose",
     "BinaryDense",
     "BinaryDepthwiseConv2D",
+    "BinarySeparableConv1D",
     "BinarySeparableConv2D",
     "BinarySign",
     "DomainBlend",

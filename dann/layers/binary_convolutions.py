@@ -161,8 +161,40 @@ class BinaryDepthwiseConv2D(BinaryConvolution, keras.layers.DepthwiseConv2D):
     convolve = staticmethod(ops.depthwise_conv)
 
 
+class _Separable(BinaryConvolution):
+    """A depthwise convolution and then one of single places, each with a binary kernel."""
+
+    latents = {
+        "depthwise_kernel": ("depthwise_constraint", (-2, -1)),
+        "pointwise_kernel": ("pointwise_constraint", (-1,)),
+    }
+    convolve = staticmethod(ops.separable_conv)
+
+    def quantized_kernels(self, training=None):
+        (depthwise, pointwise), scales = super().quantized_kernels(training)
+        if scales[0] is not None:  # of the pointwise kernel's inputs
+            pointwise = ops.multiply(pointwise, ops.reshape(scales[0], (-1, 1)))
+        return [depthwise, pointwise], scales
+
+
 @keras.saving.register_keras_serializable("dann")
-class BinarySeparableConv2D(BinaryConvolution, keras.layers.SeparableConv2D):
+class BinarySeparableConv1D(_Separable, keras.layers.SeparableConv1D):
+    """A `keras.layers.SeparableConv1D` with binary kernels and binary inputs.
+
+    `BinarySeparableConv2D` documents both passes, `BinaryConvolution` the arguments.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import BinarySeparableConv1D
+    >>> layer = BinarySeparableConv1D(3, 3, padding="same")
+    >>> layer(keras.ops.ones((1, 4, 2))).shape == (1, 4, 3)
+    True
+    """
+
+
+@keras.saving.register_keras_serializable("dann")
+class BinarySeparableConv2D(_Separable, keras.layers.SeparableConv2D):
     """A `keras.layers.SeparableConv2D` with binary kernels and binary inputs.
 
     - forward: `y = activation(conv(depthwise_conv(pad(q(x)), q(V)), q(W)) + b)`
@@ -182,21 +214,45 @@ class BinarySeparableConv2D(BinaryConvolution, keras.layers.SeparableConv2D):
     >>> depthwise_kernel, pointwise_kernel = layer.binary_kernel()
     """
 
-    latents = {
-        "depthwise_kernel": ("depthwise_constraint", (-2, -1)),
-        "pointwise_kernel": ("pointwise_constraint", (-1,)),
-    }
-    convolve = staticmethod(ops.separable_conv)
 
-    def quantized_kernels(self, training=None):
-        (depthwise, pointwise), scales = super().quantized_kernels(training)
-        if scales[0] is not None:  # of the pointwise kernel's inputs
-            pointwise = ops.multiply(pointwise, ops.reshape(scales[0], (-1, 1)))
-        return [depthwise, pointwise], scales
+class _Transposed(BinaryLayer):
+    """A transposed convolution with a binary kernel `(*sizes, filters, channels)`."""
+
+    latents = {"kernel": ("kernel_constraint", (-2,))}
+
+    def apply(self, inputs, *kernels):
+        geometry: dict[str, Any] = {
+            "strides": self.strides,
+            "padding": self.padding,
+            "output_padding": self.output_padding,
+            "dilation_rate": self.dilation_rate,
+            "data_format": self.data_format,
+        }
+        return ops.conv_transpose(inputs, *kernels, **geometry)
 
 
 @keras.saving.register_keras_serializable("dann")
-class BinaryConv2DTranspose(BinaryLayer, keras.layers.Conv2DTranspose):
+class BinaryConv1DTranspose(_Transposed, keras.layers.Conv1DTranspose):
+    """A `keras.layers.Conv1DTranspose` with a binary kernel and binary inputs.
+
+    - forward: `y = activation(conv_transpose(q(x), q(W)) + b)`
+
+    `BinaryLayer` documents the arguments and the backward pass. `W` has the
+    shape `(length, filters, channels)`. Padding crops the outputs here, so there is no
+    `pad_values`.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import BinaryConv1DTranspose
+    >>> layer = BinaryConv1DTranspose(3, 2, strides=2)
+    >>> layer(keras.ops.ones((1, 4, 2))).shape == (1, 8, 3)
+    True
+    """
+
+
+@keras.saving.register_keras_serializable("dann")
+class BinaryConv2DTranspose(_Transposed, keras.layers.Conv2DTranspose):
     """A `keras.layers.Conv2DTranspose` with a binary kernel and binary inputs.
 
     - forward: `y = activation(conv_transpose(q(x), q(W)) + b)`
@@ -214,14 +270,22 @@ class BinaryConv2DTranspose(BinaryLayer, keras.layers.Conv2DTranspose):
     True
     """
 
-    latents = {"kernel": ("kernel_constraint", (-2,))}
 
-    def apply(self, inputs, *kernels):
-        geometry: dict[str, Any] = {
-            "strides": self.strides,
-            "padding": self.padding,
-            "output_padding": self.output_padding,
-            "dilation_rate": self.dilation_rate,
-            "data_format": self.data_format,
-        }
-        return ops.conv_transpose(inputs, *kernels, **geometry)
+@keras.saving.register_keras_serializable("dann")
+class BinaryConv3DTranspose(_Transposed, keras.layers.Conv3DTranspose):
+    """A `keras.layers.Conv3DTranspose` with a binary kernel and binary inputs.
+
+    - forward: `y = activation(conv_transpose(q(x), q(W)) + b)`
+
+    `BinaryLayer` documents the arguments and the backward pass. `W` has the
+    shape `(depth, height, width, filters, channels)`. Padding crops the outputs here, so there is
+    no `pad_values`.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import BinaryConv3DTranspose
+    >>> layer = BinaryConv3DTranspose(3, 2, strides=2)
+    >>> layer(keras.ops.ones((1, 4, 4, 4, 2))).shape == (1, 8, 8, 8, 3)
+    True
+    """

@@ -1,6 +1,7 @@
 """The base of layers with a binary kernel."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -36,10 +37,11 @@ class BinaryLayer(keras.layers.Layer):
         *args, **kwargs: The arguments of the Keras layer, with its defaults: a bias, which a batch
             norm after the layer makes superfluous, and `"glorot_uniform"`.
         input_estimator: How to quantize the inputs: a name or an object of
-            `dann.gradients.estimators`, or `None` to take them as they are, as the first layer of a
-            network does. Defaults to `"htanh"`.
+            `dann.gradients.estimators`, a function or layer that quantizes, as larq's (see
+            `dann.gradients.estimators.Quantizer`), or `None` to take them as they are, as the first
+            layer of a network does. Defaults to `"htanh"`.
         kernel_estimator: How to quantize the kernel, or the kernels of a separable convolution; a
-            name or an object, never `None`. Defaults to `"htanh"`.
+            name, an object, a function or a layer, never `None`. Defaults to `"htanh"`.
         way: How to build the gradients: `"override"` (default), `"stop_gradient"` or
             `"op_override"`; see `dann.gradients.binary_sign`.
         clip: Whether `WeightClip` keeps latent weights in [-1, 1]. Your own constraint replaces
@@ -74,8 +76,8 @@ class BinaryLayer(keras.layers.Layer):
     def __init__(
         self,
         *args,
-        input_estimator: str | Estimator | None = "htanh",
-        kernel_estimator: str | Estimator = "htanh",
+        input_estimator: str | Estimator | Callable | None = "htanh",
+        kernel_estimator: str | Estimator | Callable = "htanh",
         way: str = "override",
         clip: bool = True,
         **kwargs,

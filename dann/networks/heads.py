@@ -1,4 +1,4 @@
-"""Heads on flat features: the label predictor and the domain discriminator."""
+"""Heads on features: the label predictor and the domain discriminator."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from dann.networks.initialization import initializers
 
 
 def label_head(
-    num_features: int,
+    num_features: int | Sequence[int | None],
     num_classes: int,
     hidden_units: Sequence[int] = (100, 100),
     dropout: float = 0.0,
@@ -24,7 +24,9 @@ def label_head(
     The defaults are those of the paper's MNIST architecture.
 
     Args:
-        num_features: Length of the features.
+        num_features: Length of the features; for maps of them their shape without the batch, such
+            as `(None, None, 16)`, where `None` is any size. The head then takes each position by
+            itself, as convolutions of size 1 do.
         num_classes: Number of classes, at least 2.
         hidden_units: Widths of the hidden layers, each followed by a ReLU.
         dropout: Share of hidden units dropped in training, in [0, 1). Defaults to `0.0`.
@@ -34,7 +36,8 @@ def label_head(
         initializer: `"keras"` (default) or `"torch"`: the default initial weights of either.
 
     Returns:
-        A functional model from `(batch, num_features)` to logits `(batch, num_classes)`.
+        A functional model from `(batch, num_features)` to logits `(batch, num_classes)`, or from
+        maps `(batch, ..., num_features)` to `(batch, ..., num_classes)`.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
@@ -47,7 +50,7 @@ def label_head(
 
 
 def domain_head(
-    num_features: int,
+    num_features: int | Sequence[int | None],
     hidden_units: Sequence[int] = (100,),
     dropout: float = 0.0,
     name: str = "domain_head",
@@ -60,7 +63,8 @@ def domain_head(
     Arguments: see `label_head`.
 
     Returns:
-        A functional model from `(batch, num_features)` to logits `(batch, 1)`.
+        A functional model from `(batch, num_features)` to logits `(batch, 1)`, or from maps
+        `(batch, ..., num_features)` to `(batch, ..., 1)`.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
@@ -69,7 +73,9 @@ def domain_head(
 
 
 def _dense_head(num_features, num_outputs, hidden_units, dropout, batch_norm, initializer, name):
-    inputs = keras.Input((num_features,), name="features")
+    several = isinstance(num_features, Sequence)
+    shape = tuple(num_features) if several else (num_features,)
+    inputs = keras.Input(shape, name="features")
     x: Any = inputs
     for units in hidden_units:
         if batch_norm:

@@ -9,11 +9,11 @@ import numpy as np
 from scipy import special
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.plain_network import input_specs
+from dann.adaptation.plain_network import input_specs, pooling
 from dann.checks import check_integer
 from dann.data.domain_inputs import nested
+from dann.data.examples import strings_as_tensors
 from dann.data.whole_domain import all_inputs, all_labelled
-
 
 _TARGET = (
     "Argument `target` must hold inputs as the model takes them, such as one array or a dataset, "
@@ -60,6 +60,12 @@ def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) 
     if isinstance(model, RememberingModel):
         return model.recall(logits, inputs, batch_size)
     values = _in_batches(_network_of(model), inputs, batch_size, "logits")
+    if values.ndim > 2:
+        raise ValueError(
+            "A score takes one prediction for each example; of maps give a model that pools, such "
+            f"as `keras.Sequential([model.classifier, keras.layers.{pooling(values.shape)}])`. "
+            f"Received: outputs of shape {('batch', *values.shape[1:])}"
+        )
     if values.ndim != 2 or values.shape[1] < 2:
         raise ValueError(
             "The model must give logits `(batch, num_classes)` of at least 2 classes. "
@@ -214,7 +220,7 @@ def _in_batches(network, inputs, batch_size, what):
         # An array-like of files need not take slices.
         rows = np.arange(start, min(start + batch_size, count))
         batch = keras.tree.map_structure(operator.itemgetter(rows), inputs)
-        outputs = keras.ops.convert_to_numpy(network(batch, training=False))
+        outputs = keras.ops.convert_to_numpy(network(strings_as_tensors(batch), training=False))
         parts.append(np.asarray(outputs, "float64"))
     values = np.concatenate(parts)
     broken = int((~np.isfinite(values).reshape(len(values), -1).all(axis=1)).sum())

@@ -76,8 +76,9 @@ def compute_scores(
     Raises:
         TypeError: If `target` is not what the model takes, such as inputs and labels, or a score
             needs features that the model does not have.
-        ValueError: If `source` has no labels, a dataset has no end, a score is unknown, a domain has too few examples, a label is not among the
-            model's classes, or an output of the model is not finite.
+        ValueError: If `source` has no labels, a dataset has no end, a score is unknown, a domain
+            has too few examples, a label is not among the model's classes, or an output of the
+            model is not finite.
 
     Example:
 

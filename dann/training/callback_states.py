@@ -1,14 +1,16 @@
 """What callbacks have found so far, and how far their files had come, for a checkpoint."""
 
+import hashlib
 import inspect
 import os
 import pathlib
+import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 
-from dann.training.checkpoints import flush_to_disk
+from dann.training.files_on_disk import flush_to_disk
 from dann.training.plain_values import is_plain
 
 _EVENTS = "events.out.tfevents.*"
@@ -19,17 +21,36 @@ _CHOSEN = {
 }
 
 
-def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, Any]:
-    """Returns the state of each callback by its class and its number among those of the class.
+def settings_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, Any]:
+    """Returns what the constructors of callbacks were given, before a training changes it.
 
-    A callback may define `state_dict()` and `load_state_dict(state)`. The state of others is the
-    attributes that are numbers, arrays, or lists, tuples and dicts of plain values, except those
-    that the constructor has arguments for.
+    That is the attributes named like arguments of constructors that Keras did not write. The
+    values are digests, for `states_of`.
 
     Args:
         callbacks: The callbacks of the training, in any order.
     """
-    return {name: _attributes(callback) for name, callback in _named(callbacks)}
+    return {
+        name: {key: _digest(value) for key, value in _plain(callback) if key in _given(callback)}
+        for name, callback in _named(callbacks)
+    }
+
+
+def states_of(
+    callbacks: Sequence[keras.callbacks.Callback], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the state of each callback by its class and its number among those of the class.
+
+    A callback may define `state_dict()` and `load_state_dict(state)`. The state of others is the
+    attributes that are numbers, arrays, or lists, tuples and dicts of plain values. Those named
+    like arguments of a constructor are settings: of a class of Keras's, they are left out, and of
+    others they are left out unless they have changed since the start.
+
+    Args:
+        callbacks: The callbacks of the training, in any order.
+        settings: What `settings_of` returned at the start of this process.
+    """
+    return {name: _attributes(callback, settings[name]) for name, callback in _named(callbacks)}
 
 
 def restore(callbacks: Sequence[keras.callbacks.Callback], states: dict[str, Any]) -> None:
@@ -41,8 +62,8 @@ def restore(callbacks: Sequence[keras.callbacks.Callback], states: dict[str, Any
         if load is not None:
             load(states[name])
         else:
-            state = states[name]
-            vars(callback).update({key: state[key] for key in state if _is_state(callback, key)})
+            its = {key: x for key, x in states[name].items() if _is_state(callback, key, x)}
+            vars(callback).update(its)
 
 
 def lengths_of_files(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, Any]:
@@ -79,22 +100,45 @@ def _named(callbacks) -> Iterator[tuple[str, keras.callbacks.Callback]]:
         yield f"{kind} {seen[kind]}", callback
 
 
-def _attributes(callback):
+def _attributes(callback, settings):
     if hasattr(callback, "state_dict"):
         return callback.state_dict()
     return {
         name: value
         for name, value in vars(callback).items()
-        if _is_state(callback, name) and not isinstance(value, str) and is_plain(value)
+        if _is_state(callback, name, value) and settings.get(name) != _digest(value)
     }
 
 
-def _is_state(callback, name):
-    """Whether an attribute may belong to the state: no setting, such as the name of a file."""
-    for kind, chosen in _CHOSEN.items():
-        if isinstance(callback, kind):
-            return name in chosen
-    return name not in {"params", *inspect.signature(type(callback)).parameters}
+def _is_state(callback, name, value):
+    """Whether an attribute may belong to the state; a setting of Keras's or a path may not."""
+    if any(isinstance(callback, kind) and name in _CHOSEN[kind] for kind in _CHOSEN):
+        return True
+    if isinstance(callback, tuple(_CHOSEN)) or isinstance(value, str) or not is_plain(value):
+        return False
+    # Keras's own set some anew as they begin, from what they were given.
+    return name not in {"params", *_given(callback, by_keras=True)}
+
+
+def _plain(callback) -> Iterator[tuple[str, Any]]:
+    for name, value in vars(callback).items():
+        if not isinstance(value, str) and is_plain(value):
+            yield name, value
+
+
+def _given(callback, by_keras=False) -> set[str]:
+    """The names of the arguments of a callback's constructors, of Keras's classes or of others."""
+    return {
+        name
+        for kind in type(callback).__mro__
+        if kind is not object and "__init__" in vars(kind)
+        if kind.__module__.startswith("keras.") == by_keras
+        for name in inspect.signature(kind).parameters
+    }
+
+
+def _digest(value):
+    return hashlib.sha256(pickle.dumps(value)).hexdigest()
 
 
 def _files(callback) -> Iterator[tuple[str, pathlib.Path]]:

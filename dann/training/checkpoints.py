@@ -14,8 +14,9 @@ import keras
 import numpy as np
 
 from dann.data.array_archive import read_archive
+from dann.training.files_on_disk import flush_to_disk, replacing
 from dann.training.keras_file import check_keras_file
-from dann.training.run_directory import LAST_MODEL, ResumeError, replacing
+from dann.training.run_directory import LAST_MODEL, ResumeError
 
 _NAME = re.compile(r"step-(\d+)")
 _MODEL, _ARRAYS, _STATE, _SUMS = "model.keras", "arrays.npz", "state.json", "SHA256SUMS"
@@ -135,12 +136,14 @@ class Checkpoints:
             )
         return None
 
-    def discard(self) -> None:
-        """Deletes all checkpoints, for a training that begins anew."""
+    def discard(self) -> list[pathlib.Path]:
+        """Deletes all checkpoints, for a training that begins anew; returns what they were."""
         self._remove_drafts()
-        for path in self._paths():
+        paths = self._paths()
+        for path in paths:
             shutil.rmtree(path)
         (self.folder / LAST_MODEL).unlink(missing_ok=True)
+        return paths
 
     def _paths(self) -> list[pathlib.Path]:
         """The folders of checkpoints, newest first."""
@@ -156,17 +159,6 @@ class Checkpoints:
         """Gives a copy of the checkpoint's model the name by which a run is read."""
         with replacing(self.folder / LAST_MODEL) as draft:  # no link, which others could write to
             shutil.copyfile(path / _MODEL, draft)
-
-
-def flush_to_disk(path: pathlib.Path) -> None:
-    """Waits until a file, or what a folder lists, is on the disk and would survive a power cut."""
-    if path.is_dir() and os.name == "nt":  # which opens no folders
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _is_ours(path):

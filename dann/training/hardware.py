@@ -9,11 +9,20 @@ import keras
 
 def hardware() -> str:
     """Returns the accelerator or processor, and how many devices or cores are in use."""
-    accelerators = [name for name in keras.distribution.list_devices() if "cpu" not in name.lower()]
-    if accelerators:
-        return f"{len(accelerators)} x {accelerators[0].partition(':')[0]}"
+    found = accelerators()
+    if found:
+        return f"{len(found)} x {found[0].partition(':')[0]}"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{_processor()}, {cores} cores"
+
+
+def accelerators() -> list[str]:
+    """Returns the names of the accelerators that the backend finds."""
+    if keras.backend.backend() == "torch":
+        import torch
+
+        return [torch.cuda.get_device_name(k) for k in range(torch.cuda.device_count())]
+    return [name for name in keras.distribution.list_devices() if "cpu" not in name.lower()]
 
 
 def _processor():

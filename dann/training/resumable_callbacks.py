@@ -17,7 +17,13 @@ from dann.adaptation.training_state import (
     put_trained_back,
     values_of,
 )
-from dann.training.callback_states import cut_files, lengths_of_files, restore, states_of
+from dann.training.callback_states import (
+    cut_files,
+    lengths_of_files,
+    restore,
+    settings_of,
+    states_of,
+)
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoint, Checkpoints
 from dann.training.non_finite import check_weights
@@ -68,7 +74,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             times.written(state["step"])
             with _told_as_foreign(found):
                 cut_files(callbacks, state["files"])  # before any callback opens its own
-        self.watched = list(callbacks)
+        self.watched, self.settings = list(callbacks), settings_of(callbacks)
         if averages_weights(params["model"].optimizer):
             callbacks = [*callbacks, KeepTrained()]
         super().__init__(callbacks, **params)
@@ -168,7 +174,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             "steps_per_epoch": self.params["steps"],
             "stopped": self.stopped,
             "files": lengths_of_files(self.watched),
-            "callbacks": states_of(self.watched),
+            "callbacks": states_of(self.watched, self.settings),
             "metrics": values_of(model.metrics_variables),
             "random": random.getstate(),
             "numpy_random": np.random.get_state(),

@@ -11,7 +11,7 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.replicas import devices_of, replicas_of
-from dann.checks import check_integer
+from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.selection import SelectionScores, choose
@@ -22,10 +22,11 @@ from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoints
 from dann.training.directory_claim import claiming
 from dann.training.distribution import Distribution
-from dann.training.hardware import hardware
+from dann.training.files_on_disk import replacing
+from dann.training.hardware import accelerators, hardware
 from dann.training.non_finite import StopOnNonFinite, check_finite
 from dann.training.resumable_fit import fit
-from dann.training.run_directory import RunDirectory, replacing
+from dann.training.run_directory import RunDirectory
 
 _TEST_BATCH = 256
 
@@ -52,21 +53,27 @@ def compile_model(
     Args:
         model: Model to train.
         optimizer: Any Keras optimizer.
-        trainer: Object with `steps_per_execution`, `jit_compile` and `run_eagerly`.
+        trainer: Object with `steps_per_execution`, `jit_compile` and `run_eagerly`. With
+            `jit_compile="auto"` Keras compiles where it can, except for TensorFlow on a CPU, where
+            XLA makes small convolutions about 6 times slower.
 
     Raises:
-        ValueError: If TensorFlow shall compile a step of several devices by XLA, which it cannot.
+        ValueError: If `jit_compile` is none of these, or TensorFlow shall compile a step of several
+            devices by XLA, which it cannot.
     """
-    if trainer.jit_compile is True and replicas_of(model) > 1:
+    jit_compile = check_choice("trainer.jit_compile", trainer.jit_compile, ("auto", True, False))
+    if jit_compile is True and replicas_of(model) > 1:
         raise ValueError(
             "trainer.jit_compile must be false where TensorFlow trains on several devices; JAX "
             "(KERAS_BACKEND=jax) compiles there, too. Received: trainer.jit_compile=True"
         )
+    if jit_compile == "auto" and keras.backend.backend() == "tensorflow" and not accelerators():
+        jit_compile = False
     model.compile(
         optimizer=optimizer,
         metrics=["accuracy"],
         steps_per_execution=trainer.steps_per_execution,
-        jit_compile=trainer.jit_compile,
+        jit_compile=jit_compile,
         run_eagerly=trainer.run_eagerly,
     )
     return model
@@ -168,9 +175,7 @@ class Run:
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
         if not self.resume:
-            self._begin()
-            for folder in (self.directory.checkpoints, self.directory.baseline_checkpoints):
-                Checkpoints(folder).discard()
+            self._begin_anew()
         self.directory.figures.mkdir(parents=True, exist_ok=True)
         model, baseline = self.model, self.baseline
         summary = self._describe()
@@ -193,6 +198,19 @@ class Run:
         print(accuracy_table(summary))
         print(f"Written to {self.directory}")
         return summary
+
+    def _begin_anew(self):
+        """Deletes the checkpoints, and says so where the run could have gone on from them."""
+        finished = self.directory.is_finished()
+        self._begin()
+        folders = self.directory.checkpoints, self.directory.baseline_checkpoints
+        deleted = [path for folder in folders for path in Checkpoints(folder).discard()]
+        if deleted and not finished:
+            print(
+                f"Begins anew. Deleted: the checkpoints of an unfinished run, {len(deleted)}, the "
+                f"newest {deleted[0]}; resume=true would have gone on from it",
+                flush=True,
+            )
 
     def _begin(self, logs=None):
         """Makes the directory that of a run under way; a run that goes on is accepted by then."""

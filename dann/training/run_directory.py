@@ -6,10 +6,11 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dann.training.directory_claim import LOCK
+from dann.training.files_on_disk import replacing
 from dann.training.keras_file import KerasFileError, check_keras_file
 
 _TRAINED = "a finished run of scripts/train.py"
@@ -220,20 +221,6 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
             "Expected a Keras model of classes that Keras and this package know, without code, and "
             f"with its weights. Received: {path}, which cannot be read as one"
         ) from error
-
-
-@contextlib.contextmanager
-def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Gives a draft beside a file, whose folder it makes; at the end the draft becomes the file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.stem}.part{path.suffix}")
-    draft.unlink(missing_ok=True)  # it could be a link to somewhere else
-    try:
-        yield draft
-        if draft.exists():
-            draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _present(path: pathlib.Path, wanted: str) -> pathlib.Path:

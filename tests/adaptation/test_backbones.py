@@ -230,7 +230,7 @@ def test_parts_that_turn_out_not_to_fit_are_refused_at_the_first_batch():
 )
 def test_features_that_are_not_flat_are_refused_with_the_line_to_write(backbone, write):
     with pytest.raises(ValueError, match=f"`keras.Sequential.*{write}"):
-        DANN(backbone, num_classes=3)(IMAGES["source"].astype("float32"))
+        MCD(backbone, num_classes=3)(IMAGES["source"].astype("float32"))
 
 
 def test_a_second_stage_continues_a_subclassed_network():

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import dann
 from dann.data import pair
 
 SOURCE = np.arange(10.0)[:, np.newaxis], np.arange(10) % 3
@@ -250,6 +251,15 @@ class Squares:
     def __getitem__(self, chosen):
         self.reads.append(np.array(chosen))
         return (np.asarray(chosen) ** 2.0)[:, np.newaxis]
+
+
+@pytest.mark.tensorflow
+def test_pairs_cannot_be_split_for_validation():
+    model = dann.DANN(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
+    model.compile("sgd")
+    pairs = pair((np.ones((8, 2)), np.arange(8) % 2), np.ones((8, 2)), 4)
+    with pytest.raises(ValueError, match=r"`validation_data=\(inputs, labels\)`.*split=0.2"):
+        model.fit(pairs, validation_split=0.2, verbose=0)
 
 
 def test_of_an_array_like_only_the_batches_are_read():

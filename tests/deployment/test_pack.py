@@ -23,11 +23,13 @@ from dann.deployment.packed_model import PackedModel
 from dann.deployment.packing import lowered, program_of
 from dann.layers import (
     BinaryConv1D,
+    BinaryConv1DTranspose,
     BinaryConv2D,
     BinaryConv2DTranspose,
     BinaryConv3D,
     BinaryDense,
     BinaryDepthwiseConv2D,
+    BinarySeparableConv1D,
     BinarySign,
     RPReLU,
 )
@@ -155,6 +157,23 @@ def test_layers_in_full_precision_and_their_activations(tmp_path):
     check(model, tmp_path / "model.dann", 5, rtol=1e-5, atol=1e-6)
 
 
+def test_a_separable_convolution_of_series_and_a_quantizer_that_is_a_function_are_packed(tmp_path):
+    model = keras.Sequential(
+        [
+            keras.Input((6, 2)),
+            BinarySeparableConv1D(5, 3, padding="same"),
+            layers.Flatten(),
+            BinaryDense(3, input_estimator=sign_of, kernel_estimator=sign_of),
+        ]
+    )
+    check(model, tmp_path / "model.dann", 5, rtol=1e-5, atol=1e-6)
+
+
+@keras.saving.register_keras_serializable("tests")
+def sign_of(x):
+    return keras.ops.where(x >= 0, 1.0, -1.0)
+
+
 def refused_models():
     inputs = keras.Input((6, 6, 2))
     flat = keras.Input((4,))
@@ -165,6 +184,8 @@ def refused_models():
 
     zeros = keras.initializers.Zeros()
     ternary = BinaryDense(2, kernel_estimator="ternary", kernel_initializer=zeros, name="one")
+    series = keras.Input((6, 2))
+    yield "BinaryConv1DTranspose", BinaryConv1DTranspose(2, 3, name="one")(series), series
     yield "BinaryConv2DTranspose", BinaryConv2DTranspose(2, 3, name="one")(inputs), inputs
     yield "Doubled", Doubled(2, name="one")(flat), flat
     yield "their signs", BinaryDense(2, input_estimator="ternary", name="one")(flat), flat
@@ -182,7 +203,7 @@ def refused_models():
     yield "`threshold`", layers.ReLU(threshold=0.5, name="one")(flat), flat
 
 
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("number", range(11))
 def test_what_cannot_be_packed_is_refused_by_name(number, tmp_path):
     message, outputs, inputs = list(refused_models())[number]
     with pytest.raises(PackError, match=f"'one'.*{message}"):

@@ -1,5 +1,6 @@
 """Layers with a binary kernel, against plain loops in NumPy and the Keras layers of their names."""
 
+import inspect
 import json
 
 import keras
@@ -18,11 +19,14 @@ from dann.autodiff import gradients
 from dann.gradients.estimators import EDE, DoReFa, MagnitudeAware, Stochastic, SwishSign, Ternary
 from dann.layers import (
     BinaryConv1D,
+    BinaryConv1DTranspose,
     BinaryConv2D,
     BinaryConv2DTranspose,
     BinaryConv3D,
+    BinaryConv3DTranspose,
     BinaryDense,
     BinaryDepthwiseConv2D,
+    BinarySeparableConv1D,
     BinarySeparableConv2D,
     WeightClip,
 )
@@ -33,17 +37,25 @@ ARGUMENTS = {
     BinaryConv2D: (4, 3),
     BinaryConv3D: (4, 2),
     BinaryDepthwiseConv2D: (3,),
+    BinarySeparableConv1D: (4, 3),
     BinarySeparableConv2D: (4, 3),
+    BinaryConv1DTranspose: (4, 3),
     BinaryConv2DTranspose: (4, 3),
+    BinaryConv3DTranspose: (2, 2),
 }
+SEPARABLE = BinarySeparableConv1D, BinarySeparableConv2D
+TRANSPOSED = BinaryConv1DTranspose, BinaryConv2DTranspose, BinaryConv3DTranspose
 SHAPES = {
     BinaryDense: (2, 3, 5),
     BinaryConv1D: (2, 6, 2),
     BinaryConv2D: (2, 5, 6, 2),
     BinaryConv3D: (2, 3, 4, 3, 2),
     BinaryDepthwiseConv2D: (2, 5, 6, 2),
+    BinarySeparableConv1D: (2, 6, 2),
     BinarySeparableConv2D: (2, 5, 6, 2),
+    BinaryConv1DTranspose: (2, 4, 2),
     BinaryConv2DTranspose: (2, 3, 4, 2),
+    BinaryConv3DTranspose: (2, 2, 3, 2, 2),
 }
 each_class = pytest.mark.parametrize("cls", ARGUMENTS, ids=lambda cls: cls.__name__)
 
@@ -77,7 +89,7 @@ def by_numpy(layer, inputs, kernels, value=0.0):
     """The layer's linear part of real numbers, padded with `value`, from Keras' attributes."""
     if isinstance(layer, BinaryDense):
         return inputs @ kernels[0]
-    if isinstance(layer, BinaryConv2DTranspose):
+    if isinstance(layer, TRANSPOSED):
         return transposed_convolution(inputs, kernels[0], layer.strides[0])
     geometry = {
         "strides": layer.strides[0],
@@ -85,7 +97,7 @@ def by_numpy(layer, inputs, kernels, value=0.0):
         "padding": layer.padding,
         "value": value,
     }
-    if isinstance(layer, BinarySeparableConv2D):
+    if isinstance(layer, SEPARABLE):
         return convolution(depthwise_convolution(inputs, kernels[0], **geometry), kernels[1])
     if isinstance(layer, BinaryDepthwiseConv2D):
         return depthwise_convolution(inputs, kernels[0], **geometry)
@@ -110,6 +122,11 @@ GEOMETRIES = [
     (BinaryDepthwiseConv2D, {"padding": "same", "pad_values": 1, "strides": 2}),
     (BinarySeparableConv2D, {}),
     (BinarySeparableConv2D, {"padding": "same", "pad_values": -1}),
+    (BinarySeparableConv1D, {}),
+    (BinarySeparableConv1D, {"padding": "same", "pad_values": 1}),
+    (BinaryConv1DTranspose, {"strides": 3}),
+    (BinaryConv3DTranspose, {}),
+    (BinaryConv3DTranspose, {"strides": 2}),
     (BinaryConv2DTranspose, {}),
     (BinaryConv2DTranspose, {"strides": 2}),
 ]
@@ -160,7 +177,7 @@ def check_gradients(layer, inputs, scales, value, tolerance):
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_gradients_are_those_of_a_convolution_of_signs_behind_the_clip(cls, way):
-    arguments = {} if cls in (BinaryDense, BinaryConv2DTranspose) else {"padding": "same"}
+    arguments = {} if cls in (BinaryDense, *TRANSPOSED) else {"padding": "same"}
     arguments |= {"pad_values": 1} if arguments else {}
     inputs = inputs_for(cls)
     layer = built(cls(*ARGUMENTS[cls], way=way, use_bias=False, **arguments), inputs)
@@ -421,6 +438,77 @@ def test_configs_hold_names_as_names_and_objects_as_objects():
     assert again.get_config() == layer.get_config()
 
 
+@keras.saving.register_keras_serializable("tests")
+def ste_sign(x):
+    """larq's, as a user writes it: the sign with the gradient of Htanh."""
+    clipped = ops.clip(x, -1, 1)
+    return clipped + ops.stop_gradient(ops.where(x >= 0, 1.0, -1.0) - clipped)
+
+
+@keras.saving.register_keras_serializable("tests")
+class TwiceTheSlope(keras.layers.Layer):
+    """A quantizer that is a layer, with a gradient of its own."""
+
+    def call(self, inputs):
+        slope = 2 * inputs
+        return slope + ops.stop_gradient(ops.where(inputs >= 0, 1.0, -1.0) - slope)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_function_or_a_layer_quantizes_with_its_own_gradient(jit_compile):
+    inputs = inputs_for(BinaryDense)
+    layer = built(
+        BinaryDense(3, input_estimator=TwiceTheSlope(), kernel_estimator=ste_sign, use_bias=False),
+        inputs,
+    )
+    latent = array(layer.kernel)
+    upstream = np.random.default_rng(3).integers(-3, 4, (2, 3, 3)).astype("float32")
+
+    def slopes(inputs, latent):
+        outputs = lambda *values: layer.stateless_call([values[1]], [], values[0])[0]  # noqa: E731
+        return gradients(outputs, [inputs, latent], [upstream])
+
+    tf = pytest.importorskip("tensorflow")
+    compiled = tf.function(slopes, jit_compile=True) if jit_compile else slopes
+    of_inputs, of_kernel = compiled(ops.array(inputs), ops.array(latent))
+    np.testing.assert_array_equal(array(of_inputs), 2 * upstream @ sign(latent).T)
+    expected = np.einsum("abi,abj->ij", sign(inputs), upstream) * (np.abs(latent) <= 1)
+    np.testing.assert_array_equal(array(of_kernel), expected)
+    np.testing.assert_array_equal(array(layer(inputs)), sign(inputs) @ sign(latent))
+    assert layer.kernel.binary is True
+
+
+def test_a_function_and_a_layer_come_back_from_a_file(reloaded):
+    model = keras.Sequential(
+        [
+            keras.Input((6, 2)),
+            BinaryConv1D(3, 2, input_estimator=TwiceTheSlope(), kernel_estimator=ste_sign),
+            keras.layers.Flatten(),
+            BinaryDense(2, input_estimator=keras.ops.tanh, kernel_estimator="ede"),
+        ]
+    )
+    model.compile("sgd", "mse")
+    inputs = np.random.default_rng(0).normal(size=(4, 6, 2)).astype("float32")
+    model.fit(inputs, np.ones((4, 2)), verbose=0)
+    again = reloaded(model)
+    np.testing.assert_array_equal(array(again(inputs)), array(model(inputs)))
+    assert isinstance(again.layers[0].input_sign.estimator.function, TwiceTheSlope)
+    for one in (model, again):
+        one.fit(inputs, np.ones((4, 2)), verbose=0)
+    np.testing.assert_array_equal(array(again(inputs)), array(model(inputs)))
+
+
+def test_signatures_show_the_arguments_of_both_layers():
+    for cls in ARGUMENTS:
+        shown = inspect.signature(cls).parameters
+        of_keras = inspect.signature(keras_class(cls)).parameters
+        assert [name for name in of_keras if name != "kwargs"] == list(shown)[: len(of_keras) - 1]
+        assert {"input_estimator", "kernel_estimator", "way", "clip", "kwargs"} <= set(shown)
+        assert ("pad_values" in shown) == (cls not in (BinaryDense, *TRANSPOSED))
+        assert "args" not in shown
+
+
 def policy_set(layer):
     layer.dtype_policy = "int8_from_float32"
     return layer
@@ -452,6 +540,27 @@ def policy_set_when_built():
             "full precision use `keras.layers.Dense`.*kernel_estimator=None",
         ),
         (lambda: BinaryDense(2, kernel_estimator="ste"), ValueError, "one of .*'htanh'.*'ste'"),
+        (
+            lambda: BinaryDense(2, input_estimator=lambda x: x),
+            ValueError,
+            "needs a name to be saved.*register_keras_serializable.*Received: <function",
+        ),
+        (
+            lambda: BinaryDense(2, kernel_estimator=keras.layers.PReLU()),
+            ValueError,
+            "must have no weights.*with 1 weights",
+        ),
+        (
+            lambda: BinaryDense(2, kernel_estimator=keras.ops.sum),
+            ValueError,
+            r"keep the shape of its inputs. Received: \(\) for \(10,\)",
+        ),
+        (
+            lambda: BinaryDense(2, kernel_estimator=ste_sign, way="stop_gradient"),
+            ValueError,
+            "`way` must be one of",
+        ),
+        (lambda: BinaryDense(2, kernel_estimator=BinaryDense), TypeError, "a function or layer"),
         (lambda: BinaryDense(2, way="ste"), ValueError, "`way` must be one of"),
         (
             lambda: BinaryDense(2, way="op_override", kernel_estimator="ede"),

@@ -13,11 +13,14 @@ import dann.layers
 from dann.gradients.estimators import SwishSign
 from dann.layers import (
     BinaryConv1D,
+    BinaryConv1DTranspose,
     BinaryConv2D,
     BinaryConv2DTranspose,
     BinaryConv3D,
+    BinaryConv3DTranspose,
     BinaryDense,
     BinaryDepthwiseConv2D,
+    BinarySeparableConv1D,
     BinarySeparableConv2D,
     BinarySign,
     DomainBlend,
@@ -86,6 +89,9 @@ CASES = [
         (IMAGES,),
         (4, 3, 2),
     ),
+    Case(lambda **kw: BinarySeparableConv1D(2, 3, padding="same", **kw), (SERIES,), (5, 2)),
+    Case(lambda **kw: BinaryConv1DTranspose(2, 3, strides=2, **kw), (SERIES,), (11, 2)),
+    Case(lambda **kw: BinaryConv3DTranspose(2, 2, **kw), (VOLUMES,), (5, 6, 4, 2)),
     Case(lambda **kw: BinaryConv2DTranspose(2, 3, way="stop_gradient", **kw), (IMAGES,), (8, 7, 2)),
 ]
 KEEPS_MASKS = (GradientReversal, BinarySign, RSign, RPReLU, BinaryDense)

@@ -107,7 +107,9 @@ def test_scores_of_a_dataset_equal_those_of_its_arrays(kind, labelled):
 @pytest.mark.parametrize("kind", ["tf_data_in_batches", "torch_loader", "pydataset"])
 def test_one_score_and_the_callback_take_a_dataset(kind):
     target = DATASETS[kind](TARGET)
-    assert SCORES["snd"](checkpoint(20), target=target) == SCORES["snd"](checkpoint(20), target=TARGET)
+    assert SCORES["snd"](checkpoint(20), target=target) == SCORES["snd"](
+        checkpoint(20), target=TARGET
+    )
     model = checkpoint(20)
     model.compile("sgd")
     scores = [SelectionScores(("dev", "snd"), DATASETS[kind](*SOURCE), target)]

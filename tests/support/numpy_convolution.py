@@ -64,14 +64,14 @@ def depthwise_convolution(inputs, kernel, **arguments):
 
 
 def transposed_convolution(inputs, kernel, strides=1):
-    """With a kernel `(height, width, filters, channels)`: each input spreads its kernel."""
-    batch, height, width, _ = inputs.shape
-    rows, columns, filters, _ = kernel.shape
-    shape = ((height - 1) * strides + rows, (width - 1) * strides + columns)
-    outputs = np.zeros((batch, *shape, filters))
-    for row, column, r, c in itertools.product(*map(range, (height, width, rows, columns))):
-        spread = inputs[:, row, column] @ kernel[r, c].T
-        outputs[:, row * strides + r, column * strides + c] += spread
+    """With a kernel `(*sizes, filters, channels)`: each input spreads its kernel."""
+    lengths, sizes = inputs.shape[1:-1], kernel.shape[:-2]
+    shape = [(length - 1) * strides + size for length, size in zip(lengths, sizes, strict=True)]
+    outputs = np.zeros((len(inputs), *shape, kernel.shape[-2]))
+    for at in itertools.product(*map(range, lengths)):
+        for tap in itertools.product(*map(range, sizes)):
+            place = [a * strides + t for a, t in zip(at, tap, strict=True)]
+            outputs[(slice(None), *place)] += inputs[(slice(None), *at)] @ kernel[tap].T
     return outputs
 
 

@@ -1,4 +1,6 @@
 import json
+import os
+import pathlib
 
 import keras
 import numpy as np
@@ -162,3 +164,24 @@ def test_writing_to_the_offered_model_does_not_harm_its_checkpoint(tmp_path, mod
     with (tmp_path / "last.keras").open("r+b") as file:
         file.write(b"other bytes")
     assert checkpoints.newest().state == {"step": 1}
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_takes_its_name(tmp_path, model, monkeypatch):
+    on_disk, at_rename = set(), set()
+    fsync, rename = os.fsync, pathlib.Path.rename
+
+    def flushed(handle):
+        fsync(handle)
+        on_disk.add(os.fstat(handle).st_ino)
+
+    def renamed(self, target):
+        at_rename.update(on_disk)
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(pathlib.Path, "rename", renamed)
+    folder = write(Checkpoints(tmp_path), model, 1)
+    assert {path.stat().st_ino for path in (folder, *folder.iterdir())} <= at_rename
+    assert len(list(folder.iterdir())) == 4
+    # What lists the new name, and the copy under the other name.
+    assert {tmp_path.stat().st_ino, (tmp_path / "last.keras").stat().st_ino} <= on_disk

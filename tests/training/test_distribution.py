@@ -5,6 +5,10 @@ import pytest
 
 from dann.training import Distribution
 
+not_on_torch = pytest.mark.skipif(
+    keras.backend.backend() == "torch", reason="PyTorch has no distribution"
+)
+
 
 @pytest.mark.parametrize("devices", [0, -1, True, 1.5, "two", None])
 def test_a_number_of_devices_or_all_is_expected(devices):
@@ -17,9 +21,8 @@ def test_an_unknown_kind_is_refused():
         Distribution("pipeline")
 
 
+@not_on_torch
 def test_more_devices_than_there_are_are_refused():
-    if keras.backend.backend() == "torch":
-        pytest.skip("torch has no distribution")
     keras.distribution.list_devices()  # from here on the processor cannot be split
     distribution = Distribution("data_parallel", 1000)
     distribution.split_processor()
@@ -27,6 +30,7 @@ def test_more_devices_than_there_are_are_refused():
         distribution.check()
 
 
+@not_on_torch
 def test_all_means_accelerators():
     if "cpu" not in keras.distribution.list_devices()[0].lower():
         pytest.skip("there are accelerators")

@@ -1,5 +1,6 @@
 import concurrent.futures
 import os
+import random
 import signal
 
 import keras
@@ -59,6 +60,7 @@ def bits(model):
 def run(folder, *callbacks, epochs=3, every=2, **options):
     """One start of a training of 3 epochs of 4 steps."""
     model, pairs = started(**options)
+    folder.mkdir(exist_ok=True)
     logger = keras.callbacks.CSVLogger(folder / "metrics.csv")
     settings = {"epochs": epochs, "steps_per_epoch": 4, "every": every, "verbose": 0}
     callbacks = [logger, *callbacks]
@@ -211,3 +213,63 @@ def test_a_callback_may_tell_its_own_state(tmp_path):
     counter = Counter()
     run(tmp_path, counter)
     assert counter.seen == {0, 1, 2}
+
+
+class Draws(keras.callbacks.Callback):
+    """Draws from the generators of Python and NumPy after each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.drawn = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.drawn.append((random.random(), np.random.random()))
+
+
+def test_what_callbacks_draw_goes_on_where_it_stopped(tmp_path):
+    whole, killed, resumed = Draws(), Draws(), Draws()
+    run(tmp_path / "whole", whole, epochs=2)
+    with pytest.raises(DeathError):
+        run(tmp_path / "parts", killed, At(5, die), epochs=2)
+    run(tmp_path / "parts", resumed, epochs=2)
+    assert len(whole.drawn) == 8
+    assert resumed.drawn == whole.drawn
+
+
+class Decayed(keras.callbacks.Callback):
+    """Changes what it was given, under the name of the argument."""
+
+    def __init__(self, rate, patience=3):
+        super().__init__()
+        self.rate, self.patience, self.seen = rate, patience, []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.rate *= 0.5
+        self.seen.append(self.rate)
+
+
+def test_what_a_callback_was_given_goes_on_if_it_has_changed_and_is_else_that_of_the_new_start(
+    tmp_path,
+):
+    run(tmp_path, Decayed(8.0), epochs=1)
+    run(tmp_path, Decayed(8.0), epochs=2)
+    callback = Decayed(8.0, patience=5)
+    run(tmp_path, callback)
+    assert (callback.rate, callback.seen) == (1.0, [4.0, 2.0, 1.0])
+    assert callback.patience == 5
+
+
+def test_early_stopping_of_a_users_own_class_goes_on(tmp_path):
+    """Keras changes the sign of its `min_delta` at the end of the first epoch of each process."""
+
+    class Mine(keras.callbacks.EarlyStopping):
+        def __init__(self, **kwargs):
+            super().__init__("loss", mode="min", min_delta=100.0, **kwargs)
+
+    _, history = run(tmp_path / "whole", Mine(patience=2), epochs=6)
+    assert history.epoch == [0, 1, 2]  # no loss improves by so much
+    run(tmp_path / "parts", Mine(patience=2), epochs=2)
+    stopping = Mine(patience=2)
+    _, history = run(tmp_path / "parts", stopping, epochs=6)
+    assert history.epoch == [0, 1, 2]
+    assert stopping.min_delta == -100.0

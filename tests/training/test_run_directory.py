@@ -11,7 +11,7 @@ import pytest
 
 from dann.training import RunDirectory
 from dann.training.export_run import export_run
-from dann.training.run_directory import replacing
+from dann.training.files_on_disk import replacing
 
 
 @pytest.fixture

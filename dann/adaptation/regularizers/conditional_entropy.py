@@ -1,6 +1,7 @@
 import keras
 from keras import ops
 
+from dann.adaptation import masks
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 
 
@@ -14,6 +15,8 @@ class ConditionalEntropy(Regularizer):
     """Mean entropy of the target's predictions: pushes the decision boundary out of the data.
 
     - loss: `mean_t H(p_t)` with `H(p) = -sum_k p_k log p_k` and `p_t = softmax(logits)`
+
+    Of maps of logits it is the mean over all positions that no mask leaves out.
 
     Alone it is lowest when one class gets everything, so it joins a method that aligns the domains
     and, in VADA, `VirtualAdversarial`.
@@ -34,15 +37,17 @@ class ConditionalEntropy(Regularizer):
 
     name = "entropy"
     of_classes = True
+    takes_maps = True
 
     def __init__(self, weight: float = 0.01):
         super().__init__(weight)
 
     def loss(self, model, x, forward):
-        return ops.mean(entropy(forward.logits["target"]))
+        logits = forward.logits["target"]
+        return masks.mean(entropy(logits), masks.mask_of(logits))
 
 
 def entropy(logits):
-    """Returns the entropy of the softmax of each row of `logits`, `(batch,)`."""
+    """Returns the entropy of the softmax of each row of `logits`, `(batch, ...)`."""
     log_p = ops.log_softmax(logits)
     return -ops.sum(ops.exp(log_p) * log_p, axis=-1)

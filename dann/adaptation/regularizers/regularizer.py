@@ -4,6 +4,7 @@ from typing import Any
 import keras
 
 from dann.adaptation.forward_pass import ForwardPass
+from dann.adaptation.plain_network import pooling
 from dann.checks import check_number
 from dann.registry import Registry
 
@@ -29,6 +30,7 @@ class Regularizer:
     name = ""
     classifies_target = True  # whether it needs the target's logits
     of_classes = False  # whether it compares classes, so that it needs at least two outputs
+    takes_maps = False  # whether logits may be maps `(batch, ..., num_classes)`
     layers: Sequence[keras.layers.Layer] = ()  # saved with the model
 
     def __init__(self, weight: float = 1.0):
@@ -75,3 +77,14 @@ def check_regularizers(regularizers: Sequence[Regularizer]) -> list[Regularizer]
     if len(set(names)) < len(names):
         raise ValueError(f"Each regularizer may join once. Received: {names}")
     return regularizers
+
+
+def check_logits_of(regularizer: Regularizer, logits: Any) -> None:
+    """Raises `ValueError` if logits are maps and the regularizer takes none."""
+    if len(logits.shape) > 2 and not regularizer.takes_maps:
+        raise ValueError(
+            f"`{type(regularizer).__name__}` compares whole examples: give a `label_head` that "
+            f"pools, such as `keras.Sequential([keras.layers.{pooling(logits.shape)}, "
+            f"keras.layers.Dense({logits.shape[-1]})])`, or leave it out. Received: logits of "
+            f"shape {tuple(logits.shape)}"
+        )

@@ -3,6 +3,7 @@ import functools
 import keras
 from keras import ops
 
+from dann.adaptation import masks
 from dann.adaptation.forward_pass import HALF, at_least_single
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.adaptation.smooth_task import frozen
@@ -39,6 +40,8 @@ class VirtualAdversarial(Regularizer):
     Of several inputs, such as an image and numbers, all that are floating-point are perturbed
     together, and the radius is that of all of them.
 
+    Of maps of logits the mean is over all positions that no mask leaves out.
+
     The classifier runs on inputs without augmentation, twice with the same noise (dropout), with
     the batch's own statistics as in training, and keeps its state.
 
@@ -68,6 +71,7 @@ class VirtualAdversarial(Regularizer):
     name = "vat"
     classifies_target = False
     of_classes = True
+    takes_maps = True
 
     def __init__(
         self,
@@ -98,17 +102,23 @@ class VirtualAdversarial(Regularizer):
                 moved[place] = parts[place] + move
             x = keras.tree.pack_sequence_as(inputs, moved)
             with frozen(model):
-                return ops.log_softmax(at_least_single(model.classified(x, training=True)))
+                logits = at_least_single(model.classified(x, training=True))
+                return masks.with_mask_of(logits, ops.log_softmax(logits))
 
-        log_p = ops.stop_gradient(log_probabilities())
+        unmoved = log_probabilities()
+        log_p, mask = ops.stop_gradient(unmoved), masks.mask_of(unmoved)
         p = ops.exp(log_p)
+
+        def divergence(log_q):
+            found = ops.sum(p * (log_p - log_q), axis=-1)
+            return found if mask is None else ops.where(mask, found, 0.0)
 
         def magnified(*moves):
             log_q = log_probabilities(*moves)
             # The slope's length does not matter. It begins at 256 at the logits, because it would
             # underflow in half precision on its way to the inputs.
             change = ops.stop_gradient(ops.max(ops.abs(ops.exp(log_q) - p)))
-            return 256 / ops.maximum(change, 1e-6) * ops.sum(p * (log_p - log_q))
+            return 256 / ops.maximum(change, 1e-6) * ops.sum(divergence(log_q))
 
         layers = [*model.backbone._flatten_layers(), *model.label_head._flatten_layers()]
         in_half = any(layer.compute_dtype in HALF for layer in layers)
@@ -117,7 +127,7 @@ class VirtualAdversarial(Regularizer):
         slopes = gradients(magnified, [share * self.radius * direction for direction in drawn])
         moves = [ops.stop_gradient(self.radius * direction) for direction in _unit(slopes)]
         log_q = log_probabilities(*moves)
-        return ops.mean(ops.sum(p * (log_p - log_q), axis=-1))
+        return masks.mean(divergence(log_q), mask)
 
     def get_config(self):
         return {
@@ -135,7 +145,7 @@ def _floating_parts(inputs):
     places = [
         place
         for place, part in enumerate(parts)
-        if len(parts) == 1 or keras.backend.is_float_dtype(part.dtype)
+        if keras.backend.is_float_dtype(part.dtype) or (len(parts) == 1 and _is_number(part))
     ]
     if not places:
         raise ValueError(
@@ -145,6 +155,10 @@ def _floating_parts(inputs):
     for place in places:
         parts[place] = ops.cast(parts[place], floatx)
     return parts, places
+
+
+def _is_number(part):
+    return keras.backend.standardize_dtype(part.dtype) not in ("string", "bool")
 
 
 def _unit(tensors):

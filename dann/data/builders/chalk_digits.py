@@ -9,7 +9,7 @@ import tensorflow_datasets as tfds
 from scipy import ndimage
 from sklearn.datasets import load_digits, load_sample_images
 
-from dann.data.builders.digit_images import ALPAYDIN_1998, digit_images
+from dann.data.builders.digit_images import ALPAYDIN_1998, digit_images, png
 from dann.data.builders.digits import thirds
 
 _SIZE = 16
@@ -64,7 +64,7 @@ class ChalkDigits(tfds.core.GeneratorBasedBuilder):
         for key, (index, shades, crop) in enumerate(zip(chosen, ink, crops, strict=False)):
             shades = shades[:, :, np.newaxis]
             image = 255 * shades + (1 - shades) * _BRIGHTNESS * crop
-            yield key, {"image": np.rint(image).astype(np.uint8), "label": labels[index]}
+            yield key, {"image": png(np.rint(image).astype(np.uint8)), "label": labels[index]}
 
 
 def _digits(part: str) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from sklearn.datasets import load_digits
 
-from dann.data.builders.digit_images import ALPAYDIN_1998, digit_images
+from dann.data.builders.digit_images import ALPAYDIN_1998, digit_images, png
 
 
 def thirds() -> list[np.ndarray]:
@@ -53,4 +53,4 @@ class Digits(tfds.core.GeneratorBasedBuilder):
 
     def _generate_examples(self, images, labels, chosen):
         for index in chosen.tolist():
-            yield index, {"image": images[index, :, :, np.newaxis], "label": labels[index]}
+            yield index, {"image": png(images[index, :, :, np.newaxis]), "label": labels[index]}

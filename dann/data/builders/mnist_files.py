@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow_datasets as tfds
 
-from dann.data.builders.digit_images import digit_images
+from dann.data.builders.digit_images import digit_images, png
 
 FILES = {
     ("train", "images"): "train-images-idx3-ubyte.gz",
@@ -62,7 +62,7 @@ class MnistFiles(tfds.core.GeneratorBasedBuilder):
     def _generate_examples(self, paths, split):
         images, labels = read_mnist(paths, split)
         for index, (image, label) in enumerate(zip(images, labels, strict=True)):
-            yield index, {"image": image[..., None], "label": label}
+            yield index, {"image": png(image[..., None]), "label": label}
 
 
 def find_mnist(directory: str | pathlib.Path) -> dict[tuple[str, str], pathlib.Path]:

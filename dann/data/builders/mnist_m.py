@@ -1,19 +1,16 @@
 """MNIST-M: MNIST digits blended over crops of photos."""
 
 import hashlib
-import io
 import pathlib
 import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from dann.data.builders.digit_images import GANIN_2016, digit_images
+from dann.data.builders.digit_images import GANIN_2016, digit_images, png
 from dann.data.builders.mnist_files import FILES, find_mnist, mnist_digest, read_mnist
 
 _MNIST_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
@@ -95,7 +92,7 @@ class MnistM(tfds.core.GeneratorBasedBuilder):
         digest = hashlib.sha256()
         for index, image in enumerate(blend(images, photos, seed)):
             digest.update(image.tobytes())
-            yield index, {"image": _png(image), "label": labels[index]}
+            yield index, {"image": png(image), "label": labels[index]}
         if expected and digest.hexdigest() != expected:
             raise ValueError(
                 f"Expected MNIST-M images with the SHA-256 {expected}, as these digits and photos "
@@ -169,16 +166,8 @@ def _digests_of(mnist, photos):
 
 
 def _decode(path):
-    content = tf.io.read_file(str(path))
-    return tf.io.decode_jpeg(content, channels=3, dct_method="INTEGER_ACCURATE").numpy()
-
-
-def _png(image):
-    # Photos hardly repeat themselves, so zlib's long search for repetitions finds nothing.
-    # TensorFlow's encoder has no option against it.
-    file = io.BytesIO()
-    Image.fromarray(image).save(file, "PNG", compress_level=1, compress_type=zlib.Z_RLE)
-    return file.getvalue()
+    with Image.open(path) as photo:
+        return np.asarray(photo.convert("RGB"))
 
 
 def _sha256(paths):

@@ -10,6 +10,7 @@ import tempfile
 import filelock
 import tensorflow_datasets as tfds
 
+from dann.checks import has_tensorflow
 from dann.data.builders.mnist_files import find_mnist
 from dann.data.cache import make_folder
 from dann.data.checksums import fault_of, is_sealed, seal
@@ -31,10 +32,14 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
         cache_dir: Folder for prepared data sets; `~` is the home directory.
         data_dir: Folder of raw files that need not be downloaded; `~` is the home directory.
 
+    Without TensorFlow the records are of the `array_record` format, and most of TFDS's own data
+    sets cannot be prepared.
+
     Raises:
         OSError: If `data_dir` does not exist, or `cache_dir` is a file.
         ValueError: If there is no data set or configuration of this name, or it was prepared from
-            other data than that in `data_dir`, or is broken and cannot be prepared again.
+            other data than that in `data_dir`, is broken and cannot be prepared again, or needs
+            TensorFlow where there is none.
     """
     raw = None if data_dir is None else pathlib.Path(data_dir).expanduser()
     if raw is not None and not raw.is_dir():
@@ -64,15 +69,32 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
     return builder
 
 
+def needs_tensorflow(builder: tfds.core.DatasetBuilder) -> bool:
+    """Returns whether only TensorFlow reads the records of a data set that is prepared."""
+    kind = builder.info.file_format
+    return kind is None or kind not in type(kind).with_random_access()
+
+
+def check_tensorflow(what: str, cause: Exception | None = None) -> None:
+    """Raises a `ValueError`, with its cause, if TensorFlow cannot be imported.
+
+    Args:
+        what: What needs TensorFlow.
+        cause: The error that told of it. Defaults to `None`.
+    """
+    if not has_tensorflow():
+        raise ValueError(
+            f"{what} needs TensorFlow: pip install tensorflow. Received: none that can be imported"
+        ) from cause
+
+
 def _builder(builder_class, folder, config, raw) -> tfds.core.DatasetBuilder:
     """The builder of a data set that is prepared and whole; prepares it if it is not."""
     builder, path, fault = _found(builder_class, folder, config)
     if builder is None or fault is not None:
-        return _prepare_again(
-            lambda: builder_class(data_dir=folder, config=config), raw, path, fault
-        )
+        return _prepare_again(builder_class, folder, config, raw, path, fault)
     if not path.exists():
-        return _prepare(builder, raw)
+        return _prepare(builder_class, folder, config, raw)
     if raw is not None:
         _check_made_of(builder, raw)
     return builder
@@ -91,14 +113,14 @@ def _found(builder_class, folder, config):
         return None, path, f"TFDS cannot read it, {' '.join(str(error).split())[:200]}"
 
 
-def _prepare_again(make_builder, raw, path, fault):
+def _prepare_again(builder_class, folder, config, raw, path, fault):
     """Prepares a broken data set; if that fails, the broken one stays."""
     print(f"{path} is broken and is made again: {fault}", flush=True)
     aside = path.with_name(f"{path.name}.broken")
     shutil.rmtree(aside, ignore_errors=True)
     path.rename(aside)
     try:
-        builder = _prepare(make_builder(), raw)
+        builder = _prepare(builder_class, folder, config, raw)
     except Exception as error:
         raise ValueError(
             f"{path} is broken, {fault}, and cannot be made again; give its raw files as "
@@ -111,11 +133,17 @@ def _prepare_again(make_builder, raw, path, fault):
     return builder
 
 
-def _prepare(builder, raw):
+def _prepare(builder_class, folder, config, raw):
+    kind = {} if has_tensorflow() else {"file_format": "array_record"}
+    builder = builder_class(data_dir=folder, config=config, **kind)
     print(f"Preparing {builder.name}, once, in {builder.data_path}", flush=True)
     tfds.disable_progress_bar()
     settings = tfds.download.DownloadConfig(manual_dir=raw)
-    builder.download_and_prepare(download_config=settings)
+    try:
+        builder.download_and_prepare(download_config=settings)
+    except ImportError as error:
+        check_tensorflow(f"To prepare {builder.name}", error)
+        raise
     if builder.data_path.exists():  # a mocked data set is not there
         seal(pathlib.Path(builder.data_path))
     return builder

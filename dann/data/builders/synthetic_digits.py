@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from dann.data.builders.digit_images import GANIN_2016, digit_images
+from dann.data.builders.digit_images import GANIN_2016, digit_images, png
 
 _SIZE = 32
 _SCALE = 2  # ink is drawn larger, so that turning and scaling leave no jagged edges
@@ -68,7 +68,7 @@ class SyntheticDigits(tfds.core.GeneratorBasedBuilder):
     def _generate_examples(self, seed, count):
         for index in range(count):
             image, label = draw_number(np.random.default_rng((seed, index)))
-            yield index, {"image": image, "label": label}
+            yield index, {"image": png(image), "label": label}
 
 
 def draw_number(rng: np.random.Generator) -> tuple[np.ndarray, int]:

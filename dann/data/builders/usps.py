@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from sklearn.datasets import load_svmlight_file
 
-from dann.data.builders.digit_images import digit_images
+from dann.data.builders.digit_images import digit_images, png
 
 _URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 _LIBSVM = {"train": "usps.bz2", "test": "usps.t.bz2"}
@@ -67,7 +67,7 @@ class Usps(tfds.core.GeneratorBasedBuilder):
     def _generate_examples(self, path, split):
         images, labels = read_usps(path, split)
         for index, image in enumerate(images):
-            yield index, {"image": image, "label": labels[index]}
+            yield index, {"image": png(image), "label": labels[index]}
 
 
 def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndarray]:

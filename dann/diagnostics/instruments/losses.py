@@ -12,6 +12,7 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.forward_pass import ForwardPass
+from dann.adaptation.masks import joined, mask_of, mean
 from dann.adaptation.smooth_task import frozen
 
 
@@ -106,8 +107,9 @@ def domain_loss(model: Any, features: dict, training: bool) -> Any:
     It includes the losses of regularizers of the discriminator's weights.
     """
     source, target = features["source"], features["target"]
-    domain = ops.concatenate([ops.zeros_like(source[:, :1]), ops.ones_like(target[:, :1])])
-    logits = model.domain_head(ops.concatenate([source, target]), training=training)
-    labels = model.smoothed(domain)
-    loss = ops.mean(ops.binary_crossentropy(labels, ops.cast(logits, "float32"), from_logits=True))
-    return loss + sum(model.domain_head.losses)
+    logits = model.domain_head(joined(source, target), training=training)
+    is_target = ops.arange(ops.shape(logits)[0]) >= ops.shape(source)[0]
+    domain = ops.reshape(is_target, (-1, *(1,) * (len(logits.shape) - 1)))
+    labels = ops.broadcast_to(model.smoothed(domain), ops.shape(logits))
+    losses = ops.binary_crossentropy(labels, ops.cast(logits, "float32"), from_logits=True)
+    return mean(losses[..., 0], mask_of(logits)) + sum(model.domain_head.losses)

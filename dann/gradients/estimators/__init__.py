@@ -11,6 +11,7 @@ from dann.gradients.estimators.named import (
     get_kernel_estimator,
     serialize_estimator,
 )
+from dann.gradients.estimators.quantizer import Quantizer
 from dann.gradients.estimators.sharpened import Sharpened
 from dann.registry import import_modules
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "ESTIMATORS",
     "Estimator",
+    "Quantizer",
     "Sharpened",
     "get_estimator",
     "get_kernel_estimator",

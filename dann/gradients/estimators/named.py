@@ -7,6 +7,7 @@ import keras
 
 from dann.gradients.estimators.estimator import ESTIMATORS, Estimator
 from dann.gradients.estimators.levels import DoReFa
+from dann.gradients.estimators.quantizer import Quantizer
 from dann.gradients.estimators.straight_through import MagnitudeAware
 
 
@@ -14,14 +15,15 @@ def get_estimator(identifier: Any) -> Estimator:
     """Returns an estimator by name, config or object.
 
     Args:
-        identifier: A name, an `Estimator`, or the config of one as Keras serializes it.
+        identifier: A name, an `Estimator`, the config of one as Keras serializes it, or a function
+            or layer that quantizes; see `Quantizer`.
 
     Returns:
         The estimator.
 
     Raises:
         ValueError: If no estimator has that name.
-        TypeError: If `identifier` is neither a name, a config nor an estimator.
+        TypeError: If `identifier` is none of these.
 
     Example:
 
@@ -33,9 +35,12 @@ def get_estimator(identifier: Any) -> Estimator:
         identifier = keras.saving.deserialize_keras_object(identifier)
     if isinstance(identifier, Estimator):
         return identifier
+    if callable(identifier) and not isinstance(identifier, type):
+        return Quantizer(identifier)
     if not isinstance(identifier, str):
         raise TypeError(
-            "An estimator must be a name or an object of `dann.gradients.estimators`. "
+            "An estimator must be a name or an object of `dann.gradients.estimators`, or a "
+            "function or layer that quantizes. "
             f"Received: {identifier!r}"
         )
     return ESTIMATORS.entry(identifier).thing

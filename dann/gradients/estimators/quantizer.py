@@ -1,0 +1,97 @@
+"""A quantizer of the user's, given as a function or a layer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.gradients.estimators.estimator import Estimator
+from dann.gradients.floating_tensor import floating_tensor
+
+
+@keras.saving.register_keras_serializable("dann")
+class Quantizer(Estimator):
+    """A function or a layer of yours as an estimator, with the gradient that it has itself.
+
+    - forward: `y = function(x)`
+    - backward: the derivative of the function, or its own `keras.ops.custom_gradient`
+
+    Layers take the function in place of a name, as larq's layers take quantizers. It must work on a
+    tensor of any shape and keep its shape. Register it with Keras, so that files can name it.
+
+    Args:
+        function: A function, or a `keras.layers.Layer` without weights.
+
+    Raises:
+        ValueError: If it is not registered, changes the shape of a tensor, or has weights.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import BinaryDense
+    >>> @keras.saving.register_keras_serializable("mine")
+    ... def ste_sign(x):
+    ...     clipped = keras.ops.clip(x, -1, 1)
+    ...     signs = keras.ops.where(x >= 0, 1.0, -1.0)
+    ...     return clipped + keras.ops.stop_gradient(signs - clipped)
+    >>> layer = BinaryDense(3, input_estimator=ste_sign, kernel_estimator=ste_sign)
+    """
+
+    ways = ("override",)
+
+    def __init__(self, function: Callable[[Any], Any]):
+        self.function = function
+        _check_registered(function)
+        probe = np.linspace(-2, 2, 10, dtype="float32")
+        values = ops.convert_to_numpy(function(ops.convert_to_tensor(probe)))
+        if values.shape != probe.shape:
+            raise ValueError(
+                "A quantizer must keep the shape of its inputs. "
+                f"Received: {values.shape} for {probe.shape} of {function!r}"
+            )
+        if getattr(function, "weights", None):
+            raise ValueError(
+                "A quantizer that is a layer must have no weights, because each kernel and each "
+                f"input is quantized by a copy of it. Received: {function!r} with "
+                f"{len(function.weights)} weights"
+            )
+        self.bits = 1 if np.isin(values, (-1, 1)).all() else 32
+
+    def __call__(self, inputs, way="override", sharpness=None, seed=None):
+        inputs = floating_tensor(inputs)
+        self.extras(inputs, sharpness, seed)
+        self.check_way(way)
+        return ops.cast(self.function(inputs), inputs.dtype)
+
+    def codes(self, inputs):
+        return ops.cast(self.function(inputs), inputs.dtype)
+
+    def slope(self, inputs, *extras):
+        raise NotImplementedError(f"{self!r} has its own gradient.")
+
+    def curve(self, inputs, *extras):
+        return self.function(inputs)
+
+    def get_config(self):
+        return {"function": keras.saving.serialize_keras_object(self.function)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(keras.saving.deserialize_keras_object(config["function"]))
+
+    def __repr__(self):
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"Quantizer({name})"
+
+
+def _check_registered(function):
+    named = function if hasattr(function, "__name__") else type(function)
+    known = keras.saving.get_registered_object(keras.saving.get_registered_name(named))
+    if known is None and named.__module__.split(".")[0] != "keras":
+        raise ValueError(
+            "A quantizer needs a name to be saved with a model: put "
+            "`@keras.saving.register_keras_serializable()` above its definition. "
+            f"Received: {function!r}"
+        )

@@ -1,0 +1,341 @@
+"""Features, logits and labels that are maps `(batch, ..., k)`: every position is an example."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+from support.arrays import assert_all_close
+from support.networks import weights_of, with_random_weights
+from support.one_step import MODES, check_step, step
+from support.pair import STRENGTH
+
+import dann
+from dann.adaptation import CDAN, DANN, MCC, MCD, MDAN, ConditionalEntropy, SourceOnly
+
+pytestmark = pytest.mark.tensorflow
+
+RNG = np.random.default_rng(3)
+SHAPE = (4, 2, 3)  # examples, height, width
+SOURCE = RNG.normal(size=(*SHAPE, 3)).astype("float32")
+TARGET = (RNG.normal(size=(*SHAPE, 3)) + 0.5).astype("float32")
+MAPS = {"source": SOURCE, "target": TARGET}
+LABELS = RNG.integers(0, 3, SHAPE)
+SERIES = {name: part.reshape(4, 6, 3) for name, part in MAPS.items()}
+STEPS = LABELS.reshape(4, 6)
+
+
+def dense(units, name=None):
+    return layers.Dense(units, use_bias=False, name=name)
+
+
+def head_of(*layers_of_it, name="domain_head"):
+    return keras.Sequential(list(layers_of_it), name=name)
+
+
+def linear(method=DANN, entry=(None, None, 3), domain_head=None, before=(), **kwargs):
+    """f = x A, c = f B, d = f w at every position, without biases."""
+    backbone = keras.Sequential([keras.Input(entry), *before, dense(4)])
+    if domain_head is None:
+        domain_head = head_of(dense(kwargs.get("num_sources", 1)))
+    head = head_of(dense(3), name="label_head")
+    options = {"domain_head": domain_head, "strength": STRENGTH, **kwargs}
+    if method is SourceOnly:
+        options = kwargs
+    model = method(backbone, label_head=head, num_classes=3, **options)
+    return with_random_weights(model)
+
+
+def expected(weights, source, labels, target, smoothing=0.0, weight=None, pool=None):
+    """Losses and gradients by hand over the rows `(n, 3)` of both domains.
+
+    `pool` is the matrix by which the domain head pools rows, if it does.
+    """
+    a, b, w = weights
+    rows, n = np.concatenate([source, target]).astype("float64"), len(source)
+    pool = np.eye(len(rows)) if pool is None else pool
+    features = rows @ a
+    logits = features[:n] @ b
+    softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    weight = np.ones(n) if weight is None else weight
+    label_loss = -np.mean(weight * np.log(softmax[np.arange(n), labels]))
+    label_slope = weight[:, None] * (softmax - np.eye(3)[labels]) / n
+    score = pool @ features @ w
+    is_target = pool @ (np.arange(len(rows)) >= n)
+    domain = (smoothing + (1 - 2 * smoothing) * is_target)[:, None]
+    sigmoid = 1 / (1 + np.exp(-score))
+    domain_loss = -np.mean(domain * np.log(sigmoid) + (1 - domain) * np.log(1 - sigmoid))
+    domain_slope = pool.T @ (sigmoid - domain) / len(score)
+    feature_slope = -STRENGTH * domain_slope @ w.T
+    feature_slope[:n] += label_slope @ b.T
+    gradients = [rows.T @ feature_slope, features[:n].T @ label_slope, features.T @ domain_slope]
+    return {"label/loss": label_loss, "domain/loss": domain_loss}, gradients
+
+
+def flat(part):
+    return part.reshape(-1, part.shape[-1])
+
+
+def by_position(weights, **kwargs):
+    return expected(weights, flat(SOURCE), LABELS.reshape(-1), flat(TARGET), **kwargs)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_domain_head_that_judges_positions_descends_the_mean_over_them(mode, smoothing):
+    model = linear(domain_label_smoothing=smoothing)
+    terms, gradients = by_position(weights_of(model), smoothing=smoothing)
+    check_step(model, mode, terms, gradients, x=MAPS, y=LABELS)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_domain_head_that_pools_descends_the_mean_over_examples(mode):
+    pooled = head_of(layers.GlobalAveragePooling2D(), dense(1))
+    model = linear(domain_head=pooled)
+    terms, gradients = by_position(weights_of(model), pool=np.kron(np.eye(8), np.ones(6) / 6))
+    check_step(model, mode, terms, gradients, x=MAPS, y=LABELS)
+
+
+METHODS = {
+    "dann": (DANN, {}),
+    "smooth_task": (DANN, {"task_radius": 0.3}),
+    "separate": (DANN, {"passes": "separate"}),
+    "entropy": (DANN, {"regularizers": [ConditionalEntropy(0.5)]}),
+    "mdan": (MDAN, {"num_sources": 2}),
+    "mdan_hard": (MDAN, {"num_sources": 2, "weighting": "hard"}),
+    "source_only": (SourceOnly, {}),
+}
+SOURCES = np.array([0, 1, 1, 0])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_maps_are_positions_in_a_larger_batch(name):
+    """Loss, metrics and gradients are those of the positions as so many flat examples."""
+    method, options = METHODS[name]
+    on_maps = {**MAPS, "source_domain": SOURCES} if method is MDAN else MAPS
+    flattened = {part: flat(values) for part, values in MAPS.items()}
+    if method is MDAN:
+        flattened["source_domain"] = np.repeat(SOURCES, 6)
+    found = step(linear(method, **options), "graph", on_maps, LABELS, metrics=["accuracy"])
+    flat_model = linear(method, (3,), **options)
+    wanted = step(flat_model, "graph", flattened, LABELS.reshape(-1), metrics=["accuracy"])
+    assert found[0] == pytest.approx(wanted[0], rel=1e-5)
+    assert len(found[0]) > (2 if method is SourceOnly else 4)
+    assert_all_close(found[1], wanted[1])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("of", ["examples", "positions"])
+def test_sample_weights_are_those_of_examples_or_of_positions(of, mode):
+    weight = RNG.uniform(size=4 if of == "examples" else SHAPE).astype("float32")
+    rows = np.repeat(weight, 6) if of == "examples" else weight.reshape(-1)
+    model = linear()
+    terms, gradients = by_position(weights_of(model), weight=rows.astype("float64"))
+    check_step(model, mode, terms, gradients, x=MAPS, y=LABELS, sample_weight=weight)
+    loss = model.evaluate(SOURCE, LABELS, sample_weight=weight, verbose=0)
+    positions = np.broadcast_to(rows.reshape(SHAPE), SHAPE)
+    again = model.evaluate(SOURCE, LABELS, sample_weight=positions, verbose=0)
+    assert loss == pytest.approx(again)
+
+
+# The mask leaves out every step of 0.
+VALID = {name: RNG.permutation(np.arange(24) < 15).reshape(4, 6) for name in SERIES}
+PADDED = {name: part * VALID[name][..., None] for name, part in SERIES.items()}
+GARBAGE = np.where(VALID["source"], STEPS, (STEPS + 1) % 3)
+
+
+def masking(method=DANN, **kwargs):
+    return linear(method, (None, 3), before=[layers.Masking()], **kwargs)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_masked_steps_count_in_no_loss(mode):
+    source, target = (SERIES[name][VALID[name]] for name in SERIES)
+    labels = STEPS[VALID["source"]]
+    model = masking()
+    weights = weights_of(model)
+    terms, gradients = expected(weights, source, labels, target)
+    logs = check_step(model, mode, terms, gradients, x=PADDED, y=GARBAGE, metrics=["accuracy"])
+    a, b, w = weights
+    assert logs["accuracy"] == pytest.approx(np.mean((source @ a @ b).argmax(axis=1) == labels))
+    right = np.concatenate([source @ a @ w < 0, target @ a @ w > 0])
+    assert logs["domain/accuracy"] == pytest.approx(right.mean())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_masked_series_are_their_other_steps_in_a_larger_batch(name):
+    method, options = METHODS[name]
+    steps = {part: SERIES[part][VALID[part]] for part in SERIES}
+    on_series, flattened = dict(PADDED), dict(steps)
+    if method is MDAN:
+        on_series["source_domain"] = SOURCES
+        flattened["source_domain"] = np.repeat(SOURCES, 6)[VALID["source"].reshape(-1)]
+    found = step(masking(method, **options), "graph", on_series, GARBAGE)
+    flat_model = linear(method, (3,), **options)
+    wanted = step(flat_model, "graph", flattened, STEPS[VALID["source"]])
+    assert found[0] == pytest.approx(wanted[0], rel=1e-5)
+    assert_all_close(found[1], wanted[1])
+
+
+def test_the_perturbation_of_a_masked_series_leaves_its_padding_out():
+    """The loss is that of series without their padding, but for the length of the first probe."""
+    losses = []
+    for padding in (0, 2):
+        vat = dann.VirtualAdversarial(1.0, radius=0.5)
+        vat.noise.normal = keras.ops.ones
+        padded = {k: np.pad(v[:, :4], ((0, 0), (0, padding), (0, 0))) for k, v in SERIES.items()}
+        labels = np.pad(STEPS[:, :4], ((0, 0), (0, padding)))
+        losses.append(step(masking(regularizers=[vat]), "graph", padded, labels)[0]["vat/loss"])
+    assert losses[0] > 0.01
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+
+
+def small(method=DANN, **kwargs):
+    backbone = keras.Sequential(
+        [keras.Input((8, 8, 3)), layers.Conv2D(5, 3, padding="same", activation="relu")]
+    )
+    return method(backbone, num_classes=3, **kwargs)
+
+
+IMAGES = RNG.normal(size=(12, 8, 8, 3)).astype("float32")
+OF_PIXELS = RNG.integers(0, 3, (12, 8, 8))
+
+
+def intersection_over_union(labels, predictions):
+    pairs = [(labels == k, predictions == k) for k in range(3)]
+    return np.mean([(mine & its).sum() / (mine | its).sum() for mine, its in pairs])
+
+
+def test_a_segmenting_model_trains_predicts_comes_back_and_trains_on_as_before(reloaded, tmp_path):
+    model = small()
+    assert model.classifier.output_shape == (None, 8, 8, 3)
+    assert model.domain_head.output_shape[1:] == (None, None, 1)
+    assert [len(head.layers) for head in (model.label_head, model.domain_head)] == [2, 3]
+    model.compile("adam", metrics=[keras.metrics.MeanIoU(3, sparse_y_pred=False, name="iou")])
+    pairs = dann.data.pair((IMAGES, OF_PIXELS), IMAGES + 1, batch_size=6, seed=0)
+    model.fit(pairs, verbose=0)
+    predictions = model.predict(IMAGES, verbose=0)
+    found = model.evaluate(IMAGES, OF_PIXELS, verbose=0, return_dict=True)
+    assert found["iou"] == pytest.approx(
+        intersection_over_union(OF_PIXELS, predictions.argmax(axis=-1))
+    )
+    model.classifier.save(tmp_path / "classifier.keras")
+    again, alone = reloaded(model), keras.models.load_model(tmp_path / "classifier.keras")
+    for one in (again, alone):
+        np.testing.assert_allclose(one.predict(IMAGES, verbose=0), predictions, rtol=1e-5)
+    for one in (model, again):
+        pairs.start = 2
+        one.fit(pairs, verbose=0)
+    for mine, its in zip(model.trainable_weights, again.trainable_weights, strict=True):
+        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=1e-5, atol=1e-7)
+
+
+def test_other_sizes_of_images_pass_the_default_heads():
+    backbone = keras.Sequential([keras.Input((None, None, 3)), layers.Conv2D(5, 3)])
+    model = DANN(backbone, num_classes=3)
+    for size in (8, 11):
+        logits = model(np.ones((2, size, size, 3), "float32"))
+        assert logits.shape == (2, size - 2, size - 2, 3)
+
+
+def test_a_label_head_may_pool_while_the_domain_head_judges_positions():
+    head = keras.Sequential([layers.GlobalAveragePooling2D(), layers.Dense(3)])
+    model = small(label_head=head, regularizers=[MCC()])
+    model.compile("sgd")
+    model.fit({"source": IMAGES, "target": IMAGES}, np.arange(12) % 3, verbose=0)
+    scores = model.domain_scores(model({"source": IMAGES, "target": IMAGES}))
+    assert scores.source.shape == (12, 8, 8, 1)
+    assert model.classifier.output_shape == (None, 3)
+
+
+def fitted(model, labels, **kwargs):
+    model.compile("sgd", **kwargs)
+    model.fit({"source": IMAGES, "target": IMAGES}, labels, verbose=0)
+
+
+MEAN_IOU = keras.metrics.MeanIoU(3)
+LESS = layers.Conv2D(3, 2, strides=2)
+REFUSED = {
+    "a flat method": (
+        lambda: small(CDAN),
+        r"GlobalAveragePooling2D\(\).*`DANN`, `MDAN`, `SourceOnly` and `TargetOnly` also take maps",
+    ),
+    "another flat method": (lambda: small(MCD), "also take maps"),
+    "a confusion of whole predictions": (
+        lambda: fitted(small(regularizers=[MCC()]), OF_PIXELS),
+        "`MCC` compares whole examples: .* `keras.Sequential.*GlobalAveragePooling2D",
+    ),
+    "labels of examples": (
+        lambda: fitted(small(), np.arange(12) % 3),
+        r"labels must be maps too.*GlobalAveragePooling2D.*of shape \(None,\), logits.*8, 8, 3\)",
+    ),
+    "labels of another size": (
+        lambda: fitted(small(), OF_PIXELS[:, ::2]),
+        "must have one size: .*UpSampling2D.*4, 8",
+    ),
+    "a label head of another size": (
+        lambda: fitted(small(label_head=LESS), OF_PIXELS),
+        "must have one size.*4, 4, 3",
+    ),
+    "label maps for a network that pools": (
+        lambda: fitted(
+            small(label_head=keras.Sequential([layers.Flatten(), layers.Dense(3)])), OF_PIXELS
+        ),
+        "Labels are maps, so the label head must give logits for each position",
+    ),
+    "a metric of numbers of classes": (
+        lambda: fitted(small(), OF_PIXELS, metrics=[MEAN_IOU]),
+        r"use `keras.metrics.MeanIoU\(..., sparse_y_pred=False\)`",
+    ),
+    "one-hot maps": (
+        lambda: fitted(small(), np.eye(3)[OF_PIXELS]),
+        "CategoricalCrossentropy",
+    ),
+    "a domain head of two outputs": (
+        lambda: small(domain_head=layers.Dense(2)),
+        r"features of shape \(None, 8, 8, 5\) and have 1 output",
+    ),
+    "a label head for fewer axes": (
+        lambda: small(label_head=dann.networks.label_head(5, 3)),
+        r"features of shape \(None, 8, 8, 5\).*a head for shape \(None, 5\)",
+    ),
+    "a score": (
+        lambda: dann.selection.compute_scores(
+            small(), source=None, target=IMAGES, scores=("entropy",)
+        ),
+        r"`keras.Sequential\(\[model.classifier, keras.layers.GlobalAveragePooling2D\(\)\]\)`",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_work_on_maps_tells_what_to_write(what):
+    make, message = REFUSED[what]
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_the_score_that_the_message_names_works():
+    pooled = keras.Sequential([small().classifier, layers.GlobalAveragePooling2D()])
+    found = dann.selection.compute_scores(pooled, source=None, target=IMAGES, scores=("entropy",))
+    assert -np.log(3) <= found["entropy"] <= 0
+
+
+def test_a_diagnosis_of_maps_checks_the_reversal_and_leaves_out_what_needs_vectors():
+    model = small()
+    model.compile("sgd")
+    found = dann.diagnostics.check(model, (({"source": IMAGES, "target": IMAGES + 1}), OF_PIXELS))
+    assert found.measurements["reversal/state"] == "alive"
+    assert found.measurements["reversal/cosine"] == pytest.approx(-1)
+    assert "flat features `(batch, num_features)`" in found.left_out["winning"]
+
+
+@pytest.mark.slow
+def test_the_game_of_maps_is_that_of_positions():
+    flattened = {part: flat(values) for part, values in MAPS.items()}
+    radii = []
+    for model, data in (
+        (linear(), (MAPS, LABELS)),
+        (linear(entry=(3,)), (flattened, LABELS.reshape(-1))),
+    ):
+        radii.append(dann.diagnostics.game(model, data)["game/radius"])
+    assert radii[0] == pytest.approx(radii[1], rel=1e-4)
