@@ -88,6 +88,14 @@ class Pairs(keras.utils.PyDataset):
         pairs._start = self._start
         return pairs
 
+    def check_devices(self, devices: int) -> None:
+        """Raises `ValueError` if the batch size is no multiple of the number of devices."""
+        if self.batch_size % devices:
+            raise ValueError(
+                f"A batch is split over {devices} devices in equal parts, so its size must be a "
+                f"multiple of {devices}. Received: batch_size={self.batch_size}"
+            )
+
     def beginning(self, most: int) -> tuple[Any, ...]:
         """Returns the first examples as one batch, and leaves the order of training as it is.
 
@@ -111,11 +119,7 @@ class Pairs(keras.utils.PyDataset):
         Raises:
             ValueError: If the batch size is no multiple of `devices`.
         """
-        if self.batch_size % devices:
-            raise ValueError(
-                f"A batch is split over {devices} devices in equal parts, so its size must be a "
-                f"multiple of {devices}. Received: batch_size={self.batch_size}"
-            )
+        self.check_devices(devices)
         before, self._replicas = self._replicas, replicas
         try:
             yield
