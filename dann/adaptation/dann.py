@@ -92,7 +92,7 @@ class DANN(AdversarialModel):
         )
         self.domain_head = domain_head
         self.when_known(self._fit_domain_head)
-        self._cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction=None)
+        self._cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")
         accuracy = keras.metrics.BinaryAccuracy(name="domain/accuracy", threshold=0.0)
         self.track("domain/loss")
         self.trackers["domain/accuracy"] = accuracy
