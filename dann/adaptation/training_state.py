@@ -69,11 +69,9 @@ def values_of(variables: Sequence[Any]) -> list[np.ndarray]:
     return [np.array(keras.ops.convert_to_numpy(variable)) for variable in variables]
 
 
-def steps_taken(model: keras.Model) -> int:
-    """Returns how many steps the optimizer of a compiled model has taken."""
-    return int(
-        keras.ops.convert_to_numpy(model.optimizer.iterations)
-    )  # one of several devices', too
+def steps_taken(model: Any) -> int:
+    """Returns how many steps the optimizer of a compiled model has taken, on one device or many."""
+    return int(values_of([model.optimizer.iterations])[0])
 
 
 def averages_weights(optimizer: Any) -> bool:

@@ -125,7 +125,8 @@ def _is_told(error, *kinds):
 
 def distribution_of(cfg: Any) -> Distribution:
     """Returns how the devices of a machine share the work of a script; none, if it says nothing."""
-    return Distribution(**OmegaConf.to_container(cfg.get("distribution", OmegaConf.create())))
+    given: Any = OmegaConf.to_container(cfg.get("distribution", OmegaConf.create()))
+    return Distribution(**given)
 
 
 def check_config(cfg: Any) -> None:

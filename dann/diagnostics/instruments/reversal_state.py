@@ -145,7 +145,7 @@ def _rises(layer: keras.Layer, trained: bool) -> bool:
     """Returns whether a schedule rises later; it cannot if its steps are not counted."""
     if not isinstance(layer, GradientReversal):
         return False
-    now = int(keras.ops.convert_to_numpy(layer.step))
+    now = int(np.asarray(keras.ops.convert_to_numpy(layer.step)))
     if layer.schedule is None or (trained and now == 0):
         return False
     return any(float(layer.schedule(now + later)) > 0 for later in LATER)
