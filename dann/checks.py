@@ -1,5 +1,6 @@
 """Checks of arguments, with one wording: what was expected, and what came."""
 
+import importlib
 import math
 import numbers
 from collections.abc import Iterable, Sequence
@@ -99,6 +100,15 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(_message(name, "True or False", "", value))
     return value
+
+
+def has_tensorflow() -> bool:
+    """Returns whether TensorFlow can be imported; this imports it."""
+    try:
+        importlib.import_module("tensorflow")
+    except ImportError:
+        return False
+    return True
 
 
 def check_shape(

@@ -6,6 +6,7 @@ from keras import ops
 from dann.adaptation.dann import DANN
 from dann.adaptation.forward_pass import DomainScores
 from dann.adaptation.methods import METHODS
+from dann.adaptation.replicas import mean_over_replicas
 from dann.checks import check_number, check_shape
 
 
@@ -119,7 +120,8 @@ class PADA(DANN):
         return forward.adversary.scores
 
     def _follow(self, class_weights, predictions):
-        seen = ops.mean(ops.cast(ops.stop_gradient(predictions), "float32"), axis=0)
+        mine = ops.mean(ops.cast(ops.stop_gradient(predictions), "float32"), axis=0)
+        (seen,) = mean_over_replicas([mine])
         kept = class_weights / ops.sum(class_weights)
         average = self.momentum * kept + (1 - self.momentum) * seen
         self.class_weights.assign(average / ops.max(average))

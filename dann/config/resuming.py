@@ -9,7 +9,7 @@ from dann.config.config_error import ConfigError
 from dann.training.run_directory import RunDirectory
 
 # What a run may change when it goes on, because the numbers do not depend on it.
-_FREE = ("resume", "checkpoint", "paths", "experiment", "debug")
+_FREE = ("resume", "checkpoint", "paths", "experiment", "debug", "distribution")
 _FREE_CALLBACKS = (
     "keras.callbacks.CSVLogger",
     "keras.callbacks.ModelCheckpoint",

@@ -46,6 +46,9 @@ def settings_digest(cfg: Any) -> str:
     if kept["trainer"].get("jit_compile") == "auto":
         del kept["trainer"]["jit_compile"]
     callbacks = settings.get("callbacks", {}).items()
+    kept["distribution"] = {**kept.get("distribution", {})}
+    if kept["distribution"].get("kind") is None:
+        del kept["distribution"]
     kept["callbacks"] = {k: v for k, v in callbacks if v and v.get("_target_") not in _LOOKING_ON}
     return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]
 

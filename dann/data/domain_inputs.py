@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_class_range
-from dann.data.examples import COLUMNS, Examples, Items, as_array, is_endless
+from dann.data.examples import COLUMNS, Examples, Items, as_array, is_endless, refuse_strings
 from dann.data.streams import Stream, stream_of
 
 Domain = Examples | Items | Stream
@@ -50,11 +50,7 @@ def source_of(
     columns["inputs"], columns["labels"] = nested(given[0], domain), as_array(given[1], domain)
     examples = Examples(columns, domain)
     labels, weights = columns["labels"], examples.columns.get("weights")
-    if labels.dtype.kind in "USO":
-        raise ValueError(
-            f"Labels of the {domain} must be numbers; `names, numbers = np.unique(labels, "
-            f"return_inverse=True)` numbers them. Received: labels such as {str(labels.flat[0])!r}"
-        )
+    refuse_strings(labels, domain)
     if weights is not None and tuple(weights.shape) not in ((len(labels),), tuple(labels.shape)):
         raise ValueError(
             f"The {domain} must have one weight for each example, or one for each label of a map. "

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from dann.adaptation.training_state import averages_weights, values_of
+from dann.adaptation.training_state import averages_weights, steps_taken, values_of
 from dann.training.run_directory import RunDirectory
 
 
@@ -66,7 +66,7 @@ class OracleCurve(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         logs = self.model.evaluate(self.target, verbose=0, return_dict=True)
-        step = int(self.model.optimizer.iterations)
+        step = steps_taken(self.model)
         self.rows.append((step, round(self.clock.cpu_seconds, 2), logs["accuracy"]))
         self.run.write_oracle_curve(self.rows)
 

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from dann.adaptation.training_state import steps_taken
 from dann.checks import check_integer
 
 _CHUNK = 1024  # examples at a time, of inputs that may lie in files
@@ -60,7 +61,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._recent: list[tuple[int, dict]] = []
 
     def on_train_begin(self, logs=None):
-        self._step = self._checked = int(self.model.optimizer.iterations)
+        self._step = self._checked = steps_taken(self.model)
         self._recent = []
         _check_inputs({k: v for k, v in self.inputs.items() if isinstance(v, np.ndarray)})
 

@@ -99,7 +99,7 @@ def fit(
         if not resume:
             checkpoints.discard()
         if found:
-            _check_goes_on(found, epochs, steps_per_epoch, pairs)
+            _check_goes_on(found, model, epochs, steps_per_epoch, pairs)
         watched = ResumableCallbacks(
             [*callbacks, history],
             None if times.never else checkpoints,
@@ -178,9 +178,11 @@ def _from_step(pairs, step):
     )
 
 
-def _check_goes_on(found: Checkpoint, epochs: int, steps_per_epoch: int, pairs: Any) -> None:
+def _check_goes_on(
+    found: Checkpoint, model: keras.Model, epochs: int, steps_per_epoch: int, pairs: Any
+) -> None:
     state = state_of(found)
-    now, then = made_by(), state["made_by"]
+    now, then = made_by(model), {"devices": 1, **state["made_by"]}
     known = state["pairs"], identity_of(pairs)
     if None not in known and known[0] != known[1]:
         raise ResumeError(

@@ -2,7 +2,6 @@
 
 import contextlib
 import difflib
-import importlib
 import json
 import pathlib
 import shutil
@@ -11,6 +10,7 @@ import tempfile
 import filelock
 import tensorflow_datasets as tfds
 
+from dann.checks import has_tensorflow
 from dann.data.builders.mnist_files import find_mnist
 from dann.data.cache import make_folder
 from dann.data.checksums import fault_of, is_sealed, seal
@@ -86,15 +86,6 @@ def check_tensorflow(what: str, cause: Exception | None = None) -> None:
         raise ValueError(
             f"{what} needs TensorFlow: pip install tensorflow. Received: none that can be imported"
         ) from cause
-
-
-def has_tensorflow() -> bool:
-    """Returns whether TensorFlow can be imported; this imports it."""
-    try:
-        importlib.import_module("tensorflow")
-    except ImportError:
-        return False
-    return True
 
 
 def _builder(builder_class, folder, config, raw) -> tfds.core.DatasetBuilder:
