@@ -28,7 +28,7 @@ from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoint, Checkpoints
 from dann.training.non_finite import check_weights
 from dann.training.plain_values import packed, unpacked
-from dann.training.run_directory import ResumeError
+from dann.training.run_directory import ResumeError, checkpoint_name
 from dann.training.stop_signals import StopRequest
 
 # What a checkpoint holds beside the model, as `ResumableCallbacks` writes it.
@@ -195,7 +195,7 @@ def state_of(found: Checkpoint) -> dict[str, Any]:
     with _told_as_foreign(found):
         state = unpacked(found.state, found.arrays)
         wrong = [key for key, kind in _STATE.items() if not isinstance(state[key], kind)]
-        if wrong or found.path.name != f"step-{state['step']}":
+        if wrong or found.path.name != checkpoint_name(state["step"]):
             raise ValueError(f"whose {wrong or 'step'} is none")
         return state
 

@@ -71,7 +71,6 @@ class RunDirectory:
         self.report_file = self.path / "report.html"
         self.figures = self.path / "figures"
         self.exports = self.path / "export"
-        self.tensorboard = self.path / "tensorboard"
 
     def __str__(self) -> str:
         return str(self.path)

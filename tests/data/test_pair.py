@@ -104,7 +104,7 @@ def test_continuous_labels_stay_as_they_are(of_datasets, shape):
         (SOURCE[0], TARGET, {}, r"must be `\(inputs, labels\)`.*Received: ndarray"),
         (as_datasets()[1], TARGET, {}, r"must give `\(input, label\)`.*Received"),
         (SOURCE, TARGET, {"num_classes": 2}, "below 2, .*Received: 2"),
-        ((SOURCE[0], -SOURCE[1]), TARGET, {"num_classes": 3}, r"Received: \[-2, -1\]"),
+        ((SOURCE[0], -SOURCE[1]), TARGET, {"num_classes": 3}, r"Received: -2, -1"),
         ((SOURCE[0], SOURCE[0][:, 0]), TARGET, {"num_classes": 3}, "must be integers"),
         (SOURCE, TARGET, {"batch_size": 11}, "fill a batch of 11.*Received: 10 examples"),
         (SOURCE, TARGET, {"batch_size": 0}, "at least 1. Received: batch_size=0"),

@@ -60,6 +60,14 @@ def test_every_section_that_adds_something_has_an_example():
     assert [section for section in sections if ' title="' not in section] == []
 
 
+def test_the_page_tells_of_places_that_exist():
+    table = PAGE.split("### Where is what")[1].split("\n## ")[0]
+    places = re.findall(r"`(dann/[\w/]+\.py)`(?: \(`(\w+)`\))?", table)
+    assert len(places) >= 15
+    for path, name in places:
+        assert f"def {name}" in (ROOT / path).read_text() if name else (ROOT / path).is_file()
+
+
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_an_example_takes_at_most_25_lines_of_code(path):
     assert len([line for line in EXAMPLES[path].splitlines() if line.strip()]) <= 25

@@ -1,12 +1,12 @@
 """Which trials a study asks for, with a script that only pretends to train."""
 
-import csv
 import dataclasses
 import json
 import textwrap
 
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
+from support.sweep_table import runs_of
 
 from dann.config.schema import OptimizeConfig, PathsConfig
 from dann.experiments.study import Study
@@ -48,13 +48,7 @@ def study(tmp_path):
 
 
 def rows_of(tmp_path):
-    """A row for each trial, in the order of the table, with its measures by name."""
-    trials = {}
-    with (tmp_path / "study/optimize.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            measure = {row.pop("measure"): row.pop("value")}
-            trials[row["run"]] = trials.get(row["run"], row) | measure
-    return list(trials.values())
+    return runs_of(tmp_path / "study/optimize.csv")
 
 
 def test_trials_are_ranked_by_the_score_and_failed_ones_do_not_end_the_study(study, tmp_path):

@@ -4,6 +4,7 @@ import csv
 import json
 
 import pytest
+from support.sweep_table import runs_of
 
 from dann.experiments.sweep import rank_sweep
 
@@ -31,13 +32,7 @@ def sweep(tmp_path):
 
 
 def rows_of(directory):
-    """A row for each run, in the order of the table, with its measures by name."""
-    runs = {}
-    with (directory / "sweep.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            measure = {row.pop("measure"): row.pop("value")}
-            runs[row["run"]] = runs.get(row["run"], row) | measure
-    return list(runs.values())
+    return runs_of(directory / "sweep.csv")
 
 
 def test_runs_are_ranked_by_the_score_and_not_by_the_oracle(sweep):
