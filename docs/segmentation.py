@@ -28,6 +28,7 @@ def functions():
 
 
 def main():
+    """Trains both and prints their figures."""
     train = functions()["train"]
     for name, adapts in (("source only", False), ("DANN", True)):
         start = time.perf_counter()

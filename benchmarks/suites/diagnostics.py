@@ -47,6 +47,8 @@ class DiagnosticsSuite:
         rounds: int = 5,
     ):
         check_integer("num_classes", num_classes, 1)
+        if not isinstance(backbone, keras.Model):
+            raise TypeError(f"`backbone` must be a Keras model. Received: {backbone!r}")
         self.backbone = backbone
         self.num_classes = num_classes
         self.data = self._examples(check_integer("batch_size", batch_size, 2))

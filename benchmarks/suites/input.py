@@ -52,12 +52,13 @@ class InputSuite:
         self.rounds = check_integer("rounds", rounds, 1)
         self.seconds = check_number("seconds", seconds, 0, above=True)
         # A fifth of each domain is held out.
-        if images < max(5 * batch_size / 2, 10 * _CLASSES):
+        if check_integer("images", images, 1) < max(5 * batch_size / 2, 10 * _CLASSES):
             raise ValueError(
                 f"`images` must be at least {10 * _CLASSES} and 2.5 times `batch_size`. "
                 f"Received: images={images}, batch_size={batch_size}"
             )
-        if not (0 < photo_size[0] <= 427 and 0 < photo_size[1] <= 640):
+        sizes = [check_integer("photo_size", size, 1) for size in photo_size]
+        if len(sizes) != 2 or sizes[0] > 427 or sizes[1] > 640:
             raise ValueError(
                 "`photo_size` must be a height up to 427 and a width up to 640. "
                 f"Received: {list(photo_size)}"

@@ -59,11 +59,16 @@ class JacobianSuite:
                 f"{list(networks)}, {list(batch_sizes)}"
             )
         self.networks = dict(networks)
+        for name, network in self.networks.items():
+            if not isinstance(network, keras.Model):
+                raise TypeError(
+                    f"`networks` must be Keras models. Received: {name}, which is {network!r}"
+                )
         self.batch_sizes = [check_integer("batch_sizes", size, 1) for size in batch_sizes]
         self.k = check_integer("k", k, 1)
         self.rounds = check_integer("rounds", rounds, 1)
         self.seconds = check_number("seconds", seconds, 0)
-        self.memory_budget = memory_budget
+        self.memory_budget = check_integer("memory_budget", memory_budget, 1)
         self.only = WAYS if only is None else [check_choice("only", way, WAYS) for way in only]
 
     def measure(self) -> list[Comparison]:

@@ -13,7 +13,9 @@ from benchmarks.suites import SUITES
         ("input", {"seconds": 0}, "seconds=0"),
         ("input", {"images": 60}, "images=60, batch_size=32"),
         ("input", {"photo_size": (500, 375)}, r"\[500, 375\]"),
+        ("input", {"photo_size": [60]}, r"\[60\]"),
         ("jacobian", {"networks": {}}, r"\[\]"),
+        ("jacobian", {"memory_budget": 0}, "memory_budget=0"),
         ("jacobian", {"rounds": 0}, "rounds=0"),
         ("jacobian", {"batch_sizes": [1, 0]}, "batch_sizes=0"),
         ("jacobian", {"only": ["while"]}, "only='while'"),
@@ -29,3 +31,20 @@ def test_a_value_out_of_range_raises_an_error(suite, arguments, received):
     ((name, _),) = arguments.items()
     with pytest.raises(ValueError, match=f"`{name}`.*Received: {received}"):
         SUITES[suite](**{**needed.get(suite, {}), **arguments})
+
+
+@pytest.mark.parametrize(
+    ("suite", "arguments"),
+    [
+        ("input", {"images": None}),
+        ("input", {"photo_size": ["a", "b"]}),
+        ("jacobian", {"networks": {"small": 3}}),
+        ("jacobian", {"memory_budget": None}),
+        ("diagnostics", {"backbone": None}),
+    ],
+)
+def test_a_value_of_another_type_is_named(suite, arguments):
+    needed = {"networks": {"small": network((3, 2), "backbone")}} if suite == "jacobian" else {}
+    ((name, _),) = arguments.items()
+    with pytest.raises(TypeError, match=f"`{name}`.*Received: "):
+        SUITES[suite](**{**needed, **arguments})

@@ -422,8 +422,8 @@ def judge(script, arguments, status, asked, case, before, output):
     stderr = "\n".join(lines)
     one_line = len(lines) == 1 and stderr.startswith(("error: ", "package "))  # of `--package`
     if asked:
-        stopped = status == 143 and "Traceback" not in stderr and not drafts
-        return ("stopped", "") if stopped else ("badly", "did not stop")
+        stopped = status == 143 and "Traceback" not in stderr
+        return ("stopped", "") if stopped else ("badly", f"asked to stop, status {status}")
     usage = status == 2 and stderr.startswith("usage: ") and ": error: " in lines[-1]  # argparse's
     if script != TRAIN and any(one.startswith("hydra.output_subdir=") for one in arguments):
         new = [path for path in new if path.partition("/")[2].partition("/")[0] != "conf"]

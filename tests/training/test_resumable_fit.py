@@ -1,5 +1,6 @@
 import concurrent.futures
 import os
+import random
 import signal
 
 import keras
@@ -212,6 +213,27 @@ def test_a_callback_may_tell_its_own_state(tmp_path):
     counter = Counter()
     run(tmp_path, counter)
     assert counter.seen == {0, 1, 2}
+
+
+class Draws(keras.callbacks.Callback):
+    """Draws from the generators of Python and NumPy after each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.drawn = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.drawn.append((random.random(), np.random.random()))
+
+
+def test_what_callbacks_draw_goes_on_where_it_stopped(tmp_path):
+    whole, killed, resumed = Draws(), Draws(), Draws()
+    run(tmp_path / "whole", whole, epochs=2)
+    with pytest.raises(DeathError):
+        run(tmp_path / "parts", killed, At(5, die), epochs=2)
+    run(tmp_path / "parts", resumed, epochs=2)
+    assert len(whole.drawn) == 8
+    assert resumed.drawn == whole.drawn
 
 
 class Decayed(keras.callbacks.Callback):
