@@ -72,6 +72,7 @@ class PairClassifier(keras.Model):
             check_range(labels, self.num_classes, getattr(self, "loss", None))
         callbacks, pairs = kwargs.get("callbacks"), x
         if isinstance(pairs, Pairs):
+            _refuse_split(kwargs.get("validation_split"))
             # Keras would shuffle the batches of an epoch, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
             count = pairs.num_batches
@@ -109,15 +110,29 @@ class PairClassifier(keras.Model):
 
     def make_train_function(self, force=False):
         # A step that creates variables is traced twice, and tracing is most of the start of `fit`.
-        late = not self.built or any(map(makes_weights, self._flatten_layers()))
-        metrics = self._compile_metrics
-        with strategy_scope(self):
-            if not (late or self.optimizer.built):
+        if not (self._makes_weights() or self.optimizer.built):
+            with strategy_scope(self):
                 self.optimizer.build(self.trainable_variables)
-            if self._labels_are_classes and metrics is not None and not metrics.built:
-                outputs = keras.KerasTensor((None, self.num_classes))
-                metrics.build(keras.KerasTensor((None,)), outputs)
+        self._build_metrics()
         return super().make_train_function(force)
+
+    def _makes_weights(self):
+        """Whether the first step creates weights."""
+        return not self.built or any(map(makes_weights, self._flatten_layers()))
+
+    def _build_metrics(self):
+        metrics = self._compile_metrics
+        if self._labels_are_classes and metrics is not None and not metrics.built:
+            outputs = keras.KerasTensor((None, self.num_classes))
+            with strategy_scope(self):
+                metrics.build(keras.KerasTensor((None,)), outputs)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        # Under a strategy, Keras takes the mean of a first batch's parts to build what is not yet
+        # built, which fails where they are not of one size.
+        self._build_metrics()
+        if self._makes_weights() or not all(getattr(one, "built", True) for one in self.metrics):
+            super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
 
     def compile_from_config(self, config):
         # Keras requires this of a class that overrides `compile`.
@@ -184,6 +199,15 @@ def _by_prediction(sample_weight, logits):
     if sample_weight is None or len(getattr(logits, "shape", ())) < 3:
         return sample_weight
     return masks.of_positions(sample_weight, logits)
+
+
+def _refuse_split(share):
+    if share:
+        raise ValueError(
+            "Pairs cannot be split; hold examples out before `pair` and give them as "
+            "`validation_data=(inputs, labels)`, of the source, or of the target as an oracle. "
+            f"Received: validation_split={share}"
+        )
 
 
 def _first_two(kwargs):

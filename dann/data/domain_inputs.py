@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.checks import check_class_range
 from dann.data.examples import COLUMNS, Examples, Items, as_array, is_endless, refuse_strings
 from dann.data.streams import Stream, stream_of
 
@@ -115,12 +116,7 @@ def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
         raise ValueError(
             f"Labels of the {domain} must be integers. Received: labels of type {labels.dtype}"
         )
-    wrong = labels[(labels < 0) | (labels >= num_classes)]
-    if wrong.size:
-        raise ValueError(
-            f"Labels of the {domain} must be at least 0 and below num_classes={num_classes}. "
-            f"Received: {np.unique(wrong).tolist()}"
-        )
+    check_class_range(f"Labels of the {domain}", labels, num_classes)
 
 
 def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank, batched):

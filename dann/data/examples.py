@@ -14,7 +14,7 @@ COLUMNS = "inputs", "labels", "weights"
 
 
 class Examples:
-    """Columns of array-likes of one length, of which rows are read where they are asked for.
+    """Columns of array-likes of one length, whose rows are read on demand.
 
     Args:
         columns: `"inputs"` and perhaps `"labels"`, `"weights"`, `"domain"`. Each is an array-like
@@ -192,7 +192,7 @@ def is_batch(columns: Mapping[str, Any], rank: int, domain: str) -> bool:
 
 
 def is_endless(dataset: Any) -> bool:
-    """Whether a dataset has the length that grain gives to those without end."""
+    """Whether a dataset is endless: grain gives such datasets a length of their own."""
     return hasattr(dataset, "__len__") and len(dataset) == sys.maxsize
 
 

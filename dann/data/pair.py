@@ -78,7 +78,7 @@ class Pairs(keras.utils.PyDataset):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the order of the batches follows from, as plain values: sizes and seeds."""
+        """The sizes and seeds that determine the order of the batches, as plain values."""
         orders = {name: domain.identity for name, domain in self.domains.items()}
         return {"batch_size": self.batch_size, **orders}
 
@@ -87,6 +87,14 @@ class Pairs(keras.utils.PyDataset):
         pairs = Pairs(self.domains, self.batch_size, None, *self.part)
         pairs._start = self._start
         return pairs
+
+    def check_devices(self, devices: int) -> None:
+        """Raises `ValueError` if the batch size is no multiple of the number of devices."""
+        if self.batch_size % devices:
+            raise ValueError(
+                f"A batch is split over {devices} devices in equal parts, so its size must be a "
+                f"multiple of {devices}. Received: batch_size={self.batch_size}"
+            )
 
     def beginning(self, most: int) -> tuple[Any, ...]:
         """Returns the first examples as one batch, and leaves the order of training as it is.
@@ -111,11 +119,7 @@ class Pairs(keras.utils.PyDataset):
         Raises:
             ValueError: If the batch size is no multiple of `devices`.
         """
-        if self.batch_size % devices:
-            raise ValueError(
-                f"A batch is split over {devices} devices in equal parts, so its size must be a "
-                f"multiple of {devices}. Received: batch_size={self.batch_size}"
-            )
+        self.check_devices(devices)
         before, self._replicas = self._replicas, replicas
         try:
             yield
@@ -316,7 +320,7 @@ def pair(
 
 
 def _check_labels_alike(source, labelled):
-    """Refuses labels that would lose their fractions as the type of the source's."""
+    """Raises `ValueError` if labels would lose their fractions in the type of the source's."""
     if isinstance(source, Examples) and isinstance(labelled, Examples):
         mine, its = (part.columns["labels"].dtype for part in (source, labelled))
         if not np.can_cast(its, mine, "same_kind"):

@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pytest
-from support.arrays import assert_all_close
 from support.train_on_devices import CASES, OF_REPLICA
 
 SCRIPT = pathlib.Path(__file__).parents[1] / "support" / "train_on_devices.py"
@@ -42,7 +41,7 @@ def assert_devices_agree(results, backend, counts, names):
             weights, logs = results[f"{name}/{count}"]
             expected, its = results[f"{name}/{count} parts" if differs else f"{name}/0"]
             case = f"{name} on {count} devices"
-            assert_all_close(weights, expected, rtol=1e-5, atol=1e-5, err_msg=case)
+            np.testing.assert_allclose(weights, expected, rtol=1e-5, atol=1e-5, err_msg=case)
             found = {key: logs[key] for key in its}
             assert found == pytest.approx(its, rel=1e-3, abs=1e-3), case
 
