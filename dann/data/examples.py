@@ -136,6 +136,13 @@ def columns_of(item: Any, with_labels: bool, domain: str) -> Any:
             weights.
     """
     parts = item if isinstance(item, tuple | list) else (item,)
+    if with_labels and isinstance(item, dict):
+        keys = list(item) if len(item) == 2 else ["image", "label"]
+        raise ValueError(
+            f"The {domain} must give `(input, label)`; of a `tf.data.Dataset` of dicts, as TFDS "
+            f"gives without `as_supervised=True`, `dataset.map(lambda one: (one[{keys[0]!r}], "
+            f"one[{keys[1]!r}]))` does. Received: a dict with {list(item)}"
+        )
     if with_labels and len(parts) not in (2, 3):
         received = f"{len(parts)} parts" if len(parts) > 1 else type(item).__name__
         raise ValueError(
@@ -202,6 +209,17 @@ def _kind(leaf):
 def is_of_strings(values: Any) -> bool:
     """Returns whether an array holds strings or bytes."""
     return getattr(values.dtype, "kind", "") in "USTO" and isinstance(values.dtype, np.dtype)
+
+
+def for_keras(inputs: Any) -> Any:
+    """Returns inputs as `fit` takes them from a dataset: strings as tensors, lists as tuples."""
+    return _without_lists(strings_as_tensors(inputs))
+
+
+def _without_lists(inputs):
+    if isinstance(inputs, dict):
+        return {name: _without_lists(part) for name, part in inputs.items()}
+    return tuple(map(_without_lists, inputs)) if isinstance(inputs, list | tuple) else inputs
 
 
 def strings_as_tensors(inputs: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dann.checks import check_integer
 from dann.data.domain_inputs import check_alike, source_of, target_of
-from dann.data.examples import Examples, Items, strings_as_tensors
+from dann.data.examples import Examples, Items, for_keras
 from dann.data.sampling import DrawOrder, groups_to_balance
 from dann.data.streams import Stream
 
@@ -146,7 +146,7 @@ class Pairs(keras.utils.PyDataset):
             name: domain.batch(step, self.batch_size, self.part)
             for name, domain in self.domains.items()
         }
-        inputs = {name: strings_as_tensors(part["inputs"]) for name, part in columns.items()}
+        inputs = {name: for_keras(part["inputs"]) for name, part in columns.items()}
         source = columns["source"]
         if "domain" in source:
             inputs["source_domain"] = source["domain"]

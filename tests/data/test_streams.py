@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from dann.adaptation import DANN
 from dann.data import pair
 
 X = np.arange(10.0, dtype="float32")[:, np.newaxis]
@@ -192,3 +193,40 @@ def test_a_frame_is_an_array():
 def test_a_small_source_sets_the_batch_size_if_none_is_given():
     assert pair((X, Y), TARGET).batch_size == 10
     assert pair((np.zeros((100, 1)), np.zeros(100, int)), np.zeros((5, 1))).batch_size == 64
+
+
+def test_a_dataset_of_dicts_is_told_how_to_give_inputs_and_labels():
+    examples = [{"image": X[0], "label": 1}, {"image": X[1], "label": 0}]
+    with pytest.raises(ValueError, match=r"lambda one: \(one\['image'\], one\['label'\]\).*a dict"):
+        pair(iter(examples), X)
+
+
+def test_labels_that_are_strings_are_told_how_to_be_numbered_wherever_they_come_from():
+    for label in ("cat", b"cat", np.array(["cat", "dog"])):
+        several = np.ndim(label) > 0
+        with pytest.raises(
+            ValueError, match=r"np.unique\(labels, return_inverse=True\).*'cat'|b'cat"
+        ):
+            pair(iter([(X[:2] if several else X[0], label)] * 3), X)
+
+
+@pytest.mark.tensorflow
+def test_lists_of_inputs_and_strings_go_through_fit():
+    class Both(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.words = keras.layers.TextVectorization(vocabulary=["a"], output_sequence_length=2)
+            self.embedding = keras.layers.Embedding(4, 3)
+
+        def call(self, inputs):
+            numbers, text = inputs
+            embedded = keras.ops.mean(self.embedding(self.words(text)), axis=1)
+            return keras.ops.concatenate([numbers, embedded], axis=-1)
+
+    texts = np.array([["a a"], ["b"], ["a bbb"]])
+    inputs = [X[:3].astype("float32"), texts]
+    model = DANN(Both(), num_classes=2)
+    model.compile("sgd", jit_compile=False)
+    longer = [inputs[0], np.array([["a longer text"], ["b"], ["a"]])]
+    model.fit(pair((inputs, [0, 1, 0]), longer, 3), verbose=0)
+    assert model.num_features == X.shape[1] + 3
