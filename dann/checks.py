@@ -1,9 +1,12 @@
 """Checks of arguments, with one wording: what was expected, and what came."""
 
+import importlib
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+_SHOWN = 5  # wrong labels in a message
 
 
 def check_number(
@@ -97,6 +100,95 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(_message(name, "True or False", "", value))
     return value
+
+
+def has_tensorflow() -> bool:
+    """Returns whether TensorFlow can be imported; this imports it."""
+    try:
+        importlib.import_module("tensorflow")
+    except ImportError:
+        return False
+    return True
+
+
+def check_shape(
+    what: str,
+    shape: Sequence[Any],
+    wanted: Sequence[Any],
+    *,
+    why: str = "",
+    error: type[ValueError] = ValueError,
+) -> None:
+    """Raises `ValueError` unless a shape is the one that is wanted.
+
+    Args:
+        what: What has the shape, for the error.
+        shape: The shape of an array or tensor; a length may be `None`, which is not known yet.
+        wanted: For each axis its length, or its name if any length will do; `...` at the end stands
+            for any further axes.
+        why: As in `check_number`.
+        error: Kind of `ValueError` to raise.
+
+    Example:
+
+    >>> from dann.checks import check_shape
+    >>> check_shape("Images", (8, 28, 28), ("batch", 28, 28))
+    >>> check_shape("Labels", (8, 2), ("batch",))
+    Traceback (most recent call last):
+        ...
+    ValueError: Labels must have the shape (batch,). Received: shape (8, 2)
+    """
+    shape, axes = tuple(shape), [axis for axis in wanted if axis is not ...]
+    long_enough = len(shape) >= len(axes) if ... in wanted else len(shape) == len(axes)
+    fits = long_enough and all(
+        isinstance(axis, str) or size in (axis, None)
+        for axis, size in zip(axes, shape, strict=False)
+    )
+    if not fits:
+        words = ", ".join("..." if axis is ... else str(axis) for axis in wanted)
+        words = f"({words},)" if len(wanted) == 1 else f"({words})"
+        reason = f", {why}" if why else ""
+        raise error(f"{what} must have the shape {words}{reason}. Received: shape {shape}")
+
+
+def check_class_range(
+    what: str,
+    labels: Any,
+    num_classes: int,
+    *,
+    unknown: int | None = None,
+    why: str = "",
+    error: type[ValueError] = ValueError,
+) -> None:
+    """Raises `ValueError` unless every label is the number of a class.
+
+    Args:
+        what: What the labels are, for the error.
+        labels: NumPy array of numbers.
+        num_classes: Number of classes; their numbers are those below it, from 0.
+        unknown: Further number that is allowed, of labels that are not known. Defaults to none.
+        why: As in `check_number`.
+        error: Kind of `ValueError` to raise.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from dann.checks import check_class_range
+    >>> check_class_range("Labels", np.array([0, 3, 4, 1]), 3)
+    Traceback (most recent call last):
+        ...
+    ValueError: Labels must be at least 0 and below 3, the number of classes. Received: 3, 4
+    """
+    wrong = sorted(set(labels[(labels < 0) | (labels >= num_classes)].tolist()) - {unknown})
+    if wrong:
+        known = "" if unknown is None else f", or {unknown} if unknown"
+        reason = f", {why}" if why else ""
+        found = ", ".join(f"{label:g}" for label in wrong[:_SHOWN])
+        more = f" and {len(wrong) - _SHOWN} others" if len(wrong) > _SHOWN else ""
+        raise error(
+            f"{what} must be at least 0 and below {num_classes}, the number of classes{known}"
+            f"{reason}. Received: {found}{more}"
+        )
 
 
 def _message(name, wanted, why, value):

@@ -11,7 +11,8 @@ A page marks where a table stands and which columns it has:
 The name is that of a registry in a room's `__init__`, such as `SCORES`, in small letters. A column
 is `name`, `in Python` (what is registered, with its arguments), `summary`, or a fact of the
 entries; `method=` is the name under a head that shows how a command line says it. The table
-`groups` lists the choices in `conf/`.
+`groups` lists the choices in `conf/`; `supported_networks`, `supported_labels` and
+`supported_messages` are what `tests/test_users_matrix.py` tries.
 
 A threshold in a sentence is marked too: `<!-- winning.APART -->.35<!-- = -->` is a constant of a
 module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end of a healthy range.
@@ -58,7 +59,7 @@ def filled(text, known):
 
     def write(match):
         head, name, columns, end = match.groups()
-        table = groups() if name == "groups" else registered(known[name], columns)
+        table = MADE[name]() if name in MADE else registered(known[name], columns)
         return f"{head}\n{table}\n\n{end}"
 
     return THRESHOLD.sub(threshold, REGION.sub(write, text))
@@ -108,6 +109,59 @@ def groups():
         found.setdefault(path.parent.name, []).append(f"`{path.stem}`")
     rows = [[f"`{group}`", ", ".join(choices)] for group, choices in found.items()]
     return markdown(["group", "choices"], [row for row in rows if "," in row[1]])
+
+
+def supported_networks():
+    """What comes of each backbone with each kind of inputs."""
+    matrix = users_matrix()
+
+    def cell(backbone, kind):
+        why = matrix.impossible(backbone, kind)
+        return ("–" + note(why)) if why else outcome(matrix.told_of_network(backbone, kind))
+
+    heads = ["backbone", *matrix.INPUTS]
+    return markdown(heads, [[b, *(cell(b, i) for i in matrix.INPUTS)] for b in matrix.BACKBONES])
+
+
+def supported_labels():
+    """What comes of each kind of labels in each kind of data."""
+    matrix = users_matrix()
+    rows = [
+        [labels, *(outcome(matrix.told_of_labels(labels, source)) for source in matrix.SOURCES)]
+        for labels in matrix.LABELS
+    ]
+    return markdown(["labels", *matrix.SOURCES], rows)
+
+
+def supported_messages():
+    """The messages that the other two tables number."""
+    messages = [shown for shown, _ in users_matrix().MESSAGES.values()]
+    return markdown(["", "message"], [[str(i), text] for i, text in enumerate(messages, 1)])
+
+
+def outcome(told):
+    """`yes`, or the stages that refuse with the numbers of their messages."""
+    return ", ".join(f"no `{stage}`{note(name)}" for stage, name in told.items()) or "yes"
+
+
+def note(name):
+    """The number of a message."""
+    return f" ({list(users_matrix().MESSAGES).index(name) + 1})"
+
+
+def users_matrix():
+    """The combinations that the tests try."""
+    if str(ROOT / "tests") not in sys.path:
+        sys.path.append(str(ROOT / "tests"))
+    return importlib.import_module("support.users_matrix")
+
+
+MADE = {
+    "groups": groups,
+    "supported_networks": supported_networks,
+    "supported_labels": supported_labels,
+    "supported_messages": supported_messages,
+}
 
 
 def markdown(heads, rows):

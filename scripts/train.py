@@ -22,15 +22,18 @@ def prepare(cfg):
     from dann import training
 
     settings = config.settings_of(cfg)
+    distribution = config.distribution_of(cfg)
     training.start(cfg.seed, cfg.trainer.precision)
     domains = config.build_domains(cfg)
     config.count_steps(cfg, domains)
 
     def build(method):
-        training.start(cfg.seed, cfg.trainer.precision)  # the same initial weights for each method
+        # the same initial weights for each method
+        training.start(cfg.seed, cfg.trainer.precision, distribution)
         shapes = domains.input_shape, domains.num_classes, domains.num_sources
-        model = config.build_model(cfg, method, *shapes)
-        return training.compile_model(model, config.build_optimizer(cfg, model), cfg.trainer)
+        with distribution.scope():
+            model = config.build_model(cfg, method, *shapes)
+            return training.compile_model(model, config.build_optimizer(cfg, model), cfg.trainer)
 
     model = build(cfg.method)
     baseline = build(SOURCE_ONLY) if cfg.compare and model.reversal is not None else None

@@ -3,7 +3,14 @@ import math
 import numpy as np
 import pytest
 
-from dann.checks import check_choice, check_flag, check_integer, check_number
+from dann.checks import (
+    check_choice,
+    check_class_range,
+    check_flag,
+    check_integer,
+    check_number,
+    check_shape,
+)
 
 
 def test_a_number_in_range_comes_back_as_a_float():
@@ -73,3 +80,39 @@ def test_a_flag_is_no_number():
     assert check_flag("sure", True) is True
     with pytest.raises(TypeError, match="`sure` must be True or False. Received: sure=1"):
         check_flag("sure", 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted", "words"),
+    [
+        ((3,), ("batch", "size", ...), r"\(batch, size, \.\.\.\)"),
+        ((3, 4), ("batch",), r"\(batch,\)"),
+        ((3, 4), ("batch", 5), r"\(batch, 5\)"),
+        ((), ("batch", ...), r"\(batch, \.\.\.\)"),
+    ],
+)
+def test_another_shape_is_refused(shape, wanted, words):
+    with pytest.raises(ValueError, match=f"X must have the shape {words}, why") as caught:
+        check_shape("X", shape, wanted, why="why")
+    assert str(caught.value).endswith(f"Received: shape {shape}")
+
+
+def test_a_shape_fits_by_its_lengths_where_they_are_known():
+    check_shape("X", (None, 4, 5), ("batch", 4, "channels"))
+    check_shape("X", (2, None), ("batch", 4))
+    check_shape("X", (2, 3, 4, 5), ("batch", 3, ...))
+    check_shape("X", [2], ("batch", ...))
+
+
+def test_labels_that_are_no_class_are_refused_and_named_once():
+    labels = np.array([0, 2, 7, -1, 7, 3])
+    with pytest.raises(
+        ValueError, match=r"L must be at least 0 and below 3, .* Received: -1, 3, 7$"
+    ):
+        check_class_range("L", labels, 3)
+    with pytest.raises(ValueError, match=r"or -1 if unknown. Received: 3, 7$"):
+        check_class_range("L", labels, 3, unknown=-1)
+    with pytest.raises(ValueError, match="Received: 10, 11, 12, 13, 14 and 5 others$"):
+        check_class_range("L", np.arange(20), 10)
+    check_class_range("L", labels, 8, unknown=-1)
+    check_class_range("L", np.array([]), 1)

@@ -73,12 +73,14 @@ class AdversarialModel(BackboneClassifier):
 
     Args:
         backbone: Any Keras model or layer from inputs to features `(batch, num_features)`:
-            functional, sequential, subclassed, one of `keras.applications`. Its inputs may be one
+            functional, sequential, subclassed, one of `keras.applications`. Methods that say so
+            also take maps of features `(batch, ..., num_features)`. Its inputs may be one
             tensor or a dict, tuple or list of several. If it is not built, it and all that follows
             it are built at the first batch, as any subclassed Keras model.
         num_classes: Number of classes. Needed if `label_head` is not given.
         label_head: Any Keras model or layer from features to logits. Defaults to
-            `dann.networks.label_head`.
+            `dann.networks.label_head`, and for maps to one layer that classifies each position;
+            labels are then maps, too.
         strength: Strength of the reversal: a number of at least 0, or a schedule of
             `dann.schedules`. Defaults to `1.0`.
         way: How the reversal is built; see `dann.layers.GradientReversal`.

@@ -8,6 +8,7 @@ from dann.adaptation.masks import run
 from dann.adaptation.model_parts import check_network, fitting_label_head, number_of_classes
 from dann.adaptation.pair_classifier import PairClassifier
 from dann.adaptation.plain_network import PlainNetwork
+from dann.data.pair import Pairs
 
 
 class BackboneClassifier(PairClassifier):
@@ -77,6 +78,13 @@ class BackboneClassifier(PairClassifier):
         self._plain.see(inputs["source"] if is_pair(inputs) else inputs)
         return super().__call__(inputs, *args, **kwargs)
 
+    def fit(self, x=None, *args, **kwargs):
+        if not self.built:  # here, because some layers cannot be copied within a trace
+            inputs = x[0][0] if isinstance(x, Pairs) else x
+            if is_pair(inputs) and all(map(_has_shape, keras.tree.flatten(inputs["source"]))):
+                self._plain.see(keras.tree.map_structure(lambda one: one[:1], inputs["source"]))
+        return super().fit(x, *args, **kwargs)
+
     def get_build_config(self):
         return self._plain.get_config() or super().get_build_config()
 
@@ -100,3 +108,7 @@ class BackboneClassifier(PairClassifier):
         # A label head that is built later needs the number, too.
         late = not self.built
         return super().get_config() | config | ({"num_classes": self.num_classes} if late else {})
+
+
+def _has_shape(values):
+    return hasattr(values, "shape") and len(values.shape) > 0

@@ -43,11 +43,16 @@ class DANN(AdversarialModel):
     With `domain_label_smoothing` `e` the discriminator learns the labels `e` for source and `1 - e`
     for target, which keeps it from becoming certain (environment label smoothing, ELS).
 
+    Features may be maps `(batch, ..., num_features)`, of images or series. The domain head says how
+    positions are judged: its logits are `(batch, ..., 1)`, one for each position by itself, or
+    `(batch, 1)` if it pools. `D` is the mean over all logits; positions that a Keras mask leaves
+    out count neither in `D` nor in the label loss.
+
     In training the logs also hold `domain/loss` and `domain/accuracy`.
 
     Args:
-        domain_head: Functional model from features to one logit, above 0 for the target. Defaults
-            to `dann.networks.domain_head`.
+        domain_head: Any Keras model or layer from features to one logit, above 0 for the target.
+            Defaults to `dann.networks.domain_head`, which judges each position of maps by itself.
         domain_label_smoothing: What the domain labels give to the wrong domain, from 0 (default)
             to .5, where they tell nothing; `.1` is usual.
 
@@ -87,7 +92,7 @@ class DANN(AdversarialModel):
         )
         self.domain_head = domain_head
         self.when_known(self._fit_domain_head)
-        self._domain_loss = keras.losses.BinaryCrossentropy(from_logits=True)
+        self._cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")
         accuracy = keras.metrics.BinaryAccuracy(name="domain/accuracy", threshold=0.0)
         self.track("domain/loss")
         self.trackers["domain/accuracy"] = accuracy
@@ -97,7 +102,7 @@ class DANN(AdversarialModel):
         self.set_domain_head(fitting_domain_head(self.domain_head, shape))
 
     def set_domain_head(self, head: keras.Model) -> None:
-        """Keeps the discriminator; a method with several makes the others from it."""
+        """Sets the discriminator; a method with several derives the others from it."""
         self.domain_head = head
 
     def domain_head_inputs(self) -> tuple[int | None, ...]:
@@ -128,7 +133,7 @@ class DANN(AdversarialModel):
     def adversarial_losses(self, x, y, forward):
         domain, logits = self.domains_and_logits(forward)
         weights = self.domain_weights(y, forward)
-        return {"domain/loss": self._domain_loss(self.smoothed(domain), logits, weights)}
+        return {"domain/loss": self.domain_loss(domain, logits, weights)}
 
     def logged(self, x, y, forward):
         return {"domain/accuracy": self.domains_and_logits(forward)}
@@ -138,6 +143,10 @@ class DANN(AdversarialModel):
         source, target = self.domain_scores(forward)
         domain = ops.concatenate([ops.zeros_like(source), ops.ones_like(target)])
         return domain, joined(source, target)
+
+    def domain_loss(self, domain: Any, logits: Any, weights: Any = None) -> Any:
+        """Returns the mean cross-entropy of the discriminator with smoothed labels, a scalar."""
+        return ops.mean(self._cross_entropy(self.smoothed(domain), logits, weights))
 
     def smoothed(self, domain: Any) -> Any:
         """Returns the domain labels that the discriminator learns."""

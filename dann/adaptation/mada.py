@@ -69,7 +69,7 @@ class MADA(DANN):
     def adversarial_losses(self, x, y, forward):
         domain, logits = self.domains_and_logits(forward)
         # The loss of Keras is the mean over the classes.
-        return {"domain/loss": self.num_classes * self._domain_loss(self.smoothed(domain), logits)}
+        return {"domain/loss": self.num_classes * self.domain_loss(domain, logits)}
 
     def logged(self, x, y, forward):
         domain, logits = self.domains_and_logits(forward)

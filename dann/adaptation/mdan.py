@@ -43,6 +43,8 @@ class MDAN(AdversarialModel):
     of source 0. A number out of range makes the loss NaN. A source without an example in the batch
     has no weight in that step.
 
+    Features may be maps, as in `DANN`; each mean is then over positions.
+
     In training the logs also hold `domain/loss`, which is `sum_i w_i D_i`, and `domain/accuracy` of
     all discriminators.
 

@@ -1,4 +1,4 @@
-"""What `compile` and `fit` are given, checked for a network that gives logits of classes."""
+"""Checks of losses, metrics and labels for a network whose outputs are logits of classes."""
 
 import contextlib
 import re
@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from dann.adaptation.plain_network import pooling
+from dann.checks import check_class_range
 from dann.data.labels import NUMBER_THEM
 
 FROM_LOGITS = {
@@ -24,7 +25,7 @@ FROM_LOGITS = {
 
 
 def loss_of_logits(loss: Any) -> Any:
-    """Returns a loss as `compile` takes it; a name means the loss from logits.
+    """Returns the loss for `compile`; a name stands for the loss from logits.
 
     Raises:
         ValueError: If it is a loss of probabilities.
@@ -40,7 +41,7 @@ def loss_of_logits(loss: Any) -> Any:
 
 
 def metrics_of_logits(metrics: Any, loss: Any) -> Any:
-    """Returns metrics as `compile` takes them; names mean metrics of logits.
+    """Returns the metrics for `compile`; a name stands for the metric of logits.
 
     With a binary cross-entropy `"accuracy"` takes outputs above 0 for the class 1.
 
@@ -93,7 +94,7 @@ def _refuse_numbers_of_classes(metric):
 
 
 def _plain_name(thing):
-    """The name of a loss without its spelling: `sparse_cross` and `SparseCross` are alike."""
+    """Returns a loss's name in one spelling: `sparse_cross` and `SparseCross` become equal."""
     name = thing if isinstance(thing, str) else getattr(thing, "__name__", type(thing).__name__)
     return name.replace("_", "").lower()
 
@@ -172,20 +173,16 @@ def check_range(labels: Any, num_classes: int, loss: Any) -> None:
             "Labels must be numbers of classes; for numbers to predict, a label head of one output "
             "and a loss such as 'mse'. Received: labels that are not whole numbers"
         )
-    if values.size and (values.min() < 0 or values.max() >= num_classes):
-        low, high = values.min(), values.max()
-        hint = f"; `labels - {low:g}` begins at 0" if low > 0 and high - low < num_classes else ""
-        raise ValueError(
-            f"Labels must be at least 0 and below the model's {num_classes} classes{hint}. "
-            f"Received: labels from {low:g} to {high:g}"
-        )
+    low, high = (values.min(), values.max()) if values.size else (0, 0)
+    why = f"as `labels - {low:g}` are" if low > 0 and high - low < num_classes else ""
+    check_class_range("Labels", values, num_classes, why=why)
 
 
 @contextlib.contextmanager
 def wrong_labels_told(num_classes: int) -> Iterator[None]:
-    """Raises a `ValueError` of one line where TensorFlow finds a label that is no class.
+    """Turns TensorFlow's error about a label that is no class into a `ValueError` of one line.
 
-    So it is for labels that come from a data set, which nothing looks at beforehand.
+    It is for the labels of a data set, which nothing checks before the training.
     """
     try:
         yield
@@ -193,7 +190,7 @@ def wrong_labels_told(num_classes: int) -> Iterator[None]:
         found = re.search(r"label value of (-?\d+) which is outside the valid range", str(error))
         if found is None:
             raise
-        raise ValueError(
-            f"Labels must be at least 0 and below the model's {num_classes} classes. "
-            f"Received: a label of {found[1]}"
-        ) from None
+        try:
+            check_class_range("Labels", np.array([int(found[1])]), num_classes)
+        except ValueError as told:
+            raise told from None

@@ -6,7 +6,8 @@ from keras import ops
 from dann.adaptation.dann import DANN
 from dann.adaptation.forward_pass import DomainScores
 from dann.adaptation.methods import METHODS
-from dann.checks import check_number
+from dann.adaptation.replicas import mean_over_replicas
+from dann.checks import check_number, check_shape
 
 
 class WeighedScores(NamedTuple):
@@ -119,7 +120,8 @@ class PADA(DANN):
         return forward.adversary.scores
 
     def _follow(self, class_weights, predictions):
-        seen = ops.mean(ops.cast(ops.stop_gradient(predictions), "float32"), axis=0)
+        mine = ops.mean(ops.cast(ops.stop_gradient(predictions), "float32"), axis=0)
+        (seen,) = mean_over_replicas([mine])
         kept = class_weights / ops.sum(class_weights)
         average = self.momentum * kept + (1 - self.momentum) * seen
         self.class_weights.assign(average / ops.max(average))
@@ -137,10 +139,8 @@ class PADA(DANN):
     def _with_ones(self, y, forward, size):
         """Returns the weights of the source's labels, and 1 for the rest of `size` examples."""
         if len(y.shape) > 1 and y.shape[-1] not in (1, None):
-            raise ValueError(
-                "`PADA` has a weight for each class, so labels must be integers `(batch,)`. "
-                f"Received: labels of shape {tuple(y.shape)}"
-            )
+            why = "because `PADA` has a weight for each class"
+            check_shape("Labels", y.shape, ("batch",), why=why)
         of_source = ops.shape(forward.logits["source"])[0]
         labels = ops.cast(ops.reshape(y, (-1,))[:of_source], "int32")
         weights = ops.take(forward.adversary.class_weights, labels)

@@ -1,3 +1,4 @@
+import contextlib
 from typing import Any
 
 import keras
@@ -11,6 +12,14 @@ from dann.adaptation.of_logits import (
     loss_of_logits,
     metrics_of_logits,
     wrong_labels_told,
+)
+from dann.adaptation.replicas import (
+    devices_of,
+    each_device_alone,
+    replicas_of,
+    share_of_replica,
+    strategy_scope,
+    whole_of_replica,
 )
 from dann.adaptation.training_state import (
     KeepTrained,
@@ -63,6 +72,7 @@ class PairClassifier(keras.Model):
             check_range(labels, self.num_classes, getattr(self, "loss", None))
         callbacks, pairs = kwargs.get("callbacks"), x
         if isinstance(pairs, Pairs):
+            _refuse_split(kwargs.get("validation_split"))
             # Keras would shuffle the batches of an epoch, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
             count = pairs.num_batches
@@ -73,7 +83,7 @@ class PairClassifier(keras.Model):
         if averages_weights(getattr(self, "optimizer", None)) and not shared:
             put_trained_back(self)
             kwargs["callbacks"] = [*keras.tree.flatten(callbacks or []), KeepTrained()]
-        with wrong_labels_told(self.num_classes):
+        with wrong_labels_told(self.num_classes), self._devices_for(x):
             history = super().fit(x, y, batch_size, **kwargs)
         if x is not pairs and not shared:
             pairs.start += kwargs["steps_per_epoch"] * len(history.epoch)
@@ -85,18 +95,44 @@ class PairClassifier(keras.Model):
         if isinstance(x, Pairs) and x.num_batches and x.by_index:
             kwargs["steps"] = kwargs.get("steps") or x.num_batches
             x = x.endless()  # an evaluation leaves `start` as it is
-        with wrong_labels_told(self.num_classes):
+        with wrong_labels_told(self.num_classes), each_device_alone(), self._devices_for(x):
             return super().evaluate(x, y, **kwargs)
+
+    def predict(self, x, **kwargs):
+        with each_device_alone():
+            return super().predict(x, **kwargs)
+
+    def _devices_for(self, x):
+        """Prepares pairs for the devices that share each batch."""
+        if isinstance(x, Pairs):
+            return x.split_over(devices_of(self), replicas_of(self))
+        return contextlib.nullcontext()
 
     def make_train_function(self, force=False):
         # A step that creates variables is traced twice, and tracing is most of the start of `fit`.
-        late = not self.built or any(map(makes_weights, self._flatten_layers()))
-        if not (late or self.optimizer.built):
-            self.optimizer.build(self.trainable_variables)
+        if not (self._makes_weights() or self.optimizer.built):
+            with strategy_scope(self):
+                self.optimizer.build(self.trainable_variables)
+        self._build_metrics()
+        return super().make_train_function(force)
+
+    def _makes_weights(self):
+        """Whether the first step creates weights."""
+        return not self.built or any(map(makes_weights, self._flatten_layers()))
+
+    def _build_metrics(self):
         metrics = self._compile_metrics
         if self._labels_are_classes and metrics is not None and not metrics.built:
-            metrics.build(keras.KerasTensor((None,)), keras.KerasTensor((None, self.num_classes)))
-        return super().make_train_function(force)
+            outputs = keras.KerasTensor((None, self.num_classes))
+            with strategy_scope(self):
+                metrics.build(keras.KerasTensor((None,)), outputs)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        # Under a strategy, Keras takes the mean of a first batch's parts to build what is not yet
+        # built, which fails where they are not of one size.
+        self._build_metrics()
+        if self._makes_weights() or not all(getattr(one, "built", True) for one in self.metrics):
+            super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
 
     def compile_from_config(self, config):
         # Keras requires this of a class that overrides `compile`.
@@ -114,10 +150,15 @@ class PairClassifier(keras.Model):
         load_training_state(self, store)
 
     def compiled_loss(self, x, y, logits, sample_weight=None, training=True) -> Any:
-        """Returns the loss given to `compile`, and those of the layers, a scalar."""
+        """Returns the loss given to `compile`, and those of the layers, a scalar.
+
+        As every term of a step, it is the mean over what the step sees: `compute_loss` alone
+        scales for several replicas.
+        """
         check_form(y, logits, self.loss)
         weights = _by_prediction(sample_weight, logits)
-        return super().compute_loss(x, y, logits, weights, training=training)
+        loss = super().compute_loss(x, y, logits, weights, training=training)
+        return whole_of_replica(loss)
 
     def step_losses(self, x, y, forward, sample_weight=None, training=True) -> Losses:
         """Returns what a step on a pair descends and logs; see `AdversarialModel.pair_losses`."""
@@ -129,7 +170,7 @@ class PairClassifier(keras.Model):
             for name, arguments in losses.logged.items():
                 if name in self.trackers:
                     self.trackers[name].update_state(*arguments)
-            return losses.total
+            return share_of_replica(losses.total)
         if training:
             self._accept_plain_training()
         if ops.is_tensor(y_pred):
@@ -158,6 +199,15 @@ def _by_prediction(sample_weight, logits):
     if sample_weight is None or len(getattr(logits, "shape", ())) < 3:
         return sample_weight
     return masks.of_positions(sample_weight, logits)
+
+
+def _refuse_split(share):
+    if share:
+        raise ValueError(
+            "Pairs cannot be split; hold examples out before `pair` and give them as "
+            "`validation_data=(inputs, labels)`, of the source, or of the target as an oracle. "
+            f"Received: validation_split={share}"
+        )
 
 
 def _first_two(kwargs):

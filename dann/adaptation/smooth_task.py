@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.forward_pass import Losses, at_least_single
+from dann.adaptation.replicas import mean_over_replicas
 from dann.autodiff import gradients
 
 
@@ -54,7 +55,8 @@ def losses_at_moved_weights(
         with frozen(model, list(zip(weights, values, strict=True))):
             return model.task_loss(x, y, run(), sample_weight)
 
-    slopes = gradients(task, [ops.convert_to_tensor(weight.value) for weight in weights])
+    mine = gradients(task, [ops.convert_to_tensor(weight.value) for weight in weights])
+    slopes = mean_over_replicas(mine)  # of the whole batch, so that all move the weights alike
     squares = [ops.sum(ops.square(at_least_single(slope))) for slope in slopes]
     length = ops.sqrt(functools.reduce(ops.add, squares))
     scale = model.task_radius / ops.maximum(length, 1e-12)

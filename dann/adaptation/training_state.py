@@ -6,6 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.adaptation.replicas import strategy_scope
+
 
 def seeds_of(model: keras.Model) -> list[Any]:
     """Returns the states of all random generators of a model and its layers, in a fixed order."""
@@ -67,6 +69,13 @@ def values_of(variables: Sequence[Any]) -> list[np.ndarray]:
     return [np.array(keras.ops.convert_to_numpy(variable)) for variable in variables]
 
 
+def steps_taken(model: keras.Model) -> int:
+    """Returns how many steps the optimizer of a compiled model has taken."""
+    return int(
+        keras.ops.convert_to_numpy(model.optimizer.iterations)
+    )  # one of several devices', too
+
+
 def averages_weights(optimizer: Any) -> bool:
     """Returns whether a training ends with moving averages of the weights (`use_ema=True`)."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)  # of a loss scaling
@@ -80,7 +89,8 @@ def build_all(model: keras.Model, pairs: Any) -> None:
     if metrics_built and model.optimizer.built:
         return
     batch = pairs[0] if hasattr(pairs, "__getitem__") else next(iter(pairs))
-    model._symbolic_build(data_batch=batch)
+    with strategy_scope(model):
+        model._symbolic_build(data_batch=batch)
 
 
 def makes_weights(layer: keras.Layer) -> bool:

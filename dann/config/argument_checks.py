@@ -1,4 +1,4 @@
-"""Checks of a config's values that the classes which take them would not make, or make too late."""
+"""Checks of a config's values that the classes themselves make too late or not at all."""
 
 import inspect
 import math
@@ -75,7 +75,7 @@ def _is_number(value):
 
 
 def _check_place(key, value, default):
-    """Checks a file or folder that a callback writes; the folders above it need not be there."""
+    """Checks a file or folder that a callback writes; the folders above it need not exist."""
     if value is None and default is None:
         return
     if not isinstance(value, str) or not value:

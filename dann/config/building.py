@@ -8,6 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from dann.checks import has_tensorflow
 from dann.config.config_error import ConfigError
 from dann.config.instantiation import call, instantiate
 from dann.training.run_directory import RunDirectory, load_model
@@ -139,6 +140,10 @@ def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:
         for name, one in built.items()
         if one is not None
     ]
+    writers = [one for one in callbacks if isinstance(one, keras.callbacks.TensorBoard)]
+    if writers and not has_tensorflow():
+        print("TensorBoard's events are not written: keras.callbacks.TensorBoard needs TensorFlow")
+        callbacks = [one for one in callbacks if one not in writers]
     for callback in callbacks:
         if hasattr(callback, "check"):
             call("callbacks", callback.check, model)

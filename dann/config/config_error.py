@@ -1,2 +1,2 @@
 class ConfigError(Exception):
-    """What the user can mend in the command or the files it names."""
+    """An error that the user can mend: in the command, or in a file that it names."""

@@ -1,4 +1,4 @@
-"""The config of a finished run, as far as its data need it."""
+"""The part of a finished run's config that its data are built from."""
 
 import os
 import re

@@ -46,7 +46,7 @@ def check_targets(node: Any, group: str, key: str | None = None) -> dict[str, Ca
 
 
 def call(key: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Returns what a function of the config gives; its errors become those of its key.
+    """Calls a function that a config names; an error in it names the function's key.
 
     Raises:
         ConfigError: If the function raises an error, whatever that is: libraries below have many.
@@ -73,7 +73,7 @@ def _check_package(place, name):
 
 
 def _targets(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """The key and the name of every `_target_` in a container, which is checked on the way."""
+    """Yields key and name of every `_target_` in a container; checks each node on the way."""
     if isinstance(node, str) and "${" in node:
         raise ConfigError(f"Text must be whole once it is resolved. Received: {node} of {key}")
     if isinstance(node, dict):

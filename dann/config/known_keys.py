@@ -1,4 +1,4 @@
-"""What a config may hold: nothing that would be ignored in silence."""
+"""Refuses keys of a config that nothing reads."""
 
 import dataclasses
 import re

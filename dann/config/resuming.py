@@ -1,4 +1,4 @@
-"""Whether a command goes on with the run that it names, told before any large library is loaded."""
+"""Decides whether a command continues a run, before any large library is loaded."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from dann.config.config_error import ConfigError
 from dann.training.run_directory import RunDirectory
 
 # What a run may change when it goes on, because the numbers do not depend on it.
-_FREE = ("resume", "checkpoint", "paths", "experiment", "debug")
+_FREE = ("resume", "checkpoint", "paths", "experiment", "debug", "distribution")
 _FREE_CALLBACKS = (
     "keras.callbacks.CSVLogger",
     "keras.callbacks.ModelCheckpoint",
@@ -46,7 +46,7 @@ def settings_of(cfg: Any) -> dict[str, Any]:
 
 
 def is_done(cfg: Any) -> bool:
-    """Returns whether the run that `cfg` goes on with is finished, and then says so.
+    """Returns whether the run that `cfg` continues is finished already, and prints that it is.
 
     Raises:
         ConfigError: If the run began with other settings. Its config, which Hydra has overwritten

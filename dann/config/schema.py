@@ -42,6 +42,14 @@ class CheckpointConfig:
 
 
 @dataclasses.dataclass
+class DistributionConfig:
+    """How devices share a training; see `dann.training.Distribution`."""
+
+    kind: str | None = None
+    devices: Any = "all"
+
+
+@dataclasses.dataclass
 class PathsConfig:
     """Where things are read and written."""
 
@@ -66,6 +74,7 @@ class TrainConfig:
     schedule: dict[str, Any] = MISSING
     optimizer: dict[str, Any] = MISSING
     trainer: TrainerConfig = MISSING
+    distribution: DistributionConfig = dataclasses.field(default_factory=DistributionConfig)
     callbacks: dict[str, Any] = MISSING
     augmentation: dict[str, Any] = MISSING
     regularizers: dict[str, Any] = dataclasses.field(default_factory=dict)

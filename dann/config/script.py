@@ -26,6 +26,7 @@ from dann.config.instantiation import check_packages, check_targets
 from dann.config.interruption import stopped_by_signals
 from dann.config.known_keys import check_known
 from dann.config.startup import start_backend
+from dann.training.distribution import Distribution
 from dann.training.keras_file import KerasFileError
 from dann.training.run_directory import ResumeError, RunDirectory
 
@@ -69,7 +70,9 @@ def run_script(
             _check_epochs(cfg, HydraConfig.get().overrides.task)
             if is_done is not None and is_done(cfg):
                 return
-            start_backend()
+            distribution = distribution_of(cfg)
+            start_backend(distribution.split_processor)
+            distribution.check()
             check_config(cfg)
             prepared = prepare(cfg)
         except Exception as error:
@@ -113,11 +116,16 @@ def run_script(
 
 
 def _is_told(error, *kinds):
-    """Whether an error is told in one line: of these kinds, about the config, or about files."""
+    """Whether to print an error as one line: errors of the config, of files, and of these kinds."""
     codes = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
     # Libraries below raise classes of their own for what the system says of a file.
     of_files = any(os.strerror(code) in str(error) for code in codes)
     return of_files or isinstance(error, (ConfigError, OSError, *kinds))
+
+
+def distribution_of(cfg: Any) -> Distribution:
+    """Returns how the devices of a machine share the work of a script; none, if it says nothing."""
+    return Distribution(**OmegaConf.to_container(cfg.get("distribution", OmegaConf.create())))
 
 
 def check_config(cfg: Any) -> None:

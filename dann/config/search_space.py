@@ -1,4 +1,4 @@
-"""The search space of a study, from Hydra's own words for sweeps."""
+"""The search space of a study, in Hydra's syntax for sweeps."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

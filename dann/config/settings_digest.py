@@ -1,4 +1,4 @@
-"""A digest of a run's settings, by which runs with the same settings are known."""
+"""A digest of a run's settings: equal settings have equal digests."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ _LOOKING_ON = {  # callbacks that change nothing
     "keras.callbacks.ModelCheckpoint",
     "keras.callbacks.TensorBoard",
 }
-# What `all` stood for at first, so that a score added later leaves the digests as they are.
+# The scores that `all` first meant. A score that is added later changes no digest.
 _ALL_SCORES = [
     *("source_accuracy", "entropy", "info_max", "snd", "bnm"),
     *("mcc", "dev", "mix_val", "reverse_validation"),
@@ -46,6 +46,9 @@ def settings_digest(cfg: Any) -> str:
     if kept["trainer"].get("jit_compile") == "auto":
         del kept["trainer"]["jit_compile"]
     callbacks = settings.get("callbacks", {}).items()
+    kept["distribution"] = {**kept.get("distribution", {})}
+    if kept["distribution"].get("kind") is None:
+        del kept["distribution"]
     kept["callbacks"] = {k: v for k, v in callbacks if v and v.get("_target_") not in _LOOKING_ON}
     return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]
 

@@ -15,8 +15,8 @@ class Ranking(Callback):
         self.jobs = {}
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Notes the arguments of a job by its folder, which goes if the job is refused."""
-        # As they were typed: what they refer to may not be there.
+        """Records the arguments of a job by its folder, which is deleted if the job is refused."""
+        # As they were typed, because they may refer to keys that this config lacks.
         arguments: Any = OmegaConf.to_container(config.hydra.overrides.task)
         self.jobs[config.hydra.runtime.output_dir] = arguments
 

@@ -1,4 +1,4 @@
-"""Arrays in a `.npz` archive, checked before any memory is taken for them."""
+"""Reads arrays from a `.npz` archive, and checks their sizes before it allocates memory."""
 
 import contextlib
 import errno
@@ -65,7 +65,7 @@ def _told_as_broken(path) -> Iterator[None]:
         yield
     except Exception as error:  # a broken archive can raise anything
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise  # it is the disk's
+            raise  # an error of the disk, not of the archive
         raise ValueError(f"Expected an .npz file of arrays. Received: {path}") from error
 
 

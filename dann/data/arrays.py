@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.checks import check_integer
+from dann.checks import check_class_range, check_integer, check_shape
 from dann.data.domain_pair import DomainPair
 from dann.data.readers import READERS
 from dann.data.splits import check_arrays_apart, hold_out
@@ -91,7 +91,7 @@ def arrays(
     check_integer("num_classes", num_classes, 2)
     if class_names is not None and len(set(class_names)) < len(class_names):
         raise ValueError(f"Every class must have a name of its own. Received: {class_names}")
-    _check_target(parts["target"][1], num_classes)
+    check_class_range("Labels of the target", parts["target"][1], num_classes, unknown=_UNKNOWN)
     _check_apart(given)
     if source_test is None:
         labels = parts["source"][1]
@@ -150,11 +150,9 @@ def _numbers(name, values):
         raise ValueError(
             f"The {name} holds no examples. Received: an empty array of shape {values.shape}"
         )
-    if values.dtype.kind not in "biuf" or values.ndim < 2:
-        raise ValueError(
-            f"Inputs of the {name} must be numbers of shape (n, ...). "
-            f"Received: {values.dtype} of shape {values.shape}"
-        )
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"Inputs of the {name} must be numbers. Received: {values.dtype}")
+    check_shape(f"Inputs of the {name}", values.shape, ("batch", "size", ...))
     if values.dtype.kind != "f":
         return values
     if values.dtype.itemsize > 4:
@@ -171,16 +169,12 @@ def _numbers(name, values):
 
 def _labels(name, labels):
     labels = np.asarray(labels)
-    if labels.ndim == 1 and labels.dtype.kind in "biu":
+    check_shape(f"Labels of the {name}", labels.shape, ("batch",))
+    if labels.dtype.kind in "biu":
         return labels.astype(np.int64)
-    if labels.ndim == 1 and (
-        labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels)
-    ):
+    if labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels):
         return labels.astype(str)
-    raise ValueError(
-        f"Labels of the {name} must be integers or strings of shape (n,). "
-        f"Received: {labels.dtype} of shape {labels.shape}"
-    )
+    raise ValueError(f"Labels of the {name} must be integers or strings. Received: {labels.dtype}")
 
 
 def _class_names(parts, class_names):
@@ -234,15 +228,6 @@ def _count_classes(parts):
             "of the source"
         )
     return count
-
-
-def _check_target(labels, num_classes):
-    strange = labels[(labels < _UNKNOWN) | (labels >= num_classes)]
-    if strange.size:
-        raise ValueError(
-            f"Labels of the target must be those of the source, below num_classes={num_classes}, "
-            f"or -1 where unknown. Received: {np.unique(strange).tolist()}"
-        )
 
 
 def _divided(examples, chosen):

@@ -31,12 +31,12 @@ def seal(folder: pathlib.Path) -> None:
 
 
 def is_sealed(folder: pathlib.Path) -> bool:
-    """Returns whether `seal` has been here; older versions of this package did not."""
+    """Returns whether a folder is sealed; older versions of this package did not seal."""
     return (folder / NAME).is_file()
 
 
 def fault_of(folder: pathlib.Path) -> str | None:
-    """Returns what is wrong with a sealed folder in a few words; `None` if all is as it was."""
+    """Returns what is wrong with a sealed folder in a few words; `None` if nothing has changed."""
     try:
         expected: Any = json.loads((folder / NAME).read_text())
     except (OSError, ValueError):

@@ -119,7 +119,7 @@ def some(names: Iterable[str], limit: int = 12) -> str:
 
 
 def _rows(path, delimiter):
-    """Gives line numbers with cells: the checked header, then the rows; skips blank lines."""
+    """Yields line numbers and cells: the checked header, then the rows that are not blank."""
     if not path.is_file():
         state = "a folder" if path.is_dir() else "not there"
         raise FileNotFoundError(f"Expected a CSV file. Received: {path}, which is {state}")

@@ -109,7 +109,7 @@ def csv_table(
     _check_sizes(tables, columns, {label: names}, texts, max_categories, max_gigabytes)
     _check_labels(tables, names, label)
     cells = _stacked(tables.values(), columns, texts)
-    # The rows are split as if their numbers were the inputs, then encoded.
+    # The split comes first, with row numbers as inputs: the encoding needs the training rows.
     rows = _numbered(tables)
     pair = arrays(
         rows["source"],
@@ -148,7 +148,7 @@ def _class_names(tables):
 
 
 def _check_sizes(tables, columns, labels, texts, max_categories, max_gigabytes):
-    """Raises a `ValueError` if a category or the table that comes of them would be too large."""
+    """Raises `ValueError` if a column has too many categories, or the features are too large."""
     found = {name: set().union(*(table.texts[name] for table in tables.values())) for name in texts}
     for name, values in {**labels, **found}.items():
         if len(values) > max_categories:
@@ -193,7 +193,7 @@ def _stacked(tables, columns, texts):
 
 
 def _numbered(tables):
-    """By part, the numbers `(n, 1)` of its rows in the stack, and its labels."""
+    """For each part, the indices `(n, 1)` of its rows in the stacked table, and its labels."""
     labels = [np.array(table.labels) for table in tables.values()]
     ends = np.cumsum([len(part) for part in labels])
     numbers = np.split(np.arange(ends[-1])[:, np.newaxis], ends[:-1])

@@ -1,4 +1,4 @@
-"""Pairs of digit data sets that need no names: the default, and the DANN paper's first."""
+"""Two pairs of digit data sets: the default, and the DANN paper's first experiment."""
 
 from dann.data.domain_pair import DomainPair
 from dann.data.readers import READERS

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.data.examples import COLUMNS, Examples, Items, as_array, is_endless
+from dann.checks import check_class_range
+from dann.data.examples import COLUMNS, Examples, Items, as_array, is_endless, refuse_strings
 from dann.data.streams import Stream, stream_of
 
 Domain = Examples | Items | Stream
@@ -49,11 +50,7 @@ def source_of(
     columns["inputs"], columns["labels"] = nested(given[0], domain), as_array(given[1], domain)
     examples = Examples(columns, domain)
     labels, weights = columns["labels"], examples.columns.get("weights")
-    if labels.dtype.kind in "USO":
-        raise ValueError(
-            f"Labels of the {domain} must be numbers; `names, numbers = np.unique(labels, "
-            f"return_inverse=True)` numbers them. Received: labels such as {str(labels.flat[0])!r}"
-        )
+    refuse_strings(labels, domain)
     if weights is not None and tuple(weights.shape) not in ((len(labels),), tuple(labels.shape)):
         raise ValueError(
             f"The {domain} must have one weight for each example, or one for each label of a map. "
@@ -119,12 +116,7 @@ def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
         raise ValueError(
             f"Labels of the {domain} must be integers. Received: labels of type {labels.dtype}"
         )
-    wrong = labels[(labels < 0) | (labels >= num_classes)]
-    if wrong.size:
-        raise ValueError(
-            f"Labels of the {domain} must be at least 0 and below num_classes={num_classes}. "
-            f"Received: {np.unique(wrong).tolist()}"
-        )
+    check_class_range(f"Labels of the {domain}", labels, num_classes)
 
 
 def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank, batched):

@@ -8,11 +8,13 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.data.labels import NUMBER_THEM
+
 COLUMNS = "inputs", "labels", "weights"
 
 
 class Examples:
-    """Columns of array-likes of one length, of which rows are read where they are asked for.
+    """Columns of array-likes of one length, whose rows are read on demand.
 
     Args:
         columns: `"inputs"` and perhaps `"labels"`, `"weights"`, `"domain"`. Each is an array-like
@@ -140,7 +142,19 @@ def columns_of(item: Any, with_labels: bool, domain: str) -> Any:
             f"The {domain} must give `(input, label)`, perhaps with a weight. Received: {received}"
         )
     columns = dict(zip(COLUMNS, parts if with_labels else parts[:1], strict=False))
+    if with_labels:
+        columns["labels"] = np.asarray(columns["labels"])  # a loader gives strings in a list
+        refuse_strings(columns["labels"], domain)
     return keras.tree.map_structure(np.asarray, columns)
+
+
+def refuse_strings(labels: Any, domain: str) -> None:
+    """Raises a `ValueError` if labels are strings; it tells how to number them."""
+    if is_of_strings(labels):
+        raise ValueError(
+            f"Labels of the {domain} must be numbers; {NUMBER_THEM}. "
+            f"Received: labels such as {str(labels.flat[0])!r}"
+        )
 
 
 def is_batch(columns: Mapping[str, Any], rank: int, domain: str) -> bool:
@@ -171,10 +185,30 @@ def is_batch(columns: Mapping[str, Any], rank: int, domain: str) -> bool:
 
 
 def is_endless(dataset: Any) -> bool:
-    """Whether a dataset has the length that grain gives to those without end."""
+    """Whether a dataset is endless: grain gives such datasets a length of their own."""
     return hasattr(dataset, "__len__") and len(dataset) == sys.maxsize
 
 
 def form_of(columns: Any) -> Any:
     """Returns the shape and type of one row in words, in the structure of the columns."""
-    return keras.tree.map_structure(lambda leaf: f"{leaf.shape[1:]} of {leaf.dtype}", columns)
+    return keras.tree.map_structure(lambda leaf: f"{leaf.shape[1:]} of {_kind(leaf)}", columns)
+
+
+def _kind(leaf):
+    """The type in words; strings of any length are of one."""
+    return "strings" if is_of_strings(leaf) else leaf.dtype
+
+
+def is_of_strings(values: Any) -> bool:
+    """Returns whether an array holds strings or bytes."""
+    return getattr(values.dtype, "kind", "") in "USTO" and isinstance(values.dtype, np.dtype)
+
+
+def strings_as_tensors(inputs: Any) -> Any:
+    """Returns inputs with arrays of strings as tensors, because Keras takes no such arrays."""
+    return keras.tree.map_structure(
+        lambda leaf: (
+            keras.ops.convert_to_tensor(leaf, dtype="string") if is_of_strings(leaf) else leaf
+        ),
+        inputs,
+    )

@@ -1,4 +1,4 @@
-"""Images in files, as an array that is decoded where it is read."""
+"""Images in files, as an array that decodes its rows on demand."""
 
 import contextlib
 import functools

@@ -218,7 +218,7 @@ def _read_list(root, domain, path, outside_root) -> dict[str, int]:
 
 
 def _check_inside(path, images, folders):
-    """Raises a `ValueError` if a path leads out of the folders; what links lead to is not asked."""
+    """Raises a `ValueError` if a path leads out of the folders; it does not follow links."""
     inside = [os.path.join(os.path.abspath(folder), "") for folder in folders]
     strange = [image for image in images if not image.startswith(tuple(inside))]
     if strange:

@@ -1,4 +1,4 @@
-"""Array-likes made of other array-likes, which are read only where rows are asked for."""
+"""Array-likes made of other array-likes, whose rows are read on demand."""
 
 from collections.abc import Sequence
 from typing import Any

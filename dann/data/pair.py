@@ -1,5 +1,6 @@
 """Pairs of batches, one from each domain."""
 
+import contextlib
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import numpy as np
 
 from dann.checks import check_integer
 from dann.data.domain_inputs import check_alike, source_of, target_of
-from dann.data.examples import Examples, Items
+from dann.data.examples import Examples, Items, strings_as_tensors
 from dann.data.sampling import DrawOrder, groups_to_balance
 from dann.data.streams import Stream
 
@@ -42,6 +43,7 @@ class Pairs(keras.utils.PyDataset):
         super().__init__()
         self.domains, self.batch_size = domains, batch_size
         self.part = process_id, num_processes
+        self._replicas = 1
         self._num_batches = num_batches
         self._start = 0
         self._in_epoch = self._read_last = False
@@ -76,7 +78,7 @@ class Pairs(keras.utils.PyDataset):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the order of the batches follows from, as plain values: sizes and seeds."""
+        """The sizes and seeds that determine the order of the batches, as plain values."""
         orders = {name: domain.identity for name, domain in self.domains.items()}
         return {"batch_size": self.batch_size, **orders}
 
@@ -85,6 +87,14 @@ class Pairs(keras.utils.PyDataset):
         pairs = Pairs(self.domains, self.batch_size, None, *self.part)
         pairs._start = self._start
         return pairs
+
+    def check_devices(self, devices: int) -> None:
+        """Raises `ValueError` if the batch size is no multiple of the number of devices."""
+        if self.batch_size % devices:
+            raise ValueError(
+                f"A batch is split over {devices} devices in equal parts, so its size must be a "
+                f"multiple of {devices}. Received: batch_size={self.batch_size}"
+            )
 
     def beginning(self, most: int) -> tuple[Any, ...]:
         """Returns the first examples as one batch, and leaves the order of training as it is.
@@ -95,6 +105,26 @@ class Pairs(keras.utils.PyDataset):
         domains = {name: domain.anew() for name, domain in self.domains.items()}
         sizes = [domains[name].count_up_to(most) for name in ("source", "target")]
         return Pairs(domains, int(min(sizes)), None)[0]
+
+    @contextlib.contextmanager
+    def split_over(self, devices: int, replicas: int = 1) -> Iterator[None]:
+        """Prepares batches that several devices share; `fit` and `evaluate` do so.
+
+        Args:
+            devices: Number of devices, each of which gets an equal part.
+            replicas: Into how many parts the arrays of a batch are cut, the labels like all others.
+                The labels of a labelled target then follow those of the source within each part.
+                Defaults to `1`: they follow all of the source's.
+
+        Raises:
+            ValueError: If the batch size is no multiple of `devices`.
+        """
+        self.check_devices(devices)
+        before, self._replicas = self._replicas, replicas
+        try:
+            yield
+        finally:
+            self._replicas = before
 
     def __iter__(self) -> Iterator[Any]:
         self.on_epoch_begin()
@@ -116,19 +146,26 @@ class Pairs(keras.utils.PyDataset):
             name: domain.batch(step, self.batch_size, self.part)
             for name, domain in self.domains.items()
         }
-        inputs = {name: part["inputs"] for name, part in columns.items()}
+        inputs = {name: strings_as_tensors(part["inputs"]) for name, part in columns.items()}
         source = columns["source"]
         if "domain" in source:
             inputs["source_domain"] = source["domain"]
         labelled = [source, *([columns["target_labelled"]] if "target_labelled" in columns else [])]
         labels = [part["labels"] for part in labelled]
-        labels = np.concatenate([labels[0], *(more.astype(labels[0].dtype) for more in labels[1:])])
+        labels = self._joined([part.astype(labels[0].dtype) for part in labels])
         if not any("weights" in part for part in labelled):
             return inputs, labels
         positions = next(part["weights"].shape[1:] for part in labelled if "weights" in part)
         ones = [np.ones((len(part["labels"]), *positions), np.float32) for part in labelled]
         weights = [part.get("weights", one) for part, one in zip(labelled, ones, strict=True)]
-        return inputs, labels, np.concatenate(weights).astype(np.float32)
+        return inputs, labels, self._joined(weights).astype(np.float32)
+
+    def _joined(self, columns):
+        """Columns of the labelled parts, one after the other for each replica."""
+        pieces = [np.array_split(column, self._replicas) for column in columns]
+        return np.concatenate(
+            [piece for of_replica in zip(*pieces, strict=True) for piece in of_replica]
+        )
 
     def _need_index(self, name, value):
         for domain, examples in self.domains.items():
@@ -283,7 +320,7 @@ def pair(
 
 
 def _check_labels_alike(source, labelled):
-    """Refuses labels that would lose their fractions as the type of the source's."""
+    """Raises `ValueError` if labels would lose their fractions in the type of the source's."""
     if isinstance(source, Examples) and isinstance(labelled, Examples):
         mine, its = (part.columns["labels"].dtype for part in (source, labelled))
         if not np.can_cast(its, mine, "same_kind"):

@@ -42,7 +42,9 @@ class DrawOrder:
             self.members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
         self.shuffle = shuffle
         self.key = seed, domain
-        self._drawn: dict[int, tuple[int, np.ndarray]] = {}  # what a group or the turns drew last
+        self._drawn: dict[
+            int, tuple[int, np.ndarray]
+        ] = {}  # the latest draw of each group, and of the turns
 
     def examples(self, positions: np.ndarray) -> np.ndarray:
         """Returns the indices of the examples at these positions, both `(k,)`."""

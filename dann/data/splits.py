@@ -98,7 +98,7 @@ def check_files_apart(
 
 
 def check_arrays_apart(trained: Mapping[str, Any], tested: Mapping[str, Any]) -> None:
-    """Like `check_files_apart`, for inputs in memory that they may share."""
+    """Like `check_files_apart`, for arrays, which may share memory."""
     for (part, values), (other, others) in _must_differ(trained, tested):
         if values is others or np.shares_memory(values, others):
             raise ValueError(

@@ -45,7 +45,7 @@ class Stream:
 
     @property
     def identity(self) -> None:
-        """What the order follows from is not known of a stream."""
+        """`None`, because nothing is known about the order of a stream."""
         return None
 
     @property

@@ -111,10 +111,11 @@ def _read(builder, split, size, channels):
 
     def decode():
         examples = _examples(builder, split)
-        images, labels = zip(
-            *((unify(image, size, channels), y) for image, y in examples), strict=True
-        )
-        return {"images": np.stack(images), "labels": np.stack(labels)}
+        formed = [(unify(image, size, channels), label) for image, label in examples]
+        return {
+            "images": np.stack([image for image, _ in formed]),
+            "labels": np.stack([label for _, label in formed]),
+        }
 
     def fits(arrays):
         images, labels = (arrays.get(key, np.empty(0)) for key in ("images", "labels"))

@@ -11,14 +11,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.checks import check_choice
+from dann.checks import check_choice, has_tensorflow
 from dann.deployment.litert import LiteRTModel, litert_file
 from dann.deployment.packed_model import load
 from dann.deployment.packing import pack
 from dann.registry import Registry
 
 # A writer takes a model and a path, and returns the function that runs the file. Its facts:
-# the name on disk, and the modules that must be importable.
+# the name on disk, the modules that must be importable, and by backend those of Keras's export,
+# which has no entry for a backend that it does not write from.
 FORMATS: Registry[Callable[[keras.Model, pathlib.Path], Callable[[Any], Any]]] = Registry("format")
 _NEARBY = 64  # inputs of either kind
 # The error of a sum of n terms in single precision is up to n / 2^24 of the sum of their absolute
@@ -34,15 +35,29 @@ def check_format(format: str) -> str:
     """Returns the format if it is known and its packages are installed.
 
     Raises:
-        ValueError: If it is unknown.
+        ValueError: If it is unknown, or Keras does not write it from this backend.
         ImportError: If a package is missing.
     """
-    needs = FORMATS.entry(check_choice("format", format, FORMATS)).facts["needs"]
-    missing = [name for name in needs if importlib.util.find_spec(name) is None]
+    facts = FORMATS.entry(check_choice("format", format, FORMATS)).facts
+    needs, backend = list(facts["needs"]), keras.backend.backend()
+    by_backend = facts.get("by_backend")
+    if by_backend is not None and backend not in by_backend:
+        raise ValueError(
+            f"format={format} needs KERAS_BACKEND={' or '.join(by_backend)}, which can load a "
+            f"classifier of any other. Received: KERAS_BACKEND={backend}"
+        )
+    needs += by_backend[backend] if by_backend else ()
+    missing = [name for name in needs if not _is_there(name)]
     if missing:
         names = " ".join(missing).replace("_", "-")
         raise ImportError(f"format={format} needs what `pip install {names}` installs")
     return format
+
+
+def _is_there(module):
+    if module == "tensorflow":  # others import it, so it must do more than lie there
+        return has_tensorflow()
+    return importlib.util.find_spec(module) is not None
 
 
 def export(
@@ -190,7 +205,11 @@ def _keras(model, path):
 
 
 @FORMATS.register(
-    "saved_model", summary="A folder for TensorFlow.", file="saved_model", needs=("tensorflow",)
+    "saved_model",
+    summary="A folder for TensorFlow.",
+    file="saved_model",
+    needs=("tensorflow",),
+    by_backend={"tensorflow": (), "jax": ()},
 )
 def _saved_model(model, path):
     import tensorflow as tf
@@ -205,6 +224,7 @@ def _saved_model(model, path):
     summary="A file for LiteRT, in float32.",
     file="classifier.tflite",
     needs=("tensorflow", "ai_edge_litert"),
+    by_backend={"tensorflow": (), "jax": ()},
 )
 def _litert(model, path):
     path.write_bytes(litert_file(model))
@@ -212,7 +232,15 @@ def _litert(model, path):
 
 
 @FORMATS.register(
-    "onnx", summary="A file for ONNX.", file="classifier.onnx", needs=("tf2onnx", "onnxruntime")
+    "onnx",
+    summary="A file for ONNX.",
+    file="classifier.onnx",
+    needs=("onnxruntime",),
+    by_backend={
+        "tensorflow": ("tensorflow", "tf2onnx"),
+        "jax": ("tensorflow", "tf2onnx"),
+        "torch": ("onnx",),
+    },
 )
 def _onnx(model, path):
     import onnxruntime

@@ -44,10 +44,7 @@ def trace(model: keras.Model) -> Node:
             f"Received: {type(model).__name__} {model.name!r}, not built"
         )
     if not _is_graph(model):
-        raise PackError(
-            "Only functional and sequential models without their own `call` can be packed, because "
-            f"their layers are known. Received: {type(model).__name__} {model.name!r}"
-        )
+        raise unknown_layers(model)
     if len(model.inputs) != 1 or len(model.outputs) != 1:
         raise PackError(
             "A packed classifier has one input and one output. Received: "
@@ -55,6 +52,15 @@ def trace(model: keras.Model) -> Node:
         )
     (output,) = _outputs(model, "", [_input(model)])
     return output
+
+
+def unknown_layers(model: keras.Model) -> PackError:
+    """Returns the error of a model with a `call` of its own, which says what to write."""
+    return PackError(
+        "Only functional and sequential models without their own `call` can be packed, because "
+        "their layers are known: call the layers on a `keras.Input` and give `keras.Model(inputs, "
+        f"outputs)`. Received: {type(model).__name__} {model.name!r}"
+    )
 
 
 def in_order(output: Node) -> list[Node]:

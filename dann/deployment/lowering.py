@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.deployment.graph import Node, PackError, in_order
+from dann.deployment.graph import Node, PackError, in_order, unknown_layers
 from dann.deployment.program import Program, Step
 
 # Adds a layer's steps to the steps so far, from its call and the numbers of its inputs' steps.
@@ -72,6 +72,8 @@ def _rule(node, layers, operations):
             f"only these can: {', '.join(sorted(operations))}. Received: {kind.__name__} of "
             "`keras.ops`"
         )
+    if kind not in layers and isinstance(node.layer, keras.Model):
+        raise unknown_layers(node.layer)
     if kind not in layers:
         raise PackError(
             f"Layer {node.name!r} cannot be packed. Expected one of "

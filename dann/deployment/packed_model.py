@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.checks import check_integer
+from dann.checks import check_integer, check_shape
 from dann.deployment.engines import ENGINES
 from dann.deployment.engines.numba_engine import import_kernels
 from dann.deployment.packed_file import read
@@ -57,11 +57,7 @@ class PackedModel:
         inputs = np.asarray(inputs)
         if inputs.dtype.kind in "cmMOSU":  # bfloat16 is not among NumPy's own kinds
             raise TypeError(f"Inputs must be real numbers. Received: inputs of {inputs.dtype}")
-        if inputs.shape[1:] != self.input_shape or inputs.ndim == 0:
-            raise ValueError(
-                f"Inputs must have the shape (n, {', '.join(map(str, self.input_shape))}). "
-                f"Received: inputs of shape {inputs.shape}"
-            )
+        check_shape("Inputs", inputs.shape, ("batch", *self.input_shape))
         batch_size = check_integer("batch_size", batch_size, low=1)
         outputs = np.empty((len(inputs), *self.output_shape), "float32")
         for start in range(0, len(inputs), batch_size):

@@ -1,4 +1,4 @@
-"""Is the reversal alive, who is winning, what do the Jacobians say: measurements of a model."""
+"""Measurements of a model: does the reversal work, which player is winning, and many more."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -22,7 +22,7 @@ def _near_strength(found):
     strength = found.get("reversal/strength", math.nan)
     if math.isnan(strength):
         return None
-    if strength == 0:  # the ratio is right, but of no use
+    if strength == 0:  # a ratio of 0 is right then, but not healthy
         return 1e-6, math.inf
     return (1 - TOLERANCE) * strength, (1 + TOLERANCE) * strength
 
@@ -41,7 +41,7 @@ def _near_strength(found):
             "Direction of the reversed gradient",
             "Cosine of the features' gradient with and without the reversal. -1: it is reversed. "
             "+1: the reversal does nothing, or is there twice.",
-            low=-1.001,  # -1 but for rounding
+            low=-1.001,  # -1 up to rounding
             high=-ALIKE,
             words=f"at most {-ALIKE:g}",
         ),
@@ -107,11 +107,11 @@ def reversal_certificate(
     run = _pass_of(passes)
     if run is None:
         return {"reversal/state": "none"}
-    if not (run.calls or run.features):  # nothing to differentiate by, as for words
+    if not (run.calls or run.features):  # no floating-point inputs, as with text
         return {"reversal/state": "cannot tell"}
     mode = mode or mode_of(model)
     runs = [run] if run.calls else run.each_output()
-    with np.errstate(invalid="ignore", over="ignore"):  # of gradients that are not finite
+    with np.errstate(invalid="ignore", over="ignore"):  # gradients may not be finite
         every = [_sides(one, mode) for one in runs]
         chosen = min(every, key=lambda sides: sides.rank)
         measured, layers = _numbers(*chosen)

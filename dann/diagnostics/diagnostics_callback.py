@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.adaptation.training_state import steps_taken
 from dann.checks import check_integer
 from dann.diagnostics.catalogue import choose, run, scalars
 from dann.diagnostics.instruments.batch import as_batch
@@ -136,7 +137,7 @@ class Diagnostics(keras.callbacks.Callback):
             return dict.fromkeys(self._names[diagnostic], float("nan"))
 
     def _step(self):
-        return int(self.model.optimizer.iterations)
+        return steps_taken(self.model)
 
 
 def _write(writer, values, step):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from dann.checks import check_class_range, check_shape
 from dann.diagnostics.catalogue import CLASSIFIERS, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
 from dann.diagnostics.instruments.data_checks import DataError
@@ -79,21 +80,14 @@ def label_bounds(
     labels = outputs.labels
     if _is_one_hot(labels, model.num_classes):
         labels = labels.argmax(axis=1)
-    if labels.ndim > 1:
-        raise DataError(
-            "Label bounds need one label for each example, an integer or one-hot, such as "
-            f"`labels.argmax(axis=1)`. Received: labels of shape {labels.shape}"
-        )
+    why = "one label for each example, such as `labels.argmax(axis=1)`"
+    check_shape("Labels of the source", labels.shape, ("batch",), why=why, error=DataError)
     labels = labels.astype(int)
     of_source, of_target = outputs.logits["source"], outputs.logits["target"]
     classes = model.num_classes
-    if labels.min() < 0 or labels.max() >= classes:
-        raise DataError(
-            f"Labels must be whole numbers from 0 to {classes - 1}, the numbers of the classes. "
-            f"Received: labels from {labels.min()} to {labels.max()}"
-        )
+    check_class_range("Labels of the source", labels, classes, error=DataError)
     shares = np.bincount(labels, minlength=classes) / len(labels)
-    with np.errstate(invalid="ignore"):  # of a model that diverged
+    with np.errstate(invalid="ignore"):  # the model may have diverged
         logarithms, own = (special.log_softmax(x, axis=1) for x in (of_target, of_source))
         entropy = float(-np.mean(np.sum(np.exp(logarithms) * logarithms, axis=1)))
     mean = np.exp(logarithms).mean(axis=0)

@@ -52,7 +52,7 @@ class Processes:
         return process.wait()
 
     def end(self) -> None:
-        """Ends every running command; from now on none begins."""
+        """Ends every running command and lets no other begin."""
         with self._lock:
             self._ended = True
             for process in self._begun:

@@ -131,7 +131,7 @@ class Reproduction:
                         failed.append(" ".join(key))
                     self._collect()
         except Exception:
-            pool.shutdown()  # what runs comes to its end
+            pool.shutdown()  # running commands end first
             raise
 
     def _arguments(self, experiment, method):

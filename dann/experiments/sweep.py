@@ -8,6 +8,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from dann.training import RunDirectory
+from dann.training.files_on_disk import replacing
+
+_RUN = ("rank", "run", "overrides")
 
 
 def rank_sweep(
@@ -18,9 +21,10 @@ def rank_sweep(
 ) -> str | None:
     """Ranks the runs of a sweep by a label-free score and writes `sweep.csv` and `sweep.png`.
 
-    The table has a row a run, the best first, with the columns `rank`, `run`, `overrides`, every
-    label-free score of its summary, `source/accuracy` and `target/accuracy`. Of runs with the same
-    score the earlier comes first. A failed run has only its name and overrides.
+    The table has a row for each run and measure, the best run first, with the columns `rank`,
+    `run`, `overrides`, `measure` and `value`. The measures of a run are the label-free scores of
+    its summary, such as `selection/info_max`, then `source/accuracy` and `target/accuracy`. Of runs
+    with the same score the earlier comes first. A failed run has one row, without a measure.
 
     Target accuracies are an oracle's, so nothing is ranked by them. They are shown, and give the
     regret: the best of the column minus that of the run that the score puts first. A run that
@@ -64,13 +68,13 @@ def _row(directory, run, arguments) -> dict[str, Any]:
 
 
 def _write(rows, path):
-    last = ["source/accuracy", "target/accuracy"]
-    scores = dict.fromkeys(k for row in rows for k in row if k.startswith("selection/"))
-    with path.open("w", newline="") as file:
-        columns = ["rank", "run", "overrides", *scores, *last]
-        writer = csv.DictWriter(file, columns, lineterminator="\n", extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(rows)
+    with replacing(path) as draft, draft.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*_RUN, "measure", "value"])
+        for row in rows:
+            run = [row.get(column, "") for column in _RUN]
+            measures = [(name, row[name]) for name in row if "/" in name]
+            writer.writerows([*run, *measure] for measure in measures or [("", "")])
 
 
 def _as_text(ranked, others, key, regret):
@@ -99,4 +103,5 @@ def _save_figure(ranked, key, path):
     axes.set_xlabel(key)
     axes.set_ylabel("target accuracy (oracle)")
     axes.legend(loc="best", fontsize=8)
-    figure.savefig(path, dpi=120)
+    with replacing(path) as draft:
+        figure.savefig(draft, dpi=120)

@@ -1,10 +1,10 @@
 """Inputs of networks: the check of their shape, and the range that networks learn from."""
 
-import numbers
-import operator
 from collections.abc import Sequence
 
 import keras
+
+from dann.checks import check_integer, check_shape
 
 
 def check_input_shape(network: str, input_shape: Sequence[int], **least: int) -> tuple[int, ...]:
@@ -16,12 +16,9 @@ def check_input_shape(network: str, input_shape: Sequence[int], **least: int) ->
         **least: Smallest size of each axis, in order, under the name of the axis.
     """
     shape = tuple(input_shape)
-    fixed = all(isinstance(size, numbers.Integral) for size in shape)
-    if not fixed or len(shape) != len(least) or any(map(operator.lt, shape, least.values())):
-        raise ValueError(
-            f"`{network}` takes inputs of shape ({', '.join(least)}), each at least "
-            f"{tuple(least.values())}. Received: input_shape={shape}"
-        )
+    check_shape(f"Inputs of `{network}`", shape, tuple(least), why="without the batch")
+    for (axis, low), size in zip(least.items(), shape, strict=True):
+        check_integer(f"input_shape[{axis}]", size, low, why=f"for `{network}`")
     return shape
 
 

@@ -10,8 +10,9 @@ from scipy import special
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.plain_network import input_specs, pooling
-from dann.checks import check_integer
+from dann.checks import check_class_range, check_integer
 from dann.data.domain_inputs import nested
+from dann.data.examples import strings_as_tensors
 from dann.data.whole_domain import all_inputs, all_labelled
 
 _TARGET = (
@@ -143,11 +144,7 @@ def source_logits(
     """Returns the inputs and labels of the source, checked, and the model's logits of them."""
     inputs, labels = check_source(source, least)
     values = logits(model, inputs, batch_size)
-    if labels.min() < 0 or labels.max() >= values.shape[1]:
-        raise ValueError(
-            f"Labels of the source must be at least 0 and below the model's {values.shape[1]} "
-            f"classes. Received: labels from {labels.min()} to {labels.max()}"
-        )
+    check_class_range("Labels of the source", labels, values.shape[1])
     return inputs, labels, values
 
 
@@ -183,7 +180,7 @@ def _is_domain(values):
 
 def _is_empty(values):
     first = next(iter(keras.tree.flatten(values)), None)
-    return hasattr(first, "shape") and len(first) == 0
+    return first is not None and hasattr(first, "shape") and len(first) == 0
 
 
 def _check_size(domain, inputs, least):
@@ -219,7 +216,7 @@ def _in_batches(network, inputs, batch_size, what):
         # An array-like of files need not take slices.
         rows = np.arange(start, min(start + batch_size, count))
         batch = keras.tree.map_structure(operator.itemgetter(rows), inputs)
-        outputs = keras.ops.convert_to_numpy(network(batch, training=False))
+        outputs = keras.ops.convert_to_numpy(network(strings_as_tensors(batch), training=False))
         parts.append(np.asarray(outputs, "float64"))
     values = np.concatenate(parts)
     broken = int((~np.isfinite(values).reshape(len(values), -1).all(axis=1)).sum())

@@ -5,18 +5,27 @@ from typing import TYPE_CHECKING
 from dann.training.run_directory import RunDirectory
 
 if TYPE_CHECKING:
+    from dann.training.distribution import Distribution
     from dann.training.non_finite import StopOnNonFinite
     from dann.training.resumable_fit import fit
     from dann.training.run import Run, compile_model, start
 
-__all__ = ["Run", "RunDirectory", "StopOnNonFinite", "compile_model", "fit", "start"]
+__all__ = [
+    "Distribution",
+    "Run",
+    "RunDirectory",
+    "StopOnNonFinite",
+    "compile_model",
+    "fit",
+    "start",
+]
 
 
 def __getattr__(name):
     if name not in __all__:
         raise AttributeError(f"module 'dann.training' has no attribute {name!r}")
     # These load Keras, which the files of a run do not need.
-    from dann.training import non_finite, resumable_fit, run
+    from dann.training import distribution, non_finite, resumable_fit, run
 
-    rooms = {"StopOnNonFinite": non_finite, "fit": resumable_fit}
+    rooms = {"Distribution": distribution, "StopOnNonFinite": non_finite, "fit": resumable_fit}
     return getattr(rooms.get(name, run), name)

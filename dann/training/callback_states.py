@@ -1,4 +1,4 @@
-"""What callbacks have found so far, and how far their files had come, for a checkpoint."""
+"""The states of callbacks and the lengths of the files that they write, for a checkpoint."""
 
 import hashlib
 import inspect
@@ -67,7 +67,7 @@ def restore(callbacks: Sequence[keras.callbacks.Callback], states: dict[str, Any
 
 
 def lengths_of_files(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, Any]:
-    """Returns the lengths in bytes of the files that callbacks have written, once on the disk."""
+    """Flushes the files that callbacks write to the disk and returns their lengths in bytes."""
     lengths = {}
     for name, callback in _named(callbacks):
         for writer in getattr(callback, "_writers", {}).values():
@@ -80,7 +80,7 @@ def lengths_of_files(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str,
 
 
 def cut_files(callbacks: Sequence[keras.callbacks.Callback], lengths: dict[str, Any]) -> None:
-    """Cuts what was written after a checkpoint off the files, so that no row comes twice."""
+    """Cuts the files back to their lengths at a checkpoint, so that no row is written twice."""
     for name, callback in _named(callbacks):
         known = lengths.get(name, {})
         for relative, path in _files(callback):

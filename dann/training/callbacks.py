@@ -1,4 +1,4 @@
-"""Callbacks of a run: its time, the oracle curve, and a look at the weights it would end with."""
+"""Callbacks of a run: its time, the oracle curve, and the weights it would end with."""
 
 import time
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from typing import Any
 
 import keras
 
-from dann.adaptation.training_state import averages_weights, values_of
+from dann.adaptation.training_state import averages_weights, steps_taken, values_of
 from dann.training.run_directory import RunDirectory
 
 
 class Clock(keras.callbacks.Callback):
-    """Adds up the time of the training steps; stands first among the callbacks.
+    """Adds up the time of the training steps; must be the first of the callbacks.
 
     What other callbacks do at the end of an epoch, such as evaluating or saving, does not count.
     `seconds` is wall time, `cpu_seconds` the time of all threads of the process.
@@ -66,7 +66,7 @@ class OracleCurve(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         logs = self.model.evaluate(self.target, verbose=0, return_dict=True)
-        step = int(self.model.optimizer.iterations)
+        step = steps_taken(self.model)
         self.rows.append((step, round(self.clock.cpu_seconds, 2), logs["accuracy"]))
         self.run.write_oracle_curve(self.rows)
 
@@ -74,7 +74,7 @@ class OracleCurve(keras.callbacks.Callback):
 def on_final_weights(
     optimizer: keras.optimizers.Optimizer, callbacks: Sequence[keras.callbacks.Callback]
 ) -> list[keras.callbacks.Callback]:
-    """Returns callbacks that see the weights with which the training would end now.
+    """Returns callbacks that see the weights that the training would end with if it ended now.
 
     With `use_ema=True` an optimizer trains one set of weights and ends with their moving average.
     These callbacks then see the average. What stands after them in the list sees the weights that

@@ -39,7 +39,7 @@ class CheckpointTimes:
         self.written(0)
 
     def written(self, step: int) -> None:
-        """Notes that the checkpoint of a step is there."""
+        """Records that the checkpoint of a step has been written."""
         self._step = step
         self._time = time.monotonic()
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import pathlib
-import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,14 +15,14 @@ import numpy as np
 from dann.data.array_archive import read_archive
 from dann.training.files_on_disk import flush_to_disk, replacing
 from dann.training.keras_file import check_keras_file
-from dann.training.run_directory import LAST_MODEL, ResumeError
+from dann.training.run_directory import LAST_MODEL, ResumeError, checkpoint_name, step_of
 
-_NAME = re.compile(r"step-(\d+)")
+_DRAFT = ".part"
 _MODEL, _ARRAYS, _STATE, _SUMS = "model.keras", "arrays.npz", "state.json", "SHA256SUMS"
 
 
 class Checkpoint:
-    """One checkpoint whose sums are right: the state of a training after a step.
+    """A complete checkpoint: the state of a training after a step.
 
     Args:
         path: Its folder.
@@ -88,8 +87,8 @@ class Checkpoints:
             state: What else belongs to the state, as JSON takes it.
             arrays: Arrays that `state` refers to.
         """
-        path = self.folder / f"step-{step}"
-        draft = path.with_suffix(".part")
+        path = self.folder / checkpoint_name(step)
+        draft = path.with_suffix(_DRAFT)
         self._remove_drafts()
         draft.mkdir(parents=True)
         try:
@@ -104,7 +103,7 @@ class Checkpoints:
             flush_to_disk(draft)
             if path.exists() and not _is_ours(path):
                 raise FileExistsError(
-                    f"Expected a folder for checkpoints alone. Received: {path} with other files"
+                    f"Expected a folder of checkpoints alone. Received: {path} with other files"
                 )
             if path.exists():  # a broken one, or one of a training that began anew
                 shutil.rmtree(path)
@@ -113,7 +112,7 @@ class Checkpoints:
             shutil.rmtree(draft, ignore_errors=True)
         flush_to_disk(self.folder)
         self._offer(path)
-        for old in [old for old in self._paths() if _step(old) < step][self.keep - 1 :]:
+        for old in [path for at, path in self._by_step() if at < step][self.keep - 1 :]:
             shutil.rmtree(old)
         return path
 
@@ -123,7 +122,7 @@ class Checkpoints:
         Raises:
             ResumeError: If there are checkpoints, and all of them are broken.
         """
-        paths = self._paths()
+        paths = [path for _, path in self._by_step()]
         for path in paths:
             try:
                 return Checkpoint(path)
@@ -139,25 +138,28 @@ class Checkpoints:
     def discard(self) -> list[pathlib.Path]:
         """Deletes all checkpoints, for a training that begins anew; returns what they were."""
         self._remove_drafts()
-        paths = self._paths()
+        paths = [path for _, path in self._by_step()]
         for path in paths:
             shutil.rmtree(path)
         (self.folder / LAST_MODEL).unlink(missing_ok=True)
         return paths
 
-    def _paths(self) -> list[pathlib.Path]:
-        """The folders of checkpoints, newest first."""
+    def _by_step(self) -> list[tuple[int, pathlib.Path]]:
+        """The steps and folders of checkpoints, newest first."""
         found = self.folder.iterdir() if self.folder.is_dir() else ()
-        ours = [path for path in found if _NAME.fullmatch(path.name) and _is_ours(path)]
-        return sorted(ours, key=_step, reverse=True)
+        steps = [(step_of(path.name), path) for path in found]
+        ours = [(step, path) for step, path in steps if step is not None and _is_ours(path)]
+        return sorted(ours, reverse=True)
 
     def _remove_drafts(self):
-        for draft in filter(_is_ours, self.folder.glob("step-*.part")):
-            shutil.rmtree(draft)
+        for draft in self.folder.glob(f"*{_DRAFT}"):
+            if step_of(draft.stem) is not None and _is_ours(draft):
+                shutil.rmtree(draft)
 
     def _offer(self, path):
-        """Gives a copy of the checkpoint's model the name by which a run is read."""
-        with replacing(self.folder / LAST_MODEL) as draft:  # no link, which others could write to
+        """Copies the checkpoint's model to the file that `RunDirectory.model` loads."""
+        # A copy: through a link a user's own writing would change the checkpoint.
+        with replacing(self.folder / LAST_MODEL) as draft:
             shutil.copyfile(path / _MODEL, draft)
 
 
@@ -165,10 +167,6 @@ def _is_ours(path):
     """Whether a folder holds nothing but what a checkpoint has, so that it may be deleted."""
     names = {_MODEL, _ARRAYS, _STATE, _SUMS}
     return path.is_dir() and all(entry.name in names for entry in path.iterdir())
-
-
-def _step(path):
-    return int(path.name.partition("-")[2])
 
 
 def _digest(path):

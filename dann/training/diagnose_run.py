@@ -3,6 +3,7 @@
 import pathlib
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.training_state import steps_taken
 from dann.checks import check_integer
 from dann.data import DomainPair
 from dann.diagnostics import Diagnosis, measure, verdict
@@ -57,7 +58,7 @@ def diagnose_run(
         "method": type(model).__name__,
         "source": domains.source,
         "target": domains.target,
-        "step": int(model.optimizer.iterations),
+        "step": steps_taken(model),
         "examples of each domain": count,
     }
     return Diagnosis(verdict(measurements), measurements, left_out, about)

@@ -20,7 +20,7 @@ class DirectoryInUseError(OSError):
 
 @contextlib.contextmanager
 def claim(directory: str | os.PathLike) -> Iterator[None]:
-    """Keeps a directory for this thread, which may claim it again, until the end of the block.
+    """Claims a directory until the end of the block; the same thread may claim it again.
 
     It makes the directory if it is not there, and in it the file `run.lock`, which it deletes at
     the end. The operating system lifts the lock when the process dies, however that happens.

@@ -1,8 +1,9 @@
-"""Files that are whole once they have their name, whatever ends the process or the machine."""
+"""Files and folders that are whole once they have their name, whatever ends the process."""
 
 import contextlib
 import os
 import pathlib
+import shutil
 from collections.abc import Iterator
 
 
@@ -24,6 +25,26 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
         draft.unlink(missing_ok=True)
 
 
+def replace_folder(source: pathlib.Path, target: pathlib.Path, drafts: pathlib.Path) -> None:
+    """Puts a copy of a folder in the place of another, which may be missing.
+
+    The copy is complete before it takes its name; no reader finds files of both.
+
+    Args:
+        source: The folder to copy.
+        target: The folder that the copy replaces.
+        drafts: Folder on the same disk for the copy on its way.
+    """
+    draft, old = drafts / f"{target.name}.part", drafts / f"{target.name}.old"
+    _remove(draft)
+    _remove(old)
+    shutil.copytree(source, draft)
+    if target.exists() or target.is_symlink():
+        target.rename(old)
+    draft.rename(target)
+    _remove(old)
+
+
 def flush_to_disk(path: pathlib.Path) -> None:
     """Waits until a file, or what a folder lists, is on the disk and would survive a power cut."""
     if path.is_dir() and os.name == "nt":  # which opens no folders
@@ -33,3 +54,10 @@ def flush_to_disk(path: pathlib.Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _remove(folder):
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder)

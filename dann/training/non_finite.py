@@ -1,4 +1,4 @@
-"""Stops a training in which something is no longer a finite number, and says what."""
+"""Stops a training when a loss, a weight or an input is NaN or infinite, and says which."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from dann.adaptation.training_state import steps_taken
 from dann.checks import check_integer
 
 _CHUNK = 1024  # examples at a time, of inputs that may lie in files
@@ -60,7 +61,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._recent: list[tuple[int, dict]] = []
 
     def on_train_begin(self, logs=None):
-        self._step = self._checked = int(self.model.optimizer.iterations)
+        self._step = self._checked = steps_taken(self.model)
         self._recent = []
         _check_inputs({k: v for k, v in self.inputs.items() if isinstance(v, np.ndarray)})
 
@@ -113,7 +114,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         return self._message(step, found, self._recent[:place])
 
     def _message(self, step, found, finite):
-        """The error's line; the last of the logs that are still finite tells the last losses."""
+        """The message, with the last losses that were finite."""
         last = ""
         if finite:
             before, logs = finite[-1]
@@ -146,7 +147,7 @@ def check_weights(model: Any) -> None:
 
 
 def check_finite(name: str, values: Any) -> None:
-    """Raises `FloatingPointError` if an array holds NaN or infinite values; `name` is for it."""
+    """Raises `FloatingPointError` if an array, called `name` in the error, is not finite."""
     if not np.isfinite(values).all():
         raise FloatingPointError(f"{name} must be finite. Received: NaN or infinite values")
 

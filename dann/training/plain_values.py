@@ -1,4 +1,4 @@
-"""Plain values, such as callbacks collect, as JSON beside arrays; the same bits come back."""
+"""Turns plain values, such as callbacks collect, into JSON and arrays, and back without loss."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def unpacked(found: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Puts together again what `packed` took apart."""
+    """Returns the value that `packed` turned into JSON and arrays."""
     if isinstance(found, list):
         return [unpacked(part, arrays) for part in found]
     if not isinstance(found, dict):

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.adaptation.replicas import devices_of
 from dann.adaptation.training_state import (
     KeepTrained,
     averages_weights,
@@ -177,7 +178,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             "metrics": values_of(model.metrics_variables),
             "random": random.getstate(),
             "numpy_random": np.random.get_state(),
-            "made_by": made_by(),
+            "made_by": made_by(model),
             "optimizer": _kind_of(model.optimizer),
             "pairs": self.identity,
         }
@@ -211,14 +212,15 @@ def _told_as_foreign(found):
         ) from error
 
 
-def made_by() -> dict[str, Any]:
-    """Returns the versions and the number of cores on which the bits of a training depend."""
+def made_by(model: keras.Model) -> dict[str, Any]:
+    """Returns versions and numbers of devices and cores, on which a training's bits depend."""
     return {
         "backend": keras.backend.backend(),
         "dann": sys.modules["dann"].__version__,
         "keras": keras.__version__,
         "numpy": np.__version__,
         keras.backend.backend(): importlib.metadata.version(keras.backend.backend()),
+        "devices": devices_of(model),
         "cores": len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count(),

@@ -99,7 +99,7 @@ def fit(
         if not resume:
             checkpoints.discard()
         if found:
-            _check_goes_on(found, epochs, steps_per_epoch, pairs)
+            _check_goes_on(found, model, epochs, steps_per_epoch, pairs)
         watched = ResumableCallbacks(
             [*callbacks, history],
             None if times.never else checkpoints,
@@ -156,7 +156,7 @@ def _steps_of(pairs, steps_per_epoch):
 
 @contextlib.contextmanager
 def _at_its_start(pairs):
-    """Leaves the pairs at the step where they were, whatever was read of them."""
+    """Sets `pairs.start` back at the end of the block, however many batches were read."""
     start = getattr(pairs, "start", None)
     try:
         yield
@@ -178,9 +178,11 @@ def _from_step(pairs, step):
     )
 
 
-def _check_goes_on(found: Checkpoint, epochs: int, steps_per_epoch: int, pairs: Any) -> None:
+def _check_goes_on(
+    found: Checkpoint, model: keras.Model, epochs: int, steps_per_epoch: int, pairs: Any
+) -> None:
     state = state_of(found)
-    now, then = made_by(), state["made_by"]
+    now, then = made_by(model), {"devices": 1, **state["made_by"]}
     known = state["pairs"], identity_of(pairs)
     if None not in known and known[0] != known[1]:
         raise ResumeError(

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.replicas import devices_of, replicas_of
 from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
@@ -20,6 +21,7 @@ from dann.training.callbacks import Clock, OracleCurve, on_final_weights
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoints
 from dann.training.directory_claim import claiming
+from dann.training.distribution import Distribution
 from dann.training.files_on_disk import replacing
 from dann.training.hardware import accelerators, hardware
 from dann.training.non_finite import StopOnNonFinite, check_finite
@@ -29,16 +31,18 @@ from dann.training.run_directory import RunDirectory
 _TEST_BATCH = 256
 
 
-def start(seed: int, precision: str = "float32") -> None:
-    """Begins anew: clears Keras' state, then sets the precision and every seed.
+def start(seed: int, precision: str = "float32", distribution: Distribution | None = None) -> None:
+    """Begins anew: clears Keras' state, then sets the precision, every seed and the distribution.
 
     Args:
         seed: Seed of Python, NumPy and the backend.
         precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
+        distribution: How devices share the training. Defaults to `None`: there is one.
     """
     keras.utils.clear_session()
     keras.config.set_dtype_policy(precision)
     keras.utils.set_random_seed(seed)
+    (distribution or Distribution()).use()
 
 
 def compile_model(
@@ -52,8 +56,17 @@ def compile_model(
         trainer: Object with `steps_per_execution`, `jit_compile` and `run_eagerly`. With
             `jit_compile="auto"` Keras compiles where it can, except for TensorFlow on a CPU, where
             XLA makes small convolutions about 6 times slower.
+
+    Raises:
+        ValueError: If `jit_compile` is none of these, or TensorFlow shall compile a step of several
+            devices by XLA, which it cannot.
     """
     jit_compile = check_choice("trainer.jit_compile", trainer.jit_compile, ("auto", True, False))
+    if jit_compile is True and replicas_of(model) > 1:
+        raise ValueError(
+            "trainer.jit_compile must be false where TensorFlow trains on several devices; JAX "
+            "(KERAS_BACKEND=jax) compiles there, too. Received: trainer.jit_compile=True"
+        )
     if jit_compile == "auto" and keras.backend.backend() == "tensorflow" and not accelerators():
         jit_compile = False
     model.compile(
@@ -102,7 +115,7 @@ class Run:
 
     Raises:
         ValueError: If `steps` is not a multiple of `steps_per_epoch`, the source does not fill a
-            batch, or an oracle has no labels to learn from.
+            batch, the devices cannot split it evenly, or an oracle has no labels to learn from.
     """
 
     def __init__(
@@ -125,13 +138,13 @@ class Run:
         self.model = model
         self.baseline = baseline
         self.callbacks = list(callbacks)
-        for key in ("steps_per_epoch", "steps_per_execution", "batch_size"):
+        for key in ("steps", "steps_per_epoch", "steps_per_execution", "batch_size"):
             check_integer(f"trainer.{key}", getattr(trainer, key), low=1)
         self.steps = trainer.steps
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
-        if self.steps < 1 or self.steps % self.steps_per_epoch:
+        if self.steps % self.steps_per_epoch:
             raise ValueError(
-                "trainer.steps must be a multiple of trainer.steps_per_epoch, above 0. "
+                "trainer.steps must be a multiple of trainer.steps_per_epoch. "
                 f"Received: {trainer.steps} steps, {trainer.steps_per_epoch} an epoch"
             )
         if self.steps_per_epoch % trainer.steps_per_execution:
@@ -140,10 +153,12 @@ class Run:
                 f"Received: {self.steps_per_epoch} and {trainer.steps_per_execution}"
             )
         self.batch_size = trainer.batch_size
-        self._give_a_batch(self._batches(model))  # what cannot be batched is refused here
+        batches = self._batches(model)  # what cannot be batched is refused here
+        batches.check_devices(devices_of(model))
+        self._give_a_batch(batches)
         self.oracle_curve = trainer.oracle_curve
         if checkpoint is not None:
-            CheckpointTimes(checkpoint.every)  # refuses what is none
+            CheckpointTimes(checkpoint.every)  # raises an error unless it is an interval
             check_integer("keep", checkpoint.keep, low=1)
         self.checkpoint, self.resume, self.settings = checkpoint, resume, settings
         inputs = {
@@ -198,7 +213,7 @@ class Run:
             )
 
     def _begin(self, logs=None):
-        """Makes the directory that of a run under way; a run that goes on is accepted by then."""
+        """Marks the directory as that of an unfinished run, once nothing refuses the run."""
         self.directory.discard_summary()
         if self.settings is not None:
             self.directory.keep_settings(self.settings)
@@ -227,12 +242,10 @@ class Run:
 
     def _selection_scores(self, selection):
         if selection is None or not selection.scores:
-            if self.keep:
-                raise ValueError(f"`keep` must be one of the scores. Received: {self.keep!r} alone")
+            check_choice("selection.keep", self.keep or None, (None,), why="if there are no scores")
             return None
         names = list(choose(selection.scores))
-        if self.keep not in (None, *names):
-            raise ValueError(f"`keep` must be one of {names}, or null. Received: {self.keep!r}")
+        check_choice("selection.keep", self.keep, (None, *names))
         rng = np.random.default_rng(self.seed)
 
         def some(values):
@@ -245,7 +258,7 @@ class Run:
         return SelectionScores(names, (inputs[chosen], labels[chosen]), target[some(target)])
 
     def _check_tests_differ(self, chosen):
-        """Refuses one test set for both domains: scores would see labels of the target."""
+        """Raises `ValueError` if both test sets are one: scores would see labels of the target."""
         (source, _), (target, _) = self.domains.source_test, self.domains.target_test
         if len(source) == len(target) and np.array_equal(source[chosen], target[chosen]):
             raise ValueError(

@@ -5,20 +5,32 @@ import csv
 import json
 import os
 import pathlib
-import shutil
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dann.training.directory_claim import LOCK
-from dann.training.files_on_disk import replacing
+from dann.training.files_on_disk import replace_folder, replacing
 from dann.training.keras_file import KerasFileError, check_keras_file
 
 _TRAINED = "a finished run of scripts/train.py"
 LAST_MODEL = "last.keras"  # among the checkpoints
+_CHECKPOINT = re.compile(r"step-(\d+)")
+
+
+def checkpoint_name(step: int) -> str:
+    """Returns what the folder of the checkpoint of a step is called."""
+    return f"step-{step}"
+
+
+def step_of(name: str) -> int | None:
+    """Returns the step of a checkpoint by its folder's name, or `None` for any other name."""
+    found = _CHECKPOINT.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 class ResumeError(ValueError):
-    """A training cannot go on from its checkpoint as it is asked to."""
+    """A training cannot continue from its checkpoint in the way that was asked for."""
 
 
 class RunDirectory:
@@ -99,14 +111,21 @@ class RunDirectory:
 
     def has_checkpoints(self) -> bool:
         """Returns whether there is a checkpoint from which the run could go on."""
-        folders = self.checkpoints, self.baseline_checkpoints
-        return any(path.suffix == "" for folder in folders for path in folder.glob("step-*"))
+        folders = filter(pathlib.Path.is_dir, (self.checkpoints, self.baseline_checkpoints))
+        return any(
+            step_of(path.name) is not None for folder in folders for path in folder.iterdir()
+        )
 
     def keep_settings(self, settings: Mapping[str, Any]) -> None:
         """Keeps the settings of a run that begins, and Hydra's files, for when it goes on."""
         with replacing(self.settings_file) as draft:
             draft.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+<<<<<<< HEAD
         _copy_files(self.config_file.parent, self._kept_config)
+=======
+        if self.config_file.parent.is_dir():
+            replace_folder(self.config_file.parent, self._kept_config, self.checkpoints)
+>>>>>>> main
 
     def settings(self) -> dict[str, Any] | None:
         """Returns the settings that the run began with, or `None` if they were not kept."""
@@ -115,8 +134,14 @@ class RunDirectory:
         return _named_values(self.settings_file, "settings")
 
     def put_config_back(self) -> None:
+<<<<<<< HEAD
         """Puts the config that the run began with where a later command has written its own."""
         _copy_files(self._kept_config, self.config_file.parent)
+=======
+        """Restores the config that the run began with, which a later command has overwritten."""
+        if self._kept_config.is_dir():
+            replace_folder(self._kept_config, self.config_file.parent, self.checkpoints)
+>>>>>>> main
 
     def metrics(self) -> dict[str, list[str]]:
         """Returns the columns of the epochs' metrics by name, as text."""

@@ -114,7 +114,7 @@ def features_of(backbone: keras.Model, domains: DomainPair) -> np.ndarray:
 
 
 def _shown(inputs):
-    """Indices of those that are shown, from all over: test sets may be sorted by class."""
+    """Indices of the examples to show, spread over the set, which may be sorted by class."""
     return np.linspace(0, len(inputs) - 1, min(len(inputs), _POINTS)).astype(int)
 
 
@@ -124,7 +124,7 @@ def save_features(
     seed: int,
     path: str | pathlib.Path,
 ) -> None:
-    """Shows features of both domains in two dimensions, by t-SNE, one panel a view.
+    """Shows features of both domains in two dimensions, by t-SNE, one panel for each view.
 
     Args:
         views: Title and features, as `features_of` returns them.

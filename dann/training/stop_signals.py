@@ -1,4 +1,4 @@
-"""Ends a training between two steps where a signal would end it within one."""
+"""Lets a signal end a training between two steps instead of within one."""
 
 import contextlib
 import os

@@ -105,8 +105,8 @@ def test_labels_of_another_form_raise_an_error_that_says_what_to_write(loss, lab
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (LABELS + 1, "below the model's 3 classes; `labels - 1` begins at 0.*from 1 to 3"),
-        (LABELS - 1, "below the model's 3 classes. Received: labels from -1 to 1"),
+        (LABELS + 1, "below 3, .*as `labels - 1` are. Received: 3"),
+        (LABELS - 1, "below 3, .*Received: -1"),
         (LABELS + 0.5, "not whole numbers"),
         (np.array(list("abcabc")), "return_inverse=True.*such as.*'a'"),
     ],
@@ -123,7 +123,7 @@ def test_labels_outside_the_models_classes_are_reported_before_training(labels, 
 
 def test_labels_of_pairs_are_looked_at_before_training():
     pairs = dann.data.pair((INPUTS["source"], LABELS + 1), INPUTS["target"], batch_size=3)
-    with pytest.raises(ValueError, match="model's 3 classes; `labels - 1` begins at 0"):
+    with pytest.raises(ValueError, match="below 3, .*as `labels - 1` are"):
         compiled().fit(pairs, verbose=0)
 
 
@@ -131,7 +131,7 @@ def test_labels_of_pairs_are_looked_at_before_training():
 def test_a_wrong_label_of_a_data_set_is_reported_in_one_line():
     tf = pytest.importorskip("tensorflow")
     batches = tf.data.Dataset.from_tensor_slices((INPUTS, LABELS + 1)).batch(6)
-    with pytest.raises(ValueError, match=r"below the model's 3 classes. Received: a label of 3$"):
+    with pytest.raises(ValueError, match="below 3, .*Received: 3$"):
         compiled().fit(batches, shuffle=False, verbose=0)
 
 

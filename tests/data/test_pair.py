@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import dann
 from dann.data import pair
 
 SOURCE = np.arange(10.0)[:, np.newaxis], np.arange(10) % 3
@@ -102,7 +103,7 @@ def test_continuous_labels_stay_as_they_are(of_datasets, shape):
         (SOURCE, {"a": TARGET}, {}, "one structure. Received: source .*target {'a': "),
         (SOURCE[0], TARGET, {}, r"must be `\(inputs, labels\)`.*Received: ndarray"),
         (as_datasets()[1], TARGET, {}, r"must give `\(input, label\)`.*Received"),
-        (SOURCE, TARGET, {"num_classes": 2}, r"below num_classes=2. Received: \[2\]"),
+        (SOURCE, TARGET, {"num_classes": 2}, "below 2, .*Received: 2"),
         ((SOURCE[0], -SOURCE[1]), TARGET, {"num_classes": 3}, r"Received: \[-2, -1\]"),
         ((SOURCE[0], SOURCE[0][:, 0]), TARGET, {"num_classes": 3}, "must be integers"),
         (SOURCE, TARGET, {"batch_size": 11}, "fill a batch of 11.*Received: 10 examples"),
@@ -252,6 +253,15 @@ class Squares:
         return (np.asarray(chosen) ** 2.0)[:, np.newaxis]
 
 
+@pytest.mark.tensorflow
+def test_pairs_cannot_be_split_for_validation():
+    model = dann.DANN(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
+    model.compile("sgd")
+    pairs = pair((np.ones((8, 2)), np.arange(8) % 2), np.ones((8, 2)), 4)
+    with pytest.raises(ValueError, match=r"`validation_data=\(inputs, labels\)`.*split=0.2"):
+        model.fit(pairs, validation_split=0.2, verbose=0)
+
+
 def test_of_an_array_like_only_the_batches_are_read():
     squares = Squares()
     batches = list(pair((squares, np.arange(10)), TARGET, batch_size=3, seed=0))
@@ -291,6 +301,27 @@ def test_a_labelled_target_follows_the_source():
         np.testing.assert_array_equal(labels[:4], inputs["source"][:, 0] % 10 % 3)
         chosen = inputs["target_labelled"][:, 0].astype(int) - 200
         np.testing.assert_array_equal(labels[4:], extra[1][chosen])
+
+
+def test_labels_follow_the_examples_of_each_replica():
+    extra = 200 + np.arange(4.0)[:, np.newaxis], np.array([2, 0, 1, 1])
+    pairs = pair(SOURCE, TARGET, 4, target_labelled=extra, seed=0)
+    plain, labels = pairs[0]
+    with pairs.split_over(2, replicas=2):
+        inputs, split = pairs[0]
+    for name, part in inputs.items():
+        np.testing.assert_array_equal(part, plain[name])
+    np.testing.assert_array_equal(split[:4], [*labels[:2], *labels[4:6]])
+    np.testing.assert_array_equal(split[4:], [*labels[2:4], *labels[6:]])
+    np.testing.assert_array_equal(pairs[0][1], labels)
+
+
+def test_a_batch_that_devices_cannot_share_evenly_is_refused():
+    pairs = pair(SOURCE, TARGET, 4)
+    with pytest.raises(ValueError, match="multiple of 3. Received: batch_size=4"):
+        pairs.check_devices(3)
+    with pytest.raises(ValueError, match="multiple of 3"), pairs.split_over(3):
+        pass
 
 
 DOMAINS = np.repeat([0, 1], [80, 20])

@@ -5,7 +5,7 @@ import pytest
 from keras import layers
 from support.packable_networks import NETWORKS
 
-from dann.deployment import pack, summarize
+from dann.deployment import PackError, pack, summarize
 from dann.layers import (
     BinaryConv2D,
     BinaryDense,
@@ -122,3 +122,26 @@ def test_a_wide_binary_perceptron_takes_less_than_a_28th_of_its_float_twin(width
     head = binary_label_head(width, 10, hidden_units=())
     summary = summarize(keras.Model(backbone.input, head(backbone.output)))
     assert least < summary.float_bytes / summary.bytes < least + 1
+
+
+@keras.saving.register_keras_serializable("tests_of_summaries")
+class Subclassed(keras.Model):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.last = layers.Dense(3)
+
+    def call(self, inputs):
+        return self.last(inputs)
+
+
+def test_a_subclassed_model_tells_what_to_write_to_pack_it():
+    model = Subclassed()
+    with pytest.raises(PackError, match="begin it with `keras.Input`, or call it on a batch"):
+        summarize(model)
+    model(keras.ops.ones((1, 4)))
+    inputs = keras.Input((4,))
+    for one in (model, keras.Model(inputs, layers.Dense(2)(model(inputs)))):
+        summary = summarize(one)
+        assert not summary.packable
+        assert summary.layers[0].bits == 32 * (4 * 3 + 3)
+        assert "give `keras.Model(inputs, outputs)`. Received: Subclassed" in summary.reason

@@ -66,3 +66,26 @@ def test_the_example_of_regression_errs_by_less_than_a_third_of_the_best_source_
     unadapted = np.mean(np.abs(columns[1] @ fit - names["labels"][1]))
     assert unadapted > 1.1
     assert names["error"] < unadapted / 3, names["error"]
+
+
+@pytest.fixture
+def page(names):
+    """A function that runs a how-to guide and returns the names that it leaves."""
+
+    def run(name):
+        pages.run_page(f"docs/how-to/{name}.md", names)
+        return names
+
+    return run
+
+
+def test_the_reversal_of_the_guide_hides_the_speaker_and_keeps_the_words(page):
+    names = page("nuisance")
+    (words, speakers), (words_kept, speakers_left) = names["without"], names["removed"]
+    assert min(words, words_kept) > 0.95
+    assert speakers_left < 0.5 < 0.65 < speakers
+
+
+def test_several_sources_of_the_guide_help_with_a_new_person(page):
+    accuracies = page("series-and-tables")["accuracies"]
+    assert accuracies["MDAN"] > accuracies["SourceOnly"] + 0.2, accuracies

@@ -48,8 +48,13 @@ def study(tmp_path):
 
 
 def rows_of(tmp_path):
+    """A row for each trial, in the order of the table, with its measures by name."""
+    trials = {}
     with (tmp_path / "study/optimize.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+        for row in csv.DictReader(file):
+            measure = {row.pop("measure"): row.pop("value")}
+            trials[row["run"]] = trials.get(row["run"], row) | measure
+    return list(trials.values())
 
 
 def test_trials_are_ranked_by_the_score_and_failed_ones_do_not_end_the_study(study, tmp_path):

@@ -26,8 +26,9 @@ def test_a_study_ends_with_a_ranking_beside_the_oracle_and_is_not_run_twice(fold
     assert result.returncode == 0, result.stderr
     with (folder / "study/optimize.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 1
-    assert 0 < float(rows[0]["target/accuracy"]) < 1
+    assert {row["run"] for row in rows} == {rows[0]["run"]}
+    measures = {row["measure"]: float(row["value"]) for row in rows}
+    assert 0 < measures["target/accuracy"] < 1
     assert "regret of selection/info_max: 0.0 points" in result.stdout
     assert {path.name for path in folder.iterdir()} == {"study"}
     again = run_here("optimize.py", SHORT, folder)

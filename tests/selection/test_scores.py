@@ -154,7 +154,7 @@ def test_a_source_that_does_not_fit_is_refused(name):
         ((inputs[:0], labels[:0]), ValueError, "source must hold at least .*Received: 0"),
         ((inputs, labels[:5]), ValueError, "63 inputs and 5 labels"),
         ((inputs, labels + 0.5), ValueError, "one-hot. Received: float64"),
-        ((inputs, labels + 1), ValueError, "below the model's 3 classes. .*from 1 to 3"),
+        ((inputs, labels + 1), ValueError, "source .*below 3, .*Received: 3"),
     ]:
         with pytest.raises(error, match=message):
             values(name, checkpoint(0), TARGET, source=source)

@@ -13,6 +13,7 @@ import pytest
 from dann.training import RunDirectory
 from dann.training.export_run import export_run
 from dann.training.files_on_disk import replacing
+from dann.training.run_directory import checkpoint_name
 
 
 @pytest.fixture
@@ -90,6 +91,7 @@ def test_an_error_while_a_file_is_written_leaves_the_old_one_whole(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+<<<<<<< HEAD
 def test_a_config_that_could_not_be_kept_whole_is_not_put_back(run, monkeypatch):
     run.config_file.parent.mkdir(parents=True)
     run.config_file.write_text("seed: 3")
@@ -108,6 +110,38 @@ def test_a_config_that_could_not_be_kept_whole_is_not_put_back(run, monkeypatch)
     run.config_file.write_text("seed: 4")
     run.put_config_back()
     assert run.config() == "seed: 3"
+=======
+def test_the_config_that_is_put_back_replaces_a_later_one_as_a_whole(run, monkeypatch):
+    hydra = run.config_file.parent
+    hydra.mkdir(parents=True)
+    run.config_file.write_text("seed: 0")
+    run.keep_settings({"seed": 0})
+    run.config_file.write_text("seed: 1")
+    (hydra / "overrides.yaml").write_text("- seed=1")
+
+    def break_off(source, draft):
+        draft.mkdir()
+        (draft / "config.yaml").write_text("se")
+        raise OSError("disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copytree", break_off)
+        with pytest.raises(OSError, match="disk"):
+            run.put_config_back()
+    assert run.config() == "seed: 1"
+    run.put_config_back()
+    assert run.config() == "seed: 0"
+    assert [path.name for path in hydra.iterdir()] == ["config.yaml"]
+    assert {path.name for path in run.checkpoints.iterdir()} == {"settings.json", "hydra"}
+
+
+def test_a_folder_of_another_name_is_no_checkpoint(run):
+    for name in ("step-x", "step-3.part", "stepping-3"):
+        (run.checkpoints / name).mkdir(parents=True)
+    assert not run.has_checkpoints()
+    (run.checkpoints / checkpoint_name(3)).mkdir()
+    assert run.has_checkpoints()
+>>>>>>> main
 
 
 def test_links_in_a_strangers_run_lead_no_writing_elsewhere(run, tmp_path):
@@ -158,7 +192,14 @@ def test_the_files_of_a_run_need_no_keras():
 
 def test_no_other_module_spells_the_names_of_a_runs_files():
     root = pathlib.Path(__file__).parents[2]
-    names = ('"summary.json"', '"oracle.csv"', '"diagnosis.json"', '"report.html"', '"last.keras"')
+    names = (
+        '"step-',
+        '"summary.json"',
+        '"oracle.csv"',
+        '"diagnosis.json"',
+        '"report.html"',
+        '"last.keras"',
+    )
     spelled = {
         path.name
         for folder in ("dann", "scripts", "benchmarks")

@@ -145,7 +145,7 @@ def _floating_parts(inputs):
     places = [
         place
         for place, part in enumerate(parts)
-        if len(parts) == 1 or keras.backend.is_float_dtype(part.dtype)
+        if keras.backend.is_float_dtype(part.dtype) or (len(parts) == 1 and _is_number(part))
     ]
     if not places:
         raise ValueError(
@@ -155,6 +155,10 @@ def _floating_parts(inputs):
     for place in places:
         parts[place] = ops.cast(parts[place], floatx)
     return parts, places
+
+
+def _is_number(part):
+    return keras.backend.standardize_dtype(part.dtype) not in ("string", "bool")
 
 
 def _unit(tensors):

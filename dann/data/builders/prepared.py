@@ -2,7 +2,6 @@
 
 import contextlib
 import difflib
-import importlib
 import json
 import pathlib
 import shutil
@@ -11,6 +10,7 @@ import tempfile
 import filelock
 import tensorflow_datasets as tfds
 
+from dann.checks import has_tensorflow
 from dann.data.builders.mnist_files import find_mnist
 from dann.data.cache import make_folder
 from dann.data.checksums import fault_of, is_sealed, seal
@@ -88,15 +88,6 @@ def check_tensorflow(what: str, cause: Exception | None = None) -> None:
         ) from cause
 
 
-def has_tensorflow() -> bool:
-    """Returns whether TensorFlow can be imported; this imports it."""
-    try:
-        importlib.import_module("tensorflow")
-    except ImportError:
-        return False
-    return True
-
-
 def _builder(builder_class, folder, config, raw) -> tfds.core.DatasetBuilder:
     """The builder of a data set that is prepared and whole; prepares it if it is not."""
     builder, path, fault = _found(builder_class, folder, config)
@@ -110,7 +101,7 @@ def _builder(builder_class, folder, config, raw) -> tfds.core.DatasetBuilder:
 
 
 def _found(builder_class, folder, config):
-    """The builder, or `None` if TFDS cannot read what is there; its place; and what is wrong."""
+    """The builder (`None` if TFDS cannot read the data set), its folder, and what is wrong."""
     try:
         builder = builder_class(data_dir=folder, config=config)
         path = pathlib.Path(builder.data_path)
@@ -153,7 +144,7 @@ def _prepare(builder_class, folder, config, raw):
     except ImportError as error:
         check_tensorflow(f"To prepare {builder.name}", error)
         raise
-    if builder.data_path.exists():  # a mocked data set is not there
+    if builder.data_path.exists():  # a mocked data set has no files
         seal(pathlib.Path(builder.data_path))
     return builder
 

@@ -222,7 +222,7 @@ class PairPass(BackwardPass):
             return loss_terms(self.model, self.data, features, self.training)[1]
 
     def _needs_watch(self):
-        """Whether `reversal=` reaches not all calls: those of layers within networks, mostly."""
+        """Whether some reversals do not go through `reversal=`, such as those within a network."""
         own, reached = self.model.reversal, []
 
         def reversal(*args, **kwargs):

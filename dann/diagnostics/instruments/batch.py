@@ -81,7 +81,7 @@ def _joined(data):
     return inputs, np.concatenate([*labels, *others])
 
 
-def _items(data):
+def _items(data: Any) -> Any:
     if isinstance(data, keras.utils.PyDataset):
         return (data[number] for number in range(data.num_batches or 1))
     if hasattr(data, "as_numpy_iterator"):

@@ -1,4 +1,4 @@
-"""The gradient without reversals, from differences of the loss, if none can be taken out."""
+"""Estimates the gradient without reversals by differences of the loss, if none was found."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

@@ -37,7 +37,7 @@ def has_explicit_field(model: AdversarialModel) -> bool:
 
 
 def players(model: AdversarialModel) -> list[keras.Variable]:
-    """Returns the weights that play: of the backbone, the label head and then the adversary.
+    """Returns the weights of both players: backbone, label head and then the adversary.
 
     Raises:
         TypeError: If it is not a model of `dann.adaptation`, or has no reversal.
@@ -92,7 +92,8 @@ def explicit_field(
     reversal: Any = model.reversal
     # The layer holds the strength of the last step; a step begins with the next one.
     next_strength = reversal.schedule(reversal.step.value) if reversal.schedule else None
-    strength = float(reversal.strength if next_strength is None else next_strength)
+    strength = reversal.strength if next_strength is None else next_strength
+    strength = float(keras.ops.convert_to_numpy(strength))
     of_task = len(weights_of_task(model))
 
     def both():
@@ -168,7 +169,7 @@ def descent_of(model: AdversarialModel, variables: Sequence[keras.Variable]) -> 
     if not all(isinstance(part, keras.optimizers.SGD) for part in parts):
         return None
     settings = {(part.momentum, part.nesterov) for part in parts}
-    rates = [float(part.learning_rate) for part in parts]
+    rates = [float(keras.ops.convert_to_numpy(part.learning_rate)) for part in parts]
     if len(settings) > 1 or rates[0] <= 0:
         return None
     return Descent(rates[0], [rate / rates[0] for rate in rates], *settings.pop())

@@ -22,8 +22,8 @@ import keras
 
 _thread = threading.local()
 _lock = threading.Lock()
-_watches = 0  # on, in all threads
-_call: Any = None  # the method before the first of them
+_watches = 0  # how many are on, in all threads
+_call: Any = None  # `Operation.__call__` before the first watch
 
 
 @contextlib.contextmanager

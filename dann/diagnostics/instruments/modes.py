@@ -1,4 +1,4 @@
-"""Where a measurement runs: eagerly or compiled as the model trains, and without a trace."""
+"""Runs measurements eagerly or compiled, as the model trains."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,12 @@ MODES = ("eager", "graph", "xla")
 
 
 def mode_of(model: Any) -> str:
-    """Returns how `fit` runs the model as it is compiled: `"eager"`, `"graph"` or `"xla"`."""
+    """Returns how `fit` runs the model as it is compiled: `"eager"`, `"graph"` or `"xla"`.
+
+    On torch it is always `"eager"`: what `torch.compile` makes of it is not measured.
+    """
+    if keras.backend.backend() == "torch":
+        return "eager"
     if not getattr(model, "compiled", False):
         return "graph"
     if model.run_eagerly:

@@ -11,6 +11,7 @@ from dann.adaptation import AdversarialModel
 from dann.adaptation.forward_pass import parts_of
 from dann.adaptation.smooth_task import frozen
 from dann.checks import check_integer
+from dann.data.examples import strings_as_tensors
 from dann.diagnostics.instruments.data_checks import check_flat
 from dann.diagnostics.instruments.losses import check_adversarial
 from dann.diagnostics.instruments.vectors import to_numpy
@@ -49,7 +50,8 @@ def pair_outputs(model: Any, data: tuple, batch_size: int = 256) -> PairOutputs:
     for i in range(count):
         piece = functools.partial(_piece, number=i, count=count)
         with frozen(model):  # methods may draw noise
-            runs.append(_run(model, keras.tree.map_structure(piece, arrays)))
+            part = strings_as_tensors(keras.tree.map_structure(piece, arrays))
+            runs.append(_run(model, part))
     joined = {
         kind: {
             name: np.concatenate([run[kind][name] for run in runs]) for name in ("source", "target")
@@ -75,7 +77,8 @@ def _run(model: AdversarialModel, x) -> dict[str, dict]:
     if "target" not in features:
         features["target"] = to_numpy(model.backbone(x["target"], training=False))
     logits = {
-        name: to_numpy(model.label_head(part, training=False)) for name, part in features.items()
+        name: to_numpy(model.label_head(features[name], training=False))
+        for name in ("source", "target")  # others, as a teacher's, are not those of the backbone
     }
     domain = {}
     if scores is not None:

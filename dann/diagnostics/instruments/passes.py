@@ -93,7 +93,7 @@ def walk(model: keras.Layer, data: Any, training: bool = True, values: Any = ())
         outputs.append(model(inputs, training=training) if pair else run_in_training(model, inputs))
 
     if not model.built:
-        model(inputs)  # layers that are built later would not be known
+        model(inputs)  # `leaves` finds only layers that exist
     with frozen(model, values):
         calls = record_calls(leaves(model), run, keep)
         reversals = [layer for layer in order.values() if isinstance(layer, GradientReversal)]

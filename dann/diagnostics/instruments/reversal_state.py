@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from dann.adaptation.training_state import steps_taken
 from dann.diagnostics.instruments.backward_pass import BackwardPass, Gradients, PairPass
 from dann.diagnostics.instruments.layer_calls import Call
 from dann.diagnostics.instruments.vectors import cosine, norm
@@ -135,7 +136,7 @@ def _state_without_gradient(run: BackwardPass, found: Gradients, layers) -> str:
     if not stopping:
         return "cut"
     optimizer = getattr(run.model, "optimizer", None)
-    trained = optimizer is not None and int(optimizer.iterations) > 0
+    trained = optimizer is not None and steps_taken(run.model) > 0
     rise = all(_rises(layer, trained) for layer in stopping)
     return "not begun" if rise else "strength 0"
 
@@ -144,7 +145,7 @@ def _rises(layer: keras.Layer, trained: bool) -> bool:
     """Returns whether a schedule rises later; it cannot if its steps are not counted."""
     if not isinstance(layer, GradientReversal):
         return False
-    now = int(layer.step)
+    now = int(keras.ops.convert_to_numpy(layer.step))
     if layer.schedule is None or (trained and now == 0):
         return False
     return any(float(layer.schedule(now + later)) > 0 for later in LATER)

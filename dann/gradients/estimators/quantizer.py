@@ -45,7 +45,7 @@ class Quantizer(Estimator):
         self.function = function
         _check_registered(function)
         probe = np.linspace(-2, 2, 10, dtype="float32")
-        values = ops.convert_to_numpy(function(ops.convert_to_tensor(probe)))
+        values = np.asarray(ops.convert_to_numpy(function(ops.convert_to_tensor(probe))))
         if values.shape != probe.shape:
             raise ValueError(
                 "A quantizer must keep the shape of its inputs. "

@@ -1,0 +1,90 @@
+"""What a step does where TensorFlow's replicas each see their part of a batch.
+
+A `tf.distribute.Strategy` runs the step once for each replica and adds the gradients up. Everywhere
+else, JAX with several devices included, a step sees the whole batch and there is one replica.
+"""
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def num_replicas() -> int:
+    """Returns how many replicas share a batch in the current scope or step."""
+    if keras.backend.backend() != "tensorflow":
+        return 1
+    return _distribute().get_strategy().num_replicas_in_sync
+
+
+def share_of_replica(loss: Any) -> Any:
+    """Returns what a replica descends: the mean loss of its part over the number of replicas.
+
+    The replicas' gradients are added up, so that together they descend the mean of their losses.
+    """
+    count = num_replicas()
+    return loss if count == 1 else ops.divide(loss, count)
+
+
+def whole_of_replica(share: Any) -> Any:
+    """Undoes `share_of_replica`, which Keras has applied to its own losses already."""
+    count = num_replicas()
+    return share if count == 1 else ops.multiply(share, count)
+
+
+def mean_over_replicas(tensors: Sequence[Any]) -> list[Any]:
+    """Returns the mean of each tensor over the replicas, without gradient.
+
+    Outside of a replica's step it returns the tensors as they are.
+    """
+    if num_replicas() == 1:
+        return list(tensors)
+    distribute = _distribute()
+    replica = distribute.get_replica_context()
+    if replica is None:
+        return list(tensors)
+    means = replica.all_reduce(distribute.ReduceOp.MEAN, [ops.stop_gradient(t) for t in tensors])
+    return list(means)
+
+
+def devices_of(model: keras.Model) -> int:
+    """Returns how many devices share each batch that a model trains on."""
+    if keras.backend.backend() == "jax":
+        distribution = keras.distribution.distribution()
+        return 1 if distribution is None else distribution.num_model_replicas
+    return replicas_of(model)
+
+
+def replicas_of(model: keras.Model) -> int:
+    """Returns how many replicas TensorFlow's strategy makes of a model; 1 without a strategy."""
+    strategy = getattr(model, "distribute_strategy", None)
+    return 1 if strategy is None else strategy.num_replicas_in_sync
+
+
+@contextlib.contextmanager
+def each_device_alone() -> Iterator[None]:
+    """Lets every device see all data, on JAX: a batch that is no multiple cannot be split there."""
+    distribution = keras.distribution.distribution()
+    if distribution is not None:
+        keras.distribution.set_distribution(None)
+    try:
+        yield
+    finally:
+        if distribution is not None:
+            keras.distribution.set_distribution(distribution)
+
+
+def strategy_scope(model: keras.Model) -> contextlib.AbstractContextManager:
+    """Returns the scope in which the variables of a model are made."""
+    strategy = getattr(model, "distribute_strategy", None)
+    return contextlib.nullcontext() if strategy is None else strategy.scope()
+
+
+@functools.cache
+def _distribute() -> Any:
+    import tensorflow as tf
+
+    return tf.distribute

@@ -1,0 +1,67 @@
+"""A step on several devices descends what a step on one device does."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from support.train_on_devices import CASES, OF_REPLICA
+
+SCRIPT = pathlib.Path(__file__).parents[1] / "support" / "train_on_devices.py"
+FEW = ("sdat", "daln", "mdd", "labelled target", "synchronized normalization")
+BACKENDS = [pytest.param("tensorflow", marks=pytest.mark.tensorflow), "jax"]
+
+
+def trained(backend, folder, counts, names):
+    """Weights and logs by `case/number of devices`; 0 stands for no distribution at all."""
+    pytest.importorskip(backend)
+    paths = [str(SCRIPT.parents[1]), str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "KERAS_BACKEND": backend,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    }
+    arguments = [str(folder), json.dumps(counts), json.dumps(list(names))]
+    command = [sys.executable, str(SCRIPT), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    logs = json.loads((folder / "logs.json").read_text())
+    with np.load(folder / "weights.npz") as weights:
+        return {key: (weights[key], logs[key]) for key in weights.files}
+
+
+def assert_devices_agree(results, backend, counts, names):
+    for name in names:
+        differs = backend == "tensorflow" and name in OF_REPLICA
+        for count in counts:
+            weights, logs = results[f"{name}/{count}"]
+            expected, its = results[f"{name}/{count} parts" if differs else f"{name}/0"]
+            case = f"{name} on {count} devices"
+            np.testing.assert_allclose(weights, expected, rtol=1e-5, atol=1e-5, err_msg=case)
+            found = {key: logs[key] for key in its}
+            assert found == pytest.approx(its, rel=1e-3, abs=1e-3), case
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_two_devices_descend_what_one_does(tmp_path, backend):
+    results = trained(backend, tmp_path, [2], FEW)
+    assert_devices_agree(results, backend, [2], FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_any_number_of_devices_descends_what_one_does_by_every_method(tmp_path, backend):
+    counts = [1, 2, 3]
+    results = trained(backend, tmp_path, counts, CASES)
+    assert_devices_agree(results, backend, counts, CASES)
+    if backend == "tensorflow":  # otherwise the table in the docs would be out of date
+        far = {name for name in OF_REPLICA if not same(results[f"{name}/0"], results[f"{name}/2"])}
+        assert far == OF_REPLICA
+
+
+def same(one, other):
+    return np.allclose(one[0], other[0], rtol=1e-5, atol=1e-5)

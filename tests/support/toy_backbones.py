@@ -1,0 +1,189 @@
+"""Backbones of every kind that Keras has, for inputs of every kind, and the inputs themselves."""
+
+import keras
+import numpy as np
+from keras import layers
+
+from dann.layers import BinaryDense
+
+COUNT = 12  # examples of each domain
+LABELS = np.arange(COUNT) % 3
+WORDS = ["red", "green", "blue", "old", "new"]
+
+
+def _rng(seed):
+    return np.random.default_rng(seed)
+
+
+def _two(seed):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(COUNT, width)).astype("float32") for width in (4, 2)]
+
+
+def _texts(seed):
+    drawn = np.random.default_rng(seed).integers(0, len(WORDS), (COUNT, 3))
+    return np.array([" ".join(WORDS[i] for i in row) for row in drawn])[:, None]
+
+
+# The inputs of one domain, by a seed.
+INPUTS = {
+    "numbers": lambda seed: _two(seed)[0],
+    "images": lambda seed: np.random.default_rng(seed).integers(
+        0, 255, (COUNT, 32, 32, 3), "uint8"
+    ),
+    "series": lambda seed: np.random.default_rng(seed).normal(size=(COUNT, 6, 2)).astype("float32"),
+    "series of any length": lambda seed: INPUTS["series"](seed),
+    "tokens": lambda seed: _rng(seed).integers(0, 9, (COUNT, 5)),
+    "strings": _texts,
+    "dict": lambda seed: dict(zip(("image", "meta"), _two(seed), strict=True)),
+    "list": _two,
+}
+
+
+@keras.saving.register_keras_serializable("tests")
+class Join(layers.Layer):
+    """Two inputs, in a dict or a list, side by side."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.of_image = layers.Dense(4)
+
+    def call(self, inputs):
+        image, meta = inputs.values() if isinstance(inputs, dict) else inputs
+        return keras.ops.concatenate([self.of_image(image), meta], axis=-1)
+
+    def build(self, input_shape):
+        first = input_shape["image"] if isinstance(input_shape, dict) else input_shape[0]
+        self.of_image.build(tuple(first))
+
+    def compute_output_shape(self, input_shape):
+        return (None, 6)
+
+
+@keras.saving.register_keras_serializable("tests")
+class SideBySide(layers.Layer):
+    """Two inputs in a dict as one, without weights."""
+
+    def call(self, inputs):
+        return keras.ops.concatenate(list(inputs.values()), axis=-1)
+
+    def compute_output_shape(self, input_shape):
+        return (None, 6)
+
+
+@keras.saving.register_keras_serializable("tests")
+class OwnModel(keras.Model):
+    """A subclassed model from inputs of a kind to 6 features."""
+
+    def __init__(self, kind="numbers", **kwargs):
+        super().__init__(**kwargs)
+        self.kind = kind
+        self.parts = [*body(kind), layers.Dense(6, activation="relu")]
+
+    def call(self, inputs, training=False):
+        for part in self.parts:
+            inputs = part(inputs)
+        return inputs
+
+    def get_config(self):
+        return {**super().get_config(), "kind": self.kind}
+
+
+@keras.saving.register_keras_serializable("tests")
+class OwnLayer(layers.Layer):
+    """The same as a layer."""
+
+    def __init__(self, kind="numbers", **kwargs):
+        super().__init__(**kwargs)
+        self.kind = kind
+        self.parts = [*body(kind), layers.Dense(6, activation="relu")]
+
+    def call(self, inputs):
+        for part in self.parts:
+            inputs = part(inputs)
+        return inputs
+
+    def get_config(self):
+        return {**super().get_config(), "kind": self.kind}
+
+
+def body(kind, recurrent=False):
+    """Layers from inputs of a kind to a vector."""
+    pooled = layers.GRU(4) if recurrent else layers.GlobalAveragePooling1D()
+    words = layers.TextVectorization(vocabulary=WORDS, output_sequence_length=3)
+    return {
+        "numbers": [layers.Reshape((4, 1)), pooled] if recurrent else [],
+        "images": [
+            layers.Rescaling(1 / 255),
+            layers.Conv2D(2, 3, strides=8),
+            *([layers.Reshape((16, 2)), pooled] if recurrent else [layers.Flatten()]),
+        ],
+        "series": [pooled] if recurrent else [layers.Conv1D(4, 2), pooled],
+        "series of any length": [pooled] if recurrent else [layers.Conv1D(4, 2), pooled],
+        "tokens": [layers.Embedding(9, 4), pooled],
+        "strings": [words, layers.Embedding(9, 4), pooled],
+        "dict": [Join(), *([layers.Reshape((6, 1)), pooled] if recurrent else [])],
+        "list": [Join(), *([layers.Reshape((6, 1)), pooled] if recurrent else [])],
+    }[kind]
+
+
+def entry(kind):
+    """The symbolic inputs of a kind."""
+    if kind in ("dict", "list"):
+        both = {"image": keras.Input((4,), name="image"), "meta": keras.Input((2,), name="meta")}
+        return both if kind == "dict" else list(both.values())
+    sizes = {"numbers": (4,), "images": (32, 32, 3), "series": (6, 2), "tokens": (5,)}
+    size = {**sizes, "series of any length": (None, 2), "strings": (1,)}[kind]
+    types = {"tokens": "int32", "strings": "string", "images": "uint8"}
+    return keras.Input(size, dtype=types.get(kind))
+
+
+def functional(kind, *last, recurrent=False):
+    inputs = outputs = entry(kind)
+    for part in [*body(kind, recurrent), *(last or [layers.Dense(6, activation="relu")])]:
+        outputs = part(outputs)
+    return keras.Model(inputs, outputs)
+
+
+def sequential(kind, with_input):
+    first = [entry(kind)] if with_input else []
+    return keras.Sequential([*first, *body(kind), layers.Dense(6, activation="relu")])
+
+
+def called(network, kind):
+    network(keras.tree.map_structure(lambda part: part[:2], INPUTS[kind](0)))
+    return network
+
+
+def without_weights(kind):
+    if kind in ("dict", "list"):
+        return SideBySide() if kind == "dict" else layers.Concatenate()
+    return layers.GlobalAveragePooling1D() if "length" in kind else layers.Flatten()
+
+
+def application(kind):
+    options = {"include_top": False, "weights": None, "pooling": "avg", "alpha": 0.25}
+    return keras.applications.MobileNet((32, 32, 3), **options)
+
+
+def loaded(kind, folder):
+    functional(kind).save(folder / "of_a_hub.keras")
+    return keras.models.load_model(folder / "of_a_hub.keras")
+
+
+BACKBONES = {
+    "functional": lambda kind, folder: functional(kind),
+    "Sequential with Input": lambda kind, folder: sequential(kind, with_input=True),
+    "Sequential": lambda kind, folder: sequential(kind, with_input=False),
+    "subclassed": lambda kind, folder: OwnModel(kind),
+    "subclassed, called": lambda kind, folder: called(OwnModel(kind), kind),
+    "a layer": lambda kind, folder: OwnLayer(kind),
+    "a layer without weights": lambda kind, folder: without_weights(kind),
+    "batch norm and dropout": lambda kind, folder: functional(
+        kind, layers.BatchNormalization(), layers.Dropout(0.2), layers.Dense(6)
+    ),
+    "binary": lambda kind, folder: functional(kind, layers.BatchNormalization(), BinaryDense(6)),
+    "recurrent": lambda kind, folder: functional(kind, recurrent=True),
+    "keras.applications": lambda kind, folder: application(kind),
+    "loaded from a file": loaded,
+}

@@ -1,0 +1,208 @@
+"""Trains methods on several logical devices; run by `test_several_devices.py`.
+
+Devices are split before the backend starts, hence a process of its own.
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import sys
+from collections.abc import Callable
+
+import keras
+import numpy as np
+
+import dann
+from dann.adaptation import DANN, DIRTT, MCD, MDAN, METHODS, REGULARIZERS, WDGRL
+from dann.networks import mlp_backbone
+
+BATCH, STEPS, RATE = 12, 3, 0.1
+RNG = np.random.default_rng(0)
+SOURCE = RNG.normal(size=(24, 4)).astype("float32")
+TARGET = SOURCE[::-1] * [1.5, -1, 1, 0.5] + 0.5
+LABELS = RNG.integers(0, 3, 24)
+LABELLED = RNG.normal(size=(12, 4)).astype("float32"), RNG.integers(0, 3, 12)
+WEIGHTS = RNG.uniform(0.1, 2, 24)
+
+
+@dataclasses.dataclass
+class Case:
+    """What trains: a model, the pairs' further arguments and the optimizer's."""
+
+    model: Callable
+    pairs: dict = dataclasses.field(default_factory=dict)
+    optimizer: dict = dataclasses.field(default_factory=dict)
+    weighed: bool = False
+
+
+def backbone(*layers, **dense):
+    """A backbone; a layer after the hidden one."""
+    if not (layers or dense):
+        return mlp_backbone((4,), hidden_units=(6,))
+    hidden = keras.layers.Dense(6, activation="tanh", **dense)
+    return keras.Sequential([keras.Input((4,)), hidden, *layers])
+
+
+def of_method(entry):
+    arguments = {**entry.facts.get("arguments", {}), **entry.facts.get("needs", {})}
+    if issubclass(entry.thing, WDGRL):
+        arguments |= {"seed": 1, "critic_steps": 2}
+    if issubclass(entry.thing, DIRTT):
+        arguments |= {"seed": 1, "refresh_steps": 2, "target_weight": 1, "teacher_weight": 1}
+    return entry.thing(backbone(), num_classes=3, **arguments)
+
+
+def with_regularizer(entry):
+    seed = {"seed": 1} if entry.name == "vat" else {}
+    regularizer = entry.thing(weight=1.0, **entry.facts.get("needs", {}), **seed)
+    return DANN(backbone(), num_classes=3, regularizers=[regularizer])
+
+
+def with_backbone(layer):
+    return DANN(backbone(layer()), num_classes=3)
+
+
+def synchronized():
+    if keras.backend.backend() == "jax":  # it needs no argument for it
+        return keras.layers.BatchNormalization()
+    return keras.layers.BatchNormalization(synchronized=True)
+
+
+def decayed():
+    return MCD(backbone(kernel_regularizer=keras.regularizers.L2(0.1)), num_classes=3)
+
+
+CASES = {e.name: Case(functools.partial(of_method, e)) for e in METHODS.entries()}
+for _entry in REGULARIZERS.entries():
+    CASES[f"{_entry.name} (regularizer)"] = Case(functools.partial(with_regularizer, _entry))
+CASES |= {
+    "batch normalization": Case(lambda: with_backbone(keras.layers.BatchNormalization)),
+    "synchronized normalization": Case(lambda: with_backbone(synchronized)),
+    "dropout": Case(lambda: with_backbone(lambda: keras.layers.Dropout(0.5, seed=1))),
+    "labelled target": Case(
+        lambda: DANN(backbone(), num_classes=3), {"target_labelled": LABELLED}, weighed=True
+    ),
+    "several sources": Case(
+        lambda: MDAN(backbone(), num_classes=3, num_sources=2),
+        {"source_domain": np.arange(24) % 2},
+    ),
+    "weight decay": Case(decayed),
+    "averaged weights": Case(
+        lambda: DANN(backbone(), num_classes=3), optimizer={"use_ema": True, "ema_momentum": 0.5}
+    ),
+}
+# On TensorFlow these compute from a replica's part what one device computes from the whole batch,
+# or draw the same noise for each part. `docs/scaling.md` lists them.
+OF_REPLICA = {
+    "cdan_e",
+    "daln",
+    "wdgrl",
+    "dirt_t",
+    "mcc (regularizer)",
+    "vat (regularizer)",
+    "batch normalization",
+    "dropout",
+    "several sources",
+}
+
+
+def made(case):
+    """The compiled model with the same weights at each call, and its pairs."""
+    keras.utils.set_random_seed(1)
+    model = case.model()
+    model.compile(keras.optimizers.SGD(RATE, **case.optimizer), metrics=["accuracy"])
+    source = (SOURCE, LABELS, *([WEIGHTS] if case.weighed else []))
+    arguments = {"batch_size": BATCH, "seed": 3, "repeat": True, **case.pairs}
+    return model, dann.data.pair(source, TARGET.astype("float32"), **arguments)
+
+
+def fitted(case):
+    """Weights and logs after some steps of `fit`."""
+    model, pairs = made(case)
+    logs = model.fit(pairs, epochs=1, steps_per_epoch=STEPS, verbose=0).history
+    return flat(model), {name: values[-1] for name, values in logs.items()}
+
+
+def flat(model):
+    """All weights in one vector."""
+    return np.concatenate([w.astype("float64").ravel() for w in model.get_weights()])
+
+
+def fitted_in_parts(case, count):
+    """What `fitted` gives on one device that takes the mean over parts of each batch.
+
+    Each part begins with the state of the step. Of what it leaves, numbers are averaged and counts
+    are those of the first part.
+    """
+    import tensorflow as tf
+
+    model, pairs = made(case)
+    states = [v for v in model.variables if not v.trainable]
+    trained = model.trainable_variables
+    losses = []
+    for step in range(STEPS):
+        before = [v.numpy() for v in states]
+        slopes, after = [], []
+        for part in range(count):
+            for state, value in zip(states, before, strict=True):
+                state.assign(value)
+            x, y = keras.tree.map_structure(lambda a, i=part: np.split(a, count)[i], pairs[step])
+            with tf.GradientTape() as tape:
+                loss = model.compute_loss(x, y, model(x, training=True), training=True)
+            losses.append(float(loss))
+            slopes.append(tape.gradient(loss, trained))
+            after.append([v.numpy() for v in states])
+        for weight, its in zip(trained, zip(*slopes, strict=True), strict=True):
+            weight.assign(weight - RATE * sum(its) / count)
+        for state, values in zip(states, zip(*after, strict=True), strict=True):
+            floating = np.issubdtype(values[0].dtype, np.floating)
+            state.assign(np.mean(values, axis=0) if floating else values[0])
+    logs = {name: float(tracker.result()) for name, tracker in model.trackers.items()}
+    return flat(model), {**logs, "loss": np.mean(losses)}
+
+
+def logical_devices(count):
+    """Splits the processor; returns the function from a number of devices to a scope."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        jax.config.update("jax_num_cpu_devices", count)
+
+        def scope(number):
+            devices = keras.distribution.list_devices("cpu")[:number]
+            return keras.distribution.DataParallel(devices=devices).scope()
+
+        return scope
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    logical = [tf.config.LogicalDeviceConfiguration()] * count
+    tf.config.set_logical_device_configuration(cpu, logical)
+    reduction = tf.distribute.ReductionToOneDevice()  # collectives take one strategy a process
+
+    def scope(number):
+        names = [f"CPU:{index}" for index in range(number)]
+        return tf.distribute.MirroredStrategy(names, cross_device_ops=reduction).scope()
+
+    return scope
+
+
+def main(folder, counts, names):
+    scope = logical_devices(max(counts))
+    weights, logs = {}, {}
+    for name in names:
+        weights[f"{name}/0"], logs[f"{name}/0"] = fitted(CASES[name])
+        for count in counts:
+            key = f"{name}/{count}"
+            with scope(count):
+                weights[key], logs[key] = fitted(CASES[name])
+            if name in OF_REPLICA and keras.backend.backend() == "tensorflow":
+                key = f"{name}/{count} parts"
+                weights[key], logs[key] = fitted_in_parts(CASES[name], count)
+    np.savez(folder / "weights.npz", **weights)
+    (folder / "logs.json").write_text(json.dumps(logs))
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3]))
