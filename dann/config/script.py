@@ -189,8 +189,6 @@ def _check_epochs(cfg, overrides):
 def _report(error, begun):
     """Prints an error and the first line of its cause, on one line."""
     message = str(error)
-    if isinstance(error, shutil.Error):  # a list of all files that could not be copied
-        message = str(error.args[0][0][-1])
     nameless = isinstance(error, OSError) and error.errno and not error.filename
     if nameless and HydraConfig.initialized():  # such as a full disk
         given = OmegaConf.select(begun[-1], "run") if begun else None

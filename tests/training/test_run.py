@@ -71,6 +71,22 @@ def test_a_refused_resume_loses_nothing_of_a_finished_run(domains, tmp_path):
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
+def test_a_run_that_begins_anew_tells_which_checkpoints_of_an_unfinished_one_it_deletes(
+    domains, tmp_path, capsys
+):
+    def begin():
+        settings = {"checkpoint": CheckpointConfig()}
+        training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), **settings).train()
+        return capsys.readouterr().out
+
+    assert "Deleted" not in begin()
+    assert "Deleted" not in begin()  # it was finished
+    (tmp_path / "summary.json").unlink()
+    told = begin()
+    newest = tmp_path / "checkpoints/step-6"
+    assert f"unfinished run, 2, the newest {newest}; resume=true would have gone on" in told
+
+
 def test_the_baseline_starts_from_the_same_weights_and_sees_the_same_source(domains, tmp_path):
     """At strength 0 and without batch statistics both learn the same."""
 
