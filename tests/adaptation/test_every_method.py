@@ -13,7 +13,7 @@ from support.one_step import step
 
 import dann
 import dann.adaptation
-from dann.adaptation import DANN, MCC, AdversarialModel, Regularizer, SourceOnly, TargetOnly
+from dann.adaptation import CDAN, DANN, MCC, AdversarialModel, Regularizer, SourceOnly, TargetOnly
 from dann.layers import DomainBlend
 from dann.networks import label_head, mlp_backbone
 from dann.schedules import GaninSchedule
@@ -305,7 +305,7 @@ def test_a_custom_head_sets_the_number_of_classes():
         (lambda: DANN(backbone(), num_classes=3, strength=-1), "strength=-1"),
         (lambda: DANN(backbone(), num_classes=3, way="none"), "`way`.*none"),
         (
-            lambda: DANN(
+            lambda: CDAN(
                 keras.Sequential([keras.Input((4, 4)), keras.layers.ReLU()]), num_classes=3
             ),
             r"end in flat features.*Received: output shape \(None, 4, 4\)",
