@@ -71,7 +71,6 @@ class RunDirectory:
         self.report_file = self.path / "report.html"
         self.figures = self.path / "figures"
         self.exports = self.path / "export"
-        self.tensorboard = self.path / "tensorboard"
 
     def __str__(self) -> str:
         return str(self.path)
@@ -120,12 +119,8 @@ class RunDirectory:
         """Keeps the settings of a run that begins, and Hydra's files, for when it goes on."""
         with replacing(self.settings_file) as draft:
             draft.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-<<<<<<< HEAD
-        _copy_files(self.config_file.parent, self._kept_config)
-=======
         if self.config_file.parent.is_dir():
             replace_folder(self.config_file.parent, self._kept_config, self.checkpoints)
->>>>>>> main
 
     def settings(self) -> dict[str, Any] | None:
         """Returns the settings that the run began with, or `None` if they were not kept."""
@@ -134,14 +129,9 @@ class RunDirectory:
         return _named_values(self.settings_file, "settings")
 
     def put_config_back(self) -> None:
-<<<<<<< HEAD
-        """Puts the config that the run began with where a later command has written its own."""
-        _copy_files(self._kept_config, self.config_file.parent)
-=======
         """Restores the config that the run began with, which a later command has overwritten."""
         if self._kept_config.is_dir():
             replace_folder(self._kept_config, self.config_file.parent, self.checkpoints)
->>>>>>> main
 
     def metrics(self) -> dict[str, list[str]]:
         """Returns the columns of the epochs' metrics by name, as text."""
@@ -244,14 +234,6 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
             "Expected a Keras model of classes that Keras and this package know, without code, and "
             f"with its weights. Received: {path}, which cannot be read as one"
         ) from error
-
-
-def _copy_files(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Copies the files of a folder, if it is there, each whole or not at all."""
-    for file in source.iterdir() if source.is_dir() else ():
-        if file.is_file():
-            with replacing(target / file.name) as draft:
-                shutil.copyfile(file, draft)
 
 
 def _present(path: pathlib.Path, wanted: str) -> pathlib.Path:

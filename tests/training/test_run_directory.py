@@ -91,26 +91,6 @@ def test_an_error_while_a_file_is_written_leaves_the_old_one_whole(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-<<<<<<< HEAD
-def test_a_config_that_could_not_be_kept_whole_is_not_put_back(run, monkeypatch):
-    run.config_file.parent.mkdir(parents=True)
-    run.config_file.write_text("seed: 3")
-
-    def full(source, target):
-        target.write_text("")
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "copyfile", full)
-        with pytest.raises(OSError, match="No space left"):
-            run.keep_settings({"seed": 3})
-    run.put_config_back()
-    assert run.config() == "seed: 3"
-    run.keep_settings({"seed": 3})
-    run.config_file.write_text("seed: 4")
-    run.put_config_back()
-    assert run.config() == "seed: 3"
-=======
 def test_the_config_that_is_put_back_replaces_a_later_one_as_a_whole(run, monkeypatch):
     hydra = run.config_file.parent
     hydra.mkdir(parents=True)
@@ -141,7 +121,6 @@ def test_a_folder_of_another_name_is_no_checkpoint(run):
     assert not run.has_checkpoints()
     (run.checkpoints / checkpoint_name(3)).mkdir()
     assert run.has_checkpoints()
->>>>>>> main
 
 
 def test_links_in_a_strangers_run_lead_no_writing_elsewhere(run, tmp_path):
