@@ -34,14 +34,22 @@ def replace_folder(source: pathlib.Path, target: pathlib.Path, drafts: pathlib.P
         source: The folder to copy.
         target: The folder that the copy replaces.
         drafts: Folder on the same disk for the copy on its way.
+
+    Raises:
+        OSError: If the folder cannot be copied; the target stays.
     """
     draft, old = drafts / f"{target.name}.part", drafts / f"{target.name}.old"
     _remove(draft)
     _remove(old)
-    shutil.copytree(source, draft)
-    if target.exists() or target.is_symlink():
-        target.rename(old)
-    draft.rename(target)
+    try:
+        shutil.copytree(source, draft)
+        if target.exists() or target.is_symlink():
+            target.rename(old)
+        draft.rename(target)
+    except shutil.Error as error:  # which lists each file with its reason
+        raise OSError(error.args[0][0][-1]) from error
+    finally:
+        _remove(draft)
     _remove(old)
 
 

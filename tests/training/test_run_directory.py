@@ -109,6 +109,7 @@ def test_the_config_that_is_put_back_replaces_a_later_one_as_a_whole(run, monkey
         with pytest.raises(OSError, match="disk"):
             run.put_config_back()
     assert run.config() == "seed: 1"
+    assert not list(run.checkpoints.glob("*.part"))
     run.put_config_back()
     assert run.config() == "seed: 0"
     assert [path.name for path in hydra.iterdir()] == ["config.yaml"]
