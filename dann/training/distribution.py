@@ -119,7 +119,7 @@ def _split_tensorflow(count):
 
 
 def _split_jax(count):
-    import jax
+    import jax  # pyright: ignore[reportMissingImports]
 
     jax.config.update("jax_num_cpu_devices", count)
 

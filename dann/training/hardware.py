@@ -19,7 +19,7 @@ def hardware() -> str:
 def accelerators() -> list[str]:
     """Returns the names of the accelerators that the backend finds."""
     if keras.backend.backend() == "torch":
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         return [torch.cuda.get_device_name(k) for k in range(torch.cuda.device_count())]
     return [name for name in keras.distribution.list_devices() if "cpu" not in name.lower()]
