@@ -64,4 +64,5 @@ def test_any_number_of_devices_descends_what_one_does_by_every_method(tmp_path, 
 
 
 def same(one, other):
-    return np.allclose(one[0], other[0], rtol=1e-5, atol=1e-5)
+    """Whether weights differ by rounding alone; CDAN+E's differ by about 1e-6."""
+    return np.allclose(one[0], other[0], rtol=0, atol=3e-7)
