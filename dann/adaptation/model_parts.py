@@ -97,8 +97,9 @@ def fitting_label_head(
     Of maps, one that is built is a single layer that classifies each position.
     """
     if label_head is None:
-        hidden = {"hidden_units": ()} if len(features) > 2 else {}
-        return build_label_head(_any_size(features), num_classes, **hidden)
+        if len(features) > 2:
+            return build_label_head(_any_size(features), num_classes, hidden_units=())
+        return build_label_head(_any_size(features), num_classes)
     inputs, outputs = _shapes(label_head, features)
     if not _fits(inputs, features):
         length, wanted = inputs[-1], f"the backbone's {features[-1]} features"
