@@ -5,7 +5,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.forward_pass import ForwardPass, through_reversal
-from dann.adaptation.masks import joined, run
+from dann.adaptation.masks import joined, mask_of, mean, run
 from dann.adaptation.methods import METHODS
 from dann.adaptation.model_parts import fitting_domain_head
 from dann.checks import check_number
@@ -146,7 +146,8 @@ class DANN(AdversarialModel):
 
     def domain_loss(self, domain: Any, logits: Any, weights: Any = None) -> Any:
         """Returns the mean cross-entropy of the discriminator with smoothed labels, a scalar."""
-        return ops.mean(self._cross_entropy(self.smoothed(domain), logits, weights))
+        losses = self._cross_entropy(self.smoothed(domain), logits, weights)
+        return mean(losses, mask_of(logits))
 
     def smoothed(self, domain: Any) -> Any:
         """Returns the domain labels that the discriminator learns."""
