@@ -278,7 +278,7 @@ class AdversarialModel(BackboneClassifier):
             logged["strength"] = (self.reversal.strength,)
         total = 0.0
         for regularizer in self.regularizers:
-            check_logits_of(regularizer, forward.label)
+            check_logits_of(regularizer, next(iter(forward.logits.values())))
             loss = regularizer.loss(self, x, forward)
             logged[f"{regularizer.name}/loss"] = (loss,)
             total = ops.add(total, regularizer.weight * loss)

@@ -150,5 +150,5 @@ def test_a_momentum_out_of_range_is_refused(momentum):
 def test_one_hot_labels_are_refused():
     model = PADA(**linear_parts())
     model.compile("sgd", loss=keras.losses.CategoricalCrossentropy(from_logits=True))
-    with pytest.raises(ValueError, match=r"must be integers.*Received: labels of shape \(.*, 3\)"):
+    with pytest.raises(ValueError, match=r"a weight for each class. Received: shape \(.*, 3\)"):
         model.fit(PAIR, np.eye(3)[LABELS], verbose=0)

@@ -70,7 +70,7 @@ def test_a_callback_that_is_null_is_left_out():
 def test_the_default_callbacks_write_where_a_run_directory_looks():
     run, callbacks = RunDirectory("run"), composed().callbacks
     assert callbacks.metrics.filename == str(run.metrics_file)
-    assert callbacks.tensorboard.log_dir == str(run.tensorboard)
+    assert callbacks.tensorboard.log_dir == str(run.path / "tensorboard")
 
 
 def test_the_default_is_dann_with_its_schedule_over_the_whole_run():

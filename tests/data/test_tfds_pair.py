@@ -140,8 +140,8 @@ def test_classes_are_matched_by_name_and_sizes_brought_to_one(cache, target):
         ("ba", {"image_size": None}, "Images of several sizes need an `image_size`"),
         ("unlabelled", {}, "must be a data set of images with a class each"),
         ("nested", {}, "images with a class each. Received: supervised keys .*'image"),
-        ("ba", {"target_test_split": "unknown"}, r"target test set .*at least 0 .*: \[-1\]"),
-        ("ba", {"source_split": "unknown"}, r"source train set .*at least 0 .*: \[-1\]"),
+        ("ba", {"target_test_split": "unknown"}, "target test set .*at least 0 .*: -1"),
+        ("ba", {"source_split": "unknown"}, "source train set .*at least 0 .*: -1"),
     ],
 )
 def test_data_sets_that_do_not_fit_are_refused(own_cache, target, arguments, message):
@@ -179,18 +179,18 @@ def test_an_image_that_fits_is_left_as_it_is():
 
 
 def test_grey_is_repeated_and_colour_becomes_its_luma():
-    grey = tf.constant([[[10], [200]]], tf.uint8)
+    grey = np.array([[[10], [200]]], "uint8")
     np.testing.assert_array_equal(unify(grey, (1, 2), 3), [[[10] * 3, [200] * 3]])
-    colour = tf.constant([[[200, 100, 50]]], tf.uint8)
+    colour = np.array([[[200, 100, 50]]], "uint8")
     luma = 0.2989 * 200 + 0.5870 * 100 + 0.1140 * 50
     assert abs(int(unify(colour, (1, 1), 1)[0, 0, 0]) - luma) <= 1
 
 
 def test_a_size_is_reached_by_antialiased_interpolation():
     columns = np.repeat(np.array([[0, 255]], "uint8"), 4, axis=0).repeat(8, axis=1)[..., None]
-    small = unify(tf.constant(columns), (2, 4), 1)[..., 0].numpy()
+    small = unify(columns, (2, 4), 1)[..., 0]
     np.testing.assert_array_equal(small[:, 0], 0)
     np.testing.assert_array_equal(small[:, 3], 255)
     stripes = np.tile(np.array([0, 255], "uint8"), 8)[None, :, None].repeat(2, axis=0)
-    even = unify(tf.constant(stripes), (2, 4), 1)[0, :, 0].numpy().astype(int)
+    even = unify(stripes, (2, 4), 1)[0, :, 0].astype(int)
     assert np.abs(even - 127.5).max() < 20  # without antialiasing: 0 or 255

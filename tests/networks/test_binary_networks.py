@@ -188,9 +188,9 @@ def test_the_estimators_reach_every_binary_layer(name):
     [
         (lambda: binary_mlp_backbone((3,), ()), "at least one layer. Received: none"),
         (lambda: MAKERS["mlp"](first_layer="int8"), "one of .*. Received: first_layer='int8'"),
-        (lambda: binary_lenet_backbone((15, 28, 3)), r"at least \(16, 16, 1\). Received"),
+        (lambda: binary_lenet_backbone((15, 28, 3)), "at least 16.*Received: .*=15"),
         (lambda: binary_lenet_backbone(filters=(8,)), r"two numbers. Received: \(8,\)"),
-        (lambda: binary_resnet_backbone((3, 8, 1)), r"at least \(4, 4, 1\). Received"),
+        (lambda: binary_resnet_backbone((3, 8, 1)), "at least 4.*Received: .*=3"),
         (lambda: binary_resnet_backbone(filters=()), r"one block. Received: filters=\(\), blo"),
         (lambda: binary_resnet_backbone(blocks=0), "one block. Received: .*, blocks=0"),
         (lambda: binary_label_head(4, 1), "at least 2. Received: num_classes=1"),

@@ -37,8 +37,8 @@ MESSAGES = {
         r"must be numbers; `names, numbers = np.unique",
     ),
     "from zero": (
-        "Labels must be at least 0 and below the model's 3 classes.",
-        "Labels must be at least 0 and below the model's 3 classes",
+        "Labels must be at least 0 and below 3, the number of classes.",
+        "Labels must be at least 0 and below 3, the number of classes",
     ),
     "another loss": (
         "Labels that are one-hot or soft need another loss: "

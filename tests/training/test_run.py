@@ -136,7 +136,7 @@ def test_logits_of_a_test_set_that_are_not_finite_are_no_result(domains, tmp_pat
 @pytest.mark.parametrize("steps", [0, 5])
 def test_steps_that_make_no_whole_epochs_are_refused(domains, tmp_path, steps):
     trainer = dataclasses.replace(TRAINER, steps=steps)
-    with pytest.raises(ValueError, match=f"multiple of .*Received: {steps} steps, 2 an epoch"):
+    with pytest.raises(ValueError, match=f"trainer.steps.*Received: .*{steps}"):
         training.Run(tmp_path, domains, trainer, 1, compiled(DANN))
 
 
@@ -305,8 +305,8 @@ def test_averaged_weights_are_scored_as_the_training_ends_with_them(domains, tmp
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"keep": "snd"}, r"one of \['source_accuracy', 'info_max'\], or null. Received: 'snd'"),
-        ({"scores": [], "keep": "snd"}, "Received: 'snd' alone"),
+        ({"keep": "snd"}, "'source_accuracy', 'info_max'. Received: .*'snd'"),
+        ({"scores": [], "keep": "snd"}, "no scores. Received: .*'snd'"),
         ({"scores": ["target_accuracy"]}, "Received: scores='target_accuracy'"),
     ],
 )
