@@ -73,6 +73,7 @@ def of_positions(weights: Any, logits: Any) -> Any:
     Returns:
         Tensor `(batch, ...)`.
     """
+    weights = ops.convert_to_tensor(weights)  # JAX has no float64
     dtype = keras.backend.standardize_dtype(weights.dtype)
     ones, size = ops.ones_like(logits[..., 0], dtype=dtype), ops.shape(logits)[0]
     # In two axes, because Keras may not know how many axes weights have.
