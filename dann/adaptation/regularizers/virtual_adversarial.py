@@ -94,7 +94,9 @@ class VirtualAdversarial(Regularizer):
         return loss
 
     def _divergence(self, model, inputs):
-        parts, places = _floating_parts(inputs)
+        layers = [*model.backbone._flatten_layers(), *model.label_head._flatten_layers()]
+        embeds = any(isinstance(layer, keras.layers.Embedding) for layer in layers)
+        parts, places = _moving_parts(inputs, embeds)
 
         def log_probabilities(*moves):
             moved = list(parts)
@@ -120,7 +122,6 @@ class VirtualAdversarial(Regularizer):
             change = ops.stop_gradient(ops.max(ops.abs(ops.exp(log_q) - p)))
             return 256 / ops.maximum(change, 1e-6) * ops.sum(divergence(log_q))
 
-        layers = [*model.backbone._flatten_layers(), *model.label_head._flatten_layers()]
         in_half = any(layer.compute_dtype in HALF for layer in layers)
         share = PROBE_IN_HALF if in_half else PROBE
         drawn = _unit([self.noise.normal(ops.shape(parts[place])) for place in places])
@@ -138,14 +139,19 @@ class VirtualAdversarial(Regularizer):
         }
 
 
-def _floating_parts(inputs):
-    """All parts of the inputs, and the places of those that are floating-point or the only one."""
+def _moving_parts(inputs, embeds):
+    """All parts of the inputs, and the places of those that can be moved by a little.
+
+    They are floating-point, or a single one of integers, such as bytes of images. Where a network
+    embeds them, integers are numbers of tokens, and no gradient reaches them.
+    """
     parts = keras.tree.flatten(inputs)
     floatx = keras.config.floatx()
     places = [
         place
         for place, part in enumerate(parts)
-        if keras.backend.is_float_dtype(part.dtype) or (len(parts) == 1 and _is_number(part))
+        if keras.backend.is_float_dtype(part.dtype)
+        or (len(parts) == 1 and _is_number(part) and not embeds)
     ]
     if not places:
         raise ValueError(
