@@ -8,7 +8,7 @@ from dann.adaptation.masks import run
 from dann.adaptation.model_parts import check_network, fitting_label_head, number_of_classes
 from dann.adaptation.pair_classifier import PairClassifier
 from dann.adaptation.plain_network import PlainNetwork
-from dann.data.pair import Pairs
+from dann.data.pairs import Pairs
 
 
 class BackboneClassifier(PairClassifier):

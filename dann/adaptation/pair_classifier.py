@@ -29,7 +29,7 @@ from dann.adaptation.training_state import (
     put_trained_back,
     save_training_state,
 )
-from dann.data.pair import Pairs
+from dann.data.pairs import Pairs
 
 
 class PairClassifier(keras.Model):

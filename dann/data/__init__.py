@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles
-from dann.data.pair import Pairs, pair
+from dann.data.pair import pair
+from dann.data.pairs import Pairs
 from dann.data.readers import READERS
 from dann.data.several_sources import several_sources
 from dann.registry import import_modules

@@ -8,7 +8,8 @@ import numpy as np
 from dann.checks import check_integer
 from dann.data.domain_inputs import check_labels
 from dann.data.examples import BatchesInOrder, Examples
-from dann.data.pair import Pairs, pair
+from dann.data.pair import pair
+from dann.data.pairs import Pairs
 
 
 @dataclasses.dataclass(frozen=True)

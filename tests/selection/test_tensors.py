@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from support.array_batches import ArrayBatches
 from support.checkpoints import SOURCE, TARGET, checkpoint
 
 from dann.selection import SCORES, SelectionScores, compute_scores
@@ -42,21 +43,6 @@ def test_the_model_runs_once_on_a_tensor_for_several_scores():
     assert seen == [7]
 
 
-class Batches(keras.utils.PyDataset):
-    """Arrays as batches of 7."""
-
-    def __init__(self, *arrays):
-        super().__init__()
-        self.arrays = arrays
-
-    def __len__(self):
-        return -(-len(self.arrays[0]) // 7)
-
-    def __getitem__(self, index):
-        parts = tuple(array[7 * index : 7 * index + 7] for array in self.arrays)
-        return parts if len(parts) > 1 else parts[0]
-
-
 def tf_data(*arrays):
     tf = pytest.importorskip("tensorflow")
     return tf.data.Dataset.from_tensor_slices(arrays if len(arrays) > 1 else arrays[0])
@@ -83,11 +69,11 @@ DATASETS = {
     "frame": frame,
     "tf_data": tf_data,
     "tf_data_in_batches": lambda *arrays: tf_data(*arrays).batch(7),
-    "pydataset": Batches,
+    "pydataset": ArrayBatches,
     "torch_dataset": torch_dataset,
     "torch_loader": torch_loader,
     "generator": lambda *arrays: zip(*arrays, strict=True) if arrays[1:] else iter(arrays[0]),
-    "function": lambda *arrays: lambda: iter(Batches(*arrays)),
+    "function": lambda *arrays: lambda: iter(ArrayBatches(*arrays)),
 }
 
 
@@ -123,7 +109,7 @@ def test_images_in_batches_without_labels_are_told_from_single_images():
     images = np.random.default_rng(0).normal(size=(9, 4, 4, 2)).astype("float32")
     model = keras.Sequential([keras.Input((4, 4, 2)), keras.layers.GlobalAveragePooling2D()])
     wanted = SCORES["entropy"](model, target=images)
-    for target in (Batches(images), lambda: iter([images[:5], images[5:]]), iter(images)):
+    for target in (ArrayBatches(images), lambda: iter([images[:5], images[5:]]), iter(images)):
         assert SCORES["entropy"](model, target=target) == pytest.approx(wanted)
 
 

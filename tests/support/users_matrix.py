@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 from support import toy_backbones
+from support.array_batches import ArrayBatches
 from support.toy_backbones import BACKBONES, COUNT, INPUTS
 
 import dann
@@ -184,21 +185,6 @@ LABELS = {
 }
 
 
-class Batches(keras.utils.PyDataset):
-    """Arrays as batches of 5."""
-
-    def __init__(self, *arrays):
-        super().__init__()
-        self.arrays = arrays
-
-    def __len__(self):
-        return -(-len(self.arrays[0]) // 5)
-
-    def __getitem__(self, index):
-        parts = tuple(array[5 * index : 5 * index + 5] for array in self.arrays)
-        return parts if len(parts) > 1 else parts[0]
-
-
 def of_tensorflow(*arrays):
     import tensorflow as tf
 
@@ -220,9 +206,9 @@ SOURCES = {
         tuple(a.tolist() for a in arrays) if len(arrays) > 1 else arrays[0].tolist()
     ),
     "tf.data": of_tensorflow,
-    "PyDataset": Batches,
+    "PyDataset": ArrayBatches,
     "torch DataLoader": of_torch,
-    "generator function": lambda *arrays: lambda: iter(Batches(*arrays)),
+    "generator function": lambda *arrays: lambda: iter(ArrayBatches(*arrays)),
 }
 
 

@@ -55,6 +55,8 @@ class VirtualAdversarial(Regularizer):
 
     Raises:
         TypeError: If `radius` is not given.
+        ValueError: In training, if no part of the inputs can be moved: strings, and numbers of tokens
+            that the network embeds.
 
     Example:
 

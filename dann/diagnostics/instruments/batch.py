@@ -11,7 +11,8 @@ from dann.adaptation.forward_pass import is_pair
 from dann.adaptation.plain_network import input_specs
 from dann.data.domain_inputs import nested
 from dann.data.examples import as_array, columns_of
-from dann.data.pair import Pairs, pair
+from dann.data.pair import pair
+from dann.data.pairs import Pairs
 from dann.data.whole_domain import first_inputs
 
 MOST = 256  # examples of each domain

@@ -1,0 +1,199 @@
+"""Batches that hold examples of several domains."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from dann.checks import check_integer
+from dann.data.examples import Examples, Items, for_keras
+from dann.data.sampling import DrawOrder
+from dann.data.streams import Stream
+
+
+class Pairs(keras.utils.PyDataset):
+    """Batches `({"source": inputs, "target": inputs}, source_labels)` for `fit`; see `pair`.
+
+    Batch `i` is the one of training step `start + i`. Of domains given as arrays, which examples it
+    holds depends on the seed and the step alone, on every backend; so a training that goes on sets
+    `start` to the number of steps before.
+
+    A loop over the pairs, like an epoch of `fit`, goes through `len(pairs)` batches and moves
+    `start` on by as many, so that the next one sees others. Endless pairs have no length and leave
+    `start` as it is.
+
+    Attributes:
+        start: Step of the first batch, at least 0.
+    """
+
+    def __init__(
+        self,
+        domains: dict[str, "Drawn | Stream"],
+        batch_size: int,
+        num_batches: int | None,
+        process_id: int = 0,
+        num_processes: int = 1,
+    ):
+        super().__init__()
+        self.domains, self.batch_size = domains, batch_size
+        self.part = process_id, num_processes
+        self._replicas = 1
+        self._num_batches = num_batches
+        self._start = 0
+        self._in_epoch = self._read_last = False
+        if num_processes > 1:
+            self._need_index("num_processes", num_processes)
+
+    @property
+    def start(self) -> int:
+        return self._start
+
+    @start.setter
+    def start(self, step: int) -> None:
+        check_integer("start", step, 0)
+        if step:
+            self._need_index("start", step)
+        self._start = step
+
+    @property
+    def num_batches(self) -> int | None:
+        """Number of batches of an epoch, or `None` if it has no end."""
+        return self._num_batches
+
+    def __len__(self) -> int:
+        if self._num_batches is None:
+            raise TypeError("Endless pairs have no length; give `steps_per_epoch` to `fit`.")
+        return self._num_batches
+
+    @property
+    def by_index(self) -> bool:
+        """Whether every domain is read by index, so that any batch is there at once."""
+        return not any(isinstance(domain, Stream) for domain in self.domains.values())
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The sizes and seeds that determine the order of the batches, as plain values."""
+        orders = {name: domain.identity for name, domain in self.domains.items()}
+        return {"batch_size": self.batch_size, **orders}
+
+    def endless(self) -> "Pairs":
+        """Returns the same batches from `start` on, without end."""
+        pairs = Pairs(self.domains, self.batch_size, None, *self.part)
+        pairs._start = self._start
+        return pairs
+
+    def check_devices(self, devices: int) -> None:
+        """Raises `ValueError` if the batch size is no multiple of the number of devices."""
+        if self.batch_size % devices:
+            raise ValueError(
+                f"A batch is split over {devices} devices in equal parts, so its size must be a "
+                f"multiple of {devices}. Received: batch_size={self.batch_size}"
+            )
+
+    def beginning(self, most: int) -> tuple[Any, ...]:
+        """Returns the first examples as one batch, and leaves the order of training as it is.
+
+        Args:
+            most: The most examples of each domain. A smaller domain sets their number.
+        """
+        domains = {name: domain.anew() for name, domain in self.domains.items()}
+        sizes = [domains[name].count_up_to(most) for name in ("source", "target")]
+        return Pairs(domains, int(min(sizes)), None)[0]
+
+    @contextlib.contextmanager
+    def split_over(self, devices: int, replicas: int = 1) -> Iterator[None]:
+        """Prepares batches that several devices share; `fit` and `evaluate` do so.
+
+        Args:
+            devices: Number of devices, each of which gets an equal part.
+            replicas: Into how many parts the arrays of a batch are cut, the labels like all others.
+                The labels of a labelled target then follow those of the source within each part.
+                Defaults to `1`: they follow all of the source's.
+
+        Raises:
+            ValueError: If the batch size is no multiple of `devices`.
+        """
+        self.check_devices(devices)
+        before, self._replicas = self._replicas, replicas
+        try:
+            yield
+        finally:
+            self._replicas = before
+
+    def __iter__(self) -> Iterator[Any]:
+        self.on_epoch_begin()
+        yield from super().__iter__()
+        self.on_epoch_end()
+
+    def on_epoch_begin(self) -> None:
+        self._in_epoch, self._read_last = True, False
+
+    def on_epoch_end(self) -> None:
+        if self._in_epoch and self._read_last:  # Keras also calls this before the first epoch
+            self._start += self._num_batches or 0
+        self._in_epoch = False
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        step = self._start + index
+        self._read_last = self._read_last or index + 1 == self._num_batches
+        columns = {
+            name: domain.batch(step, self.batch_size, self.part)
+            for name, domain in self.domains.items()
+        }
+        inputs = {name: for_keras(part["inputs"]) for name, part in columns.items()}
+        source = columns["source"]
+        if "domain" in source:
+            inputs["source_domain"] = source["domain"]
+        labelled = [source, *([columns["target_labelled"]] if "target_labelled" in columns else [])]
+        labels = [part["labels"] for part in labelled]
+        labels = self._joined([part.astype(labels[0].dtype) for part in labels])
+        if not any("weights" in part for part in labelled):
+            return inputs, labels
+        positions = next(part["weights"].shape[1:] for part in labelled if "weights" in part)
+        ones = [np.ones((len(part["labels"]), *positions), np.float32) for part in labelled]
+        weights = [part.get("weights", one) for part, one in zip(labelled, ones, strict=True)]
+        return inputs, labels, self._joined(weights).astype(np.float32)
+
+    def _joined(self, columns):
+        """Columns of the labelled parts, one after the other for each replica."""
+        pieces = [np.array_split(column, self._replicas) for column in columns]
+        return np.concatenate(
+            [piece for of_replica in zip(*pieces, strict=True) for piece in of_replica]
+        )
+
+    def _need_index(self, name, value):
+        for domain, examples in self.domains.items():
+            if isinstance(examples, Stream):
+                raise ValueError(
+                    f"Argument `{name}` needs domains that are read by index, such as arrays; the "
+                    f"{domain} is a dataset that is read in order. Received: {name}={value}"
+                )
+
+
+class Drawn(NamedTuple):
+    """Examples that are read by index, in the order in which they are drawn."""
+
+    examples: Examples | Items
+    order: DrawOrder
+
+    @property
+    def identity(self) -> list[int]:
+        """Number of examples, of groups, whether they are shuffled, seed and domain."""
+        order = self.order
+        return [self.examples.count, len(order.members), int(order.shuffle), *order.key]
+
+    def count_up_to(self, most: int) -> int:
+        """Returns the number of examples, or `most` if there are more."""
+        return min(self.examples.count, most)
+
+    def anew(self) -> "Drawn":
+        """Returns itself, because reading changes nothing."""
+        return self
+
+    def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
+        """Returns the columns of a batch of `size` examples, or part `i` of `n` of them."""
+        positions = np.arange(number * size, (number + 1) * size)
+        mine = np.array_split(self.order.examples(positions), part[1])[part[0]]
+        return self.examples.rows(mine)
