@@ -55,8 +55,8 @@ class VirtualAdversarial(Regularizer):
 
     Raises:
         TypeError: If `radius` is not given.
-        ValueError: In training, if no part of the inputs can be moved: strings, and numbers of tokens
-            that the network embeds.
+        ValueError: In training, if no part of the inputs can be moved, because they are strings or
+            numbers of tokens that the network embeds.
 
     Example:
 
