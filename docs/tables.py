@@ -11,8 +11,8 @@ A page marks where a table stands and which columns it has:
 The name is that of a registry in a room's `__init__`, such as `SCORES`, in small letters. A column
 is `name`, `in Python` (what is registered, with its arguments), `summary`, or a fact of the
 entries; `method=` is the name under a head that shows how a command line says it. The table
-`groups` lists the choices in `conf/`; `supported_networks`, `supported_labels` and
-`supported_messages` are what `tests/test_users_matrix.py` tries.
+`groups` lists the choices in `conf/`; `supported_networks`, `supported_methods`, `supported_labels`
+and `supported_messages` are what `tests/test_users_matrix.py` tries.
 
 A threshold in a sentence is marked too: `<!-- winning.APART -->.35<!-- = -->` is a constant of a
 module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end of a healthy range.
@@ -123,6 +123,17 @@ def supported_networks():
     return markdown(heads, [[b, *(cell(b, i) for i in matrix.INPUTS)] for b in matrix.BACKBONES])
 
 
+def supported_methods():
+    """What comes of each method with each kind of inputs."""
+    matrix = users_matrix()
+    told = {
+        method.name: [matrix.told_of_method(method.name, kind) for kind in matrix.INPUTS]
+        for method in matrix.METHODS
+    }
+    rows = [[f"`{name}`", *map(outcome, row)] for name, row in told.items()]
+    return markdown(["method", *matrix.INPUTS], rows)
+
+
 def supported_labels():
     """What comes of each kind of labels in each kind of data."""
     matrix = users_matrix()
@@ -134,7 +145,7 @@ def supported_labels():
 
 
 def supported_messages():
-    """The messages that the other two tables number."""
+    """The messages that the other tables number."""
     messages = [shown for shown, _ in users_matrix().MESSAGES.values()]
     return markdown(["", "message"], [[str(i), text] for i, text in enumerate(messages, 1)])
 
@@ -159,6 +170,7 @@ def users_matrix():
 MADE = {
     "groups": groups,
     "supported_networks": supported_networks,
+    "supported_methods": supported_methods,
     "supported_labels": supported_labels,
     "supported_messages": supported_messages,
 }

@@ -75,6 +75,13 @@ def test_every_backbone_works_with_every_input_or_says_why_not(kind, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", [method.name for method in matrix.METHODS])
+def test_every_method_works_with_every_input_or_says_why_not(name, tmp_path):
+    cells = [(name, kind) for kind in matrix.INPUTS]
+    assert check_cells(cells, matrix.try_method, matrix.told_of_method, tmp_path) >= 6
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", matrix.LABELS)
 def test_every_kind_of_labels_works_from_every_data_or_says_why_not(labels, tmp_path):
     pytest.importorskip("torch")

@@ -301,7 +301,8 @@ class AdversarialModel(BackboneClassifier):
             config["strength"] = reversal.schedule or reversal.initial_strength
             config["way"] = reversal.way
         config = {k: keras.saving.serialize_keras_object(v) for k, v in config.items()}
-        return {**super().get_config(), **config}
+        # Keras shows the config where it does not find the class.
+        return {"load_after": "import dann", **super().get_config(), **config}
 
     @classmethod
     def from_config(cls, config):
@@ -310,4 +311,5 @@ class AdversarialModel(BackboneClassifier):
             for key, value in config.items()
             if isinstance(value, dict | list) and key != "dtype"
         }
-        return cls(**{**config, **parts})
+        given = {key: value for key, value in config.items() if key != "load_after"}
+        return cls(**{**given, **parts})

@@ -62,3 +62,13 @@ def test_a_file_without_the_seeds_still_loads(tmp_path, monkeypatch):
     model.save(tmp_path / "old.keras")
     loaded = keras.models.load_model(tmp_path / "old.keras", compile=False)
     np.testing.assert_array_equal(loaded.predict(FEATURES), model.predict(FEATURES))
+
+
+def test_a_process_without_dann_is_told_to_import_it(tmp_path):
+    model, pairs = started("averages")
+    trained(model, pairs, 0, 1).save(tmp_path / "model.keras")
+    program = f"import keras; keras.models.load_model({str(tmp_path / 'model.keras')!r})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Could not locate class" in done.stderr
+    assert "'load_after': 'import dann'" in done.stderr

@@ -32,6 +32,10 @@ MESSAGES = {
         "first.",
         "Expected a floating-point tensor.*Cast it first",
     ),
+    "perturbs": (
+        "`VirtualAdversarial` perturbs inputs, so at least one must be floating-point.",
+        "`VirtualAdversarial` perturbs inputs, so at least one must be floating-point",
+    ),
     "number them": (
         "Labels of the source must be numbers; `names, numbers = np.unique(labels, "
         "return_inverse=True)` numbers them.",
@@ -55,6 +59,10 @@ REFUSED_NETWORKS: dict[tuple[str, str], dict[str, str]] = {
     ("a layer without weights", "images"): {"fit": "floating"},
     ("a layer without weights", "strings"): {"fit": "floating"},
 }
+REFUSED_METHODS = {
+    ("dirt_t", "tokens"): {"fit": "perturbs"},
+    ("dirt_t", "strings"): {"fit": "perturbs"},
+}
 REFUSED_LABELS = {
     "one-hot without a loss": {"fit": "another loss"},
     "soft": {"score": "no classes"},
@@ -67,6 +75,11 @@ REFUSED_LABELS = {
 def told_of_network(backbone, kind):
     """What each stage says that refuses a backbone with inputs of a kind."""
     return REFUSED_NETWORKS.get((backbone, kind), {})
+
+
+def told_of_method(name, kind):
+    """What each stage says that refuses inputs of a kind for a method."""
+    return REFUSED_METHODS.get((name, kind), {})
 
 
 def told_of_labels(labels, source):
@@ -83,8 +96,7 @@ def impossible(backbone, kind):
 
 def method_of(backbone, kind):
     """One method for each cell, so that each method meets many backbones and inputs."""
-    # DIRT-T perturbs inputs, which makes no sense of words and numbers of tokens.
-    methods = [m for m in METHODS if m.name != "dirt_t" or kind not in ("strings", "tokens")]
+    methods = [method for method in METHODS if not told_of_method(method.name, kind)]
     place = list(BACKBONES).index(backbone) * 5 + list(INPUTS).index(kind)
     return methods[place % len(methods)]
 
@@ -163,6 +175,12 @@ def try_network(backbone, kind, folder, entry=None):
         trial.stage("score", lambda: together(model, scores=scores))
         trial.stage("diagnose", lambda: check(model, pairs, mode="eager"))
     return trial.told
+
+
+def try_method(name, kind, folder):
+    """Tries a method with a functional backbone on inputs of a kind."""
+    (entry,) = (method for method in METHODS if method.name == name)
+    return try_network("functional", kind, folder, entry)
 
 
 NUMBERS = INPUTS["numbers"]
