@@ -132,14 +132,15 @@ def flat(model):
 def fitted_in_parts(case, count):
     """What `fitted` gives on one device that takes the mean over parts of each batch.
 
-    Each part begins with the state of the step. Of what it leaves, numbers are averaged and counts
-    are those of the first part.
+    Each part begins with the state of the step. What is logged is averaged over the parts; other
+    state is what the first part leaves.
     """
     import tensorflow as tf
 
     model, pairs = made(case)
     states = [v for v in model.variables if not v.trainable]
     trained = model.trainable_variables
+    logged = {id(v) for tracker in model.trackers.values() for v in tracker.variables}
     losses = []
     for step in range(STEPS):
         before = [v.numpy() for v in states]
@@ -156,8 +157,7 @@ def fitted_in_parts(case, count):
         for weight, its in zip(trained, zip(*slopes, strict=True), strict=True):
             weight.assign(weight - RATE * sum(its) / count)
         for state, values in zip(states, zip(*after, strict=True), strict=True):
-            floating = np.issubdtype(values[0].dtype, np.floating)
-            state.assign(np.mean(values, axis=0) if floating else values[0])
+            state.assign(np.mean(values, axis=0) if id(state) in logged else values[0])
     logs = {name: float(tracker.result()) for name, tracker in model.trackers.items()}
     return flat(model), {**logs, "loss": np.mean(losses)}
 
