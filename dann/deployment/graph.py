@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import keras
@@ -29,37 +30,40 @@ class Node:
 
 
 def trace(model: keras.Model) -> Node:
-    """Returns the last call of a functional or sequential model; its `inputs` lead to the others.
+    """Returns the last call of a layer in a model; its `inputs` lead to the others.
 
-    It looks into nested models. The model must have one input and one output.
+    It looks into nested models, also into subclassed ones whose `call` takes one tensor and runs on
+    a symbolic one. The model must have one input and one output.
 
     Raises:
-        PackError: If the model is not built, is neither functional nor sequential, has a `call` of
-            its own or several inputs or outputs; if an axis other than the batch has no fixed
-            size; or if a layer is called with `training`.
+        PackError: If the model is not built, or its layers are not known because they are called on
+            numbers only, or beside those of a functional model; if it has several inputs or
+            outputs; if an axis other than the batch has no fixed size; or if a layer is called with
+            `training`.
     """
     if not model.built:
         raise PackError(
             "A classifier must be built: begin it with `keras.Input`, or call it on a batch. "
             f"Received: {type(model).__name__} {model.name!r}, not built"
         )
-    if not _is_graph(model):
+    graph = _graph(model)
+    if graph is None:
         raise unknown_layers(model)
-    if len(model.inputs) != 1 or len(model.outputs) != 1:
+    if len(graph.inputs) != 1 or len(graph.outputs) != 1:
         raise PackError(
             "A packed classifier has one input and one output. Received: "
-            f"{len(model.inputs)} inputs, {len(model.outputs)} outputs of {model.name!r}"
+            f"{len(graph.inputs)} inputs, {len(graph.outputs)} outputs of {model.name!r}"
         )
-    (output,) = _outputs(model, "", [_input(model)])
+    (output,) = _outputs(graph, "", [_input(graph)])
     return output
 
 
 def unknown_layers(model: keras.Model) -> PackError:
-    """Returns the error of a model with a `call` of its own, which says what to write."""
+    """Returns the error of a model whose layers are not known, which says what to write."""
     return PackError(
-        "Only functional and sequential models without their own `call` can be packed, because "
-        "their layers are known: call the layers on a `keras.Input` and give `keras.Model(inputs, "
-        f"outputs)`. Received: {type(model).__name__} {model.name!r}"
+        "A model can be packed if its layers are known, as those of a functional or sequential "
+        "model without its own `call`: call the layers on a `keras.Input` and give "
+        f"`keras.Model(inputs, outputs)`. Received: {type(model).__name__} {model.name!r}"
     )
 
 
@@ -79,19 +83,33 @@ def in_order(output: Node) -> list[Node]:
     return order
 
 
-def _is_graph(layer):
-    if not isinstance(layer, keras.Model) or not _computes_as_keras_does(type(layer)):
-        return False
-    if isinstance(layer, keras.Sequential):
-        return layer.built
-    return isinstance(getattr(layer, "inputs", None), list)
+def _graph(layer):
+    """The functional or sequential model that computes as a model does; `None` if not known."""
+    if not isinstance(layer, keras.Model):
+        return None
+    kind, functional = type(layer), isinstance(getattr(layer, "inputs", None), list)
+    if isinstance(layer, keras.Sequential) or functional:
+        known = layer.built and _are_of_keras(kind.call, kind.__call__)
+        return layer if known else None
+    return _subclassed(layer) if layer.built and _are_of_keras(kind.__call__) else None
 
 
-def _computes_as_keras_does(kind):
-    """Whether a class has Keras's own `call`; another one may add to the graph."""
-    return all(
-        method.__module__.partition(".")[0] == "keras" for method in (kind.call, kind.__call__)
-    )
+def _subclassed(model):
+    """The graph of the layers that a subclassed model calls, if it calls them on symbols."""
+    shape = (model.get_build_config() or {}).get("input_shape")
+    if not isinstance(shape, tuple | list) or not all(isinstance(n, int) for n in shape[1:]):
+        return None
+    inference = {"training": False} if "training" in signature(model.call).parameters else {}
+    inputs = keras.Input(tuple(shape[1:]))
+    try:
+        return keras.Model(inputs, model.call(inputs, **inference))
+    except (AttributeError, NotImplementedError, TypeError, ValueError):  # it needs numbers
+        return None
+
+
+def _are_of_keras(*methods):
+    """Whether methods are Keras's own; others may add to the graph."""
+    return all(method.__module__.partition(".")[0] == "keras" for method in methods)
 
 
 def _input(model):
@@ -117,27 +135,27 @@ def _outputs(model, prefix, arguments):
             continue
         inputs = [known[id(tensor)] for tensor in tensors]
         shapes = [tensor.shape for tensor in call.output_tensors]
-        nodes = _called(layer, prefix, inputs, shapes)
+        nodes = _called(layer, _graph(layer), prefix, inputs, shapes)
         known.update(zip(map(id, call.output_tensors), nodes, strict=True))
     return [known[id(tensor)] for tensor in model.outputs]
 
 
 def _outputs_of_layers(layers, prefix, nodes):
     for layer in layers:
-        shapes = []
-        if not _is_graph(layer):
+        shapes, graph = [], _graph(layer)
+        if graph is None:
             _check_count(prefix + layer.name, nodes, 1)
             shapes = [layer.compute_output_shape((None, *nodes[0].shape))]
-        nodes = _called(layer, prefix, nodes, shapes)
+        nodes = _called(layer, graph, prefix, nodes, shapes)
     return nodes
 
 
-def _called(layer, prefix, inputs, shapes):
-    """The calls that give the outputs of a layer, or of a nested model."""
+def _called(layer, graph, prefix, inputs, shapes):
+    """The calls that give the outputs of a layer, or of a nested model that has a graph."""
     name = prefix + layer.name
-    if _is_graph(layer):
-        _check_count(name, inputs, len(layer.inputs))
-        return _outputs(layer, f"{name}/", inputs)
+    if graph is not None:
+        _check_count(name, inputs, len(graph.inputs))
+        return _outputs(graph, f"{name}/", inputs)
     return [Node(name, layer, tuple(inputs), _fixed_shape(shape, name)) for shape in shapes]
 
 

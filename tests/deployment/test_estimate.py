@@ -142,7 +142,7 @@ def test_channels_may_come_first():
 
 
 class Nested(keras.Model):
-    """A graph that is not known, with a weight of its own and a layer within a layer."""
+    """A graph that is not known, as it looks at numbers; a weight of its own; a layer in a layer."""
 
     def __init__(self):
         super().__init__()
@@ -151,6 +151,7 @@ class Nested(keras.Model):
         self.gain = self.add_weight(shape=(5,), name="gain")
 
     def call(self, inputs):
+        np.asarray(inputs)
         return self.last(self.first(inputs))
 
 

@@ -1,11 +1,12 @@
 """Summaries count what is there."""
 
 import keras
+import numpy as np
 import pytest
 from keras import layers
 from support.packable_networks import NETWORKS
 
-from dann.deployment import PackError, pack, summarize
+from dann.deployment import PackError, load, pack, summarize
 from dann.layers import (
     BinaryConv2D,
     BinaryDense,
@@ -124,24 +125,48 @@ def test_a_wide_binary_perceptron_takes_less_than_a_28th_of_its_float_twin(width
     assert least < summary.float_bytes / summary.bytes < least + 1
 
 
-@keras.saving.register_keras_serializable("tests_of_summaries")
 class Subclassed(keras.Model):
-    def __init__(self, **kwargs):
+    def __init__(self, of_numbers=False, **kwargs):
         super().__init__(**kwargs)
-        self.last = layers.Dense(3)
+        self.sign = BinaryDense(5, use_bias=False)
+        self.norm, self.last = layers.BatchNormalization(), layers.Dense(3)
+        self.of_numbers = of_numbers
 
-    def call(self, inputs):
-        return self.last(inputs)
+    def call(self, inputs, training=None):
+        if self.of_numbers:
+            keras.ops.convert_to_numpy(inputs)
+        return self.last(self.norm(self.sign(inputs), training=training))
 
 
-def test_a_subclassed_model_tells_what_to_write_to_pack_it():
-    model = Subclassed()
+def built(model):
+    model(keras.ops.ones((1, 4)))
+    return model
+
+
+def in_functional(model):
+    inputs = keras.Input((4,))
+    return keras.Model(inputs, layers.Dense(2)(model(inputs)))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_subclassed_model_is_packed_layer_by_layer(nested, tmp_path):
+    model = built(Subclassed())
+    model = in_functional(model) if nested else model
+    summary = summarize(model)
+    assert summary.packable
+    assert (summary.layers[0].bits, summary.binary_macs) == (4 * 5, 4 * 5)
+    assert summary.float_macs == 5 * 3 + (3 * 2 if nested else 0)
+    assert pack(model, tmp_path / "model.dann") == summary.bytes
+    inputs = np.random.default_rng(0).normal(size=(7, 4)).astype("float32")
+    expected = model.predict(inputs, verbose=0)
+    np.testing.assert_allclose(load(tmp_path / "model.dann").predict(inputs), expected, atol=1e-5)
+
+
+def test_a_subclassed_model_that_needs_numbers_tells_what_to_write_to_pack_it():
+    model = Subclassed(of_numbers=True)
     with pytest.raises(PackError, match="begin it with `keras.Input`, or call it on a batch"):
         summarize(model)
-    model(keras.ops.ones((1, 4)))
-    inputs = keras.Input((4,))
-    for one in (model, keras.Model(inputs, layers.Dense(2)(model(inputs)))):
-        summary = summarize(one)
-        assert not summary.packable
-        assert summary.layers[0].bits == 32 * (4 * 3 + 3)
-        assert "give `keras.Model(inputs, outputs)`. Received: Subclassed" in summary.reason
+    summary = summarize(built(model))
+    assert not summary.packable
+    assert summary.layers[0].bits == 4 * 5
+    assert "give `keras.Model(inputs, outputs)`. Received: Subclassed" in summary.reason
