@@ -107,10 +107,11 @@ def as_array(values: Any, domain: str) -> Any:
     """Returns an array, or the array-like itself if its rows can be read by index.
 
     Raises:
-        ValueError: If it is a single value, or rows have different lengths.
+        ValueError: If it is a single value, if rows have different lengths, or if the columns of a
+            frame are neither all numbers nor all texts.
     """
     if hasattr(values, "to_numpy"):  # a frame or a series
-        values = values.to_numpy()
+        values = _numbers_of(values.to_numpy(), domain)
     if keras.ops.is_tensor(values):
         values = keras.ops.convert_to_numpy(values)
     if isinstance(getattr(values, "dtype", None), np.dtype) and hasattr(values, "shape"):
@@ -126,6 +127,21 @@ def as_array(values: Any, domain: str) -> Any:
     if len(array.shape) == 0:
         raise ValueError(f"The {domain} must be given as arrays. Received: {type(values).__name__}")
     return array
+
+
+def _numbers_of(values, domain):
+    """The values of a frame, as numbers where columns of several types made them objects."""
+    kinds = {type(value) for value in values.flat} if values.dtype.kind == "O" else {str}
+    if values.ndim < 2 or kinds <= {str, bytes}:
+        return values
+    try:
+        return values.astype("float64")
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"A frame of the {domain} must hold numbers, none of them missing; "
+            "`pandas.get_dummies(frame)` makes numbers of texts. Received: values of "
+            f"{', '.join(sorted(kind.__name__ for kind in kinds))}"
+        ) from error
 
 
 def columns_of(item: Any, with_labels: bool, domain: str) -> Any:

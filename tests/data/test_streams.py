@@ -190,6 +190,17 @@ def test_a_frame_is_an_array():
     np.testing.assert_array_equal(Y[inputs["source"][:, 0].astype(int)], labels)
 
 
+def test_the_columns_of_a_frame_are_numbers_of_any_type():
+    pandas = pytest.importorskip("pandas")
+    made = pandas.DataFrame({"whole": pandas.array([1, 2], dtype="Int64"), "part": [0.5, 1.5]})
+    inputs, _ = pair((made, pandas.Series([0, 1])), made, 2, shuffle=False)[0]
+    np.testing.assert_array_equal(inputs["source"], [[1, 0.5], [2, 1.5]])
+    for column, kind in ((["a", "b"], "str"), (pandas.array([1, None], "Int64"), "NAType")):
+        wrong = made.assign(more=column)
+        with pytest.raises(ValueError, match=f"get_dummies.*makes numbers.*Received: .*{kind}"):
+            pair((wrong, pandas.Series([0, 1])), wrong, 2)
+
+
 def test_a_small_source_sets_the_batch_size_if_none_is_given():
     assert pair((X, Y), TARGET).batch_size == 10
     assert pair((np.zeros((100, 1)), np.zeros(100, int)), np.zeros((5, 1))).batch_size == 64

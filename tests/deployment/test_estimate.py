@@ -142,7 +142,7 @@ def test_channels_may_come_first():
 
 
 class Nested(keras.Model):
-    """A graph that is not known, as it looks at numbers; a weight of its own; a layer in a layer."""
+    """Looks at numbers, so its graph is not known; has a weight of its own, a layer in a layer."""
 
     def __init__(self):
         super().__init__()
