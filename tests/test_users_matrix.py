@@ -46,12 +46,17 @@ def check_cells(cells, attempt, wanted, tmp_path):
     script = pages.ROOT / "tests/support/go_on.py"
     subprocess.run([sys.executable, script, *saved], check=True, env=environment)
     for folder in saved:
-        expected, found = (np.load(folder / f"{name}.npz") for name in ("expected", "found"))
-        assert expected.files == found.files
-        for name in expected.files:
-            np.testing.assert_allclose(
-                found[name], expected[name], rtol=1e-4, atol=1e-5, err_msg=cells[int(folder.name)]
-            )
+        arrays = (folder / "expected.npz", folder / "found.npz")
+        with np.load(arrays[0]) as expected, np.load(arrays[1]) as found:
+            assert expected.files == found.files
+            for name in expected.files:
+                np.testing.assert_allclose(
+                    found[name],
+                    expected[name],
+                    rtol=1e-4,
+                    atol=1e-5,
+                    err_msg=cells[int(folder.name)],
+                )
     return len(saved)
 
 

@@ -6,7 +6,15 @@ import keras
 import numpy as np
 
 from dann.checks import check_class_range
-from dann.data.examples import COLUMNS, Examples, Items, as_array, is_endless, refuse_strings
+from dann.data.examples import (
+    COLUMNS,
+    Examples,
+    Items,
+    as_array,
+    is_endless,
+    refuse_strings,
+    without_lists,
+)
 from dann.data.streams import Stream, stream_of
 
 Domain = Examples | Items | Stream
@@ -158,8 +166,9 @@ def _has_rows(values):
 
 
 def _alike(inputs, form):
+    """Whether both have one structure; `fit` gives a model tuples for lists."""
     try:
-        keras.tree.assert_same_structure(inputs, form)
+        keras.tree.assert_same_structure(without_lists(inputs), without_lists(form))
     except (TypeError, ValueError):
         return False
     return True

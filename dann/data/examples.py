@@ -229,13 +229,14 @@ def is_of_strings(values: Any) -> bool:
 
 def for_keras(inputs: Any) -> Any:
     """Returns inputs as `fit` takes them from a dataset: strings as tensors, lists as tuples."""
-    return _without_lists(strings_as_tensors(inputs))
+    return without_lists(strings_as_tensors(inputs))
 
 
-def _without_lists(inputs):
+def without_lists(inputs: Any) -> Any:
+    """Returns a nested structure with tuples in the place of lists."""
     if isinstance(inputs, dict):
-        return {name: _without_lists(part) for name, part in inputs.items()}
-    return tuple(map(_without_lists, inputs)) if isinstance(inputs, list | tuple) else inputs
+        return {name: without_lists(part) for name, part in inputs.items()}
+    return tuple(map(without_lists, inputs)) if isinstance(inputs, list | tuple) else inputs
 
 
 def strings_as_tensors(inputs: Any) -> Any:

@@ -57,6 +57,7 @@ MESSAGES = {
 }
 REFUSED_NETWORKS: dict[tuple[str, str], dict[str, str]] = {
     ("a layer without weights", "images"): {"fit": "floating"},
+    ("a layer without weights", "tokens"): {"fit": "floating"},
     ("a layer without weights", "strings"): {"fit": "floating"},
 }
 REFUSED_METHODS = {
