@@ -10,10 +10,11 @@ from dann.checks import check_choice
 MODES = ("eager", "graph", "xla")
 
 
-def mode_of(model: Any) -> str:
+def mode_of(model: Any = None) -> str:
     """Returns how `fit` runs the model as it is compiled: `"eager"`, `"graph"` or `"xla"`.
 
-    On torch it is always `"eager"`: what `torch.compile` makes of it is not measured.
+    Without a model it is `"graph"`. On torch it is always `"eager"`: what `torch.compile` makes of
+    it is not measured.
     """
     if keras.backend.backend() == "torch":
         return "eager"

@@ -9,7 +9,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, eigsh
 
 from dann.autodiff import hvp, jvp
 from dann.checks import check_integer
-from dann.diagnostics.instruments.modes import in_mode
+from dann.diagnostics.instruments.modes import in_mode, mode_of
 from dann.diagnostics.instruments.vectors import to_numpy
 
 _DENSE = 64  # up to so many unknowns all eigenvalues are computed
@@ -117,7 +117,7 @@ class Product:
         self.count = 0
         number = len(self.values)
         self._product = in_mode(
-            lambda *both: product(list(both[:number]), list(both[number:])), "graph"
+            lambda *both: product(list(both[:number]), list(both[number:])), mode_of()
         )
 
     def __call__(self, vector: np.ndarray) -> np.ndarray:
