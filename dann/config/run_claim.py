@@ -3,12 +3,14 @@
 import atexit
 import contextlib
 import sys
-from typing import Any
+import tempfile
+from typing import Any, NoReturn
 
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict, read_write
 
 from dann.config.config_error import ConfigError
+from dann.config.distribution import distribution_of
 from dann.training.directory_claim import claim
 from dann.training.run_directory import RunDirectory
 
@@ -16,7 +18,8 @@ from dann.training.run_directory import RunDirectory
 class Claim(Callback):
     """Claims the directory of a run or a sweep before Hydra writes to it, until its end.
 
-    A second command in the same directory ends with one line, which names the first. So does one
+    Of several processes that train together, process 0 alone does; the others get a temporary
+    folder. A second command in the same directory ends with one line, which names the first. So does one
     that would keep its config in another folder than the one where a run is looked for.
     """
 
@@ -26,7 +29,10 @@ class Claim(Callback):
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claims the directory of a run."""
-        self._claim(config.hydra, config.hydra.run.dir)
+        if "distribution" in config and not self._leads(config):
+            self._work_elsewhere(config.hydra)
+        else:
+            self._claim(config.hydra, config.hydra.run.dir)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claims the directory of a sweep."""
@@ -40,14 +46,33 @@ class Claim(Callback):
         """Lets go of the directory."""
         self._claimed.close()
 
+    def _leads(self, config):
+        try:
+            distribution = distribution_of(config)
+            if distribution.num_processes > 1:
+                distribution.check_batch_size(config.trainer.batch_size)
+        except (TypeError, ValueError) as error:
+            _refuse(error)
+        return distribution.leads
+
+    def _work_elsewhere(self, hydra):
+        """Gives a process that leads no training a folder of its own, until its end."""
+        folder = self._claimed.enter_context(tempfile.TemporaryDirectory(prefix="dann"))
+        with read_write(hydra), open_dict(hydra):
+            hydra.run.dir, hydra.output_subdir = folder, None
+
     def _claim(self, hydra, directory):
         try:
             _check_folder(hydra.output_subdir, directory)
             self._claimed.enter_context(claim(directory))
         except (ConfigError, OSError) as error:
-            # Hydra turns other exceptions of a callback into warnings.
-            print(f"error: {error}", file=sys.stderr)
-            sys.exit(1)
+            _refuse(error)
+
+
+def _refuse(error) -> NoReturn:
+    # Hydra turns other exceptions of a callback into warnings.
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(1)
 
 
 def _check_folder(given, directory):

@@ -47,6 +47,9 @@ class DistributionConfig:
 
     kind: str | None = None
     devices: Any = "all"
+    coordinator: str | None = None
+    num_processes: int | None = None
+    process_id: int | None = None
 
 
 @dataclasses.dataclass

@@ -22,12 +22,13 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dann.config.allowed_targets import GROUPS
 from dann.config.config_error import ConfigError
+from dann.config.distribution import distribution_of
 from dann.config.instantiation import check_packages, check_targets
 from dann.config.interruption import stopped_by_signals
 from dann.config.known_keys import check_known
 from dann.config.startup import start_backend
-from dann.training.distribution import Distribution
 from dann.training.keras_file import KerasFileError
+from dann.training.process_group import joined
 from dann.training.run_directory import ResumeError, RunDirectory
 
 T = TypeVar("T")
@@ -68,14 +69,15 @@ def run_script(
             _check_given(cfg)
             _check_emptied(cfg, HydraConfig.get().overrides.task)
             _check_epochs(cfg, HydraConfig.get().overrides.task)
-            if is_done is not None and is_done(cfg):
-                return
             distribution = distribution_of(cfg)
+            if _is_done(is_done, cfg, distribution):
+                return
             start_backend(distribution.split_processor)
             distribution.check()
             check_config(cfg)
             prepared = prepare(cfg)
         except Exception as error:
+            _tell_others(error)
             if full_errors or not _is_told(error, ValueError, TypeError, OmegaConfBaseException):
                 raise
             RunDirectory(HydraConfig.get().runtime.output_dir).put_config_back()
@@ -85,7 +87,9 @@ def run_script(
             return
         try:
             work(prepared)
+            _leave_others()
         except Exception as error:
+            _tell_others(error)
             if not full_errors and _is_told(error, FloatingPointError, ResumeError):
                 _report(error, begun)
             elif HydraConfig.get().mode == RunMode.MULTIRUN:
@@ -115,18 +119,44 @@ def run_script(
         sys.exit(1)
 
 
+def _is_done(is_done, cfg, distribution):
+    """Whether nothing is left to do; of several processes, process 0 looks."""
+    if distribution.kind != "multi_host":
+        return is_done is not None and is_done(cfg)
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        raise ConfigError(
+            "Several processes train one run at a time; give each its own command. Received: "
+            "distribution=multi_host with -m"
+        )
+    start_backend(distribution.split_processor)
+    group = distribution.join()
+    done = group.first_says(distribution.leads and is_done is not None and is_done(cfg))
+    if done:
+        group.leave()
+    return done
+
+
+def _leave_others():
+    group = joined()
+    if group is not None:
+        group.leave()
+
+
+def _tell_others(error):
+    """Tells the processes that train with this one why it ends."""
+    group = joined()
+    if group is not None:
+        if type(error).__name__ == "JaxRuntimeError":  # of a step in which another has ended
+            group.await_reason()
+        group.fail(_one_line(error))
+
+
 def _is_told(error, *kinds):
     """Whether to print an error as one line: errors of the config, of files, and of these kinds."""
     codes = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
     # Libraries below raise classes of their own for what the system says of a file.
     of_files = any(os.strerror(code) in str(error) for code in codes)
     return of_files or isinstance(error, (ConfigError, OSError, *kinds))
-
-
-def distribution_of(cfg: Any) -> Distribution:
-    """Returns how the devices of a machine share the work of a script; none, if it says nothing."""
-    given: Any = OmegaConf.to_container(cfg.get("distribution", OmegaConf.create()))
-    return Distribution(**given)
 
 
 def check_config(cfg: Any) -> None:
@@ -196,8 +226,12 @@ def _report(error, begun):
     cause = str(error.__cause__ or "").partition("\n")[0]
     if cause not in message and not isinstance(error, ConfigError | KerasFileError):
         message = f"{message}: {cause}"
-    plain = _COLOURS.sub("", message)  # Keras marks words in errors
-    print(f"error: {' '.join(plain.split())}", file=sys.stderr)
+    print(f"error: {_one_line(message)}", file=sys.stderr)
+
+
+def _one_line(message):
+    plain = _COLOURS.sub("", str(message))  # Keras marks words in errors
+    return " ".join(plain.split())
 
 
 def _remove_unused_of_job():

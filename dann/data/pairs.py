@@ -39,7 +39,7 @@ class Pairs(keras.utils.PyDataset):
         super().__init__()
         self.domains, self.batch_size = domains, batch_size
         self.part = process_id, num_processes
-        self._replicas = 1
+        self._replicas, self._as_one = 1, False
         self._num_batches = num_batches
         self._start = 0
         self._in_epoch = self._read_last = False
@@ -81,7 +81,7 @@ class Pairs(keras.utils.PyDataset):
     def endless(self) -> "Pairs":
         """Returns the same batches from `start` on, without end."""
         pairs = Pairs(self.domains, self.batch_size, None, *self.part)
-        pairs._start = self._start
+        pairs._start, pairs._as_one = self._start, self._as_one
         return pairs
 
     def check_devices(self, devices: int) -> None:
@@ -106,6 +106,9 @@ class Pairs(keras.utils.PyDataset):
     def split_over(self, devices: int, replicas: int = 1) -> Iterator[None]:
         """Prepares batches that several devices share; `fit` and `evaluate` do so.
 
+        Of several processes, each then gets its part of all labels one after the other, the
+        source's and a labelled target's, as JAX puts the parts together.
+
         Args:
             devices: Number of devices, each of which gets an equal part.
             replicas: Into how many parts the arrays of a batch are cut, the labels like all others.
@@ -116,11 +119,12 @@ class Pairs(keras.utils.PyDataset):
             ValueError: If the batch size is no multiple of `devices`.
         """
         self.check_devices(devices)
-        before, self._replicas = self._replicas, replicas
+        before = self._replicas, self._as_one
+        self._replicas, self._as_one = replicas, devices > 1 and self.part[1] > 1
         try:
             yield
         finally:
-            self._replicas = before
+            self._replicas, self._as_one = before
 
     def __iter__(self) -> Iterator[Any]:
         self.on_epoch_begin()
@@ -147,14 +151,27 @@ class Pairs(keras.utils.PyDataset):
         if "domain" in source:
             inputs["source_domain"] = source["domain"]
         labelled = [source, *([columns["target_labelled"]] if "target_labelled" in columns else [])]
+        if self._as_one and len(labelled) > 1:
+            return inputs, *self._labels_of_whole(step, [len(part["labels"]) for part in labelled])
+        return inputs, *self._labels_of(labelled)
+
+    def _labels_of_whole(self, step, counts):
+        """This process's part of the labels, which follow each other as on one process."""
+        names = "source", "target_labelled"
+        whole = [self.domains[name].batch(step, self.batch_size, (0, 1)) for name in names]
+        first = sum(counts) * self.part[0]
+        return [column[first : first + sum(counts)] for column in self._labels_of(whole)]
+
+    def _labels_of(self, labelled):
+        """The labels, and the weights if there are any."""
         labels = [part["labels"] for part in labelled]
         labels = self._joined([part.astype(labels[0].dtype) for part in labels])
         if not any("weights" in part for part in labelled):
-            return inputs, labels
+            return [labels]
         positions = next(part["weights"].shape[1:] for part in labelled if "weights" in part)
         ones = [np.ones((len(part["labels"]), *positions), np.float32) for part in labelled]
         weights = [part.get("weights", one) for part, one in zip(labelled, ones, strict=True)]
-        return inputs, labels, self._joined(weights).astype(np.float32)
+        return [labels, self._joined(weights).astype(np.float32)]
 
     def _joined(self, columns):
         """Columns of the labelled parts, one after the other for each replica."""

@@ -1,11 +1,14 @@
-"""How a training is spread over the devices of a machine."""
+"""How a training is spread over devices, of one machine or of several."""
 
 import contextlib
+import socket
 from typing import Any
 
-from dann.checks import check_choice
+from dann.checks import check_choice, check_integer
+from dann.training.process_group import ProcessGroup, joined
 
-KINDS = (None, "data_parallel")
+KINDS = (None, "data_parallel", "multi_host")
+_PATIENCE = 300.0  # seconds; a cluster may start its processes one after the other
 
 
 class Distribution:
@@ -16,20 +19,37 @@ class Distribution:
     `keras.distribution.DataParallel`. `docs/scaling.md` says which numbers are then those of the
     whole batch and which those of a device's part.
 
-    Call `split_processor()` before anything else uses the backend, then `check()`. Give the object
-    to `dann.training.start`, and make and compile the model in `scope()`.
+    With `"multi_host"`, on JAX alone, the devices are those of several processes, each of which
+    gives its own the same part of every batch. `dann.training.fit` and `Run` then read that part,
+    and process 0 alone calls callbacks and writes.
+
+    Call `split_processor()` before anything else uses the backend, then `join()` and `check()`.
+    Give the object to `dann.training.start`, and make and compile the model in `scope()`.
 
     Args:
-        kind: `None` (default), everything on one device; or `"data_parallel"`.
+        kind: `None` (default), everything on one device; `"data_parallel"`, the devices of this
+            machine; or `"multi_host"`, those of several processes.
         devices: A number of devices, at least 1, or `"all"` (default), every accelerator. Without
             accelerators a number makes as many logical devices of the processor: they share its
-            cores, and so show that a training is right and not how fast it is.
+            cores, and so show that a training is right and not how fast it is. With `"multi_host"`
+            each process has as many, and `"all"` also means its one processor.
+        coordinator: Address of process 0, `"host:port"`, with a port that is free there. Defaults
+            to `None`: as the scheduler (SLURM, Open MPI, Kubernetes) tells JAX.
+        num_processes: Number of processes, at least 1. Defaults to `None`: likewise.
+        process_id: Which of them this is, from 0. Defaults to `None`: likewise.
 
     Raises:
-        ValueError: If an argument is none of these.
+        ValueError: If an argument is none of these, or none tells of the processes.
     """
 
-    def __init__(self, kind: str | None = None, devices: int | str = "all"):
+    def __init__(
+        self,
+        kind: str | None = None,
+        devices: int | str = "all",
+        coordinator: str | None = None,
+        num_processes: int | None = None,
+        process_id: int | None = None,
+    ):
         self.kind = check_choice("distribution.kind", kind, KINDS)
         number = isinstance(devices, int) and not isinstance(devices, bool) and devices >= 1
         if kind is not None and devices != "all" and not number:
@@ -39,6 +59,29 @@ class Distribution:
             )
         self.devices = devices
         self._strategy: Any = None
+        self.process_id, self.num_processes, self.coordinator = 0, 1, ""
+        if kind == "multi_host":
+            found = _detected(coordinator, num_processes, process_id)
+            self.coordinator, self.num_processes, self.process_id = _checked(*found)
+        elif (coordinator, num_processes, process_id) != (None, None, None):
+            raise ValueError(
+                "distribution.coordinator, num_processes and process_id are for "
+                f"distribution=multi_host. Received: distribution={kind or 'none'}"
+            )
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes the run: the only one, or process 0 of several."""
+        return self.process_id == 0
+
+    def check_batch_size(self, batch_size: int) -> None:
+        """Raises `ValueError` if several processes cannot have equal parts of a batch."""
+        if batch_size % self.num_processes:
+            raise ValueError(
+                f"{self.num_processes} processes share a batch in equal parts, so "
+                f"trainer.batch_size must be a multiple of {self.num_processes}. "
+                f"Received: batch_size={batch_size}"
+            )
 
     def split_processor(self) -> None:
         """Makes logical devices of the processor, if they are needed.
@@ -51,6 +94,29 @@ class Distribution:
         if self.kind is not None and split is not None and self.devices != "all":
             with contextlib.suppress(RuntimeError):  # they were found before; `check` counts them
                 split(self.devices)
+
+    def join(self) -> ProcessGroup | None:
+        """Joins the other processes, if there are any; the first call connects.
+
+        Raises:
+            ConnectionError: If not all are there within 5 minutes.
+            ValueError: If the backend is not JAX.
+        """
+        import keras
+
+        if self.kind != "multi_host":
+            return None
+        if keras.backend.backend() != "jax":
+            raise ValueError(
+                "Several machines need JAX: set KERAS_BACKEND=jax. "
+                f"Received: distribution=multi_host on {keras.backend.backend()}"
+            )
+        group = joined()
+        if group is None:
+            group = ProcessGroup(self.coordinator, self.num_processes, self.process_id)
+            group.connect(_PATIENCE)
+            _start_jax(group)
+        return group
 
     def check(self) -> None:
         """Finds the devices.
@@ -74,9 +140,15 @@ class Distribution:
         """Makes this the distribution of Keras on JAX; none, if it is none."""
         import keras
 
+        group = joined()
+        if group is not None:
+            group.meet()  # loading may take some of them long
         if keras.backend.backend() == "jax":
-            spread = self.kind and keras.distribution.DataParallel(devices=self._names())
-            keras.distribution.set_distribution(spread or None)
+            spread = None
+            if self.kind is not None:  # `pair` gives each process its part
+                names, parallel = self._names(), keras.distribution.DataParallel
+                spread = parallel(devices=names, auto_shard_dataset=False)
+            keras.distribution.set_distribution(spread)
 
     def scope(self) -> contextlib.AbstractContextManager:
         """Returns the context in which a model is made and compiled."""
@@ -93,6 +165,8 @@ class Distribution:
         import keras
 
         names = keras.distribution.list_devices()
+        if self.kind == "multi_host":
+            return self._names_of_all(names)
         if self.devices == "all":
             if "cpu" in names[0].lower():
                 raise ValueError(
@@ -107,6 +181,67 @@ class Distribution:
                 f"Received: distribution.devices={self.devices}"
             )
         return names[: self.devices]
+
+
+    def _names_of_all(self, names):
+        """The names of the devices of all processes, which have as many each."""
+        import jax  # pyright: ignore[reportMissingImports]
+
+        mine = jax.local_device_count()
+        if mine * self.num_processes != len(names) or self.devices not in ("all", mine):
+            raise ValueError(
+                "Each process must have as many devices, and use them all. Received: "
+                f"distribution.devices={self.devices} with {mine} of {len(names)} devices in "
+                f"process {self.process_id} of {self.num_processes}"
+            )
+        return names
+
+
+def _detected(coordinator, num_processes, process_id):
+    """The three as given; what is not, as JAX finds it in a scheduler's environment."""
+    if None not in (coordinator, num_processes, process_id):
+        return coordinator, num_processes, process_id
+    try:
+        from jax._src.clusters import ClusterEnv  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise ValueError(
+            "Several machines need JAX: install the extra `jax` and set KERAS_BACKEND=jax. "
+            "Received: distribution=multi_host without JAX"
+        ) from error
+    # Of these, JAX has no public function; the first three results are those that it lacked.
+    method = ClusterEnv.auto_detect_unset_distributed_params
+    return method(coordinator, num_processes, process_id, None, None, int(_PATIENCE))[:3]
+
+
+def _checked(coordinator, num_processes, process_id):
+    host, _, port = str(coordinator or "").rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError(
+            "distribution.coordinator must be the address of process 0, host:port, where no "
+            f"scheduler tells it. Received: {coordinator!r}"
+        )
+    for name, value in (("num_processes", num_processes), ("process_id", process_id)):
+        if value is None:
+            raise ValueError(
+                f"distribution.{name} must be given, where no scheduler tells it. Received: None"
+            )
+    check_integer("distribution.num_processes", num_processes, 1)
+    check_integer("distribution.process_id", process_id, 0, num_processes - 1)
+    return coordinator, num_processes, process_id
+
+
+def _start_jax(group):
+    """Connects the JAX of all processes, at a port of process 0 that is free."""
+    import jax  # pyright: ignore[reportMissingImports]
+    import keras
+
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    with socket.socket(socket.AF_INET6 if ":" in group.host else socket.AF_INET) as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+    port = group.first_says(port)
+    host = f"[{group.host}]" if ":" in group.host else group.host
+    keras.distribution.initialize(f"{host}:{port}", group.num_processes, group.process_id)
 
 
 def _split_tensorflow(count):

@@ -1,5 +1,6 @@
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,8 @@ from dann.checks import check_integer
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoint, Checkpoints
 from dann.training.directory_claim import claim
+from dann.training.led_callbacks import LedCallbacks
+from dann.training.process_group import joined
 from dann.training.resumable_callbacks import ResumableCallbacks, identity_of, made_by, state_of
 from dann.training.run_directory import ResumeError
 from dann.training.stop_signals import stop_requests
@@ -93,7 +96,14 @@ def fit(
     check_integer("keep", keep, low=1)
     times = CheckpointTimes(every)
     history = keras.callbacks.History()
-    with claim(directory), _at_its_start(pairs), stop_requests() as request:
+    group = joined()
+    if group is not None and not group.leads:
+        with _at_its_start(pairs), stop_requests() as request:
+            watched = LedCallbacks(model, group, None, request)
+            build_all(model, pairs)
+            _run(model, pairs, watched, epochs, steps_per_epoch, verbose=0)
+        return history
+    with claim(directory), _at_its_start(pairs), _told_to(group), stop_requests() as request:
         checkpoints = Checkpoints(directory, keep)
         found = checkpoints.newest() if resume else None
         if not resume:
@@ -113,11 +123,25 @@ def fit(
             epochs=epochs,
             steps=steps_per_epoch,
         )
+        if group is not None:
+            watched = LedCallbacks(model, group, watched, request)
         build_all(model, pairs)
         _run(model, pairs, watched, epochs, steps_per_epoch, verbose)
         if request:  # after the last step, while callbacks ended
             request.stop()
     return history
+
+
+@contextlib.contextmanager
+def _told_to(group):
+    """Tells the processes of a group that a signal has stopped the training of process 0."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as stop:
+        if group is not None:
+            status = stop.code if isinstance(stop, SystemExit) else 128 + signal.SIGINT
+            group.fail(f"stopped by {signal.Signals(status - 128).name}", status)
+        raise
 
 
 def _run(model, pairs, watched, epochs, steps_per_epoch, verbose):

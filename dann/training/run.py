@@ -1,5 +1,6 @@
 """A training run and the directory that it leaves behind."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,8 @@ from dann.training.distribution import Distribution
 from dann.training.files_on_disk import replacing
 from dann.training.hardware import accelerators, hardware
 from dann.training.non_finite import StopOnNonFinite, check_finite
+from dann.training.one_process import alone
+from dann.training.process_group import joined
 from dann.training.resumable_fit import fit
 from dann.training.run_directory import RunDirectory
 
@@ -153,9 +156,9 @@ class Run:
                 f"Received: {self.steps_per_epoch} and {trainer.steps_per_execution}"
             )
         self.batch_size = trainer.batch_size
-        batches = self._batches(model)  # what cannot be batched is refused here
-        batches.check_devices(devices_of(model))
-        self._give_a_batch(batches)
+        self.group = joined()
+        self._batches(model).check_devices(devices_of(model))  # what cannot be batched is refused
+        self._give_a_batch()
         self.oracle_curve = trainer.oracle_curve
         if checkpoint is not None:
             CheckpointTimes(checkpoint.every)  # raises an error unless it is an interval
@@ -173,7 +176,14 @@ class Run:
 
     @claiming
     def train(self) -> dict[str, Any]:
-        """Trains, evaluates and reports; prints a table and returns the summary."""
+        """Trains, evaluates and reports; prints a table and returns the summary.
+
+        Of several processes that train together all but process 0 only train, and return nothing.
+        """
+        if self.group is not None and not self.group.leads:
+            for model in filter(None, (self.baseline, self.model)):
+                self._fit(model, self.directory.checkpoints, Clock())
+            return {}
         if not self.resume:
             self._begin_anew()
         self.directory.figures.mkdir(parents=True, exist_ok=True)
@@ -186,15 +196,18 @@ class Run:
             scores = self._fit_and_score(baseline, folder, Clock())[0]
             summary.update({f"source_only/{key}": value for key, value in scores.items()})
             before, label = baseline.backbone, "source only"
-        views = [(label, run_figures.features_of(before, self.domains))]
+        with self._alone(baseline or model):
+            views = [(label, run_figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {type(model).__name__}, {self.steps} steps")
         clock = Clock()
         callbacks = [*self._watchers(model.optimizer, clock), *self.callbacks]
         folder = self.directory.checkpoints
         scores, history, predicted = self._fit_and_score(model, folder, clock, callbacks)
         summary.update(scores)
-        views.append((type(model).__name__, run_figures.features_of(model.backbone, self.domains)))
-        self._write(summary, history, views, predicted)
+        with self._alone(model):
+            features = run_figures.features_of(model.backbone, self.domains)
+            views.append((type(model).__name__, features))
+            self._write(summary, history, views, predicted)
         print(accuracy_table(summary))
         print(f"Written to {self.directory}")
         return summary
@@ -230,15 +243,22 @@ class Run:
             "hardware": hardware(),
         }
 
-    def _batches(self, model):
+    def _batches(self, model, whole=False):
         domains = self.domains.oracle() if model.oracle else self.domains
-        return domains.batches(self.batch_size, self.seed)  # the same order for each model
+        part = {}
+        if self.group is not None and not whole:
+            part = {
+                "process_id": self.group.process_id,
+                "num_processes": self.group.num_processes,
+            }
+        # the same order for each model
+        return domains.batches(self.batch_size, self.seed, **part)
 
-    def _give_a_batch(self, batches):
+    def _give_a_batch(self):
         """Gives the first batch of the training to diagnostics that have no data."""
         for callback in self.callbacks:
             if isinstance(callback, Diagnostics) and callback.data is None:
-                callback.data = batches[0]
+                callback.data = self._batches(self.model, whole=True)[0]
 
     def _selection_scores(self, selection):
         if selection is None or not selection.scores:
@@ -277,9 +297,9 @@ class Run:
             watchers.append(OracleCurve(target, self.directory, clock))
         return on_final_weights(optimizer, watchers)
 
-    def _fit_and_score(self, model, folder, clock, callbacks=()):
+    def _fit(self, model, folder, clock, callbacks=()):
         begins = keras.callbacks.LambdaCallback(on_train_begin=self._begin)
-        history = fit(
+        return fit(
             model,
             self._batches(model),
             folder,
@@ -291,6 +311,17 @@ class Run:
             resume=self.resume,
             verbose=1 if sys.stdout.isatty() else 2,
         )
+
+    def _fit_and_score(self, model, folder, clock, callbacks=()):
+        history = self._fit(model, folder, clock, callbacks).history
+        with self._alone(model):
+            return self._score(model, history, clock)
+
+    def _alone(self, model):
+        """The context in which process 0 of several computes with a model."""
+        return contextlib.nullcontext() if self.group is None else alone(model)
+
+    def _score(self, model, history, clock):
         scores = {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
         predicted = {}
         tests = {"source": self.domains.source_test, "target": self.domains.target_test}
@@ -300,7 +331,7 @@ class Run:
             check_finite(f"Logits of the {domain}'s test set", logits)
             predicted[domain] = np.argmax(logits, axis=-1)
             scores[f"{domain}/accuracy"] = float(np.mean(predicted[domain] == labels))
-        return {**scores, **self._final_scores(history.history)}, history.history, predicted
+        return {**scores, **self._final_scores(history)}, history, predicted
 
     def _final_scores(self, history):
         """The label-free scores of the weights that the training ended with."""
