@@ -146,8 +146,6 @@ def _tell_others(error):
     """Tells the processes that train with this one why it ends."""
     group = joined()
     if group is not None:
-        if type(error).__name__ == "JaxRuntimeError":  # of a step in which another has ended
-            group.await_reason()
         group.fail(_one_line(error))
 
 

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 BEAT_SECONDS = 5.0  # from one sign of life to the next
@@ -103,12 +104,18 @@ class ProcessGroup:
                 self._status = status
                 self._send_all({"end": f"process {self.process_id}: {reason}", "status": status})
 
-    def await_reason(self) -> None:
-        """Waits for the reason of an error that may follow from the end of another process.
+    @contextlib.contextmanager
+    def reasons_first(self) -> Iterator[None]:
+        """Lets an error of JAX within the block wait for the end of another process to be told.
 
-        If there is one, this process ends meanwhile.
+        If there is such an end, then this process ends, too, with that as the reason.
         """
-        time.sleep(SILENCE_SECONDS + 1)
+        try:
+            yield
+        except Exception as error:
+            if type(error).__name__ == "JaxRuntimeError":
+                time.sleep(SILENCE_SECONDS + 1)
+            raise
 
     def _accept_all(self, until, patience):
         try:

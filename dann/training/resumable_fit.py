@@ -98,7 +98,7 @@ def fit(
     history = keras.callbacks.History()
     group = joined()
     if group is not None and not group.leads:
-        with _at_its_start(pairs), stop_requests() as request:
+        with group.reasons_first(), _at_its_start(pairs), stop_requests() as request:
             watched = LedCallbacks(model, group, None, request)
             build_all(model, pairs)
             _run(model, pairs, watched, epochs, steps_per_epoch, verbose=0)
@@ -134,13 +134,16 @@ def fit(
 
 @contextlib.contextmanager
 def _told_to(group):
-    """Tells the processes of a group that a signal has stopped the training of process 0."""
-    try:
+    """Tells the group that a signal has stopped process 0; hears first who else has ended."""
+    if group is None:
         yield
+        return
+    try:
+        with group.reasons_first():
+            yield
     except (KeyboardInterrupt, SystemExit) as stop:
-        if group is not None:
-            status = stop.code if isinstance(stop, SystemExit) else 128 + signal.SIGINT
-            group.fail(f"stopped by {signal.Signals(status - 128).name}", status)
+        status = stop.code if isinstance(stop, SystemExit) else 128 + signal.SIGINT
+        group.fail(f"stopped by {signal.Signals(status - 128).name}", status)
         raise
 
 
