@@ -7,7 +7,7 @@ import tempfile
 from typing import Any, NoReturn
 
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from dann.config.config_error import ConfigError
 from dann.config.distribution import distribution_of
@@ -19,8 +19,8 @@ class Claim(Callback):
     """Claims the directory of a run or a sweep before Hydra writes to it, until its end.
 
     Of several processes that train together, process 0 alone does; the others get a temporary
-    folder. A second command in the same directory ends with one line, which names the first. So does one
-    that would keep its config in another folder than the one where a run is looked for.
+    folder. A second command in the same directory ends with one line, which names the first. So
+    does one that would keep its config in another folder than the one where a run is looked for.
     """
 
     def __init__(self) -> None:
@@ -36,6 +36,11 @@ class Claim(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claims the directory of a sweep."""
+        if OmegaConf.select(config, "distribution.kind") == "multi_host":
+            _refuse(
+                "Several processes train one run at a time; give each its own command. Received: "
+                "distribution=multi_host with -m"
+            )
         self._claim(config.hydra, config.hydra.sweep.dir)
 
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:

@@ -123,11 +123,6 @@ def _is_done(is_done, cfg, distribution):
     """Whether nothing is left to do; of several processes, process 0 looks."""
     if distribution.kind != "multi_host":
         return is_done is not None and is_done(cfg)
-    if HydraConfig.get().mode == RunMode.MULTIRUN:
-        raise ConfigError(
-            "Several processes train one run at a time; give each its own command. Received: "
-            "distribution=multi_host with -m"
-        )
     start_backend(distribution.split_processor)
     group = distribution.join()
     done = group.first_says(distribution.leads and is_done is not None and is_done(cfg))

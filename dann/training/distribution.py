@@ -182,7 +182,6 @@ class Distribution:
             )
         return names[: self.devices]
 
-
     def _names_of_all(self, names):
         """The names of the devices of all processes, which have as many each."""
         import jax  # pyright: ignore[reportMissingImports]
@@ -209,8 +208,14 @@ def _detected(coordinator, num_processes, process_id):
             "Received: distribution=multi_host without JAX"
         ) from error
     # Of these, JAX has no public function; the first three results are those that it lacked.
-    method = ClusterEnv.auto_detect_unset_distributed_params
-    return method(coordinator, num_processes, process_id, None, None, int(_PATIENCE))[:3]
+    find = ClusterEnv.auto_detect_unset_distributed_params
+    try:
+        return find(coordinator, num_processes, process_id, None, None, int(_PATIENCE))[:3]
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(
+            "The scheduler's environment must name the processes, or distribution.coordinator, "
+            f"num_processes and process_id. Received: {error}"
+        ) from error
 
 
 def _checked(coordinator, num_processes, process_id):

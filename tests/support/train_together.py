@@ -29,7 +29,7 @@ def layered():
 
 CASES = {
     "mcd": Case(lambda: MCD(backbone(), num_classes=3)),
-    "cdan_e": Case(lambda: CDAN(backbone(), num_classes=3, entropy_weighting=True)),
+    "cdan_e": Case(lambda: CDAN(backbone(), num_classes=3, entropy_conditioning=True)),
     "layers with state": Case(layered),
     "labelled target": Case(
         lambda: DANN(backbone(), num_classes=3), {"target_labelled": LABELLED}, weighed=True

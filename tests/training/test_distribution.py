@@ -45,3 +45,79 @@ def test_no_distribution_asks_for_no_devices():
     distribution.use()
     with distribution.scope():
         assert keras.distribution.distribution() is None
+
+
+TWO = {"coordinator": "localhost:1234", "num_processes": 2, "process_id": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"process_id": 2}, "process_id.* from 0 to 1. Received: .*=2"),
+        ({"process_id": -1}, "process_id.* Received: .*=-1"),
+        ({"num_processes": 0}, "num_processes.* Received: .*=0"),
+        ({"coordinator": "localhost"}, "host:port.* Received: 'localhost'"),
+        ({"coordinator": "localhost:http"}, "host:port.* Received: 'localhost:http'"),
+        ({"coordinator": ":1234"}, "host:port.* Received: ':1234'"),
+    ],
+)
+def test_processes_that_cannot_be_are_refused(changes, told):
+    with pytest.raises(ValueError, match=told):
+        Distribution("multi_host", **{**TWO, **changes})
+
+
+@pytest.mark.parametrize("given", TWO)
+def test_processes_are_of_several_machines_alone(given):
+    with pytest.raises(ValueError, match="multi_host. Received: distribution=data_parallel"):
+        Distribution("data_parallel", 2, **{given: TWO[given]})
+
+
+def test_each_process_gets_an_equal_part():
+    distribution = Distribution("multi_host", **TWO)
+    distribution.check_batch_size(16)
+    with pytest.raises(ValueError, match="multiple of 2. Received: batch_size=15"):
+        distribution.check_batch_size(15)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX is what it needs")
+def test_several_machines_need_jax():
+    with pytest.raises(ValueError, match="KERAS_BACKEND=jax. Received: distribution=multi_host"):
+        Distribution("multi_host", **TWO).join()
+
+
+SLURM = {
+    "SLURM_JOB_ID": "70000",
+    "SLURM_STEP_NODELIST": "node[07-09]",
+    "SLURM_NTASKS": "3",
+    "SLURM_PROCID": "2",
+    "SLURM_LOCALID": "0",
+}
+OPEN_MPI = {
+    "OMPI_MCA_orte_hnp_uri": "1314521088.0;tcp://10.96.0.1:34911",
+    "OMPI_COMM_WORLD_SIZE": "3",
+    "OMPI_COMM_WORLD_RANK": "2",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+}
+
+
+@pytest.mark.parametrize(
+    ("environment", "host"), [(SLURM, "node07"), (OPEN_MPI, "10.96.0.1")], ids=["slurm", "mpi"]
+)
+def test_what_is_not_given_is_as_the_scheduler_tells(monkeypatch, environment, host):
+    pytest.importorskip("jax")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    found = Distribution("multi_host")
+    assert (found.process_id, found.num_processes) == (2, 3)
+    name, port = found.coordinator.split(":")
+    assert name == host
+    assert 0 < int(port) < 65536
+    assert Distribution("multi_host", process_id=0).leads
+
+
+def test_without_a_scheduler_the_processes_must_be_given():
+    pytest.importorskip("jax")
+    with pytest.raises(ValueError, match="coordinator must be .* Received: None"):
+        Distribution("multi_host", num_processes=2, process_id=0)
+    with pytest.raises(ValueError, match="num_processes must be given"):
+        Distribution("multi_host", coordinator="localhost:1234", process_id=0)

@@ -38,9 +38,7 @@ def together(tmp_path_factory):
             distribution |= {"num_processes": count, "process_id": number}
             arguments = [names, distribution if count > 1 else {}, deaths.get(f"process_{number}")]
             command = [sys.executable, str(SCRIPT), str(folder), *map(json.dumps, arguments)]
-            process = subprocess.Popen(
-                command, env=environment, stderr=subprocess.PIPE, text=True
-            )
+            process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
             started.append(process)
         return started[-count:]
 
