@@ -4,11 +4,11 @@ import contextlib
 import socket
 from typing import Any
 
-from dann.checks import check_choice, check_integer
-from dann.training.process_group import ProcessGroup, joined
+from dann.checks import check_choice
+from dann.training.process_group import PATIENCE_SECONDS, ProcessGroup, joined
+from dann.training.scheduler import processes_of
 
 KINDS = (None, "data_parallel", "multi_host")
-_PATIENCE = 300.0  # seconds; a cluster may start its processes one after the other
 
 
 class Distribution:
@@ -61,8 +61,8 @@ class Distribution:
         self._strategy: Any = None
         self.process_id, self.num_processes, self.coordinator = 0, 1, ""
         if kind == "multi_host":
-            found = _detected(coordinator, num_processes, process_id)
-            self.coordinator, self.num_processes, self.process_id = _checked(*found)
+            found = processes_of(coordinator, num_processes, process_id)
+            self.coordinator, self.num_processes, self.process_id = found
         elif (coordinator, num_processes, process_id) != (None, None, None):
             raise ValueError(
                 "distribution.coordinator, num_processes and process_id are for "
@@ -114,7 +114,7 @@ class Distribution:
         group = joined()
         if group is None:
             group = ProcessGroup(self.coordinator, self.num_processes, self.process_id)
-            group.connect(_PATIENCE)
+            group.connect(PATIENCE_SECONDS)
             _start_jax(group)
         return group
 
@@ -194,45 +194,6 @@ class Distribution:
                 f"process {self.process_id} of {self.num_processes}"
             )
         return names
-
-
-def _detected(coordinator, num_processes, process_id):
-    """The three as given; what is not, as JAX finds it in a scheduler's environment."""
-    if None not in (coordinator, num_processes, process_id):
-        return coordinator, num_processes, process_id
-    try:
-        from jax._src.clusters import ClusterEnv  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        raise ValueError(
-            "Several machines need JAX: install the extra `jax` and set KERAS_BACKEND=jax. "
-            "Received: distribution=multi_host without JAX"
-        ) from error
-    # Of these, JAX has no public function; the first three results are those that it lacked.
-    find = ClusterEnv.auto_detect_unset_distributed_params
-    try:
-        return find(coordinator, num_processes, process_id, None, None, int(_PATIENCE))[:3]
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(
-            "The scheduler's environment must name the processes, or distribution.coordinator, "
-            f"num_processes and process_id. Received: {error}"
-        ) from error
-
-
-def _checked(coordinator, num_processes, process_id):
-    host, _, port = str(coordinator or "").rpartition(":")
-    if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise ValueError(
-            "distribution.coordinator must be the address of process 0, host:port, where no "
-            f"scheduler tells it. Received: {coordinator!r}"
-        )
-    for name, value in (("num_processes", num_processes), ("process_id", process_id)):
-        if value is None:
-            raise ValueError(
-                f"distribution.{name} must be given, where no scheduler tells it. Received: None"
-            )
-    check_integer("distribution.num_processes", num_processes, 1)
-    check_integer("distribution.process_id", process_id, 0, num_processes - 1)
-    return coordinator, num_processes, process_id
 
 
 def _start_jax(group):

@@ -1,5 +1,6 @@
 """The callbacks of a training that several processes share: process 0 alone calls them."""
 
+import signal
 from typing import Any
 
 import keras
@@ -67,7 +68,7 @@ class LedCallbacks(keras.callbacks.CallbackList):
             model.stop_training = False
         elif self.request and not self._asked:
             self._asked = True
-            self.group.ask_to_stop(self.request.signal)
+            self.group.ask_to_stop(self.request.signal or signal.SIGTERM)
 
     @property
     def model_of_steps(self) -> Any:

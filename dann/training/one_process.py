@@ -43,7 +43,7 @@ def alone(model: keras.Model) -> Iterator[State]:
     training = bool(state) and not model._jax_state_synced
     variables = variables_of(model)
     of_steps = _by_variable(model, state) if training else {}
-    kept = [
+    kept: list[tuple[Any, Any, Any]] = [
         (variable, of_steps.get(id(variable), variable._value), variable._layout)
         for variable in variables
     ]

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+PATIENCE_SECONDS = 300.0  # a cluster may start its processes one after the other
 BEAT_SECONDS = 5.0  # from one sign of life to the next
 SILENCE_SECONDS = 20.0  # after which a process counts as gone
 
@@ -119,7 +120,9 @@ class ProcessGroup:
 
     def _accept_all(self, until, patience):
         try:
-            server = socket.create_server(("", self.port))
+            both = socket.has_dualstack_ipv6()
+            family = socket.AF_INET6 if both else socket.AF_INET
+            server = socket.create_server(("", self.port), family=family, dualstack_ipv6=both)
         except OSError as error:
             raise ConnectionError(
                 "distribution.coordinator must name a free port of process 0. "
@@ -190,15 +193,15 @@ class ProcessGroup:
             if message is None:
                 self._end(f"{peer.name} has ended without a reason, as if it had been killed")
             if "end" in message:
-                self._end(message["end"], message["status"])
+                self._end(str(message["end"]), int(message.get("status", 1)))
             if "left" in message:
                 return
             if "say" in message:
                 self._said.put(message["say"])
             if "here" in message:
                 self._here.put(number)
-            if "signal" in message:
-                os.kill(os.getpid(), signal.Signals(message["signal"]))
+            if message.get("signal") in (signal.SIGINT, signal.SIGTERM):
+                os.kill(os.getpid(), message["signal"])
 
     def _end(self, reason: str, status: int = 1) -> NoReturn:
         """Ends this process because another one has ended."""
