@@ -48,13 +48,13 @@ class Verdict:
 def verdict(measurements: Mapping[str, Any]) -> Verdict:
     """Says in words what measurements mean.
 
-    The first of `RULES` that applies decides; a rule whose measurements are missing does not apply.
-    If none does, it is "aligned" with a `probe/loss`, else "undetermined".
-    `docs/diagnostics.md` states each rule with its thresholds, and
-    `docs/diagnostics-calibration.md` says from which runs these come. A domain loss `l` proves a
-    Jensen-Shannon divergence of the features of at least `log 2 - l` nats: .34 for .35. The reasons
-    also mention oddities that do not decide, such as a strength that has not begun to rise, or a
-    live discriminator that is weak or overrun.
+    The first of `RULES` that applies decides; a rule does not apply if its measurements are
+    missing. If no rule applies, the verdict is "aligned" if there is a `probe/loss`, and otherwise
+    "undetermined". `docs/diagnostics.md` states each rule with its thresholds, and
+    `docs/diagnostics-calibration.md` shows the runs from which these come. A domain loss `l` proves
+    a Jensen-Shannon divergence of the features of at least `log 2 - l` nats: .34 for .35. The
+    reasons also mention findings that do not decide, such as a strength that has not begun to rise,
+    or a live discriminator that is weak or overrun.
 
     "Aligned" is about the marginal distributions: without target labels nothing can show that each
     class lies where it should.
