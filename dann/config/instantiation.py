@@ -75,15 +75,15 @@ def _check_package(place, name):
 def _targets(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """Yields key and name of every `_target_` in a container; checks each node on the way."""
     if isinstance(node, str) and "${" in node:
-        raise ConfigError(f"Text must be whole once it is resolved. Received: {node} of {key}")
+        raise ConfigError(f"Text must hold no `${{` once it is resolved. Received: {node} of {key}")
     if isinstance(node, dict):
         words = [
             str(name) for name in node if str(name).startswith("_") and str(name).endswith("_")
         ]
         if set(words) - set(_WORDS) or not isinstance(node.get("_partial_", False), bool):
             raise ConfigError(
-                "A node must have no words of Hydra but `_target_`, and `_partial_`, which is true "
-                f"or false. Received: {', '.join(words)} of {key or node.get('_target_')}"
+                "Of Hydra's words a node may have only `_target_` and `_partial_`, the latter true or "
+                f"false. Received: {', '.join(words)} of {key or node.get('_target_')}"
             )
         if "_target_" in node:
             yield f"{key}._target_", str(node["_target_"])

@@ -71,8 +71,8 @@ def is_done(cfg: Any) -> bool:
             else ""
         )
         raise ConfigError(
-            f"A run goes on with the settings that it began with{more}; choose another "
-            f"hydra.run.dir, or resume=false to begin anew. Received: {told}"
+            f"A run must be resumed with the settings that it began with{more}; choose another "
+            f"hydra.run.dir, or resume=false to start again. Received: {told}"
         )
     if grown or not run.is_finished():
         return False

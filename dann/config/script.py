@@ -141,7 +141,7 @@ def check_config(cfg: Any) -> None:
 def _check_paths(cfg):
     data_dir = cfg.paths.data_dir
     if data_dir is not None and not pathlib.Path(data_dir).expanduser().is_dir():
-        raise ConfigError(f"paths.data_dir must be a directory that is there. Received: {data_dir}")
+        raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")
     # Other scripts look for the config beside the results, where Hydra writes it.
     given, used = pathlib.Path(cfg.paths.run_dir), HydraConfig.get().runtime.output_dir
     if given.resolve() != pathlib.Path(used).resolve():

@@ -80,7 +80,10 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     if "probe/loss" not in m:
         state = m.get("reversal/state")
         reversal = f"The reversal is {state}. " if state else ""
-        reason = f"{reversal}The distance of the domains was not measured."
+        reason = (
+            f"{reversal}The distance of the domains was not measured; the diagnostic `winning` "
+            "measures it."
+        )
         return Verdict("undetermined", (reason, *_remarks(m)))
     reason = (
         f"A fresh classifier of the domains loses {m['probe/loss']:.3f} nats on the features; one "
@@ -157,8 +160,8 @@ def _collapsed(m):
     if share < max(ONE_CLASS, (1 + labels) / 2) or not near:
         return "collapsed", []
     return "collapsed", [
-        f"{share:.0%} of the target is predicted as one class, which {labels:.0%} of the source's "
-        "labels are at most, and lies among the source's examples of that class."
+        f"{share:.0%} of the target is predicted as one class and lies among the source's examples "
+        f"of that class; the largest class has {labels:.0%} of the source's labels."
     ]
 
 
@@ -201,8 +204,8 @@ def _remarks(m):
         )
     if m.get("reversal/state") == "wrong strength":
         remarks.append(
-            f"The gradient is reversed with strength {m['reversal/ratio']:.3g}, the reversal says "
-            f"{m['reversal/strength']:.3g}."
+            f"The gradient is reversed with strength {m['reversal/ratio']:.3g}, but the reversal "
+            f"reports {m['reversal/strength']:.3g}."
         )
     live, fresh = m.get("domain/loss"), m.get("probe/loss")
     if live is not None and fresh is not None and live - fresh > BEHIND:

@@ -81,7 +81,7 @@ def regret(
     for name, choice in choices.items():
         if len(scores[name]) != len(accuracies):
             raise ValueError(
-                f"Score {name!r} and the oracle must be of the same checkpoints. "
+                f"Score {name!r} and the oracle must have a value for each checkpoint. "
                 f"Received: {len(scores[name])} and {len(accuracies)}"
             )
         accuracy = float(accuracies[choice])

@@ -52,8 +52,8 @@ class Checkpoint:
             model.load_weights(self.path / _MODEL)
         except Exception as error:  # a strange file can raise anything
             raise ResumeError(
-                "A training goes on with the model and the optimizer that it began with. "
-                f"Received: {type(model).__name__}, which {self.path} does not fit"
+                "A training must be resumed with the model and the optimizer that it began with. "
+                f"Received: {type(model).__name__}, which does not fit {self.path}"
             ) from error
 
 

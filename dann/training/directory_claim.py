@@ -38,8 +38,8 @@ def claim(directory: str | os.PathLike) -> Iterator[None]:
         lock.acquire()
     except filelock.Timeout:
         raise DirectoryInUseError(
-            "Expected a directory to which nothing else writes; wait for its end, or choose "
-            f"another. Received: {directory}, which {_owner(path)} is writing to"
+            "Expected a directory to which nothing else writes; wait until the other process has "
+            f"ended, or choose another. Received: {directory}, which {_owner(path)} is writing to"
         ) from None
     try:
         if lock.lock_counter == 1:

@@ -196,7 +196,7 @@ def state_of(found: Checkpoint) -> dict[str, Any]:
         state = unpacked(found.state, found.arrays)
         wrong = [key for key, kind in _STATE.items() if not isinstance(state[key], kind)]
         if wrong or found.path.name != checkpoint_name(state["step"]):
-            raise ValueError(f"whose {wrong or 'step'} is none")
+            raise ValueError(f"wrong values of {', '.join(wrong) or 'step'}")
         return state
 
 

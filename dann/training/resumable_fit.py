@@ -189,7 +189,7 @@ def _check_goes_on(
     if None not in known and known[0] != known[1]:
         raise ResumeError(
             f"Expected the pairs of {found.path}, with their seed, batch size and numbers of "
-            f"examples, {known[0]}; a seed that is not given is drawn anew in each process. "
+            f"examples, {known[0]}; without a seed, each process draws another. "
             f"Received: {known[1]}"
         )
     if then.get("backend") != now["backend"]:

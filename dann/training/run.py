@@ -208,8 +208,8 @@ class Run:
         deleted = [path for folder in folders for path in Checkpoints(folder).discard()]
         if deleted and not finished:
             print(
-                f"Begins anew. Deleted: the checkpoints of an unfinished run, {len(deleted)}, the "
-                f"newest {deleted[0]}; resume=true would have gone on from it",
+                f"Starting again. Deleted {len(deleted)} checkpoints of an unfinished run, the "
+                f"newest {deleted[0]}; resume=true would have continued from it",
                 flush=True,
             )
 
