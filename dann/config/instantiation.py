@@ -82,8 +82,8 @@ def _targets(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
         ]
         if set(words) - set(_WORDS) or not isinstance(node.get("_partial_", False), bool):
             raise ConfigError(
-                "Of Hydra's words a node may have only `_target_` and `_partial_`, the latter true or "
-                f"false. Received: {', '.join(words)} of {key or node.get('_target_')}"
+                "Of Hydra's words a node may have `_target_`, and `_partial_` as true or false. "
+                f"Received: {', '.join(words)} of {key or node.get('_target_')}"
             )
         if "_target_" in node:
             yield f"{key}._target_", str(node["_target_"])
