@@ -19,6 +19,7 @@ module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end 
 """
 
 import importlib
+import math
 import pathlib
 import pkgutil
 import re
@@ -79,7 +80,7 @@ def registered(registry, columns):
     """A table with a row for each entry of a registry."""
     columns = [column.strip() for column in columns.split(",")]
     heads = [f"`{column}`" if "=" in column else HEADS.get(column, column) for column in columns]
-    entries = sorted(registry.entries(), key=lambda entry: entry.facts.get("order", 0))
+    entries = sorted(registry.entries(), key=lambda entry: entry.facts.get("order", math.inf))
     rows = [[cell(entry, column) for column in columns] for entry in entries]
     return markdown(heads, rows)
 

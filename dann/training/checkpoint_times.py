@@ -17,7 +17,7 @@ class CheckpointTimes:
             least 1; a time such as `"30s"`, `"10min"` or `"2h"`; or `None` for never.
 
     Raises:
-        ValueError: If it is none of these.
+        ValueError: If `every` has another value.
     """
 
     def __init__(self, every: Any):

@@ -12,9 +12,9 @@ class Distribution:
     """Spreads each batch of a training over several devices.
 
     Each device holds all weights and gets an equal part of every batch, which stays as large as on
-    one device. On TensorFlow it is a `tf.distribute.MirroredStrategy`, on JAX a
-    `keras.distribution.DataParallel`. `docs/scaling.md` says which numbers are then those of the
-    whole batch and which those of a device's part.
+    one device. On TensorFlow it uses `tf.distribute.MirroredStrategy`, on JAX
+    `keras.distribution.DataParallel`. `docs/scaling.md` says which numbers are then computed on the
+    whole batch and which on each device's part.
 
     Call `split_processor()` before anything else uses the backend, then `check()`. Give the object
     to `dann.training.start`, and make and compile the model in `scope()`.
@@ -22,11 +22,11 @@ class Distribution:
     Args:
         kind: `None` (default), everything on one device; or `"data_parallel"`.
         devices: A number of devices, at least 1, or `"all"` (default), every accelerator. Without
-            accelerators a number makes as many logical devices of the processor: they share its
-            cores, and so show that a training is right and not how fast it is.
+            accelerators, the processor is split into this number of logical devices. They share its
+            cores, so they show whether a training is correct, not how fast it is.
 
     Raises:
-        ValueError: If an argument is none of these.
+        ValueError: If an argument has another value.
     """
 
     def __init__(self, kind: str | None = None, devices: int | str = "all"):
@@ -41,9 +41,9 @@ class Distribution:
         self._strategy: Any = None
 
     def split_processor(self) -> None:
-        """Makes logical devices of the processor, if they are needed.
+        """Splits the processor into logical devices, if they are needed.
 
-        A backend finds its devices once a process, so this comes before its first use.
+        A backend looks for devices once in a process, so call this before its first use.
         """
         import keras
 
@@ -56,7 +56,7 @@ class Distribution:
         """Finds the devices.
 
         Raises:
-            ValueError: If there are fewer, or the backend is neither TensorFlow nor JAX.
+            ValueError: If there are too few, or the backend is neither TensorFlow nor JAX.
         """
         import keras
 
@@ -71,7 +71,7 @@ class Distribution:
         self._names()
 
     def use(self) -> None:
-        """Makes this the distribution of Keras on JAX; none, if it is none."""
+        """Sets Keras's distribution on JAX, or clears it if `kind` is `None`."""
         import keras
 
         if keras.backend.backend() == "jax":

@@ -86,7 +86,7 @@ def test_all_are_deleted_when_training_starts_over(tmp_path, model):
 def test_a_checkpoint_of_another_model_is_refused_in_one_sentence(tmp_path, model):
     write(Checkpoints(tmp_path), model, 1)
     other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
-    with pytest.raises(ValueError, match="goes on with the model.*Received: Sequential"):
+    with pytest.raises(ValueError, match="resumed with the model.*Received: Sequential"):
         Checkpoints(tmp_path).newest().load_into(other)
 
 

@@ -84,7 +84,7 @@ def test_a_run_that_begins_anew_tells_which_checkpoints_of_an_unfinished_one_it_
     (tmp_path / "summary.json").unlink()
     told = begin()
     newest = tmp_path / "checkpoints/step-6"
-    assert f"unfinished run, 2, the newest {newest}; resume=true would have gone on" in told
+    assert f"2 checkpoints of an unfinished run, the newest {newest}; resume=true would" in told
 
 
 def test_the_baseline_starts_from_the_same_weights_and_sees_the_same_source(domains, tmp_path):
