@@ -174,7 +174,7 @@ class Run:
     @claiming
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
-        if not self.resume:
+        if not (self.resume and self.directory.has_checkpoints()):
             self._begin_anew()
         self.directory.figures.mkdir(parents=True, exist_ok=True)
         model, baseline = self.model, self.baseline
@@ -202,9 +202,11 @@ class Run:
     def _begin_anew(self):
         """Deletes the checkpoints, and says so where the run could have gone on from them."""
         finished = self.directory.is_finished()
-        self._begin()
+        self.directory.discard_summary()
         folders = self.directory.checkpoints, self.directory.baseline_checkpoints
         deleted = [path for folder in folders for path in Checkpoints(folder).discard()]
+        # At no moment do old checkpoints lie beside new settings, or new ones beside old settings.
+        self._begin()
         if deleted and not finished:
             print(
                 f"Begins anew. Deleted: the checkpoints of an unfinished run, {len(deleted)}, the "
