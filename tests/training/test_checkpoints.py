@@ -130,7 +130,12 @@ def test_checkpoints_are_due_by_steps_epochs_and_time(monkeypatch):
     assert not CheckpointTimes(None).is_due(3, True)
 
 
-@pytest.mark.parametrize("every", [0, -1, True, "soon", "10", "1.min", 0.5, ["epoch"]])
+@pytest.mark.parametrize(("every", "seconds"), [("30s", 30), ("10min", 600), ("1.5h", 5400)])
+def test_times_are_told_in_seconds_minutes_or_hours(every, seconds):
+    assert CheckpointTimes(every).seconds == seconds
+
+
+@pytest.mark.parametrize("every", [0, -1, True, "soon", "10", "0min", "1.min", 0.5, ["epoch"]])
 def test_what_is_no_interval_is_refused(every):
     with pytest.raises(ValueError, match="'10min' or '2h', or None. Received: every="):
         CheckpointTimes(every)
