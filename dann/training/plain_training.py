@@ -62,19 +62,18 @@ def gradient(function: Callable[[Any], Any], x: Any, upstream: Any, compiled: bo
     import torch  # pyright: ignore[reportMissingImports]
 
     # This compiler traces forward and backward, and needs no C++ compiler on the machine.
-    run = torch.compile(function, backend="aot_eager") if compiled else function
+    run: Any = torch.compile(function, backend="aot_eager") if compiled else function
     x = x.detach().requires_grad_()
     return torch.autograd.grad(run(x), x, upstream)[0]
 
 
-def _loss(parts, reverse, source, target, labels):
+def _loss(parts, reverse, source, target, labels) -> Any:
     backbone, label_head, domain_head = parts
+    count = source.shape[0]
     features = backbone(ops.concatenate([source, target]), training=True)
-    logits = label_head(features[: len(source)], training=True)
+    logits = label_head(features[:count], training=True)
     guesses = domain_head(reverse(features), training=True)
-    domain = ops.concatenate(
-        [ops.zeros_like(guesses[: len(source)]), ops.ones_like(guesses[len(source) :])]
-    )
+    domain = ops.concatenate([ops.zeros_like(guesses[:count]), ops.ones_like(guesses[count:])])
     of_labels = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
     return ops.mean(of_labels) + ops.mean(
         ops.binary_crossentropy(domain, guesses, from_logits=True)
