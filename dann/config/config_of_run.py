@@ -13,6 +13,7 @@ from dann.config.schema import TrainConfig
 from dann.training import RunDirectory
 
 _KEYS = ("seed", "balanced", "target_labelled", "data")
+_MOST_LEVELS = 100
 _REFERENCE = re.compile(r"\$\{\.*[A-Za-z_][\w.]*\}")
 
 
@@ -36,6 +37,7 @@ def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
     run = RunDirectory(directory)
     text = run.config()
     try:
+        _check_form(text)
         config = OmegaConf.to_container(OmegaConf.create(text))
     except (OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"Cannot read {run.config_file}: {error}") from error
@@ -56,6 +58,18 @@ def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
     data: Any = OmegaConf.to_container(cfg.data, resolve=True)
     cfg.data = _confined(data, cfg.paths, given)
     return cfg
+
+
+def _check_form(text: str) -> None:
+    """Raises `ValueError` for YAML that can stand for far more than it holds, or nests too deep."""
+    depth = 0
+    for event in yaml.parse(text):
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("expected no aliases, which Hydra never writes. Received: one")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MOST_LEVELS:
+            raise ValueError(f"expected at most {_MOST_LEVELS} levels. Received: more")
 
 
 def _check_references(node: Any, path: Any) -> None:

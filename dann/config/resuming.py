@@ -49,8 +49,8 @@ def is_done(cfg: Any) -> bool:
     """Returns whether the run that `cfg` resumes is already finished, and prints it if so.
 
     Raises:
-        ConfigError: If the run began with other settings. Its config file, which Hydra has already
-            overwritten, is restored.
+        ConfigError: If the run began with other settings, or must become longer without a
+            checkpoint. Its config file, which Hydra has already overwritten, is restored.
     """
     run = RunDirectory(cfg.paths.run_dir)
     if not cfg.resume or not (run.is_finished() or run.has_checkpoints()):
@@ -73,6 +73,12 @@ def is_done(cfg: Any) -> bool:
         raise ConfigError(
             f"A run must be resumed with the settings that it began with{more}; choose another "
             f"hydra.run.dir, or resume=false to start again. Received: {told}"
+        )
+    if grown and not run.has_checkpoints():
+        run.put_config_back()
+        raise ConfigError(
+            "A finished run is made longer from its last checkpoint; choose another hydra.run.dir, "
+            f"or resume=false to start again. Received: no checkpoints in {run}"
         )
     if grown or not run.is_finished():
         return False

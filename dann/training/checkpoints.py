@@ -37,7 +37,7 @@ class Checkpoint:
             _check_sums(path)
             state = json.loads((path / _STATE).read_text(encoding="utf-8"))
             self.arrays = read_archive(path / _ARRAYS)[0]
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ValueError(f"Expected a whole checkpoint. Received: {path}, {error}") from error
         self.state: dict[str, Any] = state
 

@@ -54,7 +54,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         found: The checkpoint to resume from, or `None`; see `state_of`.
         times: When to write.
         request: Whether a signal has asked the training to stop.
-        identity: The settings that determine the order of the batches; see `identity_of`.
+        identity: What the batches depend on; see `identity_of`.
         **params: What Keras's `CallbackList` takes, `steps` and `epochs` among them.
     """
 
@@ -228,8 +228,13 @@ def made_by(model: keras.Model) -> dict[str, Any]:
 
 
 def identity_of(pairs: Any) -> Any:
-    """Returns the settings that the order of batches depends on, or `None` if unknown."""
-    return getattr(pairs, "identity", None)
+    """Returns what the batches depend on: settings of their order and, in `contents`, the data.
+
+    It is `None` if unknown.
+    """
+    if not hasattr(pairs, "identity"):
+        return None
+    return {**pairs.identity, "contents": pairs.contents}
 
 
 def _kind_of(optimizer):

@@ -180,18 +180,31 @@ def _from_step(pairs, step):
     )
 
 
+def _check_same_pairs(found, then, now):
+    if then is None or now is None:
+        return
+    orders = [{k: v for k, v in one.items() if k != "contents"} for one in (then, now)]
+    if orders[0] != orders[1]:
+        raise ResumeError(
+            f"Expected the pairs of {found.path}, with their seed, batch size and numbers of "
+            f"examples, {orders[0]}; without a seed, each process draws another. "
+            f"Received: {orders[1]}"
+        )
+    held = then.get("contents", {})  # which earlier versions did not write
+    changed = [domain for domain, sums in held.items() if sums != now["contents"][domain]]
+    if changed:
+        raise ResumeError(
+            f"Expected the examples that {found.path} was trained on, as their checksums tell. "
+            f"Received: other examples of the {' and the '.join(changed)}"
+        )
+
+
 def _check_goes_on(
     found: Checkpoint, model: keras.Model, epochs: int, steps_per_epoch: int, pairs: Any
 ) -> None:
     state = state_of(found)
     now, then = made_by(model), {"devices": 1, **state["made_by"]}
-    known = state["pairs"], identity_of(pairs)
-    if None not in known and known[0] != known[1]:
-        raise ResumeError(
-            f"Expected the pairs of {found.path}, with their seed, batch size and numbers of "
-            f"examples, {known[0]}; without a seed, each process draws another. "
-            f"Received: {known[1]}"
-        )
+    _check_same_pairs(found, state["pairs"], identity_of(pairs))
     if then.get("backend") != now["backend"]:
         raise ResumeError(
             f"Expected the backend of {found.path}, {then.get('backend')}. "

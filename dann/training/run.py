@@ -175,7 +175,7 @@ class Run:
     @claiming
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary."""
-        if not self.resume:
+        if not (self.resume and self.directory.has_checkpoints()):
             self._begin_anew()
         self.directory.figures.mkdir(parents=True, exist_ok=True)
         model, baseline = self.model, self.baseline
@@ -203,9 +203,11 @@ class Run:
     def _begin_anew(self):
         """Deletes the checkpoints, and prints it if the run could have resumed from them."""
         finished = self.directory.is_finished()
-        self._begin()
+        self.directory.discard_summary()
         folders = self.directory.checkpoints, self.directory.baseline_checkpoints
         deleted = [path for folder in folders for path in Checkpoints(folder).discard()]
+        # At no moment do old checkpoints lie beside new settings, or new ones beside old settings.
+        self._begin()
         if deleted and not finished:
             print(
                 f"Starting again. Deleted {len(deleted)} checkpoints of an unfinished run, the "

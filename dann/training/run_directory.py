@@ -253,7 +253,7 @@ def _named_values(path: pathlib.Path, what: str) -> dict[str, Any]:
     text = _text(path, _TRAINED)
     try:
         values = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"Expected {what} in JSON. Received: {path}, which is broken") from error
     if not isinstance(values, dict):
         raise ValueError(f"Expected {what} by name. Received: {path}")
@@ -263,11 +263,14 @@ def _named_values(path: pathlib.Path, what: str) -> dict[str, Any]:
 def _columns(path: pathlib.Path, wanted: str) -> dict[str, list[str]]:
     reader = csv.DictReader(_text(path, wanted).splitlines())
     rows = []
-    for row in reader:
-        if None in row or None in row.values():
-            raise ValueError(
-                f"Expected {len(reader.fieldnames or ())} columns in each line. "
-                f"Received: others in line {reader.line_num} of {path}"
-            )
-        rows.append(row)
+    try:
+        for row in reader:
+            if None in row or None in row.values():
+                raise ValueError(
+                    f"Expected {len(reader.fieldnames or ())} columns in each line. "
+                    f"Received: others in line {reader.line_num} of {path}"
+                )
+            rows.append(row)
+    except csv.Error as error:
+        raise ValueError(f"Expected {wanted}. Received: {path}, which is broken") from error
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
