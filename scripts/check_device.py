@@ -23,13 +23,17 @@ def main():
     from dann.training.distribution import Distribution
 
     try:
-        several = given.devices and Distribution("data_parallel", given.devices)
-        start_backend(several.split_processor if several else None)
+        several = None
+        if given.devices is not None:
+            several = Distribution("data_parallel", given.devices)
+        start_backend(several and several.split_processor)
+        if several is not None:
+            several.check()
         from dann.training.check_device import DeviceError, check_device
     except (ImportError, RuntimeError, ValueError) as error:
         return _told(error)
     try:
-        for line in check_device(several or None):
+        for line in check_device(several):
             print(line, flush=True)
     except DeviceError as error:
         return _told(error)

@@ -10,7 +10,6 @@ import pytest
 from dann.layers import gradient_reversal
 from dann.training import check_device as checked
 from dann.training.check_device import DeviceError, check_device
-from dann.training.distribution import Distribution
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "check_device.py"
 
@@ -54,6 +53,16 @@ def test_a_wrong_reversal_ends_the_script_with_one_line(broken, told, monkeypatc
     assert told in errors
 
 
+@pytest.mark.parametrize("devices", ["0", "1000"])
+def test_a_number_of_devices_that_cannot_be_had_is_refused(devices, monkeypatch, capsys):
+    if keras.backend.backend() != "torch":
+        keras.distribution.list_devices()  # from here on the processor cannot be split
+    status, lines, errors = told_by_script(monkeypatch, capsys, "--devices", devices)
+    assert (status, lines, errors.count("\n")) == (1, "", 1)
+    assert errors.startswith("error: ")
+    assert "Received: " in errors
+
+
 def test_a_step_that_does_not_reverse_differs_from_one_by_hand(monkeypatch):
     monkeypatch.setattr(gradient_reversal, "reverse_gradient", lambda inputs, *_, **__: inputs)
     with pytest.raises(DeviceError, match="step written by hand"):
@@ -82,11 +91,3 @@ def test_the_precision_stays_as_it_was(monkeypatch):
     monkeypatch.setattr(checked, "_step", lambda: iter(()))
     list(check_device())
     assert keras.config.dtype_policy().name == "mixed_bfloat16"
-
-
-def test_more_devices_than_there_are_are_told(monkeypatch):
-    for check in ("_reversal", "_precisions", "_step"):
-        monkeypatch.setattr(checked, check, lambda: iter(()))
-    keras.distribution.list_devices() if keras.backend.backend() != "torch" else None
-    with pytest.raises(DeviceError, match="Received: "):
-        list(check_device(Distribution("data_parallel", 1000)))
