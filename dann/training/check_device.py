@@ -1,6 +1,7 @@
 """Checks that the devices of this machine train as they should."""
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,8 +9,8 @@ from typing import Any
 import keras
 import numpy as np
 
-import dann
 from dann.adaptation import DANN
+from dann.data import pair
 from dann.gradients import reverse_gradient
 from dann.training.distribution import Distribution
 from dann.training.hardware import accelerators, hardware, peak_memory
@@ -71,7 +72,8 @@ def _told_in_one_line():
 
 def _devices():
     backend = keras.backend.backend()
-    yield f"devices: {hardware()}; {backend}, Keras {keras.__version__}, dann {dann.__version__}"
+    version = sys.modules["dann"].__version__
+    yield f"devices: {hardware()}; {backend}, Keras {keras.__version__}, dann {version}"
 
 
 def _reversal():
@@ -191,7 +193,7 @@ def _pairs():
     source = rng.normal(size=(_BATCH, *_SHAPE)).astype("float32")
     target = (0.5 * rng.normal(size=source.shape) + 1).astype("float32")
     labels = np.arange(_BATCH) % _CLASSES
-    return dann.data.pair((source, labels), target, batch_size=_BATCH, repeat=True, seed=0)
+    return pair((source, labels), target, batch_size=_BATCH, repeat=True, seed=0)
 
 
 def _update(precision, begin=None, distribution=None, run_eagerly=False):
