@@ -12,20 +12,24 @@ The name is that of a registry in a room's `__init__`, such as `SCORES`, in smal
 is `name`, `in Python` (what is registered, with its arguments), `summary`, or a fact of the
 entries; `method=` is the name under a head that shows how a command line says it. The table
 `groups` lists the choices in `conf/`; `supported_networks`, `supported_methods`, `supported_labels`
-and `supported_messages` are what `tests/test_users_matrix.py` tries.
+and `supported_messages` are what `tests/test_users_matrix.py` tries. `results` is a summary of
+`docs/results.csv`.
 
 A threshold in a sentence is marked too: `<!-- winning.APART -->.35<!-- = -->` is a constant of a
 module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end of a healthy range.
 """
 
 import importlib
+import math
 import pathlib
 import pkgutil
 import re
+import statistics
 import sys
 
 import dann
 from dann.diagnostics.healthy_ranges import healthy_ranges
+from dann.experiments.results import read_results
 from dann.registry import Registry
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -79,7 +83,7 @@ def registered(registry, columns):
     """A table with a row for each entry of a registry."""
     columns = [column.strip() for column in columns.split(",")]
     heads = [f"`{column}`" if "=" in column else HEADS.get(column, column) for column in columns]
-    entries = sorted(registry.entries(), key=lambda entry: entry.facts.get("order", 0))
+    entries = sorted(registry.entries(), key=lambda entry: entry.facts.get("order", math.inf))
     rows = [[cell(entry, column) for column in columns] for entry in entries]
     return markdown(heads, rows)
 
@@ -150,6 +154,34 @@ def supported_messages():
     return markdown(["", "message"], [[str(i), text] for i, text in enumerate(messages, 1)])
 
 
+def results():
+    """The mean target accuracy and its standard deviation, without adaptation, by DANN, at best."""
+    heads = {
+        "source_only": "source only",
+        "dann": "DANN",
+        "dann regularizer=mcc": "DANN with MCC",
+        "target_only": "trained on the target (oracle)",
+    }
+    found = {}
+    for one in read_results(ROOT / "docs/results.csv"):
+        row = found.setdefault((one.experiment, one.domains), {})
+        row.setdefault(one.method, []).append(one.target_accuracy)
+    rows = [
+        [domains.upper(), *(spread(found[name, domains].get(method)) for method in heads)]
+        for name, domains in found
+        if name in ("mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist")
+    ]
+    return markdown(["", *heads.values()], sorted(rows))
+
+
+def spread(accuracies):
+    """The mean and the sample standard deviation, without the 0 before the point."""
+    if not accuracies:
+        return ""
+    numbers = statistics.mean(accuracies), statistics.stdev(accuracies)
+    return " ± ".join(f"{number:.3f}".removeprefix("0") for number in numbers)
+
+
 def outcome(told):
     """`yes`, or the stages that refuse with the numbers of their messages."""
     return ", ".join(f"no `{stage}`{note(name)}" for stage, name in told.items()) or "yes"
@@ -169,6 +201,7 @@ def users_matrix():
 
 MADE = {
     "groups": groups,
+    "results": results,
     "supported_networks": supported_networks,
     "supported_methods": supported_methods,
     "supported_labels": supported_labels,

@@ -1,4 +1,4 @@
-"""The only room that knows Hydra: the schema, the command line and the one door to objects."""
+"""Everything that uses Hydra: the schema, the command line, and building objects from a config."""
 
 from dann.config import schema
 from dann.config.building import (

@@ -1,7 +1,7 @@
-"""What a config may build: a fixed list of classes and functions for each of its groups.
+"""The classes and functions that each group of a config may name.
 
-A config runs what it names, so a trusted package is not enough: `dann` and `keras` also hold
-functions that start processes, delete files, load code and switch safety off.
+Whatever a config names is called, so it is not enough to allow whole packages: `dann` and `keras`
+also contain functions that start processes, delete files, load code or switch off safe mode.
 """
 
 import inspect
@@ -18,7 +18,7 @@ GROUPS = (  # in the order of their checks: a method refers to its schedule
     "augmentation",
     "regularizers",
 )
-# Without those that run code or a saved graph, call a function, or send logs to a server.
+# Classes that run code or a saved graph, call a function, or send logs to a server.
 _LEFT_OUT = {
     "FlaxLayer",
     "JaxLayer",
@@ -33,8 +33,8 @@ _LEFT_OUT = {
 def allowed(group: str) -> list[Callable]:
     """Returns the classes and functions that one group of the config may name.
 
-    They are what the rooms of this package register or export, and Keras's public classes, of the
-    kinds that the group needs.
+    These are what this package registers or exports, and Keras's public classes, of the kinds that
+    the group needs.
 
     Args:
         group: One of `GROUPS`.
@@ -54,7 +54,7 @@ def allowed(group: str) -> list[Callable]:
 
 
 def _kinds() -> dict[str, tuple[type, ...]]:
-    """What a group is built of; methods, regularizers and readers are registered instead."""
+    """The base classes of what a group may name, apart from what a registry holds."""
     import keras
 
     from dann.schedules import StrengthSchedule

@@ -1,4 +1,4 @@
-"""Checks of a config's values that the classes themselves make too late or not at all."""
+"""Checks of a config's values that the classes make too late, or do not make."""
 
 import inspect
 import math
@@ -14,15 +14,15 @@ _OF_ANY_KIND = ("profile_batch",)  # a number by default, but also two as a list
 
 
 def check_arguments(node: Any, targets: Mapping[str, Callable], key: str) -> None:
-    """Raises `ConfigError` if an argument in a node cannot be meant; the message names its key.
+    """Raises `ConfigError` if a value has the wrong kind for its argument; names the key.
 
-    An argument must be true or false where its default is, no word where its default is a number,
-    no list or flag where its default is a word; every number must be finite; and a callback must
-    be able to write where it is told to.
+    If the default is true or false, so must be the value; if it is a number, the value must be a
+    number or a list; if it is text, the value must be text or a number. Every number must be
+    finite, and a callback's path must be writable.
 
     Args:
         node: A resolved node.
-        targets: What the targets in the node are, by name.
+        targets: The classes and functions that the node names, by name.
         key: Key of the node in the config.
     """
     if isinstance(node, list):
@@ -42,7 +42,7 @@ def check_arguments(node: Any, targets: Mapping[str, Callable], key: str) -> Non
 def _defaults(target):
     """The defaults of a class's or function's arguments; `inspect.Parameter.empty` for none.
 
-    Arguments that are flags by default, but may be of other types too, are left out.
+    It leaves out arguments that have a flag as default but may have other types too.
     """
     if target is None:
         return {}

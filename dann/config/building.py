@@ -15,9 +15,9 @@ from dann.training.run_directory import RunDirectory, load_model
 
 
 def build_domains(cfg: DictConfig) -> Any:
-    """Loads the domains of `cfg.data`, sampled as `cfg.balanced` and `cfg.target_labelled` say.
+    """Loads the domains of `cfg.data` and applies `cfg.balanced` and `cfg.target_labelled`.
 
-    With `data.sources` the pairs of each of them with the target are joined.
+    With `data.sources` it loads each source with the target and joins the pairs.
 
     Raises:
         ConfigError: If `data.source` or `data.target` is null, or the data cannot be loaded.
@@ -53,12 +53,12 @@ def build_model(
         method: Node of the method.
         input_shape: Shape of one input.
         num_classes: Number of classes.
-        num_sources: Number of domains that the source is made of.
+        num_sources: Number of source domains.
 
     Returns:
-        The model. The method gets the parts of the network that its constructor has arguments for;
-        a domain head gets the input length that `adversary_inputs` of the method tells. A method
-        with a `teacher` starts from that model's weights.
+        The model. The method gets those parts of the network that its constructor takes. The input
+        length of a domain head comes from `adversary_inputs` of the method. A method with a
+        `teacher` starts from that model's weights.
     """
     from dann.adaptation import METHODS
 
@@ -102,7 +102,7 @@ def build_model(
 
 
 def _start_from_teacher(model: Any, path: str) -> Any:
-    """Gives a second stage the weights of a run's classifier or of a `.keras` file."""
+    """Loads the weights of a run's classifier, or of a `.keras` file, into a second stage."""
     if not hasattr(model, "start_from"):
         raise ConfigError(
             f"Only a second stage has a teacher. Received: method.teacher={path} for a "
@@ -120,10 +120,10 @@ def _start_from_teacher(model: Any, path: str) -> Any:
 
 
 def count_steps(cfg: DictConfig, domains: Any) -> None:
-    """Sets the steps of `cfg.trainer` if its `epochs` are given: a pass over the source each.
+    """Sets `cfg.trainer.steps` and `steps_per_epoch` if `cfg.trainer.epochs` is given.
 
-    A pass is as many batches as the source fills. Schedules that follow `trainer.steps` then last
-    as long.
+    An epoch is one pass over the source, in whole batches. Schedules that refer to `trainer.steps`
+    follow.
     """
     if cfg.trainer.epochs is not None:
         cfg.trainer.steps_per_epoch = max(1, len(domains.source_train[1]) // cfg.trainer.batch_size)
@@ -131,7 +131,7 @@ def count_steps(cfg: DictConfig, domains: Any) -> None:
 
 
 def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:
-    """Builds the callbacks of `cfg` that are not null, and checks that they suit the model."""
+    """Builds the callbacks of `cfg` that are not null, and checks that they fit the model."""
     import keras
 
     built = instantiate(cfg.callbacks, "callbacks")
@@ -151,7 +151,7 @@ def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:
 
 
 def build_optimizer(cfg: DictConfig, model: Any) -> Any:
-    """Builds the optimizer of `cfg`; the heads of `model` learn at `network.head_rate` times it."""
+    """Builds the optimizer of `cfg`, with `network.head_rate` times its rate for the heads."""
     import keras
 
     from dann.optimizers import PerVariable

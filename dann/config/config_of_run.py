@@ -13,21 +13,22 @@ from dann.config.schema import TrainConfig
 from dann.training import RunDirectory
 
 _KEYS = ("seed", "balanced", "target_labelled", "data")
+_MOST_LEVELS = 100
 _REFERENCE = re.compile(r"\$\{\.*[A-Za-z_][\w.]*\}")
 
 
 def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
-    """Returns the part of a run's config that its domains are built from, with today's paths.
+    """Returns the part of a run's config that describes its data, with the command's paths.
 
-    The run may be somebody else's. So nothing else of its config is read; references to these keys
-    and to `paths` are followed, but no resolver such as `oc.env` is called; data are prepared in
-    the command's `cache_dir` alone; and TFDS's own data sets, some of which unpickle raw files, do
-    not read from the run's `data_dir`.
+    The run may come from somebody else, so it is not trusted. Other parts of its config are not
+    read. References to these keys and to `paths` are resolved, but no resolver such as `oc.env` is
+    called. Data are prepared only in the command's `cache_dir`. TFDS's own data sets, some of which
+    unpickle raw files, do not read from the run's `data_dir`.
 
     Args:
         directory: A run directory of `scripts/train.py`.
-        paths: `data_dir` and `cache_dir` of the command. The run's `data_dir` is used where that of
-            the command is null. Defaults to `None`: those of the run.
+        paths: `data_dir` and `cache_dir` of the command. If one is null, the run's is used.
+            Defaults to `None`: both are the run's.
 
     Raises:
         ConfigError: If the config cannot be read, or refers to something else.
@@ -36,6 +37,7 @@ def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
     run = RunDirectory(directory)
     text = run.config()
     try:
+        _check_form(text)
         config = OmegaConf.to_container(OmegaConf.create(text))
     except (OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"Cannot read {run.config_file}: {error}") from error
@@ -56,6 +58,18 @@ def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
     data: Any = OmegaConf.to_container(cfg.data, resolve=True)
     cfg.data = _confined(data, cfg.paths, given)
     return cfg
+
+
+def _check_form(text: str) -> None:
+    """Raises `ValueError` for YAML that can stand for far more than it holds, or nests too deep."""
+    depth = 0
+    for event in yaml.parse(text):
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("expected no aliases, which Hydra never writes. Received: one")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MOST_LEVELS:
+            raise ValueError(f"expected at most {_MOST_LEVELS} levels. Received: more")
 
 
 def _check_references(node: Any, path: Any) -> None:

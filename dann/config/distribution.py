@@ -8,7 +8,7 @@ from dann.training.distribution import Distribution
 
 
 def distribution_of(cfg: Any) -> Distribution:
-    """Returns how devices share the work of a script; on one, if the config says nothing.
+    """Returns the distribution that a config asks for; by default everything is on one device.
 
     Raises:
         ValueError: If the config of it is wrong.

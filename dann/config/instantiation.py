@@ -1,4 +1,4 @@
-"""The one door from config nodes to objects."""
+"""Builds objects from config nodes. Nothing else in the package does so."""
 
 import functools
 import importlib
@@ -18,10 +18,10 @@ _WORDS = ("_target_", "_partial_")
 def instantiate(node: Any, group: str, key: str | None = None) -> Any:
     """Builds the object that a config node describes.
 
-    A node names a class or function as `_target_` and its arguments; with `_partial_: true` it
-    gives a function that still lacks some of them. Nested nodes are built first, in their order.
-    Containers are plain `dict` and `list`. Everything is checked before anything is built, and text
-    that was resolved is not resolved again.
+    A node names a class or function as `_target_`, and its arguments; `_partial_: true` makes a
+    partial function of them. Nested nodes are built first, in their order. Containers become plain
+    `dict` and `list`. Everything is checked before anything is built, and resolved text is not
+    resolved again.
 
     Args:
         node: The node.
@@ -29,7 +29,7 @@ def instantiate(node: Any, group: str, key: str | None = None) -> Any:
         key: Key of the node in the config, for errors. Defaults to the group.
 
     Raises:
-        ConfigError: If a target may not be named in this group, or refuses its arguments.
+        ConfigError: If the group may not name a target, or a target raises an error.
     """
     plain = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
     key = key or group
@@ -46,10 +46,10 @@ def check_targets(node: Any, group: str, key: str | None = None) -> dict[str, Ca
 
 
 def call(key: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Calls a function that a config names; an error in it names the function's key.
+    """Calls a function that a config names, and adds its key to the message of any error.
 
     Raises:
-        ConfigError: If the function raises an error, whatever that is: libraries below have many.
+        ConfigError: If the function raises any error, because libraries raise many kinds.
     """
     try:
         return function(*args, **kwargs)
@@ -59,7 +59,7 @@ def call(key: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def check_packages(node: Any) -> None:
-    """Raises `ConfigError` if a target is of another package, before anything is imported."""
+    """Raises `ConfigError` if a target is in another package, before anything is imported."""
     for place, name in _targets(node):
         _check_package(place, name)
 
@@ -75,15 +75,15 @@ def _check_package(place, name):
 def _targets(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """Yields key and name of every `_target_` in a container; checks each node on the way."""
     if isinstance(node, str) and "${" in node:
-        raise ConfigError(f"Text must be whole once it is resolved. Received: {node} of {key}")
+        raise ConfigError(f"Text must hold no `${{` once it is resolved. Received: {node} of {key}")
     if isinstance(node, dict):
         words = [
             str(name) for name in node if str(name).startswith("_") and str(name).endswith("_")
         ]
         if set(words) - set(_WORDS) or not isinstance(node.get("_partial_", False), bool):
             raise ConfigError(
-                "A node must have no words of Hydra but `_target_`, and `_partial_`, which is true "
-                f"or false. Received: {', '.join(words)} of {key or node.get('_target_')}"
+                "Of Hydra's words a node may have `_target_`, and `_partial_` as true or false. "
+                f"Received: {', '.join(words)} of {key or node.get('_target_')}"
             )
         if "_target_" in node:
             yield f"{key}._target_", str(node["_target_"])
@@ -110,7 +110,7 @@ def _find(place: str, name: str, group: str, things: dict[int, Callable]) -> Cal
 
 
 def _look_up(name: str) -> Any:
-    """What a dotted name means; attributes come before modules of the same name."""
+    """Returns what a dotted name refers to; attributes come before modules of the same name."""
     parts = name.split(".")
     found = importlib.import_module(parts[0])
     for count, part in enumerate(parts[1:], start=2):

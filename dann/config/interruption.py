@@ -1,4 +1,4 @@
-"""Lets Ctrl-C and SIGTERM end a script wherever it is."""
+"""Makes Ctrl-C and SIGTERM end a script at any point."""
 
 import contextlib
 import os
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 def stopped_by_signals(clean_up: Callable[[], None]) -> Iterator[None]:
     """Within the block, SIGINT and SIGTERM end the process with the exit status 130 or 143.
 
-    They raise no exception, because libraries that are being imported swallow it or abort. What is
-    being written stays a draft, as if the process had been killed. A training that is under way
-    has its own way to stop; see `dann.training.fit`.
+    They raise no exception, because libraries may swallow it or abort while they are imported. A
+    file that is being written stays a draft, as if the process had been killed. A running training
+    handles the signals itself; see `dann.training.fit`.
 
     Args:
         clean_up: Function that is called before the process ends.

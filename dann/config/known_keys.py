@@ -15,8 +15,8 @@ _GLOBAL = ("experiment", "debug")  # groups whose files set other keys
 def check_known(cfg: DictConfig) -> None:
     """Raises `ConfigError` for a key that nothing reads, such as one that `+key=value` adds.
 
-    These are keys beside those of the script's schema, values of `experiment` and `debug`, parts of
-    a network without a `_target_`, and its values that no part and no optimizer refers to.
+    These are keys outside the script's schema, values of `experiment` and `debug`, parts of a
+    network without a `_target_`, and values in `network` that nothing refers to.
     """
     _check_keys(cfg, "A config")
     for group in _GLOBAL:

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from dann.config.config_error import ConfigError
 from dann.training.run_directory import RunDirectory
 
-# What a run may change when it goes on, because the numbers do not depend on it.
+# Settings that may change when a run resumes, because the results do not depend on them.
 _FREE = ("resume", "checkpoint", "paths", "experiment", "debug", "distribution")
 _FREE_CALLBACKS = (
     "keras.callbacks.CSVLogger",
@@ -19,10 +19,10 @@ _STEPS = "trainer.steps"
 
 
 def settings_of(cfg: Any) -> dict[str, Any]:
-    """Returns the settings that a run must keep to go on, by their dotted keys.
+    """Returns the settings that must stay the same when a run resumes, by their dotted keys.
 
-    Left out are `resume`, `checkpoint`, `paths`, `trainer.check_every`, the names of experiments,
-    how much callbacks print, and callbacks that only write what others measure.
+    It leaves out `resume`, `checkpoint`, `paths`, `distribution`, `trainer.check_every`, the names
+    of experiments, how much callbacks print, and callbacks that only write logs or models.
 
     Args:
         cfg: The composed config of `scripts/train.py`.
@@ -46,11 +46,11 @@ def settings_of(cfg: Any) -> dict[str, Any]:
 
 
 def is_done(cfg: Any) -> bool:
-    """Returns whether the run that `cfg` continues is finished already, and prints that it is.
+    """Returns whether the run that `cfg` resumes is already finished, and prints it if so.
 
     Raises:
-        ConfigError: If the run began with other settings. Its config, which Hydra has overwritten
-            by then, is put back.
+        ConfigError: If the run began with other settings, or must become longer without a
+            checkpoint. Its config file, which Hydra has already overwritten, is restored.
     """
     run = RunDirectory(cfg.paths.run_dir)
     if not cfg.resume or not (run.is_finished() or run.has_checkpoints()):
@@ -71,8 +71,14 @@ def is_done(cfg: Any) -> bool:
             else ""
         )
         raise ConfigError(
-            f"A run goes on with the settings that it began with{more}; choose another "
-            f"hydra.run.dir, or resume=false to begin anew. Received: {told}"
+            f"A run must be resumed with the settings that it began with{more}; choose another "
+            f"hydra.run.dir, or resume=false to start again. Received: {told}"
+        )
+    if grown and not run.has_checkpoints():
+        run.put_config_back()
+        raise ConfigError(
+            "A finished run is made longer from its last checkpoint; choose another hydra.run.dir, "
+            f"or resume=false to start again. Received: no checkpoints in {run}"
         )
     if grown or not run.is_finished():
         return False
@@ -81,7 +87,7 @@ def is_done(cfg: Any) -> bool:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Returns old and new value of each setting that differs; a missing one is `"none"`."""
+    """Returns the old and new value of each setting that differs, `"none"` if it is missing."""
     pairs = {key: (then.get(key, "none"), now.get(key, "none")) for key in {**then, **now}}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 

@@ -1,4 +1,4 @@
-"""Keeps the directory of a run for one command, as a callback of Hydra."""
+"""Locks the directory of a run for one command, as a callback of Hydra."""
 
 import atexit
 import contextlib
@@ -16,16 +16,17 @@ from dann.training.run_directory import RunDirectory
 
 
 class Claim(Callback):
-    """Claims the directory of a run or a sweep before Hydra writes to it, until its end.
+    """Claims the directory of a run or a sweep before Hydra writes to it, and until it ends.
 
     Of several processes that train together, process 0 alone does; the others get a temporary
-    folder. A second command in the same directory ends with one line, which names the first. So
-    does one that would keep its config in another folder than the one where a run is looked for.
+    folder. A second command in the same directory ends with a message that names the first. A
+    command with another `hydra.output_subdir` ends with a message too, because its config would not
+    be found.
     """
 
     def __init__(self) -> None:
         self._claimed = contextlib.ExitStack()
-        atexit.register(self._claimed.close)  # Hydra does not tell of an end by a signal
+        atexit.register(self._claimed.close)  # after a signal, Hydra does not call `on_run_end`
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claims the directory of a run."""
@@ -44,11 +45,11 @@ class Claim(Callback):
         self._claim(config.hydra, config.hydra.sweep.dir)
 
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Lets go of the directory."""
+        """Releases the directory."""
         self._claimed.close()
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Lets go of the directory."""
+        """Releases the directory."""
         self._claimed.close()
 
     def _leads(self, config):
@@ -81,7 +82,7 @@ def _refuse(error) -> NoReturn:
 
 
 def _check_folder(given, directory):
-    """Refuses another folder for the config than the one where a run is looked for."""
+    """Raises `ConfigError` unless the config goes to the folder where `RunDirectory` reads it."""
     known = RunDirectory(directory).config_file.parent.name
     if given != known:
         raise ConfigError(f"hydra.output_subdir must be {known}. Received: {given}")

@@ -1,4 +1,4 @@
-"""Scripts: a composed config, what prepares the work, and the work."""
+"""Runs a script from its config, and reports errors in one line."""
 
 import errno
 import inspect
@@ -44,19 +44,20 @@ def run_script(
 ) -> None:
     """Runs a script: composes its config from the command line, prepares, and does the work.
 
-    The user can mend an error in preparing: it is told in one line on standard error, the exit
-    status is 1, and the run directory that Hydra made is removed. So are mistakes that the work
-    finds in the config, numbers that are no longer finite and files that cannot be written; but
-    then the directory stays. Any other error in the work is shown in full. In a sweep (`-m`) the
-    other jobs go on. With `HYDRA_FULL_ERROR=1` all are shown in full. Ctrl-C and SIGTERM end the
-    script at any time, with the exit status 130 or 143.
+    An error in preparing is one that the user can fix: it is printed in one line on standard error,
+    the exit status is 1, and the run directory that Hydra made is removed. An error in the work is
+    also printed in one line, but the directory stays, if it is a mistake in the config, a number
+    that is no longer finite, or a file that cannot be written. Any other error in the work is shown
+    with its traceback. In a sweep (`-m`) the other jobs run all the same. `HYDRA_FULL_ERROR=1`
+    shows all tracebacks. Ctrl-C and SIGTERM end the script at any time, with the exit status 130 or
+    143.
 
     Args:
-        config_name: Primary config in `conf/`, which lies beside the folder of the script.
-        prepare: Function of the config that checks it, loads and builds.
-        work: Function of what `prepare` returns.
-        is_done: Function of the config that returns whether nothing is left to do; it runs before
-            large libraries are loaded. Defaults to `None`: there always is.
+        config_name: Primary config in `conf/`, the folder beside that of the script.
+        prepare: Function that checks the config, loads the data and builds the objects.
+        work: Function that gets what `prepare` returns.
+        is_done: Function of the config that returns whether nothing is left to do; it is called
+            before large libraries are loaded. Defaults to `None`: there is always work to do.
     """
     full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
     begun, failed = [], []
@@ -102,13 +103,13 @@ def run_script(
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
     try:
-        # Hydra only warns of a folder of configs that is not there, and of a callback that failed.
+        # Hydra only warns if a folder of configs is missing or a callback fails.
         for beginning in ("provider=hydra.searchpath", "Callback .* raised"):
             warnings.filterwarnings("error", beginning)
         with stopped_by_signals(_remove_unused_of_job):
             main(job)()
     except Exception as error:
-        # Where no job has begun, any error is about the command: Hydra also raises plain ones.
+        # Before the first job any error is about the command, because Hydra raises plain ones too.
         kinds = HydraException, OmegaConfBaseException, UserWarning
         about_command = not begun or isinstance(error, kinds)
         if full_errors or not about_command:
@@ -147,13 +148,13 @@ def _tell_others(error):
 def _is_told(error, *kinds):
     """Whether to print an error as one line: errors of the config, of files, and of these kinds."""
     codes = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
-    # Libraries below raise classes of their own for what the system says of a file.
+    # Libraries wrap the system's errors about files in classes of their own.
     of_files = any(os.strerror(code) in str(error) for code in codes)
     return of_files or isinstance(error, (ConfigError, OSError, *kinds))
 
 
 def check_config(cfg: Any) -> None:
-    """Raises `ConfigError` for a target or an argument that is refused, before any is built."""
+    """Checks all targets and arguments before any is built; raises `ConfigError`."""
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     for group in GROUPS:
         if group in plain:
@@ -163,8 +164,8 @@ def check_config(cfg: Any) -> None:
 def _check_paths(cfg):
     data_dir = cfg.paths.data_dir
     if data_dir is not None and not pathlib.Path(data_dir).expanduser().is_dir():
-        raise ConfigError(f"paths.data_dir must be a directory that is there. Received: {data_dir}")
-    # What reads a run finds its config beside its results, where Hydra writes it.
+        raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")
+    # Other scripts look for the config beside the results, where Hydra writes it.
     given, used = pathlib.Path(cfg.paths.run_dir), HydraConfig.get().runtime.output_dir
     if given.resolve() != pathlib.Path(used).resolve():
         raise ConfigError(
@@ -233,7 +234,7 @@ def _remove_unused_of_job():
 
 
 def _remove_unused(run_dir):
-    """Removes a run directory that holds nothing but what Hydra put there."""
+    """Removes a run directory if it holds only what Hydra put there."""
     here = pathlib.Path.cwd()
     if run_dir.resolve() in (here, *here.parents) or not RunDirectory(run_dir).is_unused():
         return

@@ -21,16 +21,16 @@ def search_space(lines: Sequence[str]) -> dict[str, Any]:
     """Reads a search space.
 
     Args:
-        lines: One line a key: `key=interval(low,high)`, in `int(...)` for whole numbers, both
-            ends included, in `tag(log,...)` for a logarithmic scale, or `key=choice(a,b,...)`, for
-            short `key=a,b`.
+        lines: One line for each key: `key=interval(low,high)`, with both ends included;
+            `key=int(interval(low,high))` for whole numbers; `key=tag(log,interval(low,high))` for a
+            logarithmic scale; or `key=choice(a,b,...)`, in short `key=a,b`.
 
     Returns:
         Optuna's distributions by key. The options of a choice are text, as on the command line.
 
     Raises:
-        ConfigError: If there are no lines, one is none of these, its ends are not in order or not
-            above 0 on a logarithmic scale, or a key occurs twice.
+        ConfigError: If there are no lines, a line has another form, `low` is not below `high` or
+            not above 0 on a logarithmic scale, or a key occurs twice.
     """
     if not lines:
         raise ConfigError(f"{_SCHEMA}. Received: no lines")

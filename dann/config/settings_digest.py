@@ -12,15 +12,15 @@ from omegaconf import OmegaConf
 from dann.training import RunDirectory
 
 _NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "compare", "resume", "checkpoint"}
-_OF_THE_TRAINER = {"check_every"}  # what changes no result
-_LOOKING_ON = {  # callbacks that change nothing
+_OF_THE_TRAINER = {"check_every"}  # does not change results
+_LOOKING_ON = {  # callbacks that only observe the training
     "dann.diagnostics.Diagnostics",
     "dann.optimizers.FlipRatio",
     "keras.callbacks.CSVLogger",
     "keras.callbacks.ModelCheckpoint",
     "keras.callbacks.TensorBoard",
 }
-# The scores that `all` first meant. A score that is added later changes no digest.
+# The scores that `all` meant at first, so that a score that is added later changes no digest.
 _ALL_SCORES = [
     *("source_accuracy", "entropy", "info_max", "snd", "bnm"),
     *("mcc", "dev", "mix_val", "reverse_validation"),
@@ -30,14 +30,14 @@ _ALL_SCORES = [
 def settings_digest(cfg: Any) -> str:
     """Returns a digest of the settings, without the seed, that a run's result depends on.
 
-    Options that are off do not count, so that an option added later changes no earlier digest: null
-    and empty values, and false and 0 as arguments of this package. (In other packages false or 0
-    may differ from the default.) Callbacks that only look on do not count either.
+    Options that are off do not count, so that adding an option changes no earlier digest. Off means
+    null, empty, or, for arguments of this package, false or 0. (In other packages false or 0 may
+    differ from the default.) Callbacks that only observe the training do not count either.
     """
     settings: Any = OmegaConf.to_container(cfg, resolve=False)
     left_out = set(_NOT_OF_THE_RESULT)
     if not settings.get("selection", {}).get("keep"):
-        left_out.add("selection")  # scores that only look on
+        left_out.add("selection")  # the scores then have no effect on the result
     elif settings["selection"]["scores"] == ["all"]:
         settings["selection"]["scores"] = _ALL_SCORES
     kept = {key: value for key, value in settings.items() if key not in left_out}

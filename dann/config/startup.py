@@ -1,4 +1,4 @@
-"""Starts Keras' backend without the noise of its libraries."""
+"""Starts Keras's backend and suppresses the messages of its libraries."""
 
 import contextlib
 import logging
@@ -20,7 +20,7 @@ def start_backend(split_processor: Callable[[], None] | None = None) -> None:
     DANN took 34 ms of CPU time in place of 513.
 
     Args:
-        split_processor: What to call before the devices are found. Defaults to `None`.
+        split_processor: Function to call before the devices are found. Defaults to `None`.
     """
     quiet = "TF_CPP_MIN_LOG_LEVEL" not in os.environ
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

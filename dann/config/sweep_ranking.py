@@ -1,4 +1,4 @@
-"""The ranking that ends a sweep, as a callback of Hydra."""
+"""Ranks the runs at the end of a sweep, as a callback of Hydra."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ class Ranking(Callback):
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Records the arguments of a job by its folder, which is deleted if the job is refused."""
-        # As they were typed, because they may refer to keys that this config lacks.
+        # The unresolved text, because it may refer to keys that this config lacks.
         arguments: Any = OmegaConf.to_container(config.hydra.overrides.task)
         self.jobs[config.hydra.runtime.output_dir] = arguments
 

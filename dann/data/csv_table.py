@@ -24,7 +24,7 @@ from dann.data.splits import check_files_apart
     "csv_table",
     summary="Two CSV tables with the same columns.",
     reads="tables with numbers and categories",
-    command="`data=csv data.source=a.csv data.target=b.csv data.label=class network=tabular`",
+    command="data=csv data.source=a.csv data.target=b.csv data.label=class network=tabular",
     config="csv",
 )
 def csv_table(

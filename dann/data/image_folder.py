@@ -22,7 +22,7 @@ ON_ERROR = ("raise", "skip")
     "image_folder",
     summary="Two folders of images, `root/<domain>/<class>/...`, or list files.",
     reads="folders or list files of images",
-    command="`data=image_folder data.root=office31 data.source=amazon data.target=webcam`",
+    command="data=image_folder data.root=office31 data.source=amazon data.target=webcam",
     config="image_folder",
 )
 def image_folder(

@@ -18,7 +18,7 @@ _KEYS = ("x", "y", "x_test", "y_test")
     "npz",
     summary="Two `.npz` files of arrays `x` and `y`.",
     reads="`.npz` files: images, time series, features",
-    command="`data=npz data.source=a.npz data.target=b.npz network=time_series`",
+    command="data=npz data.source=a.npz data.target=b.npz network=time_series",
     config="npz",
 )
 def npz(

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_integer
+from dann.data.checksums import checksum_of_rows
 from dann.data.examples import Examples, Items, for_keras
 from dann.data.sampling import DrawOrder
 from dann.data.streams import Stream
@@ -77,6 +78,11 @@ class Pairs(keras.utils.PyDataset):
         """The sizes and seeds that determine the order of the batches, as plain values."""
         orders = {name: domain.identity for name, domain in self.domains.items()}
         return {"batch_size": self.batch_size, **orders}
+
+    @property
+    def contents(self) -> dict[str, Any]:
+        """Checksums of some rows of each array, by domain; `None` for what is not an array."""
+        return {name: domain.contents for name, domain in self.domains.items()}
 
     def endless(self) -> "Pairs":
         """Returns the same batches from `start` on, without end."""
@@ -200,6 +206,16 @@ class Drawn(NamedTuple):
         """Number of examples, of groups, whether they are shuffled, seed and domain."""
         order = self.order
         return [self.examples.count, len(order.members), int(order.shuffle), *order.key]
+
+    @property
+    def contents(self) -> list[int | None] | None:
+        """Checksums of some rows of each column in memory or in a memory map; else `None`."""
+        if not isinstance(self.examples, Examples):
+            return None
+        return [
+            checksum_of_rows(leaf) if isinstance(leaf, np.ndarray) else None
+            for leaf in keras.tree.flatten(self.examples.columns)
+        ]
 
     def count_up_to(self, most: int) -> int:
         """Returns the number of examples, or `most` if there are more."""

@@ -49,6 +49,11 @@ class Stream:
         return None
 
     @property
+    def contents(self) -> None:
+        """`None`, because nothing is known about what a stream holds."""
+        return None
+
+    @property
     def is_endless(self) -> bool:
         """Whether a pass has no end, or one that nobody knows before it is reached."""
         return self._count == math.inf

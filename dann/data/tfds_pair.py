@@ -21,7 +21,7 @@ _LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
     "tfds_pair",
     summary="Two TFDS data sets of images by name.",
     reads="names of two TFDS data sets",
-    command="`data=tfds data.source=svhn_cropped data.target=mnist`",
+    command="data=tfds data.source=svhn_cropped data.target=mnist",
     config="tfds",
 )
 def tfds_pair(

@@ -73,14 +73,14 @@ def reversal_certificate(
 
     For a model of `dann.adaptation` the loss is the model's own adversarial loss in training, and
     the features are those of both domains. For any other Keras model or layer the loss is a random
-    sum of the outputs in training, and the features are what enters its first reversal. For a plain
-    function the features are its inputs. Reversals are found by role, by name (`revers`, `grl`) and
-    by behaviour.
+    sum of the outputs in training, and the features are the inputs of its first reversal. For a
+    plain function the features are its inputs. Reversals are found by role, by name (`revers`,
+    `grl`) and by behaviour.
 
     If none is found, central differences of the loss along `g` give the sign and the length of `h`,
-    which finds a reversal in a function too. It takes at most 3 backward passes, in the mode in
-    which the model trains, or at most 2 for each output if no reversal is found. The model does
-    not change.
+    which also detects a reversal inside a function. The diagnostic takes at most 3 backward passes,
+    in the mode in which the model trains, or at most 2 for each output if no reversal is found. The
+    model does not change.
 
     Args:
         model: Model of `dann.adaptation`, any Keras model or layer, or a function of a tensor.
@@ -123,7 +123,7 @@ def reversal_certificate(
         return any(cosine(g.features, one.plain.features) < -ALIKE for one, g in outside)
 
     state = state_of(chosen, measured, layers, holds_outside)
-    # An output without a gradient, as of a saturated discriminator, may be the reversed one.
+    # An output without a gradient, such as a saturated discriminator's, may be the reversed one.
     silent = not chosen.run.calls and any(sides.is_silent for sides in every)
     measured["reversal/state"] = "cannot tell" if state == "forgotten" and silent else state
     for name, (turn, ratio) in layers.items():

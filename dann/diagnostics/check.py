@@ -19,7 +19,7 @@ from dann.diagnostics.verdict import Verdict, verdict
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """The measurements of a model, and the verdict on it; as a string, one line each.
+    """The measurements of a model, and the verdict on it; `str` gives one line for each.
 
     Args:
         verdict: What the measurements mean.
@@ -39,7 +39,7 @@ class Diagnosis:
         return "\n".join([str(self.verdict), "", *lines])
 
     def to_json(self) -> str:
-        """Returns it as JSON; numbers that are not finite become `null`."""
+        """Returns the diagnosis as JSON; numbers that are not finite become `null`."""
         verdict = {"verdict": self.verdict.name, "reasons": self.verdict.reasons}
         content = _plain({**vars(self), **verdict})
         return json.dumps(content, indent=2, allow_nan=False) + "\n"
@@ -58,11 +58,11 @@ def check(
 ) -> Diagnosis:
     """Runs the quick diagnostics on a model and says what they mean.
 
-    It runs those for this kind of model: `reversal_certificate`, `way_parity` and
-    `straight_through_health` for any Keras model or layer; for one of `dann.adaptation` also
-    `gradient_conflict`, `who_is_winning`, `feature_distance` and, if the labels are classes,
-    `label_bounds`. They share one forward pass in training and one in inference. They take some
-    seconds, most of it to trace the backward passes. The model does not change.
+    For any Keras model or layer it runs `reversal_certificate`, `way_parity` and
+    `straight_through_health`; for a model of `dann.adaptation` also `gradient_conflict`,
+    `who_is_winning`, `feature_distance` and, if the labels are classes, `label_bounds`. They share
+    one forward pass in training and one in inference. They take some seconds, mostly to trace the
+    backward passes. The model does not change.
 
     Args:
         model: Model of `dann.adaptation`, compiled, or any Keras model or layer.

@@ -49,11 +49,12 @@ from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm, to_
 def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict[str, float]:
     """Compares the gradients of the label loss and of the reversed domain loss on the backbone.
 
-    It does so for the whole backbone and for each layer, and for each domain's part of the domain
-    loss. `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
+    It compares them over the whole backbone, for each layer, and for each domain's part of the
+    domain loss. `docs/diagnostics.md` lists the measurements with their formulas and healthy
+    values.
 
-    A cosine or ratio with a gradient of zeros is 0. It takes 3 backward passes in training. The
-    model does not change.
+    If a gradient is all zeros, its cosines and ratios are 0. The diagnostic takes 3 backward passes
+    in training. The model does not change.
 
     The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 

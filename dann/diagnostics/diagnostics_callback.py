@@ -16,8 +16,9 @@ from dann.diagnostics.instruments.passes import Passes
 class Diagnostics(keras.callbacks.Callback):
     """Measures a model on one batch while it trains.
 
-    Every number enters the logs of the epoch's end as `diagnostics/<name>`, for the callbacks
-    *after* this one in the list, such as a `CSVLogger` or `TensorBoard`. Arrays and words do not.
+    At the end of each epoch it adds every number to the logs as `diagnostics/<name>`, for the
+    callbacks *after* this one in the list, such as a `CSVLogger` or `TensorBoard`. It leaves out
+    arrays and words.
     With `log_dir` each number also goes to TensorBoard, under the same name, at the step at which
     it was measured. The training is the same as without the callback.
 

@@ -53,8 +53,8 @@ def jacobians(
 ) -> dict[str, Any]:
     """Measures how outputs follow the inputs, and how many directions the features use.
 
-    From the singular values of the Jacobians of the logits and of the features with respect to one
-    input, averaged over examples, and from the covariance of the features of the whole batch.
+    It uses the singular values of the Jacobians of the logits and of the features with respect to
+    one input, averaged over examples, and the covariance of the features of the whole batch.
     `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
 
     Layers work as in inference, because batch statistics would couple the examples. Through binary

@@ -27,19 +27,20 @@ def way_parity(
 ) -> dict[str, float]:
     """Compares the ways in which a model's layers can build their gradients.
 
-    Every layer with a `way` runs again, on its inputs in the model, by each way: `"override"`,
-    `"stop_gradient"` and, on TensorFlow, `"op_override"`. It gives the largest differences to
-    `"override"`, of the values and, for a random upstream gradient, of the gradients of the inputs
-    and of the layer's own weights. Anything above rounding means that one of the ways has no effect
-    where the model trains: its gradient is then the derivative, or nothing.
+    Every layer with a `way` runs again, on its inputs in the model, with each way: `"override"`,
+    `"stop_gradient"` and, on TensorFlow, `"op_override"`. The measurements are the largest
+    differences from `"override"`: of the values and, for a random upstream gradient, of the
+    gradients of the inputs and of the layer's own weights. A difference above rounding means that
+    one of the ways has no effect where the model trains: its gradient is the plain derivative, or
+    there is none.
 
-    It takes one backward pass of each layer and way, none of the whole model. The model does not
-    change.
+    It takes one backward pass of each layer for each way, and none of the whole model. The model
+    does not change.
 
     The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Returns:
-        Differences by name; those over all layers are 0 if no layer has a `way`.
+        Differences by name; the largest over all layers are 0 if no layer has a `way`.
 
     Reference:
         - [Bengio et al., 2013](https://arxiv.org/abs/1308.3432), section 4, on gradients that are

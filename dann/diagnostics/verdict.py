@@ -48,13 +48,13 @@ class Verdict:
 def verdict(measurements: Mapping[str, Any]) -> Verdict:
     """Says in words what measurements mean.
 
-    The first of `RULES` that applies decides; a rule whose measurements are missing does not apply.
-    If none does, it is "aligned" with a `probe/loss`, else "undetermined".
-    `docs/diagnostics.md` states each rule with its thresholds, and
-    `docs/diagnostics-calibration.md` says from which runs these come. A domain loss `l` proves a
-    Jensen-Shannon divergence of the features of at least `log 2 - l` nats: .34 for .35. The reasons
-    also mention oddities that do not decide, such as a strength that has not begun to rise, or a
-    live discriminator that is weak or overrun.
+    The first of `RULES` that applies decides; a rule does not apply if its measurements are
+    missing. If no rule applies, the verdict is "aligned" if there is a `probe/loss`, and otherwise
+    "undetermined". `docs/diagnostics.md` states each rule with its thresholds, and
+    `docs/diagnostics-calibration.md` shows the runs from which these come. A domain loss `l` proves
+    a Jensen-Shannon divergence of the features of at least `log 2 - l` nats: .34 for .35. The
+    reasons also mention findings that do not decide, such as a strength that has not begun to rise,
+    or a live discriminator that is weak or overrun.
 
     "Aligned" is about the marginal distributions: without target labels nothing can show that each
     class lies where it should.
@@ -80,7 +80,10 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     if "probe/loss" not in m:
         state = m.get("reversal/state")
         reversal = f"The reversal is {state}. " if state else ""
-        reason = f"{reversal}The distance of the domains was not measured."
+        reason = (
+            f"{reversal}The distance of the domains was not measured; the diagnostic `winning` "
+            "measures it."
+        )
         return Verdict("undetermined", (reason, *_remarks(m)))
     reason = (
         f"A fresh classifier of the domains loses {m['probe/loss']:.3f} nats on the features; one "
@@ -157,8 +160,8 @@ def _collapsed(m):
     if share < max(ONE_CLASS, (1 + labels) / 2) or not near:
         return "collapsed", []
     return "collapsed", [
-        f"{share:.0%} of the target is predicted as one class, which {labels:.0%} of the source's "
-        "labels are at most, and lies among the source's examples of that class."
+        f"{share:.0%} of the target is predicted as one class and lies among the source's examples "
+        f"of that class; the largest class has {labels:.0%} of the source's labels."
     ]
 
 
@@ -201,8 +204,8 @@ def _remarks(m):
         )
     if m.get("reversal/state") == "wrong strength":
         remarks.append(
-            f"The gradient is reversed with strength {m['reversal/ratio']:.3g}, the reversal says "
-            f"{m['reversal/strength']:.3g}."
+            f"The gradient is reversed with strength {m['reversal/ratio']:.3g}, but the reversal "
+            f"reports {m['reversal/strength']:.3g}."
         )
     live, fresh = m.get("domain/loss"), m.get("probe/loss")
     if live is not None and fresh is not None and live - fresh > BEHIND:

@@ -21,9 +21,10 @@ class Evaluation(NamedTuple):
 def evaluate(scores: Mapping[str, Sequence[float]], oracle: Sequence[float]) -> Evaluation:
     """Reports the cost of choosing a checkpoint by each score, or why it is unknown.
 
-    It leaves out the scores of `dann.selection.SCORES` that are not given, and those that are NaN
-    or infinite at every checkpoint. `dann.selection.score_checkpoints` computes all scores of given
-    checkpoints, and `SelectionScores(("all",), ...)` in `fit` those of every epoch.
+    It leaves out the scores of `dann.selection.SCORES` that are missing from `scores`, and those
+    that are NaN or infinite at every checkpoint. `dann.selection.score_checkpoints` computes all
+    scores of given checkpoints; `SelectionScores(("all",), ...)` computes them after every epoch of
+    `fit`.
 
     Arguments and errors: see `dann.selection.regret`.
 
@@ -49,11 +50,11 @@ def regret(
 ) -> dict[str, dict[str, float]]:
     """Returns the cost of choosing a checkpoint by each score.
 
-    - `choice = argmax of the score`, the earliest of equals
+    - `choice = argmax of the score`, the earliest if several are equal
     - `accuracy = oracle[choice]`
     - `regret = max(oracle) - accuracy`, at least 0
 
-    Each choice is made before the oracle is used. A score of NaN is never chosen.
+    All choices are made before the oracle is used. A checkpoint whose score is NaN is never chosen.
 
     Args:
         scores: Values of each score by checkpoint; higher is better.
@@ -80,7 +81,7 @@ def regret(
     for name, choice in choices.items():
         if len(scores[name]) != len(accuracies):
             raise ValueError(
-                f"Score {name!r} and the oracle must be of the same checkpoints. "
+                f"Score {name!r} and the oracle must have a value for each checkpoint. "
                 f"Received: {len(scores[name])} and {len(accuracies)}"
             )
         accuracy = float(accuracies[choice])

@@ -48,10 +48,10 @@ class RememberingModel:
 
 
 def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
-    """Returns the logits of `batch_size` inputs `(n, ...)` at a time, float64 `(n, num_classes)`.
+    """Returns the logits of inputs `(n, ...)`, float64 `(n, num_classes)`.
 
-    If each row of outputs is from 0 to 1 with a sum of 1, the model ends in a softmax, and the
-    logarithms of the outputs are its logits.
+    It runs `batch_size` inputs at a time. If every row of outputs is in [0, 1] with a sum of 1, the
+    model is taken to end in a softmax, and the logarithms of its outputs are returned.
 
     Raises:
         NotFiniteError: If a logit is not finite.
@@ -62,8 +62,8 @@ def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) 
     values = _in_batches(_network_of(model), inputs, batch_size, "logits")
     if values.ndim > 2:
         raise ValueError(
-            "A score takes one prediction for each example; of maps give a model that pools, such "
-            f"as `keras.Sequential([model.classifier, keras.layers.{pooling(values.shape)}])`. "
+            "A score needs one prediction for each example; if a model predicts maps, pool them, "
+            f"as in `keras.Sequential([model.classifier, keras.layers.{pooling(values.shape)}])`. "
             f"Received: outputs of shape {('batch', *values.shape[1:])}"
         )
     if values.ndim != 2 or values.shape[1] < 2:
@@ -102,7 +102,7 @@ def features(model: keras.Model | RememberingModel, inputs: Any, batch_size: int
 
 
 def check_target(model: Any, target: Any, least: int = 1) -> Any:
-    """Returns the inputs of the target as the model takes them, if they are `least` examples.
+    """Returns the target's inputs in the form that the model takes; checks their number.
 
     Args:
         model: The model, or `None` if it is not known yet.
@@ -168,7 +168,7 @@ def is_dataset(values: Any) -> bool:
 
 
 def _is_domain(values):
-    """Whether it may hold examples, unlike a number, a string or nothing."""
+    """Whether a value may hold examples, unlike a number, a string or `None`."""
     several = values.values() if isinstance(values, dict) else values
     if isinstance(values, dict | list | tuple):
         return len(several) > 0

@@ -1,4 +1,4 @@
-"""Label-free scores by name, of one checkpoint and of a series.
+"""Label-free scores by name, for one checkpoint or several.
 
 A score is a function `(model, *, source, target, batch_size=256) -> float`; higher is better. Each
 has its own file, which registers it in `SCORES` with these facts: `reads`, the examples it needs
@@ -32,8 +32,8 @@ def choose(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
             name.
 
     Raises:
-        TypeError: If it is a single string.
-        ValueError: If a name is unknown, or there is none.
+        TypeError: If `scores` is a single string.
+        ValueError: If a name is unknown, or `scores` is empty.
     """
     if isinstance(scores, str):
         raise TypeError(
@@ -58,8 +58,8 @@ def compute_scores(
 ) -> dict[str, float]:
     """Computes several scores of one checkpoint; the model runs once on each domain.
 
-    Source and target are given as to `dann.data.pair`: arrays, frames, datasets, loaders,
-    generators. What is not arrays is read once, all of it, into memory.
+    Source and target may have any form that `dann.data.pair` takes: arrays, frames, datasets,
+    loaders, generators. Everything but arrays is read once, completely, into memory.
 
     Args:
         model: `dann.adaptation.AdversarialModel`, or any Keras model from inputs to logits if no
@@ -106,11 +106,13 @@ def score_checkpoints(
 ) -> dict[str, list[float]]:
     """Computes scores of one checkpoint after the other, for `dann.selection.evaluate`.
 
-    It takes the next checkpoint when it is done with the last, so a generator that loads them holds
-    one at a time. A checkpoint whose outputs are not finite scores `-inf`.
+    It asks for the next checkpoint only after it has scored the last, so a generator can load them
+    one at a time. A checkpoint with outputs that are not finite scores `-inf`.
 
     Args:
-        models: The checkpoints, each as `compute_scores` takes it; so are the other arguments.
+        models: The checkpoints, models as for `compute_scores`.
+
+    The other arguments are those of `compute_scores`.
 
     Returns:
         The values of each score by checkpoint; higher is better.

@@ -16,7 +16,7 @@ class SelectionScores(keras.callbacks.Callback):
     `TensorBoard` there. If the model's outputs are not finite, a score is `-inf`, which is never
     the best; NaN in the first epoch would stay the best for ever.
 
-    It scores all inputs that it gets; a few thousand of the target are enough.
+    It uses all inputs that it is given; a few thousand of the target are enough.
 
     Args:
         scores: Names in `dann.selection.SCORES`, `("all",)`, or functions of the same arguments by
@@ -64,7 +64,7 @@ class SelectionScores(keras.callbacks.Callback):
                 )
 
     def on_train_begin(self, logs=None):
-        if self.model.built:  # it tells whether a dataset gives examples or batches
+        if self.model.built:  # its inputs show whether a dataset yields examples or batches
             self._target_inputs = check_target(self.model, self.target)
 
     def on_epoch_end(self, epoch, logs=None):

@@ -14,7 +14,7 @@ from dann.training.files_on_disk import flush_to_disk
 from dann.training.plain_values import is_plain
 
 _EVENTS = "events.out.tfevents.*"
-# Of those that write files, whose other attributes belong to the open file.
+# State of callbacks that write files; their other attributes belong to the open file.
 _CHOSEN = {
     keras.callbacks.CSVLogger: ("keys",),
     keras.callbacks.TensorBoard: ("_global_train_batch", "_global_test_batch"),
@@ -22,10 +22,10 @@ _CHOSEN = {
 
 
 def settings_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, Any]:
-    """Returns what the constructors of callbacks were given, before a training changes it.
+    """Returns digests of the callbacks' settings, taken before the training changes them.
 
-    That is the attributes named like arguments of constructors that Keras did not write. The
-    values are digests, for `states_of`.
+    Settings are attributes with the name of a constructor argument, in classes that are not
+    Keras's. `states_of` compares with these digests.
 
     Args:
         callbacks: The callbacks of the training, in any order.
@@ -39,12 +39,12 @@ def settings_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, Any]
 def states_of(
     callbacks: Sequence[keras.callbacks.Callback], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns the state of each callback by its class and its number among those of the class.
+    """Returns the state of each callback by name, such as `"EarlyStopping 1"`.
 
-    A callback may define `state_dict()` and `load_state_dict(state)`. The state of others is the
-    attributes that are numbers, arrays, or lists, tuples and dicts of plain values. Those named
-    like arguments of a constructor are settings: of a class of Keras's, they are left out, and of
-    others they are left out unless they have changed since the start.
+    A callback may define `state_dict()` and `load_state_dict(state)`. The state of any other is its
+    attributes that are numbers, arrays, or lists, tuples and dicts of plain values. Attributes with
+    the name of a constructor argument are settings: those of Keras's classes are left out, those of
+    other classes only if they have not changed since the start.
 
     Args:
         callbacks: The callbacks of the training, in any order.
@@ -54,7 +54,7 @@ def states_of(
 
 
 def restore(callbacks: Sequence[keras.callbacks.Callback], states: dict[str, Any]) -> None:
-    """Gives callbacks the states that `states_of` has returned."""
+    """Restores the states that `states_of` has returned."""
     for name, callback in _named(callbacks):
         if name not in states:
             continue
@@ -111,12 +111,12 @@ def _attributes(callback, settings):
 
 
 def _is_state(callback, name, value):
-    """Whether an attribute may belong to the state; a setting of Keras's or a path may not."""
+    """Whether an attribute may belong to the state; paths and Keras's settings do not."""
     if any(isinstance(callback, kind) and name in _CHOSEN[kind] for kind in _CHOSEN):
         return True
     if isinstance(callback, tuple(_CHOSEN)) or isinstance(value, str) or not is_plain(value):
         return False
-    # Keras's own set some anew as they begin, from what they were given.
+    # Keras's callbacks reset some attributes from their settings when training begins.
     return name not in {"params", *_given(callback, by_keras=True)}
 
 
@@ -127,7 +127,7 @@ def _plain(callback) -> Iterator[tuple[str, Any]]:
 
 
 def _given(callback, by_keras=False) -> set[str]:
-    """The names of the arguments of a callback's constructors, of Keras's classes or of others."""
+    """The argument names of a callback's constructors, in Keras's classes or in others."""
     return {
         name
         for kind in type(callback).__mro__
@@ -142,7 +142,7 @@ def _digest(value):
 
 
 def _files(callback) -> Iterator[tuple[str, pathlib.Path]]:
-    """Files that a callback appends to, by their place, which may be elsewhere after a move."""
+    """Files that a callback appends to, by relative path, because the folder may move."""
     if isinstance(callback, keras.callbacks.CSVLogger):
         path = pathlib.Path(callback.filename)
         if path.is_file():

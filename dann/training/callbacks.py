@@ -1,4 +1,4 @@
-"""Callbacks of a run: its time, the oracle curve, and the weights it would end with."""
+"""Callbacks of a run: its time, the oracle curve, and the averaged weights."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from dann.training.run_directory import RunDirectory
 class Clock(keras.callbacks.Callback):
     """Adds up the time of the training steps; must be the first of the callbacks.
 
-    What other callbacks do at the end of an epoch, such as evaluating or saving, does not count.
+    It leaves out the time of other callbacks at the end of an epoch, such as saving.
     `seconds` is wall time, `cpu_seconds` the time of all threads of the process.
     """
 
@@ -41,7 +41,7 @@ class Clock(keras.callbacks.Callback):
         }
 
     def load_state_dict(self, state: dict[str, float]) -> None:
-        """Goes on from the times that `state_dict` returned."""
+        """Restores the times that `state_dict` returned."""
         self.seconds, self.cpu_seconds = state["seconds"], state["cpu_seconds"]
 
 
@@ -54,7 +54,7 @@ class OracleCurve(keras.callbacks.Callback):
     Args:
         target: Batches of target test inputs and labels.
         run: The run directory.
-        clock: A clock that stands before this in the list of callbacks.
+        clock: A clock earlier in the list of callbacks.
     """
 
     def __init__(self, target: Any, run: RunDirectory, clock: Clock):
@@ -74,11 +74,11 @@ class OracleCurve(keras.callbacks.Callback):
 def on_final_weights(
     optimizer: keras.optimizers.Optimizer, callbacks: Sequence[keras.callbacks.Callback]
 ) -> list[keras.callbacks.Callback]:
-    """Returns callbacks that see the weights that the training would end with if it ended now.
+    """Wraps callbacks so that they see the weights with which the training would end now.
 
     With `use_ema=True` an optimizer trains one set of weights and ends with their moving average.
-    These callbacks then see the average. What stands after them in the list sees the weights that
-    train, which a checkpoint to go on from needs.
+    The given callbacks then see the average; those after them in the list see the weights in
+    training, which a checkpoint needs in order to resume.
     """
     if not callbacks or not averages_weights(optimizer):
         return list(callbacks)

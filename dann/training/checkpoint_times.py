@@ -17,7 +17,7 @@ class CheckpointTimes:
             least 1; a time such as `"30s"`, `"10min"` or `"2h"`; or `None` for never.
 
     Raises:
-        ValueError: If it is none of these.
+        ValueError: If `every` has another value.
     """
 
     def __init__(self, every: Any):
@@ -27,7 +27,7 @@ class CheckpointTimes:
         found = _TIME.fullmatch(every) if isinstance(every, str) else None
         if self.epochs:
             self.seconds = _LONG_EPOCH
-        elif found:
+        elif found and float(found[1]):
             self.seconds = float(found[1]) * _SECONDS[found[2]]
         elif isinstance(every, int) and not isinstance(every, bool) and every > 0:
             self.steps = every

@@ -1,4 +1,4 @@
-"""Checkpoints of a training on disk, each whole or not there."""
+"""Checkpoints of a training on disk. An interrupted write leaves no broken checkpoint."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ class Checkpoint:
         path: Its folder.
 
     Raises:
-        ValueError: If a file is missing, or is not the one that was written.
+        ValueError: If a file is missing or has changed since it was written.
     """
 
     def __init__(self, path: pathlib.Path):
@@ -37,35 +37,35 @@ class Checkpoint:
             _check_sums(path)
             state = json.loads((path / _STATE).read_text(encoding="utf-8"))
             self.arrays = read_archive(path / _ARRAYS)[0]
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ValueError(f"Expected a whole checkpoint. Received: {path}, {error}") from error
         self.state: dict[str, Any] = state
 
     def load_into(self, model: keras.Model) -> None:
-        """Gives a built model the weights, the optimizer and the seeds of the checkpoint.
+        """Loads the weights, the optimizer and the seeds into a built model.
 
         Raises:
-            ResumeError: If the model or its optimizer is another.
+            ResumeError: If the checkpoint belongs to another model or optimizer.
         """
         try:
             check_keras_file(self.path / _MODEL)
             model.load_weights(self.path / _MODEL)
         except Exception as error:  # a strange file can raise anything
             raise ResumeError(
-                "A training goes on with the model and the optimizer that it began with. "
-                f"Received: {type(model).__name__}, which {self.path} does not fit"
+                "A training must be resumed with the model and the optimizer that it began with. "
+                f"Received: {type(model).__name__}, which does not fit {self.path}"
             ) from error
 
 
 class Checkpoints:
     """The checkpoints in a folder, `step-<n>` each, and the model of the newest as `last.keras`.
 
-    A checkpoint is written to a draft, which takes its name when all of it is on the disk. So a
-    process that dies at any moment leaves whole checkpoints alone, and a draft that is ignored.
+    A checkpoint is written to a draft folder, which is renamed once all of it is on the disk. If
+    the process dies meanwhile, the earlier checkpoints are intact and the draft is ignored.
 
     Args:
         folder: The folder, which need not exist yet.
-        keep: How many of the newest stay.
+        keep: How many of the newest to keep.
     """
 
     def __init__(self, folder: str | os.PathLike, keep: int = 2):
@@ -84,7 +84,7 @@ class Checkpoints:
         Args:
             step: Steps of the training so far.
             model: The model with its optimizer, as Keras saves it.
-            state: What else belongs to the state, as JSON takes it.
+            state: The rest of the state, in values that JSON can hold.
             arrays: Arrays that `state` refers to.
         """
         path = self.folder / checkpoint_name(step)
@@ -117,7 +117,7 @@ class Checkpoints:
         return path
 
     def newest(self) -> Checkpoint | None:
-        """Returns the newest whole checkpoint, if any; names broken ones on standard error.
+        """Returns the newest complete checkpoint, if any; warns of broken ones on standard error.
 
         Raises:
             ResumeError: If there are checkpoints, and all of them are broken.
@@ -136,7 +136,7 @@ class Checkpoints:
         return None
 
     def discard(self) -> list[pathlib.Path]:
-        """Deletes all checkpoints, for a training that begins anew; returns what they were."""
+        """Deletes all checkpoints, before a training starts again; returns their paths."""
         self._remove_drafts()
         paths = [path for _, path in self._by_step()]
         for path in paths:
@@ -158,13 +158,13 @@ class Checkpoints:
 
     def _offer(self, path):
         """Copies the checkpoint's model to the file that `RunDirectory.model` loads."""
-        # A copy: through a link a user's own writing would change the checkpoint.
+        # A copy, because writing to a link would change the checkpoint.
         with replacing(self.folder / LAST_MODEL) as draft:
             shutil.copyfile(path / _MODEL, draft)
 
 
 def _is_ours(path):
-    """Whether a folder holds nothing but what a checkpoint has, so that it may be deleted."""
+    """Whether a folder holds only files of a checkpoint, so that it may be deleted."""
     names = {_MODEL, _ARRAYS, _STATE, _SUMS}
     return path.is_dir() and all(entry.name in names for entry in path.iterdir())
 

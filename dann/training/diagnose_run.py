@@ -22,7 +22,7 @@ def check_choices(diagnostics: list[str] | None, samples: int, few: int) -> None
 
 
 def model_of_run(run: RunDirectory) -> AdversarialModel:
-    """Loads `run.model()`; raises `ValueError` if that is no model of `dann.adaptation`."""
+    """Loads `run.model()`; raises `ValueError` unless it is a model of `dann.adaptation`."""
     model = run.model()
     if not isinstance(model, AdversarialModel):
         raise ValueError(
@@ -46,8 +46,8 @@ def diagnose_run(
         model: Compiled model.
         domains: The data that it was trained on.
         diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`. Defaults to `None`: all.
-        samples: Number of examples of each domain, at most those of the source.
-        few: Number of them, at most, for what works like a training step; see
+        samples: Number of examples of each domain; no more than the source has are used.
+        few: The largest number of them for diagnostics that work like a training step; see
             `dann.diagnostics.measure`.
         seed: Seed of the choice of examples.
     """

@@ -1,4 +1,4 @@
-"""A directory that one process at a time writes to."""
+"""A lock that lets only one process at a time write to a directory."""
 
 import contextlib
 import datetime
@@ -22,12 +22,13 @@ class DirectoryInUseError(OSError):
 def claim(directory: str | os.PathLike) -> Iterator[None]:
     """Claims a directory until the end of the block; the same thread may claim it again.
 
-    It makes the directory if it is not there, and in it the file `run.lock`, which it deletes at
-    the end. The operating system lifts the lock when the process dies, however that happens.
+    It creates the directory if it does not exist, and in it the file `run.lock`, which it deletes
+    at the end. The operating system releases the lock when the process dies, whatever the cause.
 
     Raises:
-        DirectoryInUseError: If another process or thread has claimed it; the message names that.
-        OSError: If the directory cannot be made or written to.
+        DirectoryInUseError: If another process or thread has claimed it; the message names the
+            process.
+        OSError: If the directory cannot be created or written to.
     """
     import filelock
 
@@ -37,8 +38,8 @@ def claim(directory: str | os.PathLike) -> Iterator[None]:
         lock.acquire()
     except filelock.Timeout:
         raise DirectoryInUseError(
-            "Expected a directory to which nothing else writes; wait for its end, or choose "
-            f"another. Received: {directory}, which {_owner(path)} is writing to"
+            "Expected a directory to which nothing else writes; wait until the other process has "
+            f"ended, or choose another. Received: {directory}, which {_owner(path)} is writing to"
         ) from None
     try:
         if lock.lock_counter == 1:
@@ -47,7 +48,7 @@ def claim(directory: str | os.PathLike) -> Iterator[None]:
         yield
     finally:
         if lock.lock_counter == 1:
-            # Before the lock is lifted, so that it is not the file of another process.
+            # Before the lock is released, or it could be the file of another process.
             with contextlib.suppress(OSError):
                 path.unlink()
         lock.release()

@@ -15,9 +15,9 @@ class Distribution:
     """Spreads each batch of a training over several devices.
 
     Each device holds all weights and gets an equal part of every batch, which stays as large as on
-    one device. On TensorFlow it is a `tf.distribute.MirroredStrategy`, on JAX a
-    `keras.distribution.DataParallel`. `docs/scaling.md` says which numbers are then those of the
-    whole batch and which those of a device's part.
+    one device. On TensorFlow it uses `tf.distribute.MirroredStrategy`, on JAX
+    `keras.distribution.DataParallel`. `docs/scaling.md` says which numbers are then computed on the
+    whole batch and which on each device's part.
 
     With `"multi_host"`, on JAX alone, the devices are those of several processes, each of which
     gives its own the same part of every batch. `dann.training.fit` and `Run` then read that part,
@@ -30,16 +30,16 @@ class Distribution:
         kind: `None` (default), everything on one device; `"data_parallel"`, the devices of this
             machine; or `"multi_host"`, those of several processes.
         devices: A number of devices, at least 1, or `"all"` (default), every accelerator. Without
-            accelerators a number makes as many logical devices of the processor: they share its
-            cores, and so show that a training is right and not how fast it is. With `"multi_host"`
-            each process has as many, and `"all"` also means its one processor.
+            accelerators, the processor is split into this number of logical devices. They share its
+            cores, so they show whether a training is correct, not how fast it is. With
+            `"multi_host"` it is the number of each process, and `"all"` also means one processor.
         coordinator: Address of process 0, `"host:port"`, with a port that is free there. Defaults
             to `None`: as the scheduler (SLURM, Open MPI, Kubernetes) tells JAX.
         num_processes: Number of processes, at least 1. Defaults to `None`: likewise.
-        process_id: Which of them this is, from 0. Defaults to `None`: likewise.
+        process_id: Number of this process, from 0. Defaults to `None`: likewise.
 
     Raises:
-        ValueError: If an argument is none of these, or none tells of the processes.
+        ValueError: If an argument has another value, or a process is neither given nor found.
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class Distribution:
             )
 
     def split_processor(self) -> None:
-        """Makes logical devices of the processor, if they are needed.
+        """Splits the processor into logical devices, if they are needed.
 
-        A backend finds its devices once a process, so this comes before its first use.
+        A backend looks for devices once in a process, so call this before its first use.
         """
         import keras
 
@@ -122,7 +122,7 @@ class Distribution:
         """Finds the devices.
 
         Raises:
-            ValueError: If there are fewer, or the backend is neither TensorFlow nor JAX.
+            ValueError: If there are too few, or the backend is neither TensorFlow nor JAX.
         """
         import keras
 
@@ -137,7 +137,7 @@ class Distribution:
         self._names()
 
     def use(self) -> None:
-        """Makes this the distribution of Keras on JAX; none, if it is none."""
+        """Sets Keras's distribution on JAX, or clears it if `kind` is `None`."""
         import keras
 
         group = joined()

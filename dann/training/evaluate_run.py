@@ -56,9 +56,9 @@ def evaluate_curves(curves: Curves) -> Evaluation:
     """Returns what choosing an epoch by each score would have cost.
 
     Returns:
-        `scores`, of each: `step` of the epoch that it puts first, `score` there, `accuracy` on the
-        target there and `regret`, the best accuracy of all epochs minus that. `left_out`, of each
-        score of `dann.selection.SCORES` that is not among them: why.
+        `scores`, for each score: `step`, the end of the epoch that it rates highest; its `score`
+        and target `accuracy` there; and `regret`, the best accuracy of all epochs minus that one.
+        `left_out`: the reason for each score of `dann.selection.SCORES` that is missing.
     """
     scores, steps, accuracies = curves
     found = evaluate(scores, accuracies)
@@ -79,7 +79,7 @@ def evaluate_curves(curves: Curves) -> Evaluation:
 
 
 def evaluation_table(evaluation: Evaluation) -> str:
-    """Formats what `evaluate_curves` returns, the least regret first, what is left out last."""
+    """Formats what `evaluate_curves` returns, sorted by regret; missing scores come last."""
     lines = [f"{'score':<20}{'chosen step':>12}{'score':>12}{'target (oracle)':>18}{'regret':>10}"]
     for name, of in sorted(evaluation.scores.items(), key=lambda item: item[1]["regret"]):
         lines.append(

@@ -10,9 +10,11 @@ from dann.training.run_directory import RunDirectory
 
 
 def check_export(format: str, examples: int, tolerance: float) -> None:
-    """Raises an error if an argument of `export_run` is wrong, before anything is loaded.
+    """Checks the arguments of `export_run` before anything is loaded.
 
-    That is `ImportError` for a package that the format needs, and else `ValueError`.
+    Raises:
+        ImportError: If a package that the format needs is not installed.
+        ValueError: If an argument is wrong.
     """
     check_integer("examples", examples, low=1)
     check_number("tolerance", tolerance, low=0)
@@ -38,7 +40,7 @@ def export_run(
         tolerance: See `dann.deployment.formats.export`.
 
     Raises:
-        NotADirectoryError: If `export/` is a link, which may lead anywhere.
+        NotADirectoryError: If `export/` is a link, which could point outside the run.
     """
     run.check_not_linked(run.exports)
     count = min(examples, len(inputs))

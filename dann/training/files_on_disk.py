@@ -1,4 +1,4 @@
-"""Files and folders that are whole once they have their name, whatever ends the process."""
+"""Writes files and folders so that an interruption never leaves a partial one."""
 
 import contextlib
 import os
@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Gives a draft beside a file, whose folder it makes; at the end the draft becomes the file.
+    """Yields the path of a draft, which replaces the file at the end of the block.
 
-    It is on the disk by then, so that after a power cut the name stands for a whole file.
+    The folder is created if it does not exist. The draft is flushed to the disk before it is
+    renamed, so that even after a power cut the file is complete.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.stem}.part{path.suffix}")
@@ -26,17 +27,17 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def replace_folder(source: pathlib.Path, target: pathlib.Path, drafts: pathlib.Path) -> None:
-    """Puts a copy of a folder in the place of another, which may be missing.
+    """Replaces a folder, which may be missing, by a copy of another.
 
-    The copy is complete before it takes its name; no reader finds files of both.
+    The copy is complete before it is renamed, so no reader finds a mixture of both.
 
     Args:
         source: The folder to copy.
         target: The folder that the copy replaces.
-        drafts: Folder on the same disk for the copy on its way.
+        drafts: Folder on the same disk for the unfinished copy.
 
     Raises:
-        OSError: If the folder cannot be copied; the target stays.
+        OSError: If the folder cannot be copied; the target is left as it was.
     """
     draft, old = drafts / f"{target.name}.part", drafts / f"{target.name}.old"
     _remove(draft)

@@ -3,7 +3,7 @@
 import pathlib
 import zipfile
 
-# A config of 60 MB would be one of a hundred thousand layers. To read a larger one, change this.
+# About the size of a config of a hundred thousand layers. To read a larger one, change this.
 MAX_CONFIG_BYTES = 1 << 26
 _TEXTS = ("config.json", "metadata.json")
 _WEIGHTS = {"model.weights.h5", "model.weights.npz"}
@@ -15,13 +15,13 @@ class KerasFileError(ValueError):
 
 
 def check_keras_file(path: pathlib.Path) -> None:
-    """Raises an error unless a `.keras` file is a whole archive whose parts have sensible sizes.
+    """Raises an error unless a `.keras` file is a complete archive with parts of sensible sizes.
 
     Every part is read once to verify its checksum, a piece at a time.
 
     Raises:
         KerasFileError: If it is broken, lacks a part, or would take far more memory than its size
-            tells.
+            suggests.
         OSError: If it cannot be opened.
     """
     with path.open("rb") as file:

@@ -16,31 +16,31 @@ _CHUNK = 1024  # examples at a time, of inputs that may lie in files
 class StopOnNonFinite(keras.callbacks.Callback):
     """Stops `fit` with an error as soon as a loss, a weight or an input is NaN or infinite.
 
-    Every `every` steps and at the end of each epoch it looks at the loss, at the terms that a
-    model of `dann.adaptation` logs, at all weights, and at the optimizer's variables. What it finds
-    it raises as a `FloatingPointError` of one line: the step, the first loss that was not finite,
-    or the variable, or the inputs that are to blame; the last finite values; and what
-    usually helps. Where every step is logged (`steps_per_execution=1`), the step and the loss are
-    exact, however seldom it looks, because it keeps the logs between two looks.
+    Every `every` steps and at the end of each epoch it checks the loss, the terms that a model of
+    `dann.adaptation` logs, all weights, and the optimizer's variables. The `FloatingPointError` has
+    one line: the step; the first loss or variable that is not finite, or the inputs that caused
+    it; the last finite values; and what usually helps. If every step is logged
+    (`steps_per_execution=1`), the step and the loss are exact for any `every`, because the callback
+    keeps the logs between two checks.
 
-    Put it before the callbacks that save the model: the error keeps them from writing weights that
-    are not finite, and from replacing those that were. A callback that saves between two looks can
-    call `check_weights` itself.
+    Put it before the callbacks that save the model. Its error then keeps them from writing weights
+    that are not finite over good ones. A callback that saves between two checks can call
+    `check_weights` itself.
 
     Steps that `keras.optimizers.LossScaleOptimizer` skips, because a scaled gradient is infinite,
-    are no error: neither the loss nor a weight is infinite then.
+    raise no error: neither the loss nor a weight is infinite then.
 
-    `keras.callbacks.TerminateOnNaN` looks at the loss alone; it waits for it at every step, does
-    not see weights that break in the last step or behind a sign, and by default ends `fit` as if
-    the training were done, so that a script goes on to save and report what is left.
+    `keras.callbacks.TerminateOnNaN` checks only the loss, and waits for it at every step. It misses
+    weights that become NaN in the last step or before a sign, and by default ends `fit` normally,
+    so that a script saves and reports a broken model.
 
     Args:
-        every: Number of steps from one look to the next, at least 1. With `steps_per_execution`
-            above it, it looks after every execution. Defaults to `50`.
+        every: Number of steps between checks, at least 1. If `steps_per_execution` is larger, it
+            checks after every execution. Defaults to `50`.
         inputs: Inputs by name, such as `"source"`, arrays or array-likes `(n, ...)`. NumPy arrays
             of floating-point numbers are checked before the first step, because a network may turn
-            NaN into zeros; other array-likes once a loss or a weight is not finite. Defaults to
-            `None`: not checked.
+            NaN into zeros; other array-likes are checked once a loss or a weight is not finite.
+            Defaults to `None`: not checked.
 
     Raises:
         FloatingPointError: In training, if something is not finite.
@@ -129,7 +129,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
 def check_weights(model: Any) -> None:
     """Raises `FloatingPointError` if a variable of a model or of its optimizer is not finite.
 
-    The message names the first and counts the others.
+    The message names the first such variable and counts the others.
     """
     if keras.backend.backend() == "jax":
         model.jax_state_sync()  # within `fit`, the variables wait for this

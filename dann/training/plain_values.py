@@ -1,4 +1,4 @@
-"""Turns plain values, such as callbacks collect, into JSON and arrays, and back without loss."""
+"""Converts plain values, such as a callback's state, to JSON and arrays, and back unchanged."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def is_plain(value: Any) -> bool:
 
 
 def packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Returns a plain value as JSON takes it, and adds the arrays in it to `arrays`."""
+    """Returns a plain value in a form that JSON can hold, and adds its arrays to `arrays`."""
     if isinstance(value, dict):
         return {"dict": {key: packed(part, arrays) for key, part in value.items()}}
     if isinstance(value, tuple):

@@ -138,10 +138,10 @@ class ProcessGroup:
                     if time.monotonic() < until:
                         continue
                     missing = sorted(set(range(1, self.num_processes)) - set(self._peers))
-                    raise ConnectionError(
+                    self._refuse(
                         f"Expected {self.num_processes} processes within {patience:g} seconds. "
-                        f"Received: nothing of {', '.join(map(str, missing))}"
-                    ) from None
+                        f"Received: nothing from process {', '.join(map(str, missing))}"
+                    )
                 self._welcome(peer, greeting)
 
     def _welcome(self, peer, greeting):
@@ -158,8 +158,12 @@ class ProcessGroup:
             peer.name = f"process {number} on {greeting.get('host')}"
             self._peers[number] = peer
             return
-        for one in (peer, *self._peers.values()):
-            one.send({"end": wrong, "status": 1})
+        self._refuse(wrong, peer)
+
+    def _refuse(self, wrong: str, *newcomers: "_Peer") -> NoReturn:
+        for peer in (*newcomers, *self._peers.values()):
+            with contextlib.suppress(OSError):
+                peer.send({"end": wrong, "status": 1})
         raise ConnectionError(wrong)
 
     def _call_first(self, until, patience):

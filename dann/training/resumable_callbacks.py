@@ -1,4 +1,4 @@
-"""The callbacks of a training that several calls of Keras's `fit`, or several processes, share."""
+"""The callbacks of a training that is spread over several calls of `fit` or processes."""
 
 import contextlib
 import importlib.metadata
@@ -31,7 +31,7 @@ from dann.training.plain_values import packed, unpacked
 from dann.training.run_directory import ResumeError, checkpoint_name
 from dann.training.stop_signals import StopRequest
 
-# What a checkpoint holds beside the model, as `ResumableCallbacks` writes it.
+# What `ResumableCallbacks` writes to a checkpoint besides the model, and the types.
 _STATE = {
     **dict.fromkeys(("begun", "stopped"), bool),
     **dict.fromkeys(("step", "epoch", "batch", "steps_per_epoch"), int),
@@ -44,17 +44,17 @@ _STATE = {
 class ResumableCallbacks(keras.callbacks.CallbackList):
     """Passes Keras's calls on to callbacks as if there were one call of `fit` in one process.
 
-    It writes the checkpoints, after all callbacks have been called, and starts from one. Training
-    begins and ends once for the callbacks; the rest of an epoch that was interrupted counts its
-    batches from where they stopped.
+    It writes a checkpoint after all callbacks have been called, and resumes from one. The callbacks
+    see one start and one end of training. In the rest of an interrupted epoch, the numbers of the
+    batches continue where they stopped.
 
     Args:
         callbacks: The callbacks, with a `keras.callbacks.History`.
         checkpoints: Where to write, or `None`.
-        found: What to start from, or `None`. Its state is that of `state_of`.
+        found: The checkpoint to resume from, or `None`; see `state_of`.
         times: When to write.
-        request: What tells that the training shall stop.
-        identity: What the order of the batches follows from; see `identity_of`.
+        request: Whether a signal has asked the training to stop.
+        identity: What the batches depend on; see `identity_of`.
         **params: What Keras's `CallbackList` takes, `steps` and `epochs` among them.
     """
 
@@ -80,6 +80,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         super().__init__(callbacks, **params)
         self.checkpoints, self.found, self.times, self.request = checkpoints, found, times, request
         self.state, self.identity = state, identity
+        self.made_by = made_by(params["model"])  # before process 0 of several has it to itself
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
         self.stopped = state["stopped"]
         self.offset = self.batch
@@ -165,7 +166,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             return
         arrays: dict[str, np.ndarray] = {}
         model = self._attached()
-        check_weights(model)  # others would take the place of those that one can go on from
+        check_weights(model)  # weights that are not finite must not replace a good checkpoint
         state = {
             "begun": self._begun,
             "step": self.step,
@@ -178,7 +179,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
             "metrics": values_of(model.metrics_variables),
             "random": random.getstate(),
             "numpy_random": np.random.get_state(),
-            "made_by": made_by(model),
+            "made_by": self.made_by,
             "optimizer": _kind_of(model.optimizer),
             "pairs": self.identity,
         }
@@ -190,19 +191,19 @@ def state_of(found: Checkpoint) -> dict[str, Any]:
     """Returns the state of a training in a checkpoint.
 
     Raises:
-        ResumeError: If something else is in it, or it is the state after another step.
+        ResumeError: If it does not hold such a state, or holds that of another step.
     """
     with _told_as_foreign(found):
         state = unpacked(found.state, found.arrays)
         wrong = [key for key, kind in _STATE.items() if not isinstance(state[key], kind)]
         if wrong or found.path.name != checkpoint_name(state["step"]):
-            raise ValueError(f"whose {wrong or 'step'} is none")
+            raise ValueError(f"wrong values of {', '.join(wrong) or 'step'}")
         return state
 
 
 @contextlib.contextmanager
 def _told_as_foreign(found):
-    """Tells any error as one of the checkpoint."""
+    """Turns any error into a `ResumeError` that names the checkpoint."""
     try:
         yield
     except Exception as error:  # what comes from a strange file can raise anything
@@ -213,7 +214,7 @@ def _told_as_foreign(found):
 
 
 def made_by(model: keras.Model) -> dict[str, Any]:
-    """Returns versions and numbers of devices and cores, on which a training's bits depend."""
+    """Returns what exact results depend on: versions, and numbers of devices and cores."""
     return {
         "backend": keras.backend.backend(),
         "dann": sys.modules["dann"].__version__,
@@ -228,8 +229,13 @@ def made_by(model: keras.Model) -> dict[str, Any]:
 
 
 def identity_of(pairs: Any) -> Any:
-    """Returns the settings that the order of batches depends on, or `None` if unknown."""
-    return getattr(pairs, "identity", None)
+    """Returns what the batches depend on: settings of their order and, in `contents`, the data.
+
+    It is `None` if unknown.
+    """
+    if not hasattr(pairs, "identity"):
+        return None
+    return {**pairs.identity, "contents": pairs.contents}
 
 
 def _kind_of(optimizer):

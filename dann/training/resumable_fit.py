@@ -32,16 +32,16 @@ def fit(
     resume: bool = True,
     verbose: Any = "auto",
 ) -> keras.callbacks.History:
-    """Trains a compiled model and keeps checkpoints from which the same call goes on.
+    """Trains a compiled model and writes checkpoints from which the same call resumes.
 
-    Called again after the process has died, at whatever moment, it goes on from the newest whole
-    checkpoint. The training then ends with the same bits in every weight, every slot of the
-    optimizer and every number of the history as if it had never stopped; `docs/reliability.md` says
-    what that needs. A finished training only loads its end; with more `epochs` it goes on.
+    If the process dies, at any moment, the same call resumes from the newest complete checkpoint.
+    The training then ends with bit for bit the same weights, optimizer variables and history as if
+    it had never stopped; `docs/reliability.md` lists the conditions. If the training is finished,
+    the call only loads its end; with more `epochs` it trains on.
 
     A checkpoint holds the weights, the optimizer with its averages, the seeds of random layers,
-    Python's and NumPy's global generators, the metrics of the running epoch, the place in `pairs`
-    and the state of each callback, as `dann.training.callback_states.states_of` tells it. Resuming
+    Python's and NumPy's global generators, the metrics of the running epoch, the position in
+    `pairs` and the state of each callback; see `dann.training.callback_states.states_of`. Resuming
     cuts off what a `CSVLogger` or `TensorBoard` wrote after the checkpoint, so the folder of
     TensorBoard's events must belong to this training alone.
 
@@ -51,33 +51,35 @@ def fit(
 
     Args:
         model: A compiled model, such as `dann.DANN`, built as at the first start.
-        pairs: What `dann.data.pair` makes; or a `keras.utils.PyDataset` of your own whose attribute
-            `start` is the step that its first batch belongs to; it is set here, and put back.
-        directory: Folder of the checkpoints; made if it is not there.
+        pairs: What `dann.data.pair` returns; or a `keras.utils.PyDataset` of your own with an
+            attribute `start`, the training step of its first batch. It is set during the training
+            and restored afterwards.
+        directory: Folder of the checkpoints; it is created if it does not exist.
         epochs: Number of epochs since the very first start, at least 1.
-        steps_per_epoch: Training steps in an epoch, at least 1, of pairs without end
-            (`repeat=True`). Others have their own number, which `None` (default) stands for.
+        steps_per_epoch: Training steps in an epoch, at least 1, if the pairs have no end
+            (`repeat=True`). Defaults to `None`: the number of batches in `pairs`.
         callbacks: Keras callbacks, the same at every start.
-        every: When to write a checkpoint: `"epoch"` (default), after each and every 10 minutes
-            within; a number of steps; a time such as `"30s"`, `"10min"` or `"2h"`; `None` for no
-            new ones at all. One is written before the first step and after the last, too.
-        keep: How many checkpoints stay, at least 1. Defaults to `2`.
-        resume: Whether to go on from a checkpoint. `False` deletes those that are there. Defaults
-            to `True`.
+        every: When to write a checkpoint: `"epoch"` (default), after each epoch and every 10
+            minutes within one; a number of steps; a time such as `"30s"`, `"10min"` or `"2h"`; or
+            `None` for never. Unless it is `None`, one is also written before the first step and
+            after the last.
+        keep: How many of the newest checkpoints to keep, at least 1. Defaults to `2`.
+        resume: Whether to resume from a checkpoint. `False` deletes existing ones. Defaults to
+            `True`.
         verbose: As in Keras's `fit`.
 
     Returns:
-        The history of all epochs, those of earlier processes included.
+        The history of all epochs, including those of earlier processes.
 
     Raises:
         DirectoryInUseError: If another training writes to the directory.
-        FloatingPointError: If a checkpoint is due and a weight is NaN or infinite; the one before
-            stays.
+        FloatingPointError: If a checkpoint is due and a weight is NaN or infinite; the previous
+            checkpoint is kept.
         TypeError: If a number is not an integer.
-        ValueError: If a number is out of range, or `every` is none of these.
-        ResumeError: If the checkpoint is of another model, optimizer, backend or length of epochs,
-            or beyond `epochs`; of pairs with another seed, batch size or number of examples; if
-            `pairs` cannot start at its step; or if all checkpoints are broken.
+        ValueError: If a number is out of range, or `every` has another value.
+        ResumeError: If the checkpoint belongs to another model, optimizer, backend or epoch length,
+            is beyond `epochs`, or was written with another seed, batch size or number of examples;
+            if `pairs` cannot start at its step; or if all checkpoints are broken.
 
     Example:
 
@@ -183,7 +185,7 @@ def _steps_of(pairs, steps_per_epoch):
 
 @contextlib.contextmanager
 def _at_its_start(pairs):
-    """Sets `pairs.start` back at the end of the block, however many batches were read."""
+    """Restores `pairs.start` at the end of the block."""
     start = getattr(pairs, "start", None)
     try:
         yield
@@ -193,7 +195,7 @@ def _at_its_start(pairs):
 
 
 def _from_step(pairs, step):
-    """The pairs from a step of the training on."""
+    """Returns the pairs, starting at a step of the training."""
     if hasattr(pairs, "start"):
         pairs.start = step
         return pairs
@@ -205,18 +207,31 @@ def _from_step(pairs, step):
     )
 
 
+def _check_same_pairs(found, then, now):
+    if then is None or now is None:
+        return
+    orders = [{k: v for k, v in one.items() if k != "contents"} for one in (then, now)]
+    if orders[0] != orders[1]:
+        raise ResumeError(
+            f"Expected the pairs of {found.path}, with their seed, batch size and numbers of "
+            f"examples, {orders[0]}; without a seed, each process draws another. "
+            f"Received: {orders[1]}"
+        )
+    held = then.get("contents", {})  # which earlier versions did not write
+    changed = [domain for domain, sums in held.items() if sums != now["contents"][domain]]
+    if changed:
+        raise ResumeError(
+            f"Expected the examples that {found.path} was trained on, as their checksums tell. "
+            f"Received: other examples of the {' and the '.join(changed)}"
+        )
+
+
 def _check_goes_on(
     found: Checkpoint, model: keras.Model, epochs: int, steps_per_epoch: int, pairs: Any
 ) -> None:
     state = state_of(found)
     now, then = made_by(model), {"devices": 1, **state["made_by"]}
-    known = state["pairs"], identity_of(pairs)
-    if None not in known and known[0] != known[1]:
-        raise ResumeError(
-            f"Expected the pairs of {found.path}, with their seed, batch size and numbers of "
-            f"examples, {known[0]}; a seed that is not given is drawn anew in each process. "
-            f"Received: {known[1]}"
-        )
+    _check_same_pairs(found, state["pairs"], identity_of(pairs))
     if then.get("backend") != now["backend"]:
         raise ResumeError(
             f"Expected the backend of {found.path}, {then.get('backend')}. "

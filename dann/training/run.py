@@ -35,12 +35,13 @@ _TEST_BATCH = 256
 
 
 def start(seed: int, precision: str = "float32", distribution: Distribution | None = None) -> None:
-    """Begins anew: clears Keras' state, then sets the precision, every seed and the distribution.
+    """Clears Keras's state, then sets the precision, every seed and the distribution.
 
     Args:
         seed: Seed of Python, NumPy and the backend.
         precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
-        distribution: How devices share the training. Defaults to `None`: there is one.
+        distribution: How devices share the training. Defaults to `None`: everything runs on one
+            device.
     """
     keras.utils.clear_session()
     keras.config.set_dtype_policy(precision)
@@ -61,8 +62,8 @@ def compile_model(
             XLA makes small convolutions about 6 times slower.
 
     Raises:
-        ValueError: If `jit_compile` is none of these, or TensorFlow shall compile a step of several
-            devices by XLA, which it cannot.
+        ValueError: If `jit_compile` has another value, or is true while TensorFlow trains on
+            several devices, where it cannot compile with XLA.
     """
     jit_compile = check_choice("trainer.jit_compile", trainer.jit_compile, ("auto", True, False))
     if jit_compile is True and replicas_of(model) > 1:
@@ -94,27 +95,27 @@ class Run:
     training ends with. Those of the target are an oracle: nothing is chosen by them.
 
     Args:
-        directory: Where to write; made if it is not there.
+        directory: Where to write; it is created if it does not exist.
         domains: The data. An oracle, such as `TargetOnly`, trains on `domains.oracle()`.
-        trainer: Object with `steps`, `steps_per_epoch`, `batch_size`, `oracle_curve`, whether to
-            write the target accuracy after each epoch to a file of its own, and `check_every`, the
-            steps from one look for NaN or infinite losses and weights to the next.
+        trainer: Object with `steps`, `steps_per_epoch`, `batch_size`, `oracle_curve` (whether to
+            write the target accuracy after each epoch to a file of its own) and `check_every` (the
+            number of steps between checks for NaN or infinite losses and weights).
         seed: Seed of the batches.
         model: Compiled model.
         baseline: Compiled model to compare with; trained first on the same batches. Defaults to
             `None`.
         callbacks: Keras callbacks for the training of `model`.
         selection: Object with `scores`, names of `dann.selection.SCORES` that are computed after
-            every epoch of `model`, `samples`, how many examples of each domain they see at most,
-            and `keep`, `None` or the score by which the weights of an epoch are kept in place of
-            the last. They see the source's test set and the target's training inputs. Defaults to
-            `None`: no scores.
+            every epoch of `model`; `samples`, the largest number of examples of each domain to
+            compute them on; and `keep`, the score whose best epoch gives the final weights, or
+            `None` for the last epoch. The scores use the source's test set and the target's
+            training inputs. Defaults to `None`: no scores.
         checkpoint: Object with `every` and `keep`, as `dann.training.fit` takes them. Defaults to
             `None`: no checkpoints.
-        resume: Whether to go on from the checkpoints in the directory, if there are any. Defaults
+        resume: Whether to resume from the checkpoints in the directory, if there are any. Defaults
             to `False`, which deletes them.
-        settings: What the directory shall keep, so that it can be compared when the run goes on.
-            Defaults to `None`: nothing.
+        settings: The run's settings, saved in the directory so that a resumed run can be compared
+            with them. Defaults to `None`: nothing is saved.
 
     Raises:
         ValueError: If `steps` is not a multiple of `steps_per_epoch`, the source does not fill a
@@ -157,7 +158,8 @@ class Run:
             )
         self.batch_size = trainer.batch_size
         self.group = joined()
-        self._batches(model).check_devices(devices_of(model))  # what cannot be batched is refused
+        batches = self._batches(model)  # raises an error if the data cannot be batched
+        batches.check_devices(devices_of(model))
         self._give_a_batch()
         self.oracle_curve = trainer.oracle_curve
         if checkpoint is not None:
@@ -184,7 +186,7 @@ class Run:
             for model in filter(None, (self.baseline, self.model)):
                 self._fit(model, self.directory.checkpoints, Clock())
             return {}
-        if not self.resume:
+        if not (self.resume and self.directory.has_checkpoints()):
             self._begin_anew()
         self.directory.figures.mkdir(parents=True, exist_ok=True)
         model, baseline = self.model, self.baseline
@@ -213,20 +215,22 @@ class Run:
         return summary
 
     def _begin_anew(self):
-        """Deletes the checkpoints, and says so where the run could have gone on from them."""
+        """Deletes the checkpoints, and prints it if the run could have resumed from them."""
         finished = self.directory.is_finished()
-        self._begin()
+        self.directory.discard_summary()
         folders = self.directory.checkpoints, self.directory.baseline_checkpoints
         deleted = [path for folder in folders for path in Checkpoints(folder).discard()]
+        # At no moment do old checkpoints lie beside new settings, or new ones beside old settings.
+        self._begin()
         if deleted and not finished:
             print(
-                f"Begins anew. Deleted: the checkpoints of an unfinished run, {len(deleted)}, the "
-                f"newest {deleted[0]}; resume=true would have gone on from it",
+                f"Starting again. Deleted {len(deleted)} checkpoints of an unfinished run, the "
+                f"newest {deleted[0]}; resume=true would have continued from it",
                 flush=True,
             )
 
     def _begin(self, logs=None):
-        """Marks the directory as that of an unfinished run, once nothing refuses the run."""
+        """Marks the run as unfinished, once all checks of its arguments have passed."""
         self.directory.discard_summary()
         if self.settings is not None:
             self.directory.keep_settings(self.settings)
@@ -278,7 +282,7 @@ class Run:
         return SelectionScores(names, (inputs[chosen], labels[chosen]), target[some(target)])
 
     def _check_tests_differ(self, chosen):
-        """Raises `ValueError` if both test sets are one: scores would see labels of the target."""
+        """Raises `ValueError` if the test sets are equal: scores would see target labels."""
         (source, _), (target, _) = self.domains.source_test, self.domains.target_test
         if len(source) == len(target) and np.array_equal(source[chosen], target[chosen]):
             raise ValueError(
@@ -287,7 +291,7 @@ class Run:
             )
 
     def _watchers(self, optimizer, clock):
-        """Callbacks that look at the model after every epoch; later callbacks see the scores."""
+        """The callbacks that evaluate the model after every epoch; later ones see the scores."""
         watchers: list[keras.callbacks.Callback] = [] if self.scores is None else [self.scores]
         if self.keep:
             best = {"monitor": f"selection/{self.keep}", "mode": "max", "patience": self.steps}
@@ -340,7 +344,7 @@ class Run:
         return {name: float(history[name][epoch]) for name in names}
 
     def _write(self, summary, history, views, predicted):
-        """Writes the results; the summary comes last, because it tells that the run is whole."""
+        """Writes the results, the summary last, because it marks the run as finished."""
         self.directory.save_classifier(self.model.classifier)
         figures = {
             "samples": partial(run_figures.save_samples, self.domains),

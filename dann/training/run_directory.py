@@ -1,4 +1,4 @@
-"""What a run leaves on disk: the one place that knows what its files are called."""
+"""The files of a run. Only this module knows their names."""
 
 import contextlib
 import csv
@@ -19,7 +19,7 @@ _CHECKPOINT = re.compile(r"step-(\d+)")
 
 
 def checkpoint_name(step: int) -> str:
-    """Returns what the folder of the checkpoint of a step is called."""
+    """Returns the name of the checkpoint folder of a step."""
     return f"step-{step}"
 
 
@@ -34,11 +34,11 @@ class ResumeError(ValueError):
 
 
 class RunDirectory:
-    """The files of a run by name: writes them whole or not at all, and loads them.
+    """The files of a run by name: writes each completely or not at all, and loads them.
 
-    Each load says in one line what is missing or broken: `FileNotFoundError` if the file is not
-    there, `ValueError` if it cannot be read. Model files are loaded in Keras's safe mode, so that
-    nothing in them is run.
+    A file that cannot be loaded raises an error of one line: `FileNotFoundError` if it is missing,
+    `ValueError` if it cannot be read. Model files are loaded in Keras's safe mode, which runs no
+    code from them.
 
     Args:
         path: The directory, which need not exist yet.
@@ -76,7 +76,7 @@ class RunDirectory:
         return str(self.path)
 
     def is_finished(self) -> bool:
-        """Returns whether the run is finished: it writes its summary last."""
+        """Returns whether the run is finished, that is, has a summary, which is written last."""
         try:
             self.summary()
         except (OSError, ValueError):
@@ -84,7 +84,7 @@ class RunDirectory:
         return True
 
     def is_unused(self) -> bool:
-        """Returns whether the directory is there and holds only the config, logs and the lock."""
+        """Returns whether the directory exists and holds only the config, logs and the lock."""
         kept = (self.config_file.parent.name, LOCK)
         return self.path.is_dir() and all(
             entry.name in kept or entry.suffix == ".log" for entry in self.path.iterdir()
@@ -104,19 +104,19 @@ class RunDirectory:
             draft.write_text(json.dumps(summary, indent=2) + "\n")
 
     def discard_summary(self) -> None:
-        """Deletes summary and classifier, so that a run that begins anew does not look finished."""
+        """Deletes summary and classifier, so that a restarted run does not look finished."""
         self.summary_file.unlink(missing_ok=True)
         self.classifier_file.unlink(missing_ok=True)
 
     def has_checkpoints(self) -> bool:
-        """Returns whether there is a checkpoint from which the run could go on."""
+        """Returns whether there is a checkpoint from which the run could resume."""
         folders = filter(pathlib.Path.is_dir, (self.checkpoints, self.baseline_checkpoints))
         return any(
             step_of(path.name) is not None for folder in folders for path in folder.iterdir()
         )
 
     def keep_settings(self, settings: Mapping[str, Any]) -> None:
-        """Keeps the settings of a run that begins, and Hydra's files, for when it goes on."""
+        """Saves the settings of a new run and Hydra's files, to compare when it is resumed."""
         with replacing(self.settings_file) as draft:
             draft.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         if self.config_file.parent.is_dir():
@@ -190,9 +190,9 @@ class RunDirectory:
             )
 
     def write_diagnosis(self, found: str, page: str, figures: Mapping[str, bytes]) -> None:
-        """Writes a diagnosis, its page and its figures: all of them, or on an error none.
+        """Writes a diagnosis, its page and its figures; if an error occurs, none of them.
 
-        Figures of an earlier diagnosis that have no successor are deleted.
+        Figures of an earlier diagnosis that this one does not replace are deleted.
 
         Args:
             found: The diagnosis as JSON.
@@ -219,8 +219,8 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
     """Loads a `.keras` file in safe mode, with its optimizer and losses if `compile`.
 
     Raises:
-        KerasFileError: If it cannot be read, or holds code. What Keras says of it is the cause, and
-            may advise to trust the file.
+        KerasFileError: If it cannot be read, or holds code. Keras's own error is its `__cause__`;
+            that one may advise you to trust the file.
     """
     import keras
 
@@ -253,7 +253,7 @@ def _named_values(path: pathlib.Path, what: str) -> dict[str, Any]:
     text = _text(path, _TRAINED)
     try:
         values = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"Expected {what} in JSON. Received: {path}, which is broken") from error
     if not isinstance(values, dict):
         raise ValueError(f"Expected {what} by name. Received: {path}")
@@ -263,11 +263,14 @@ def _named_values(path: pathlib.Path, what: str) -> dict[str, Any]:
 def _columns(path: pathlib.Path, wanted: str) -> dict[str, list[str]]:
     reader = csv.DictReader(_text(path, wanted).splitlines())
     rows = []
-    for row in reader:
-        if None in row or None in row.values():
-            raise ValueError(
-                f"Expected {len(reader.fieldnames or ())} columns in each line. "
-                f"Received: others in line {reader.line_num} of {path}"
-            )
-        rows.append(row)
+    try:
+        for row in reader:
+            if None in row or None in row.values():
+                raise ValueError(
+                    f"Expected {len(reader.fieldnames or ())} columns in each line. "
+                    f"Received: others in line {reader.line_num} of {path}"
+                )
+            rows.append(row)
+    except csv.Error as error:
+        raise ValueError(f"Expected {wanted}. Received: {path}, which is broken") from error
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}

@@ -1,4 +1,4 @@
-"""The figures of a run, as PNG files at `path`. Every one can be read in grey."""
+"""The figures of a run, as PNG files at `path`. They are readable without colour."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from dann.data import DomainPair
 
 _POINTS = 300  # of each domain in the view of the features
-_NAMED = 20  # classes at most whose names are written at a matrix
+_NAMED = 20  # largest number of classes for which a matrix shows numbers and names
 _SOURCE = {"color": "#1b4f8f", "marker": "o", "facecolors": "none"}
 _TARGET = {"color": "#e0701b", "marker": "x"}
 
@@ -43,7 +43,7 @@ def save_curves(
     """Shows the losses, the discriminator's accuracy and the strength over the steps.
 
     Args:
-        history: Values an epoch by name, as Keras' `History.history` has them.
+        history: The values of each epoch by name, as in Keras's `History.history`.
         steps_per_epoch: Training steps in an epoch.
     """
     panels = [
@@ -70,9 +70,9 @@ def save_curves(
 def save_confusion(
     domains: DomainPair, predicted: Mapping[str, np.ndarray], path: str | pathlib.Path
 ) -> None:
-    """Shows the confusion matrices of both test sets: of each class, the shares of the predictions.
+    """Shows the confusion matrices of both test sets, as shares of each true class.
 
-    Beyond 20 classes the cells have no numbers, and the axes no names.
+    With more than 20 classes it omits the numbers in the cells and the names on the axes.
 
     Args:
         domains: The data.

@@ -1,4 +1,4 @@
-"""Lets a signal end a training between two steps instead of within one."""
+"""Makes a signal end a training after the current step, not in the middle of it."""
 
 import contextlib
 import os
@@ -26,10 +26,10 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Gives what tells of SIGTERM and Ctrl-C, which until the end of the block do nothing else.
+    """Yields a `StopRequest` that records SIGTERM and Ctrl-C instead of letting them interrupt.
 
-    A second Ctrl-C ends the process at once. In threads other than the main one, where Python
-    handles no signals, nothing is ever told.
+    A second Ctrl-C ends the process at once. Python handles signals only in the main thread, so in
+    another thread the request stays empty.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():

@@ -68,6 +68,30 @@ def test_steps_may_grow_where_no_schedule_follows_them(run, capsys):
     assert config.is_done(changed(run, *fixed, "trainer.steps=3000")) is False
 
 
+def test_a_finished_run_without_checkpoints_does_not_begin_anew_to_grow(run):
+    fixed = ["schedule=constant", "optimizer=adam"]
+    run.keep_settings(config.settings_of(changed(run, *fixed)))
+    (run.checkpoints / "step-3").rmdir()
+    run.write_summary({"steps": 1500})
+    with pytest.raises(config.ConfigError, match="from its last checkpoint.*no checkpoints in"):
+        config.is_done(changed(run, *fixed, "trainer.steps=3000"))
+    assert run.is_finished()
+
+
+def test_steps_may_not_grow_where_epochs_would_grow_with_them(run):
+    fixed = ["schedule=constant", "optimizer=adam"]
+    run.keep_settings(config.settings_of(changed(run, *fixed, "trainer.steps=50")))
+    with pytest.raises(config.ConfigError, match="trainer.steps 50 then, 200 now"):
+        config.is_done(changed(run, *fixed, "trainer.steps=200"))
+
+
+def test_every_part_that_the_numbers_depend_on_is_compared(run):
+    cfg = changed(run)
+    parts = {key.partition(".")[0] for key in config.settings_of(cfg)}
+    free = {"resume", "checkpoint", "paths", "experiment", "debug", "distribution"}
+    assert parts == set(cfg) - free - {"hydra"}
+
+
 def test_without_resume_nothing_is_compared(run):
     cfg = changed(run, "seed=3")
     OmegaConf.update(cfg, "resume", False)

@@ -173,3 +173,17 @@ def test_tags_of_python_in_the_yaml_are_refused(tmp_path, precious):
     with pytest.raises(config.ConfigError, match=r"config.yaml"):
         config.config_of_run(tmp_path)
     assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: &a [1]\ndata: {x: [*a, *a]}\n", "expected no aliases"),
+        ("[" * 100_000, "expected at most 100 levels"),
+    ],
+)
+def test_yaml_that_stands_for_more_than_it_holds_is_refused(text, told, tmp_path):
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra/config.yaml").write_text(text)
+    with pytest.raises(config.ConfigError, match=told):
+        config.config_of_run(tmp_path)

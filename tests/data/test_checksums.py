@@ -3,7 +3,7 @@ import zlib
 import numpy as np
 
 from dann.data import checksums
-from dann.data.checksums import checksum, fault_of, is_sealed, seal
+from dann.data.checksums import checksum, checksum_of_rows, fault_of, is_sealed, seal
 
 
 def test_a_checksum_is_the_crc_32_of_the_whole_file(tmp_path, monkeypatch):
@@ -33,3 +33,25 @@ def test_a_sealed_folder_names_the_changed_files(tmp_path):
     for content in (b"", b"[1]", b"\xff"):
         (tmp_path / "checksums.json").write_bytes(content)
         assert fault_of(tmp_path) == "its checksums.json cannot be read"
+
+
+def test_rows_have_another_checksum_when_any_of_them_changes():
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    known = checksum_of_rows(rows)
+    assert known == checksum_of_rows(rows.copy())
+    for index in range(50):
+        changed = rows.copy()
+        changed[index, 1] += 1e-12
+        assert checksum_of_rows(changed) != known
+    assert checksum_of_rows(rows.reshape(25, 6)) != known
+    words = np.array(["a", "b"], object)
+    assert checksum_of_rows(words) == checksum_of_rows(words.copy())
+    assert checksum_of_rows(words) != checksum_of_rows(words[::-1])
+    assert checksum_of_rows(rows[:0]) == checksum_of_rows(rows[:0])
+
+
+def test_of_a_large_array_few_rows_are_read(monkeypatch):
+    read = []
+    monkeypatch.setattr(zlib, "crc32", lambda held, start=0: read.append(len(held)) or 0)
+    checksum_of_rows(np.zeros((3000, 5000)))
+    assert max(read) == 40_000 * ((4 << 20) // 40_000)

@@ -32,7 +32,7 @@ def test_the_keys_of_a_config_and_of_the_command_are_arguments_of_the_reader(nam
     node = NODES[facts["config"]]
     of_config = set(node) - {"_target_", "sources"}
     assert of_config <= set(inspect.signature(READERS[name]).parameters)
-    choice, *settings = facts["command"].strip("`").split()
+    choice, *settings = facts["command"].split()
     assert choice == f"data={facts['config']}"
     keys = [setting.partition("=")[0] for setting in settings]
     assert {key.removeprefix("data.") for key in keys if key.startswith("data.")} <= of_config

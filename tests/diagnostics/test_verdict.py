@@ -363,7 +363,7 @@ def test_the_reasons_mention_oddities_that_do_not_decide():
     change = {"reversal/state": "wrong strength", "reversal/ratio": 0.2, "reversal/strength": 1.0}
     change |= {"domain/loss": 1.25, "target/conditional_entropy": 0.5, "label/log_classes": 0.69}
     _, *remarks = verdict(ALIGNED | change).reasons
-    assert "strength 0.2, the reversal says 1" in remarks[0]
+    assert "strength 0.2, but the reversal reports 1" in remarks[0]
     assert "0.56 nats above a fresh one" in remarks[1]
     assert "little certainty" in remarks[2]
     assert verdict(ALIGNED | change | {"label/loss": 0.65}).reasons[1:] == tuple(remarks)

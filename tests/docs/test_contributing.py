@@ -73,6 +73,14 @@ def test_an_example_takes_at_most_25_lines_of_code(path):
     assert len([line for line in EXAMPLES[path].splitlines() if line.strip()]) <= 25
 
 
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.endswith(".py")])
+@pytest.mark.parametrize("command", [["check"], ["format", "--check"]])
+def test_an_example_passes_ruff_where_it_is_to_be_put(path, command):
+    ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", path, "-"]
+    found = subprocess.run(ruff, cwd=ROOT, input=EXAMPLES[path], capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
 SET_UP = """
 import dann, keras, numpy as np
 entry = keras.Input((4,))

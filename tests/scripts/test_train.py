@@ -101,7 +101,7 @@ WRONG = {
     "method=foo": "Could not find 'method/foo' Available options in 'method': cdan",
     "optimizer._target_=os.system": "`_target_` must be in one of ['dann', 'keras']",
     "paths.run_dir=other": "choose it by hydra.run.dir=, or hydra.sweep.dir= with -m. Received: ",
-    "paths.data_dir=nowhere": "paths.data_dir must be a directory that is there. Received: nowhere",
+    "paths.data_dir=nowhere": "paths.data_dir must be an existing directory. Received: nowhere",
     "seed": "missing EQUAL",
     "data=tfds": "data.source, data.target must be given. Received: nothing",
     "callbacks.metrics={}": "callbacks.metrics={} changes nothing; use callbacks.metrics=null",

@@ -43,7 +43,9 @@ def test_the_planted_accuracies_are_what_the_angles_say():
 @pytest.mark.parametrize("name", NAMES)
 def test_values_and_ranks_of_checkpoints_follow_the_formula(name):
     tolerance = {"dev": 1e-4}.get(name, 1e-5)  # as exactly as the domain classifier is fitted
-    expected = [getattr(references, name)(turn) for turn in TURNS]
+    formula = getattr(references, name, None)
+    assert formula, f"write `def {name}(turn)`, its formula, in tests/support/references.py"
+    expected = [formula(turn) for turn in TURNS]
     scores = [values(name, checkpoint(turn), TARGET) for turn in TURNS]
     assert all(isinstance(score, float) for score in scores)
     assert scores == pytest.approx(expected, rel=tolerance, abs=1e-9)

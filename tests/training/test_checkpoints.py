@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 import pathlib
@@ -53,6 +54,7 @@ def test_a_broken_one_is_named_and_the_one_before_it_is_used(name, harm, tmp_pat
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "step-2" in told
+    assert (tmp_path / "step-2").is_dir()  # for whoever wants to know what broke it
     write(checkpoints, model, 2)  # the step comes again
     assert checkpoints.newest().state == {"step": 2}
 
@@ -86,7 +88,7 @@ def test_all_are_deleted_when_training_starts_over(tmp_path, model):
 def test_a_checkpoint_of_another_model_is_refused_in_one_sentence(tmp_path, model):
     write(Checkpoints(tmp_path), model, 1)
     other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
-    with pytest.raises(ValueError, match="goes on with the model.*Received: Sequential"):
+    with pytest.raises(ValueError, match="resumed with the model.*Received: Sequential"):
         Checkpoints(tmp_path).newest().load_into(other)
 
 
@@ -128,7 +130,12 @@ def test_checkpoints_are_due_by_steps_epochs_and_time(monkeypatch):
     assert not CheckpointTimes(None).is_due(3, True)
 
 
-@pytest.mark.parametrize("every", [0, -1, True, "soon", "10", "1.min", 0.5, ["epoch"]])
+@pytest.mark.parametrize(("every", "seconds"), [("30s", 30), ("10min", 600), ("1.5h", 5400)])
+def test_times_are_told_in_seconds_minutes_or_hours(every, seconds):
+    assert CheckpointTimes(every).seconds == seconds
+
+
+@pytest.mark.parametrize("every", [0, -1, True, "soon", "10", "0min", "1.min", 0.5, ["epoch"]])
 def test_what_is_no_interval_is_refused(every):
     with pytest.raises(ValueError, match="'10min' or '2h', or None. Received: every="):
         CheckpointTimes(every)
@@ -185,3 +192,14 @@ def test_a_checkpoint_is_on_the_disk_before_it_takes_its_name(tmp_path, model, m
     assert len(list(folder.iterdir())) == 4
     # What lists the new name, and the copy under the other name.
     assert {tmp_path.stat().st_ino, (tmp_path / "last.keras").stat().st_ino} <= on_disk
+
+
+def test_a_state_of_any_depth_is_a_broken_checkpoint(tmp_path, model, capsys):
+    checkpoints = Checkpoints(tmp_path)
+    path = write(checkpoints, model, 1, 2)
+    (path / "state.json").write_text("[" * 100_000)
+    files = [path / name for name in ("model.keras", "arrays.npz", "state.json")]
+    sums = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
+    (path / "SHA256SUMS").write_text("".join(sums))
+    assert checkpoints.newest().state == {"step": 1}
+    assert "step-2" in capsys.readouterr().err

@@ -273,3 +273,32 @@ def test_early_stopping_of_a_users_own_class_goes_on(tmp_path):
     _, history = run(tmp_path / "parts", stopping, epochs=6)
     assert history.epoch == [0, 1, 2]
     assert stopping.min_delta == -100.0
+
+
+def test_weights_that_are_not_finite_take_the_place_of_no_checkpoint(tmp_path):
+    model, pairs = started()
+
+    def spoil():
+        model.trainable_variables[0].assign(model.trainable_variables[0] * np.nan)
+
+    settings = {"epochs": 3, "steps_per_epoch": 4, "every": 2, "verbose": 0}
+    with pytest.raises(FloatingPointError, match="has values that are NaN"):
+        fit(model, pairs, tmp_path, callbacks=[At(5, spoil)], **settings)
+    assert {path.name for path in tmp_path.iterdir()} == {"step-2", "step-4", "last.keras"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (lambda: ((X * 3, Y), X + 1), "other examples of the source$"),
+        (lambda: ((X, Y[::-1]), X + 1), "other examples of the source$"),
+        (lambda: ((X[::-1], Y), X), "other examples of the source and the target$"),
+    ],
+    ids=["inputs", "labels", "both"],
+)
+def test_other_examples_of_the_same_number_are_refused(changed, told, tmp_path):
+    run(tmp_path, epochs=1)
+    model, _ = started()
+    pairs = dann.data.pair(*changed(), 4, repeat=True, seed=3)
+    with pytest.raises(ValueError, match=told):
+        fit(model, pairs, tmp_path / "checkpoints", epochs=3, steps_per_epoch=4, verbose=0)

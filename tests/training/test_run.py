@@ -84,7 +84,38 @@ def test_a_run_that_begins_anew_tells_which_checkpoints_of_an_unfinished_one_it_
     (tmp_path / "summary.json").unlink()
     told = begin()
     newest = tmp_path / "checkpoints/step-6"
-    assert f"unfinished run, 2, the newest {newest}; resume=true would have gone on" in told
+    assert f"2 checkpoints of an unfinished run, the newest {newest}; resume=true would" in told
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_checkpoints_never_lie_beside_the_settings_of_another_start(
+    resume, domains, tmp_path, monkeypatch
+):
+    """Else a resumed run would take the checkpoints of one start for those of another."""
+
+    def begin(settings, resume):
+        options = {"checkpoint": CheckpointConfig(), "settings": settings, "resume": resume}
+        training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), **options).train()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    run = training.RunDirectory(tmp_path)
+    if resume:  # with none to go on from
+        run.keep_settings({"rate": 1})
+        monkeypatch.setattr(training.checkpoints.Checkpoints, "_offer", killed)
+        with pytest.raises(KeyboardInterrupt):
+            begin({"rate": 2}, resume)
+        assert run.has_checkpoints()
+        assert run.settings() == {"rate": 2}
+    else:
+        begin({"rate": 1}, resume)
+        monkeypatch.setattr(training.checkpoints.Checkpoints, "discard", killed)
+        with pytest.raises(KeyboardInterrupt):
+            begin({"rate": 2}, resume)
+        assert run.has_checkpoints()
+        assert run.settings() == {"rate": 1}
+    assert not run.is_finished()
 
 
 def test_the_baseline_starts_from_the_same_weights_and_sees_the_same_source(domains, tmp_path):

@@ -204,3 +204,18 @@ def test_a_line_of_the_metrics_with_other_columns_is_named(run, row):
     run.metrics_file.write_text(f"epoch,loss\n1,0.6\n{row}\n")
     with pytest.raises(ValueError, match=f"2 columns.*line 3 of {run.metrics_file}"):
         run.metrics()
+
+
+def test_a_field_of_any_length_is_told_in_one_line(run):
+    run.path.mkdir()
+    run.oracle_file.write_text(f"step,cpu_seconds,target/accuracy\n2,1,{'1' * 200_000}\n")
+    with pytest.raises(ValueError, match="oracle.csv, which is broken"):
+        run.oracle_curve()
+
+
+def test_json_of_any_depth_is_told_in_one_line(run):
+    run.path.mkdir()
+    run.summary_file.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="summary.json, which is broken"):
+        run.summary()
+    assert not run.is_finished()
