@@ -22,6 +22,14 @@ FROM_LOGITS = {
         "SparseCategoricalCrossentropy",
     )
 }
+# Metrics that take outputs for probabilities, and what makes them take logits.
+_OF_PROBABILITIES = {
+    "auc": ("AUC", {"from_logits": True}),
+    "binaryaccuracy": ("BinaryAccuracy", {"threshold": 0.0}),
+    "binaryiou": ("BinaryIoU", {"threshold": 0.0}),
+    "precision": ("Precision", {"thresholds": 0.0}),
+    "recall": ("Recall", {"thresholds": 0.0}),
+}
 
 
 def loss_of_logits(loss: Any) -> Any:
@@ -43,7 +51,8 @@ def loss_of_logits(loss: Any) -> Any:
 def metrics_of_logits(metrics: Any, loss: Any) -> Any:
     """Returns the metrics for `compile`; a name stands for the metric of logits.
 
-    With a binary cross-entropy `"accuracy"` takes outputs above 0 for the class 1.
+    With a binary cross-entropy `"accuracy"` and `"binary_accuracy"` take outputs above 0 for the
+    class 1.
 
     Raises:
         ValueError: If one is a metric of probabilities.
@@ -54,12 +63,19 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
 
 
 def _metric_of_logits(metric, loss):
+    of_logits = type(loss).__name__ in FROM_LOGITS.values()
     if not isinstance(metric, str):
         _refuse_probabilities("metrics", metric, "metrics")
         _refuse_numbers_of_classes(metric)
+        if of_logits:
+            _refuse_half(metric)
         return metric
     if type(loss).__name__.startswith("Binary") and metric in ("accuracy", "acc"):
         return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
+    known = _OF_PROBABILITIES.get(_plain_name(metric)) if of_logits else None
+    if known is not None:
+        name = metric if metric.islower() else None  # of a class, Keras takes its own
+        return getattr(keras.metrics, known[0])(name=name, **known[1])
     same = type(loss).__name__ if metric in ("crossentropy", "ce") else ""
     name = FROM_LOGITS.get(_plain_name(metric), same)
     kind = getattr(keras.metrics, name, None) if name in FROM_LOGITS.values() else None
@@ -91,6 +107,22 @@ def _refuse_numbers_of_classes(metric):
             f"`keras.metrics.{name}(..., sparse_y_pred=False)`. Received: {name} of numbers of "
             "classes"
         )
+
+
+def _refuse_half(metric):
+    """Refuses a metric that takes outputs above .5 for the class, as it does unless told."""
+    name, arguments = _OF_PROBABILITIES.get(_plain_name(metric), ("", {}))
+    argument = next((each for each in arguments if each.startswith("threshold")), None)
+    if argument is None or getattr(metric, "top_k", None) is not None:
+        return
+    half = getattr(metric, argument, 0.5)  # a function's default
+    if half not in (0.5, [0.5]):
+        return
+    raise ValueError(
+        "Argument `metrics` must take logits, because that is what the label head gives: use "
+        f"`keras.metrics.{name}({argument}=0.0)`. Received: {name} that takes outputs above 0.5 "
+        "for the class"
+    )
 
 
 def _plain_name(thing):

@@ -66,6 +66,57 @@ def test_one_output_of_two_classes_is_a_logit_too():
     assert logs["accuracy"] == pytest.approx(((logits > 0) == labels).mean())
 
 
+def test_binary_metrics_by_name_take_outputs_above_0_for_the_class():
+    names = ["binary_accuracy", "precision", "recall", "binary_io_u"]
+    model = compiled("binary_crossentropy", classes=1, metrics=names)
+    labels = np.array([0, 1, 1, 0, 1, 1])
+    logits = np.array(model.classifier(INPUTS["source"]), "float64")[:, 0]
+    # Moved, so that thresholds of 0 and of 0.5 give other numbers.
+    shift = -np.sort(logits)[2] + 1e-3
+    bias = model.label_head.bias
+    bias.assign(bias + shift)
+    positive = logits + shift > 0
+    assert (positive != (logits + shift > 0.5)).any()
+    logs = model.evaluate(INPUTS["source"], labels, verbose=0, return_dict=True)
+    both, neither = (positive & (labels == 1)).sum(), (~positive & (labels == 0)).sum()
+    assert logs["binary_accuracy"] == pytest.approx((positive == labels).mean())
+    assert logs["precision"] == pytest.approx(both / positive.sum())
+    assert logs["recall"] == pytest.approx(both / labels.sum())
+    union = both / (positive | (labels == 1)).sum(), neither / (~positive | (labels == 0)).sum()
+    assert logs["binary_io_u"] == pytest.approx(np.mean(union))
+
+
+def test_the_area_under_the_curve_by_name_is_that_of_the_logits():
+    model = compiled("binary_crossentropy", classes=1, metrics=["auc"])
+    labels = np.array([0, 1, 1, 0, 1, 1])
+    logits = np.array(model.classifier(INPUTS["source"]), "float64")[:, 0]
+    bias = model.label_head.bias
+    bias.assign(bias - logits.max() - 0.1)  # no logit is a probability
+    logs = model.evaluate(INPUTS["source"], labels, verbose=0, return_dict=True)
+    exact = (logits[labels == 1][:, None] > logits[labels == 0]).mean()
+    assert logs["auc"] == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("metric", "write"),
+    [
+        (metrics.BinaryAccuracy(), r"BinaryAccuracy\(threshold=0.0\)"),
+        (metrics.binary_accuracy, r"BinaryAccuracy\(threshold=0.0\)"),
+        (metrics.BinaryIoU(), r"BinaryIoU\(threshold=0.0\)"),
+        (metrics.Precision(), r"Precision\(thresholds=0.0\)"),
+        (metrics.Recall(class_id=1), r"Recall\(thresholds=0.0\)"),
+    ],
+)
+def test_a_metric_with_a_threshold_of_probabilities_is_refused(metric, write):
+    with pytest.raises(ValueError, match=f"must take logits.*use `keras.metrics.{write}"):
+        compiled("binary_crossentropy", classes=1, metrics=[metric])
+
+
+def test_a_threshold_is_left_alone_where_outputs_are_no_logits():
+    compiled("mse", classes=1, metrics=["binary_accuracy", metrics.BinaryAccuracy()])
+    compiled(metrics=[metrics.Recall(top_k=2), metrics.Precision(thresholds=0.0)])
+
+
 def test_a_metric_by_name_is_that_of_the_logits():
     model = compiled(metrics=["accuracy", "crossentropy", "sparse_categorical_crossentropy"])
     logs = model.evaluate(INPUTS["source"], LABELS, verbose=0, return_dict=True)
