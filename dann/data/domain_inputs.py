@@ -118,6 +118,18 @@ def check_alike(source: Any, other: Any, domain: str) -> None:
             )
 
 
+def check_columns(source: Any, other: Any, domain: str) -> None:
+    """Raises a `ValueError` if frames of both domains have one set of columns in two orders."""
+    mine, its = _columns(source), _columns(other)
+    if mine != its and sorted(mine, key=str) == sorted(its, key=str):
+        first = next(i for i, (a, b) in enumerate(zip(mine, its, strict=False)) if a != b)
+        raise ValueError(
+            "Frames of both domains must have their columns in one order: "
+            f"`frame[list(source.columns)]` of the {domain} has. Received: in column {first} "
+            f"{mine[first]!r} of the source, {its[first]!r} of the {domain}"
+        )
+
+
 def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
     """Raises a `ValueError` unless all labels are integers in `0 <= label < num_classes`."""
     if not np.issubdtype(labels.dtype, np.integer):
@@ -136,6 +148,12 @@ def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank, batch
         if not (is_endless(given) or items.are_batches(rank, batched)):
             return items
     return stream_of(given, domain, with_labels, batch_size, shuffled_by, rank, batched)
+
+
+def _columns(given):
+    """The names of the columns of a frame or of `(frame, labels)`, else none."""
+    frame = given[0] if isinstance(given, tuple | list) and len(given) else given
+    return list(frame.columns) if hasattr(frame, "to_numpy") and hasattr(frame, "columns") else []
 
 
 def _not_empty(examples, domain):
