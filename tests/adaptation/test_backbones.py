@@ -1,5 +1,7 @@
 """Whatever maps inputs to features may be a backbone, whatever maps features to logits a head."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -267,8 +269,10 @@ def test_faster_heads_need_the_variables():
 
 def test_a_head_of_several_outputs_is_refused():
     entry = keras.Input((6,))
-    head = keras.Model(entry, [layers.Dense(3)(entry), layers.Dense(2)(entry)])
-    for backbone in (layers.Dense(6), keras.Sequential([keras.Input((4,)), layers.Dense(6)])):
+    outputs = [layers.Dense(3)(entry), layers.Dense(2)(entry)]
+    heads = keras.Model(entry, outputs), keras.Model(entry, dict(zip("ab", outputs, strict=True)))
+    backbones = layers.Dense(6), keras.Sequential([keras.Input((4,)), layers.Dense(6)])
+    for backbone, head in itertools.product(backbones, heads):
         with pytest.raises(ValueError, match="one tensor of logits. Received: 2 outputs"):
             DANN(backbone, label_head=head, num_classes=3)
 
