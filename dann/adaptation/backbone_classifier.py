@@ -75,8 +75,21 @@ class BackboneClassifier(PairClassifier):
         self._plain.when_known(make)
 
     def __call__(self, inputs, *args, **kwargs):
+        self._refuse_two_inputs(inputs)
         self._plain.see(inputs["source"] if is_pair(inputs) else inputs)
         return super().__call__(inputs, *args, **kwargs)
+
+    def _refuse_two_inputs(self, inputs):
+        """Raises `ValueError` if a backbone of one input is given several, such as two domains."""
+        several = (
+            isinstance(inputs, tuple | list) and len(inputs) > 1 and all(map(_has_shape, inputs))
+        )
+        if several and isinstance(self.input_specs, keras.KerasTensor):
+            raise ValueError(
+                f"The backbone takes one input. Both domains come as a pair, ({{'source': ..., "
+                "'target': ...}, labels), which `dann.data.pair(source, target)` makes. Received: "
+                f"a {type(inputs).__name__} of {len(inputs)} inputs"
+            )
 
     def fit(self, x=None, *args, **kwargs):
         if not self.built:  # here, because some layers cannot be copied within a trace

@@ -140,7 +140,11 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
             f"them. Received: labels in a {type(labels).__name__} of {len(labels)}"
         )
     if labels is None:
-        return
+        raise ValueError(
+            "The loss needs labels: `fit(pairs, validation_data=(inputs, labels))`, "
+            "`evaluate(inputs, labels)`; `predict(inputs)` needs none. Received: inputs without "
+            "labels"
+        )
     if keras.backend.standardize_dtype(labels.dtype) == "string":
         raise ValueError(f"Labels must be numbers; {NUMBER_THEM}. Received: strings")
     _check_positions(labels, logits, loss)

@@ -5,7 +5,7 @@ import keras
 from keras import ops
 
 from dann.adaptation import masks
-from dann.adaptation.forward_pass import ForwardPass, Losses
+from dann.adaptation.forward_pass import ForwardPass, Losses, is_pair
 from dann.adaptation.of_logits import (
     check_form,
     check_range,
@@ -70,6 +70,7 @@ class PairClassifier(keras.Model):
     def fit(self, x=None, y=None, batch_size=None, **kwargs):
         for labels in [*_labels_in_memory(x, y), *_labels_in_memory(*_first_two(kwargs))]:
             check_range(labels, self.num_classes, getattr(self, "loss", None))
+        _check_counts(x)
         callbacks, pairs = kwargs.get("callbacks"), x
         if isinstance(pairs, Pairs):
             _refuse_split(kwargs.get("validation_split"))
@@ -204,6 +205,20 @@ def _by_prediction(sample_weight, logits):
     if sample_weight is None or len(getattr(logits, "shape", ())) < 3:
         return sample_weight
     return masks.of_positions(sample_weight, logits)
+
+
+def _check_counts(x):
+    """Raises `ValueError` if a pair of arrays has domains of different sizes."""
+    if not is_pair(x):
+        return
+    shapes = {k: getattr(keras.tree.flatten(x[k])[0], "shape", ()) for k in ("source", "target")}
+    counts = {name: shape[0] for name, shape in shapes.items() if len(shape)}
+    if len(set(counts.values())) > 1:
+        raise ValueError(
+            "Both domains of a pair of arrays need the same number of examples; "
+            "`dann.data.pair((inputs, labels), target)` recycles the smaller one. Received: "
+            f"{counts['source']} of the source, {counts['target']} of the target"
+        )
 
 
 def _refuse_split(share):

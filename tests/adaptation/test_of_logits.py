@@ -200,3 +200,24 @@ def test_weights_of_the_source_come_with_the_pairs():
     expected = -(weights * log_probabilities(model)[np.arange(6), LABELS]).sum() / 6
     logs = model.fit(pairs, verbose=0).history
     assert logs["label/loss"] == pytest.approx([expected], rel=1e-5)
+
+
+def test_missing_labels_are_told_in_one_line():
+    model = compiled()
+    with pytest.raises(ValueError, match=r"needs labels.*validation_data=\(inputs, labels\)"):
+        model.evaluate(INPUTS["source"], verbose=0)
+    with pytest.raises(ValueError, match=r"needs labels.*Received: inputs without labels"):
+        model.fit(INPUTS, LABELS, validation_data=INPUTS["target"], verbose=0)
+
+
+def test_two_domains_that_are_no_pair_are_told_how_to_become_one():
+    model = compiled()
+    for domains in (tuple(INPUTS.values()), list(INPUTS.values())):
+        with pytest.raises(ValueError, match=r"come as a pair.*`dann.data.pair.* of 2 inputs"):
+            model.fit(domains, LABELS, verbose=0)
+
+
+def test_a_pair_of_arrays_of_different_sizes_is_told_what_to_write():
+    inputs = {"source": INPUTS["source"], "target": INPUTS["target"][:4]}
+    with pytest.raises(ValueError, match=r"`dann.data.pair.*6 of the source, 4 of the target"):
+        compiled().fit(inputs, LABELS, verbose=0)
