@@ -70,6 +70,7 @@ class PairClassifier(keras.Model):
     def fit(self, x=None, y=None, batch_size=None, **kwargs):
         for labels in [*_labels_in_memory(x, y), *_labels_in_memory(*_first_two(kwargs))]:
             check_range(labels, self.num_classes, getattr(self, "loss", None))
+            _refuse_weights_of_maps(labels, self.num_classes, kwargs.get("class_weight"))
         _check_counts(x)
         callbacks, pairs = kwargs.get("callbacks"), x
         if isinstance(pairs, Pairs):
@@ -235,6 +236,17 @@ def _refuse_weights(weights):
         raise ValueError(
             "Weights belong to the source's examples: `pair((inputs, labels, weights), target)`. "
             "Received: sample_weight beside pairs"
+        )
+
+
+def _refuse_weights_of_maps(labels, num_classes, weights):
+    """Raises `ValueError` for class weights of label maps, which Keras takes for one-hot labels."""
+    shape = getattr(labels, "shape", ())
+    if weights and len(shape) > 1 and (len(shape) > 2 or shape[1] not in (1, num_classes)):
+        raise ValueError(
+            "Keras has no `class_weight` for maps of labels; give weights of the same shape, "
+            "`pair((inputs, labels, np.array([...])[labels]), target)`. Received: class_weight "
+            f"with labels of shape {tuple(shape)}"
         )
 
 

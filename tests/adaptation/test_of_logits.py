@@ -221,3 +221,17 @@ def test_a_pair_of_arrays_of_different_sizes_is_told_what_to_write():
     inputs = {"source": INPUTS["source"], "target": INPUTS["target"][:4]}
     with pytest.raises(ValueError, match=r"`dann.data.pair.*6 of the source, 4 of the target"):
         compiled().fit(inputs, LABELS, verbose=0)
+
+
+@pytest.mark.parametrize("positions", [(5,), (5, 5)])
+def test_class_weights_of_label_maps_are_told_to_be_weights_of_positions(positions):
+    backbone = keras.Sequential([keras.Input((*positions, 4)), keras.layers.Dense(2)])
+    model = DANN(backbone, num_classes=3)
+    model.compile("sgd")
+    inputs = RNG.normal(size=(6, *positions, 4)).astype("float32")
+    labels = RNG.integers(0, 3, size=(6, *positions))
+    pairs = dann.data.pair((inputs, labels), inputs, batch_size=3)
+    with pytest.raises(ValueError, match=r"no `class_weight` for maps.*`pair\(\(.*\[labels\]"):
+        model.fit(pairs, class_weight={0: 1.0, 1: 2.0, 2: 1.0}, verbose=0)
+    weighted = inputs, labels, np.array([1.0, 2.0, 1.0])[labels]
+    model.fit(dann.data.pair(weighted, inputs, batch_size=3), verbose=0)
