@@ -164,7 +164,7 @@ class AdversarialModel(BackboneClassifier):
                 f"`{type(self).__name__}` has no gradient reversal, so there is no strength to "
                 f"set. Received: strength={value}"
             )
-        self.reversal.strength = value
+        self.reversal.strength = value  # pyright: ignore[reportAttributeAccessIssue]
 
     def _check_blend(self):
         check_blend(self.augmentation.get("blend"), self.input_specs)

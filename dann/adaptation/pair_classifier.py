@@ -212,8 +212,8 @@ def _check_counts(x):
     """Raises `ValueError` if a pair of arrays has domains of different sizes."""
     if not is_pair(x):
         return
-    shapes = {k: getattr(keras.tree.flatten(x[k])[0], "shape", ()) for k in ("source", "target")}
-    counts = {name: shape[0] for name, shape in shapes.items() if len(shape)}
+    first = {name: keras.tree.flatten(x[name])[0] for name in ("source", "target")}
+    counts = {name: len(part) for name, part in first.items() if len(getattr(part, "shape", ()))}
     if len(set(counts.values())) > 1:
         raise ValueError(
             "Both domains of a pair of arrays need the same number of examples; "

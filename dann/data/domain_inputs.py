@@ -152,7 +152,7 @@ def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank, batch
 
 def _columns(given):
     """The names of the columns of a frame or of `(frame, labels)`, else none."""
-    frame = given[0] if isinstance(given, tuple | list) and len(given) else given
+    frame: Any = given[0] if isinstance(given, tuple | list) and len(given) else given
     return list(frame.columns) if hasattr(frame, "to_numpy") and hasattr(frame, "columns") else []
 
 
