@@ -59,7 +59,7 @@ def _shapes(head: Any, features: Sequence[int | None] | None) -> Any:
     if shapes is None and features is not None:
         outputs = head(keras.KerasTensor(features, keras.config.floatx()))
         shapes = shapes_of(head) or (tuple(features), _one_shape(head, outputs))
-    if shapes is not None and any(not isinstance(size, int | None) for size in [*shapes[1]]):
+    if shapes is not None and any(not isinstance(size, int | None) for size in shapes[1]):
         raise _several_outputs(head, len(shapes[1]))
     return shapes
 
