@@ -28,6 +28,7 @@ from dann.adaptation.training_state import (
     makes_weights,
     put_trained_back,
     save_training_state,
+    unshare,
 )
 from dann.data.pairs import Pairs
 
@@ -83,11 +84,14 @@ class PairClassifier(keras.Model):
                 kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or count
                 x = pairs.endless()  # whose batches are in order, whatever Keras reads beforehand
         shared = isinstance(callbacks, keras.callbacks.CallbackList)  # among several calls
-        if averages_weights(getattr(self, "optimizer", None)) and not shared:
+        averages = averages_weights(getattr(self, "optimizer", None))
+        if averages and not shared:
             put_trained_back(self)
             kwargs["callbacks"] = [*keras.tree.flatten(callbacks or []), KeepTrained()]
         with wrong_labels_told(self.num_classes), self._devices_for(x):
             history = super().fit(x, y, batch_size, **kwargs)
+        if averages:
+            unshare(self.trainable_variables)
         if x is not pairs and not shared:
             pairs.start += kwargs["steps_per_epoch"] * len(history.epoch)
         return history
