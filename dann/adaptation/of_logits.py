@@ -48,6 +48,11 @@ def loss_of_logits(loss: Any) -> Any:
     return loss
 
 
+def is_of_logits(loss: Any) -> bool:
+    """Returns whether it is one of Keras's cross-entropies, which `compile` makes take logits."""
+    return type(loss).__name__ in FROM_LOGITS.values()
+
+
 def metrics_of_logits(metrics: Any, loss: Any) -> Any:
     """Returns the metrics for `compile`; a name stands for the metric of logits.
 
@@ -63,12 +68,13 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
 
 
 def _metric_of_logits(metric, loss):
-    of_logits = type(loss).__name__ in FROM_LOGITS.values()
+    of_logits = is_of_logits(loss)
     if not isinstance(metric, str):
         _refuse_probabilities("metrics", metric, "metrics")
         _refuse_numbers_of_classes(metric)
         if of_logits:
             _refuse_half(metric)
+            _refuse_f_score(metric, loss)
         return metric
     if type(loss).__name__.startswith("Binary") and metric in ("accuracy", "acc"):
         return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
@@ -122,6 +128,23 @@ def _refuse_half(metric):
         "Argument `metrics` must take logits, because that is what the label head gives: use "
         f"`keras.metrics.{name}({argument}=0.0)`. Received: {name} that takes outputs above 0.5 "
         "for the class"
+    )
+
+
+def _refuse_f_score(metric, loss):
+    """Refuses an F score that compares outputs with a threshold, which Keras wants in (0, 1]."""
+    if not isinstance(metric, keras.metrics.FBetaScore):
+        return
+    binary = type(loss).__name__.startswith("Binary")
+    if metric.threshold is None and not binary:
+        return  # the class of the largest output
+    name = type(metric).__name__
+    use = f"`keras.metrics.{name}()`, which takes the class of the largest output"
+    if binary:
+        use = "`keras.metrics.Precision(thresholds=0.0)` and `keras.metrics.Recall(thresholds=0.0)`"
+    raise ValueError(
+        "Argument `metrics` must take logits, because that is what the label head gives: use "
+        f"{use}. Received: {name} that takes outputs for probabilities"
     )
 
 

@@ -64,7 +64,7 @@ def put_trained_back(model: keras.Model) -> None:
         variable.assign(value)
 
 
-def put_averages(model: keras.Model) -> None:
+def put_averages(model: Any) -> None:
     """Puts the optimizer's moving averages in the place of the weights."""
     model.optimizer.finalize_variable_values(model.trainable_variables)
     unshare(model.trainable_variables)

@@ -55,7 +55,8 @@ def source_of(
             f"Received: a {type(given).__name__} of {len(given)}"
         )
     columns: dict[str, Any] = dict(zip(COLUMNS, given, strict=False))
-    columns["inputs"], columns["labels"] = nested(given[0], domain), as_array(given[1], domain)
+    columns["inputs"] = nested(given[0], domain)
+    columns |= {name: as_array(columns[name], domain) for name in COLUMNS[1 : len(given)]}
     examples = Examples(columns, domain)
     labels, weights = columns["labels"], examples.columns.get("weights")
     refuse_strings(labels, domain)
@@ -64,9 +65,21 @@ def source_of(
             f"The {domain} must have one weight for each example, or one for each label of a map. "
             f"Received: weights of shape {weights.shape}"
         )
+    if weights is not None:
+        _check_weights(np.asarray(weights), domain)
     if num_classes is not None:
         check_labels(labels, num_classes, domain)
     return _not_empty(examples, domain)
+
+
+def _check_weights(weights, domain):
+    """Raises `ValueError` for weights that are negative or not finite, or 0 throughout."""
+    wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
+    if wrong.size or not weights.any():
+        raise ValueError(
+            f"The weights of the {domain} must be finite and at least 0, and some above 0. "
+            f"Received: {wrong.flat[0] if wrong.size else 'zeros alone'}"
+        )
 
 
 def target_of(

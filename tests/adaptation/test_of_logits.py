@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from scipy import special
+from sklearn.metrics import f1_score
 
 import dann
 from dann.adaptation import DANN
@@ -113,6 +114,77 @@ def test_a_metric_with_a_threshold_of_probabilities_is_refused(metric, write):
         compiled("binary_crossentropy", classes=1, metrics=[metric])
 
 
+@pytest.mark.parametrize(
+    ("loss", "classes", "metric", "write"),
+    [
+        (None, 3, metrics.F1Score(threshold=0.5), r"F1Score\(\)`, which takes the class of"),
+        (None, 3, metrics.FBetaScore(threshold=0.3), r"FBetaScore\(\)`"),
+        ("binary_crossentropy", 1, metrics.F1Score(), r"Precision\(thresholds=0.0\)` and"),
+    ],
+)
+def test_an_f_score_of_probabilities_is_refused(loss, classes, metric, write):
+    with pytest.raises(ValueError, match=f"must take logits.*use `keras.metrics.{write}"):
+        compiled(loss, classes=classes, metrics=[metric])
+
+
+def test_an_f_score_of_the_class_of_the_largest_logit_is_that_of_scikit_learn():
+    model = compiled("categorical_crossentropy", metrics=[metrics.F1Score(average="macro")])
+    logs = model.evaluate(INPUTS["source"], ONE_HOT, verbose=0, return_dict=True)
+    predicted = log_probabilities(model).argmax(axis=1)
+    expected = f1_score(LABELS, predicted, average="macro", zero_division=0)
+    assert logs["f1_score"] == pytest.approx(expected)
+
+
+class Probabilities(keras.Layer):
+    """A head whose last activation nothing can see from outside."""
+
+    def __init__(self, units, activation):
+        super().__init__()
+        self.logits, self.last = keras.layers.Dense(units), activation
+
+    def build(self, shape):
+        self.logits.build(shape)
+
+    def call(self, features):
+        return self.last(self.logits(features))
+
+    def compute_output_shape(self, shape):
+        return (*shape[:-1], self.logits.units)
+
+
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(
+    ("units", "last", "loss", "told"),
+    [
+        (3, keras.ops.softmax, None, "numbers from 0 to 1 whose sum is 1$"),
+        (3, keras.ops.softmax, "categorical_crossentropy", "whose sum is 1$"),
+        (1, keras.ops.sigmoid, "binary_crossentropy", "numbers from 0 to 1$"),
+    ],
+)
+def test_probabilities_that_a_head_computes_within_are_refused_by_fit(
+    units, last, loss, told, built
+):
+    layers = [keras.Input((4,))] if built else []
+    backbone = keras.Sequential([*layers, keras.layers.Dense(5)])
+    model = DANN(backbone, num_classes=units, label_head=Probabilities(units, last))
+    model.compile("sgd", loss)
+    labels = ONE_HOT if loss == "categorical_crossentropy" else LABELS % max(units, 2)
+    pairs = dann.data.pair((INPUTS["source"], labels), INPUTS["target"], batch_size=4)
+    with pytest.raises(ValueError, match=f"`label_head` must give logits.*Received: .*{told}"):
+        model.fit(pairs, epochs=1, verbose=0)
+
+
+@pytest.mark.parametrize("units", [1, 3])
+def test_a_head_of_logits_and_numbers_from_0_to_1_that_are_predicted_train(units):
+    loss = "mse" if units == 1 else None
+    last = keras.ops.sigmoid if units == 1 else keras.ops.relu
+    backbone = keras.Sequential([keras.Input((4,)), keras.layers.Dense(5)])
+    model = DANN(backbone, num_classes=units, label_head=Probabilities(units, last))
+    model.compile("sgd", loss)
+    pairs = dann.data.pair((INPUTS["source"], LABELS), INPUTS["target"], batch_size=4)
+    assert len(model.fit(pairs, epochs=1, verbose=0).history["loss"]) == 1
+
+
 def test_a_threshold_is_left_alone_where_outputs_are_no_logits():
     compiled("mse", classes=1, metrics=["binary_accuracy", metrics.BinaryAccuracy()])
     compiled(metrics=[metrics.Recall(top_k=2), metrics.Precision(thresholds=0.0)])
@@ -212,10 +284,12 @@ def test_missing_labels_are_told_in_one_line():
 
 
 def test_two_domains_that_are_no_pair_are_told_how_to_become_one():
-    model = compiled()
-    for domains in (tuple(INPUTS.values()), list(INPUTS.values())):
-        with pytest.raises(ValueError, match=r"come as a pair.*`dann.data.pair.* of 2 inputs"):
-            model.fit(domains, LABELS, verbose=0)
+    late = DANN(keras.Sequential([keras.layers.Dense(5)]), num_classes=3)
+    late.compile("sgd")
+    for model in (compiled(), late):
+        for domains in (tuple(INPUTS.values()), list(INPUTS.values())):
+            with pytest.raises(ValueError, match=r"come as a pair.*`dann.data.pair.* of 2 inputs"):
+                model.fit(domains, LABELS, verbose=0)
 
 
 def test_a_pair_of_arrays_of_different_sizes_is_told_what_to_write():
