@@ -26,6 +26,7 @@ from dann.config.instantiation import check_packages, check_targets
 from dann.config.interruption import stopped_by_signals
 from dann.config.known_keys import check_known
 from dann.config.startup import start_backend
+from dann.config.target_names import check_names
 from dann.training.distribution import Distribution
 from dann.training.keras_file import KerasFileError
 from dann.training.run_directory import ResumeError, RunDirectory
@@ -64,7 +65,9 @@ def run_script(
     def job(cfg: DictConfig) -> None:
         begun.append(cfg)
         try:
-            check_packages(OmegaConf.to_container(cfg, resolve=True))
+            plain: Any = OmegaConf.to_container(cfg, resolve=True)
+            check_packages(plain)
+            check_names(plain)
             _check_paths(cfg)
             _check_given(cfg)
             _check_emptied(cfg, HydraConfig.get().overrides.task)
