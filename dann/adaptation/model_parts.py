@@ -58,8 +58,22 @@ def _shapes(head: Any, features: Sequence[int | None] | None) -> Any:
     shapes = shapes_of(head)
     if shapes is None and features is not None:
         outputs = head(keras.KerasTensor(features, keras.config.floatx()))
-        shapes = shapes_of(head) or (tuple(features), tuple(outputs.shape))
+        shapes = shapes_of(head) or (tuple(features), _one_shape(head, outputs))
+    if shapes is not None and any(isinstance(size, tuple | list) for size in shapes[1]):
+        raise _several_outputs(head, len(shapes[1]))
     return shapes
+
+
+def _one_shape(head, outputs):
+    if not hasattr(outputs, "shape"):
+        raise _several_outputs(head, len(outputs))
+    return tuple(outputs.shape)
+
+
+def _several_outputs(head, count):
+    return ValueError(
+        f"A head must give one tensor of logits. Received: {count} outputs of {head.name!r}"
+    )
 
 
 def _fits(taken: Sequence[int | None], features: Sequence[int | None]) -> bool:

@@ -73,6 +73,7 @@ class PairClassifier(keras.Model):
         callbacks, pairs = kwargs.get("callbacks"), x
         if isinstance(pairs, Pairs):
             _refuse_split(kwargs.get("validation_split"))
+            _refuse_weights(kwargs.get("sample_weight"))
             # Keras would shuffle the batches of an epoch, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
             count = pairs.num_batches
@@ -99,6 +100,10 @@ class PairClassifier(keras.Model):
             return super().evaluate(x, y, **kwargs)
 
     def predict(self, x, **kwargs):
+        if isinstance(x, Pairs):
+            raise ValueError(
+                "Predictions are of one domain: `predict(inputs)`. Received: pairs of both domains"
+            )
         with each_device_alone():
             return super().predict(x, **kwargs)
 
@@ -207,6 +212,14 @@ def _refuse_split(share):
             "Pairs cannot be split; hold examples out before `pair` and give them as "
             "`validation_data=(inputs, labels)`, of the source, or of the target as an oracle. "
             f"Received: validation_split={share}"
+        )
+
+
+def _refuse_weights(weights):
+    if weights is not None:
+        raise ValueError(
+            "Weights belong to the source's examples: `pair((inputs, labels, weights), target)`. "
+            "Received: sample_weight beside pairs"
         )
 
 

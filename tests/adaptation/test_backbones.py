@@ -263,3 +263,21 @@ def test_faster_heads_need_the_variables():
     model(NUMBERS["source"])
     model.compile(faster_heads(model, keras.optimizers.SGD()))
     model.fit(NUMBERS, LABELS, verbose=0)
+
+
+def test_a_head_of_several_outputs_is_refused():
+    entry = keras.Input((6,))
+    head = keras.Model(entry, [layers.Dense(3)(entry), layers.Dense(2)(entry)])
+    for backbone in (layers.Dense(6), keras.Sequential([keras.Input((4,)), layers.Dense(6)])):
+        with pytest.raises(ValueError, match="one tensor of logits. Received: 2 outputs"):
+            DANN(backbone, label_head=head, num_classes=3)
+
+
+def test_what_pairs_are_not_for_says_what_to_write():
+    model = DANN(keras.Sequential([keras.Input((4,)), layers.Dense(6)]), num_classes=3)
+    model.compile("sgd")
+    pairs = dann.data.pair((NUMBERS["source"], LABELS), NUMBERS["target"], 6)
+    with pytest.raises(ValueError, match=r"`predict\(inputs\)`. Received: pairs of both"):
+        model.predict(pairs)
+    with pytest.raises(ValueError, match=r"`pair\(\(inputs, labels, weights\), target\)`"):
+        model.fit(pairs, sample_weight=np.ones(12))
