@@ -60,6 +60,24 @@ def is_possible(name: str, group: str) -> bool:
     return names is None or last in names
 
 
+def registered_names(package: str, registry: str) -> list[str]:
+    """Returns the names that the files of a `dann` package register, in the registry's order.
+
+    Args:
+        package: Name of the package below `dann`.
+        registry: Name of the registry in the source text, such as `SCORES`.
+    """
+    folder = pathlib.Path(__file__).parents[1] / package
+    return [
+        str(node.args[0].value)
+        for file in sorted(folder.glob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == f"{registry}.register"
+        and isinstance(node.args[0], ast.Constant)
+    ]
+
+
 @functools.cache
 def _names_in(module: str) -> frozenset[str] | None:
     """The names that a module's text binds, with those its files register.

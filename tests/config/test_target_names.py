@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from dann.config.allowed_targets import GROUPS
-from dann.config.target_names import is_possible
+from dann.config.target_names import is_possible, registered_names
 
 ROOT = pathlib.Path(__file__).parents[2]
 REFUSED = [
@@ -17,6 +17,16 @@ REFUSED = [
     "method=dan",
     "paths.data_dir=/nowhere",
     "trainer.epochs=0",
+    "trainer.batch_size=0",
+    "trainer.steps=150",
+    "trainer.jit_compile=fast",
+    "seed=-1",
+    "selection.scores=[none_such]",
+    "selection.samples=-1",
+    "selection.keep=dev",
+    "checkpoint.every=0min",
+    "checkpoint.keep=0",
+    "distribution.kind=none_such",
     "experiment=none_such",
     "data._target_=dann.data.none_such",
     "network.backbone._target_=dann.networks.no_backbone",
@@ -63,6 +73,14 @@ def test_every_allowed_class_is_possible_by_its_public_name(group):
     }
     assert names
     assert {name for name in names if not is_possible(name, group)} == set()
+
+
+@pytest.mark.tensorflow
+def test_the_registered_scores_are_found_without_keras():
+    pytest.importorskip("tensorflow")
+    from dann.selection import SCORES
+
+    assert registered_names("selection", "SCORES") == list(SCORES)
 
 
 @pytest.mark.parametrize("override", REFUSED)
