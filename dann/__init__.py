@@ -3,7 +3,10 @@
 import importlib
 import importlib.util
 import os
+import sys
 from typing import TYPE_CHECKING
+
+from dann.standard_error import held_back, is_no_information
 
 if TYPE_CHECKING:
     from dann import adaptation as adaptation
@@ -81,4 +84,7 @@ def _classes():
 # scripts put it off: a typing error on the command line need not wait for TensorFlow. Where there
 # is no Keras, packed files are still run.
 if os.environ.get("DANN_LAZY_IMPORT") != "1" and importlib.util.find_spec("keras"):
+    if "keras" not in sys.modules and "TF_CPP_MIN_LOG_LEVEL" not in os.environ:
+        with held_back(is_no_information):  # TensorFlow tells how it was built at each start
+            importlib.import_module("keras")
     importlib.import_module("dann.adaptation")

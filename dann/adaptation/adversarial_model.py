@@ -148,6 +148,24 @@ class AdversarialModel(BackboneClassifier):
             self.reversal = GradientReversal(strength, way=way, name="reversal")
             self.track("strength")
 
+    @property
+    def strength(self) -> Any:
+        """Strength of the reversal. Unless it follows a schedule, it may be set at any time."""
+        if self.reversal is None:
+            raise AttributeError(
+                f"`{type(self).__name__}` has no strength, because it has no gradient reversal"
+            )
+        return self.reversal.strength
+
+    @strength.setter
+    def strength(self, value: float):
+        if self.reversal is None:
+            raise AttributeError(
+                f"`{type(self).__name__}` has no gradient reversal, so there is no strength to "
+                f"set. Received: strength={value}"
+            )
+        self.reversal.strength = value  # pyright: ignore[reportAttributeAccessIssue]
+
     def _check_blend(self):
         check_blend(self.augmentation.get("blend"), self.input_specs)
 

@@ -5,7 +5,13 @@ import keras
 
 from dann.adaptation.forward_pass import is_pair
 from dann.adaptation.masks import run
-from dann.adaptation.model_parts import check_network, fitting_label_head, number_of_classes
+from dann.adaptation.model_parts import (
+    check_network,
+    fitting_label_head,
+    number_of_classes,
+    refuse_probabilities,
+)
+from dann.adaptation.of_logits import is_of_logits
 from dann.adaptation.pair_classifier import PairClassifier
 from dann.adaptation.plain_network import PlainNetwork
 from dann.data.pairs import Pairs
@@ -75,7 +81,15 @@ class BackboneClassifier(PairClassifier):
         self._plain.when_known(make)
 
     def __call__(self, inputs, *args, **kwargs):
-        self._plain.see(inputs["source"] if is_pair(inputs) else inputs)
+        known = self.input_specs
+        if isinstance(known, keras.KerasTensor) and _are_several(inputs):
+            raise _not_one_input(inputs)
+        try:
+            self._plain.see(inputs["source"] if is_pair(inputs) else inputs)
+        except Exception as error:
+            if known is None and _are_several(inputs):
+                raise _not_one_input(inputs) from error
+            raise
         return super().__call__(inputs, *args, **kwargs)
 
     def fit(self, x=None, *args, **kwargs):
@@ -84,6 +98,11 @@ class BackboneClassifier(PairClassifier):
             if is_pair(inputs) and all(map(_has_shape, keras.tree.flatten(inputs["source"]))):
                 self._plain.see(keras.tree.map_structure(lambda one: one[:1], inputs["source"]))
         return super().fit(x, *args, **kwargs)
+
+    def make_train_function(self, force=False):
+        if is_of_logits(self.loss) and self.built:
+            refuse_probabilities("label_head", self.label_head, self.feature_shape)
+        return super().make_train_function(force)
 
     def get_build_config(self):
         return self._plain.get_config() or super().get_build_config()
@@ -108,6 +127,19 @@ class BackboneClassifier(PairClassifier):
         # A label head that is built later needs the number, too.
         late = not self.built
         return super().get_config() | config | ({"num_classes": self.num_classes} if late else {})
+
+
+def _are_several(inputs):
+    """Whether inputs come as a sequence, such as both domains in a tuple."""
+    return isinstance(inputs, tuple | list) and len(inputs) > 1 and all(map(_has_shape, inputs))
+
+
+def _not_one_input(inputs):
+    return ValueError(
+        "The backbone takes one input. Both domains come as a pair, ({'source': ..., 'target': "
+        "...}, labels), which `dann.data.pair(source, target)` makes. Received: a "
+        f"{type(inputs).__name__} of {len(inputs)} inputs"
+    )
 
 
 def _has_shape(values):

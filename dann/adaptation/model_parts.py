@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from dann.adaptation.methods import named
 from dann.adaptation.plain_network import graph_of, shapes_of
@@ -53,13 +54,34 @@ def _check_logits(name, head, *functions):
         )
 
 
+def refuse_probabilities(name: str, head: Any, features: Sequence[int | None]) -> None:
+    """Raises `ValueError` if a built head gives probabilities, whatever computes them.
+
+    It tries the head on 16 random vectors or maps of the features' shape, with numbers of standard
+    deviation 10,000.
+    """
+    shape = (16, *(size or 8 for size in features[1:]))
+    trial = 1e4 * np.random.default_rng(0).standard_normal(shape).astype("float32")
+    try:
+        outputs: Any = keras.ops.convert_to_numpy(head(keras.ops.convert_to_tensor(trial)))
+    except Exception:  # such as a head that takes maps of another size
+        return
+    between = (outputs >= 0).all() and (outputs <= 1).all() and outputs.any()
+    if between and (outputs.shape[-1] == 1 or np.allclose(outputs.sum(axis=-1), 1, atol=1e-2)):
+        raise ValueError(
+            f"Argument `{name}` must give logits, because the loss takes them. Received: "
+            f"'{head.name}', which gives numbers from 0 to 1"
+            + (" whose sum is 1" if outputs.shape[-1] > 1 else "")
+        )
+
+
 def _shapes(head: Any, features: Sequence[int | None] | None) -> Any:
     """The shapes of inputs and outputs of a head, which is built for features of that shape."""
     shapes = shapes_of(head)
     if shapes is None and features is not None:
         outputs = head(keras.KerasTensor(features, keras.config.floatx()))
         shapes = shapes_of(head) or (tuple(features), _one_shape(head, outputs))
-    if shapes is not None and any(isinstance(size, tuple | list) for size in shapes[1]):
+    if shapes is not None and any(not isinstance(size, int | None) for size in shapes[1]):
         raise _several_outputs(head, len(shapes[1]))
     return shapes
 

@@ -22,6 +22,14 @@ FROM_LOGITS = {
         "SparseCategoricalCrossentropy",
     )
 }
+# Metrics that take outputs for probabilities, and what makes them take logits.
+_OF_PROBABILITIES = {
+    "auc": ("AUC", {"from_logits": True}),
+    "binaryaccuracy": ("BinaryAccuracy", {"threshold": 0.0}),
+    "binaryiou": ("BinaryIoU", {"threshold": 0.0}),
+    "precision": ("Precision", {"thresholds": 0.0}),
+    "recall": ("Recall", {"thresholds": 0.0}),
+}
 
 
 def loss_of_logits(loss: Any) -> Any:
@@ -40,10 +48,16 @@ def loss_of_logits(loss: Any) -> Any:
     return loss
 
 
+def is_of_logits(loss: Any) -> bool:
+    """Returns whether it is one of Keras's cross-entropies, which `compile` makes take logits."""
+    return type(loss).__name__ in FROM_LOGITS.values()
+
+
 def metrics_of_logits(metrics: Any, loss: Any) -> Any:
     """Returns the metrics for `compile`; a name stands for the metric of logits.
 
-    With a binary cross-entropy `"accuracy"` takes outputs above 0 for the class 1.
+    With a binary cross-entropy `"accuracy"` and `"binary_accuracy"` take outputs above 0 for the
+    class 1.
 
     Raises:
         ValueError: If one is a metric of probabilities.
@@ -54,12 +68,20 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
 
 
 def _metric_of_logits(metric, loss):
+    of_logits = is_of_logits(loss)
     if not isinstance(metric, str):
         _refuse_probabilities("metrics", metric, "metrics")
         _refuse_numbers_of_classes(metric)
+        if of_logits:
+            _refuse_half(metric)
+            _refuse_f_score(metric, loss)
         return metric
     if type(loss).__name__.startswith("Binary") and metric in ("accuracy", "acc"):
         return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
+    known = _OF_PROBABILITIES.get(_plain_name(metric)) if of_logits else None
+    if known is not None:
+        name = metric if metric.islower() else None  # of a class, Keras takes its own
+        return getattr(keras.metrics, known[0])(name=name, **known[1])
     same = type(loss).__name__ if metric in ("crossentropy", "ce") else ""
     name = FROM_LOGITS.get(_plain_name(metric), same)
     kind = getattr(keras.metrics, name, None) if name in FROM_LOGITS.values() else None
@@ -93,6 +115,39 @@ def _refuse_numbers_of_classes(metric):
         )
 
 
+def _refuse_half(metric):
+    """Refuses a metric that takes outputs above .5 for the class, as it does unless told."""
+    name, arguments = _OF_PROBABILITIES.get(_plain_name(metric), ("", {}))
+    argument = next((each for each in arguments if each.startswith("threshold")), None)
+    if argument is None or getattr(metric, "top_k", None) is not None:
+        return
+    half = getattr(metric, argument, 0.5)  # a function's default
+    if half not in (0.5, [0.5]):
+        return
+    raise ValueError(
+        "Argument `metrics` must take logits, because that is what the label head gives: use "
+        f"`keras.metrics.{name}({argument}=0.0)`. Received: {name} that takes outputs above 0.5 "
+        "for the class"
+    )
+
+
+def _refuse_f_score(metric, loss):
+    """Refuses an F score that compares outputs with a threshold, which Keras wants in (0, 1]."""
+    if not isinstance(metric, keras.metrics.FBetaScore):
+        return
+    binary = type(loss).__name__.startswith("Binary")
+    if metric.threshold is None and not binary:
+        return  # the class of the largest output
+    name = type(metric).__name__
+    use = f"`keras.metrics.{name}()`, which takes the class of the largest output"
+    if binary:
+        use = "`keras.metrics.Precision(thresholds=0.0)` and `keras.metrics.Recall(thresholds=0.0)`"
+    raise ValueError(
+        "Argument `metrics` must take logits, because that is what the label head gives: use "
+        f"{use}. Received: {name} that takes outputs for probabilities"
+    )
+
+
 def _plain_name(thing):
     """Returns a loss's name in one spelling: `sparse_cross` and `SparseCross` become equal."""
     name = thing if isinstance(thing, str) else getattr(thing, "__name__", type(thing).__name__)
@@ -108,7 +163,11 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
             f"them. Received: labels in a {type(labels).__name__} of {len(labels)}"
         )
     if labels is None:
-        return
+        raise ValueError(
+            "The loss needs labels: `fit(pairs, validation_data=(inputs, labels))`, "
+            "`evaluate(inputs, labels)`; `predict(inputs)` needs none. Received: inputs without "
+            "labels"
+        )
     if keras.backend.standardize_dtype(labels.dtype) == "string":
         raise ValueError(f"Labels must be numbers; {NUMBER_THEM}. Received: strings")
     _check_positions(labels, logits, loss)

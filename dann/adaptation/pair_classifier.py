@@ -5,7 +5,7 @@ import keras
 from keras import ops
 
 from dann.adaptation import masks
-from dann.adaptation.forward_pass import ForwardPass, Losses
+from dann.adaptation.forward_pass import ForwardPass, Losses, is_pair
 from dann.adaptation.of_logits import (
     check_form,
     check_range,
@@ -28,6 +28,7 @@ from dann.adaptation.training_state import (
     makes_weights,
     put_trained_back,
     save_training_state,
+    unshare,
 )
 from dann.data.pairs import Pairs
 
@@ -70,6 +71,8 @@ class PairClassifier(keras.Model):
     def fit(self, x=None, y=None, batch_size=None, **kwargs):
         for labels in [*_labels_in_memory(x, y), *_labels_in_memory(*_first_two(kwargs))]:
             check_range(labels, self.num_classes, getattr(self, "loss", None))
+            _refuse_weights_of_maps(labels, self.num_classes, kwargs.get("class_weight"))
+        _check_counts(x)
         callbacks, pairs = kwargs.get("callbacks"), x
         if isinstance(pairs, Pairs):
             _refuse_split(kwargs.get("validation_split"))
@@ -81,11 +84,14 @@ class PairClassifier(keras.Model):
                 kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or count
                 x = pairs.endless()  # whose batches are in order, whatever Keras reads beforehand
         shared = isinstance(callbacks, keras.callbacks.CallbackList)  # among several calls
-        if averages_weights(getattr(self, "optimizer", None)) and not shared:
+        averages = averages_weights(getattr(self, "optimizer", None))
+        if averages and not shared:
             put_trained_back(self)
             kwargs["callbacks"] = [*keras.tree.flatten(callbacks or []), KeepTrained()]
         with wrong_labels_told(self.num_classes), self._devices_for(x):
             history = super().fit(x, y, batch_size, **kwargs)
+        if averages:
+            unshare(self.trainable_variables)
         if x is not pairs and not shared:
             pairs.start += kwargs["steps_per_epoch"] * len(history.epoch)
         return history
@@ -206,6 +212,20 @@ def _by_prediction(sample_weight, logits):
     return masks.of_positions(sample_weight, logits)
 
 
+def _check_counts(x):
+    """Raises `ValueError` if a pair of arrays has domains of different sizes."""
+    if not is_pair(x):
+        return
+    first = {name: keras.tree.flatten(x[name])[0] for name in ("source", "target")}
+    counts = {name: len(part) for name, part in first.items() if len(getattr(part, "shape", ()))}
+    if len(set(counts.values())) > 1:
+        raise ValueError(
+            "Both domains of a pair of arrays need the same number of examples; "
+            "`dann.data.pair((inputs, labels), target)` recycles the smaller one. Received: "
+            f"{counts['source']} of the source, {counts['target']} of the target"
+        )
+
+
 def _refuse_split(share):
     if share:
         raise ValueError(
@@ -220,6 +240,17 @@ def _refuse_weights(weights):
         raise ValueError(
             "Weights belong to the source's examples: `pair((inputs, labels, weights), target)`. "
             "Received: sample_weight beside pairs"
+        )
+
+
+def _refuse_weights_of_maps(labels, num_classes, weights):
+    """Raises `ValueError` for class weights of label maps, which Keras takes for one-hot labels."""
+    shape = getattr(labels, "shape", ())
+    if weights and len(shape) > 1 and (len(shape) > 2 or shape[1] not in (1, num_classes)):
+        raise ValueError(
+            "Keras has no `class_weight` for maps of labels; give weights of the same shape, "
+            "`pair((inputs, labels, np.array([...])[labels]), target)`. Received: class_weight "
+            f"with labels of shape {tuple(shape)}"
         )
 
 

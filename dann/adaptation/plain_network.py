@@ -71,10 +71,11 @@ class PlainNetwork:
             return
         seen = keras.tree.map_structure(_spec, _untracked(inputs))
         specs = seen if self.specs is None else _joined(self.specs, seen)
+        features = None if self._waiting is None else self.backbone(specs)
         if specs is not self.specs:
             self.specs, self._classifier = specs, None
-        if self._waiting is not None:
-            self._take(self.backbone(specs))
+        if features is not None:
+            self._take(features)
 
     def get_config(self) -> dict[str, Any] | None:
         """Returns the shapes and types of inputs that there is no graph for, if they are known."""

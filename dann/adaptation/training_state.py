@@ -56,11 +56,27 @@ def put_trained_back(model: keras.Model) -> None:
     if not (trained and model.optimizer.built and len(trained) == len(weights)):
         return
     now = values_of(weights)
-    model.optimizer.finalize_variable_values(weights)
+    put_averages(model)
     averages = values_of(weights)
     if not all(map(np.array_equal, now, averages)):
         trained = now  # somebody has set them since
     for variable, value in zip(weights, trained, strict=True):
+        variable.assign(value)
+
+
+def put_averages(model: Any) -> None:
+    """Puts the optimizer's moving averages in the place of the weights."""
+    model.optimizer.finalize_variable_values(model.trainable_variables)
+    unshare(model.trainable_variables)
+
+
+def unshare(variables: Sequence[Any]) -> None:
+    """Gives each variable memory of its own.
+
+    On JAX a weight shares that of the average that was assigned to it, and a compiled step or
+    evaluation deletes what it gets, the average with it.
+    """
+    for variable, value in zip(variables, values_of(variables), strict=True):
         variable.assign(value)
 
 

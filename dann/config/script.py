@@ -9,13 +9,13 @@ import shutil
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
+from hydra.errors import ConfigCompositionException, HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -222,8 +222,27 @@ def _report(error, begun):
     cause = str(error.__cause__ or "").partition("\n")[0]
     if cause not in message and not isinstance(error, ConfigError | KerasFileError):
         message = f"{message}: {cause}"
+    message += _known_beside(error)
     plain = _COLOURS.sub("", message)  # Keras marks words in errors
     print(f"error: {' '.join(plain.split())}", file=sys.stderr)
+
+
+def _known_beside(error):
+    """What to add where a key is not known: the keys that its group has, or those of its name."""
+    cause: Any = error.__cause__
+    group: Any = getattr(cause, "parent_node", None)
+    if not isinstance(error, ConfigCompositionException) or not OmegaConf.is_dict(group):
+        return ""
+    of_same_name = [each for each in _keys_below(group) if each.endswith(f".{cause.key}")]
+    known = of_same_name or [str(key) for key in group if key not in ("_target_", "_partial_")]
+    place = str(cause.full_key).rpartition(".")[0] or "The config"
+    return f". {place} has {', '.join(known)}" if known else ""
+
+
+def _keys_below(node: Any, above: str = "") -> Iterator[str]:
+    for key in node if OmegaConf.is_dict(node) else ():
+        yield f"{above}{key}"
+        yield from _keys_below(node._get_node(key), f"{above}{key}.")
 
 
 def _remove_unused_of_job():

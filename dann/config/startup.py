@@ -1,11 +1,10 @@
 """Starts Keras's backend and suppresses the messages of its libraries."""
 
-import contextlib
 import logging
 import os
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+
+from dann.standard_error import held_back
 
 
 def start_backend(split_processor: Callable[[], None] | None = None) -> None:
@@ -26,7 +25,7 @@ def start_backend(split_processor: Callable[[], None] | None = None) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    with _standard_error_held():
+    with held_back():
         import keras
 
         if split_processor is not None:
@@ -39,21 +38,3 @@ def start_backend(split_processor: Callable[[], None] | None = None) -> None:
     logging.getLogger("jax").setLevel(logging.WARNING)
     if quiet:
         logging.getLogger("tensorflow").setLevel(logging.ERROR)
-
-
-@contextlib.contextmanager
-def _standard_error_held() -> Iterator[None]:
-    """Hides what is written to standard error, and shows it if an error is raised."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            held.seek(0)
-            os.write(kept, held.read())
-            raise
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)

@@ -55,7 +55,8 @@ def source_of(
             f"Received: a {type(given).__name__} of {len(given)}"
         )
     columns: dict[str, Any] = dict(zip(COLUMNS, given, strict=False))
-    columns["inputs"], columns["labels"] = nested(given[0], domain), as_array(given[1], domain)
+    columns["inputs"] = nested(given[0], domain)
+    columns |= {name: as_array(columns[name], domain) for name in COLUMNS[1 : len(given)]}
     examples = Examples(columns, domain)
     labels, weights = columns["labels"], examples.columns.get("weights")
     refuse_strings(labels, domain)
@@ -64,9 +65,21 @@ def source_of(
             f"The {domain} must have one weight for each example, or one for each label of a map. "
             f"Received: weights of shape {weights.shape}"
         )
+    if weights is not None:
+        _check_weights(np.asarray(weights), domain)
     if num_classes is not None:
         check_labels(labels, num_classes, domain)
     return _not_empty(examples, domain)
+
+
+def _check_weights(weights, domain):
+    """Raises `ValueError` for weights that are negative or not finite, or 0 throughout."""
+    wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
+    if wrong.size or not weights.any():
+        raise ValueError(
+            f"The weights of the {domain} must be finite and at least 0, and some above 0. "
+            f"Received: {wrong.flat[0] if wrong.size else 'zeros alone'}"
+        )
 
 
 def target_of(
@@ -118,6 +131,18 @@ def check_alike(source: Any, other: Any, domain: str) -> None:
             )
 
 
+def check_columns(source: Any, other: Any, domain: str) -> None:
+    """Raises a `ValueError` if frames of both domains have one set of columns in two orders."""
+    mine, its = _columns(source), _columns(other)
+    if mine != its and sorted(mine, key=str) == sorted(its, key=str):
+        first = next(i for i, (a, b) in enumerate(zip(mine, its, strict=False)) if a != b)
+        raise ValueError(
+            "Frames of both domains must have their columns in one order: "
+            f"`frame[list(source.columns)]` of the {domain} has. Received: in column {first} "
+            f"{mine[first]!r} of the source, {its[first]!r} of the {domain}"
+        )
+
+
 def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
     """Raises a `ValueError` unless all labels are integers in `0 <= label < num_classes`."""
     if not np.issubdtype(labels.dtype, np.integer):
@@ -136,6 +161,12 @@ def _dataset_of(given, domain, with_labels, batch_size, shuffled_by, rank, batch
         if not (is_endless(given) or items.are_batches(rank, batched)):
             return items
     return stream_of(given, domain, with_labels, batch_size, shuffled_by, rank, batched)
+
+
+def _columns(given):
+    """The names of the columns of a frame or of `(frame, labels)`, else none."""
+    frame: Any = given[0] if isinstance(given, tuple | list) and len(given) else given
+    return list(frame.columns) if hasattr(frame, "to_numpy") and hasattr(frame, "columns") else []
 
 
 def _not_empty(examples, domain):

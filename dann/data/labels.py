@@ -11,7 +11,8 @@ def class_numbers(labels: Any, name: str = "labels") -> np.ndarray:
     """Returns the class of each example, integers `(n,)`.
 
     Args:
-        labels: Whole numbers of any type, `(n,)` or one column `(n, 1)`, or one-hot `(n, classes)`.
+        labels: Whole numbers of any type or booleans, `(n,)` or one column `(n, 1)`, or one-hot
+            `(n, classes)`.
         name: What messages call them.
 
     Raises:
@@ -33,7 +34,7 @@ def class_numbers(labels: Any, name: str = "labels") -> np.ndarray:
         found = found[:, 0]
     if found.ndim == 2 and np.isin(found, (0, 1)).all() and (found.sum(axis=1) == 1).all():
         return found.argmax(axis=1)
-    whole = np.issubdtype(found.dtype, np.integer) or (
+    whole = found.dtype.kind in "iub" or (
         found.dtype.kind == "f" and (found == np.round(found)).all()
     )
     if found.ndim != 1 or not whole:

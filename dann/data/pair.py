@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.domain_inputs import check_alike, source_of, target_of
+from dann.data.domain_inputs import check_alike, check_columns, source_of, target_of
 from dann.data.examples import Examples
 from dann.data.pairs import Drawn, Pairs
 from dann.data.sampling import DrawOrder, groups_to_balance
@@ -109,6 +109,8 @@ def pair(
         seed = int(np.random.randint(2**31))
     check_integer("seed", seed, 0)
     reading = batch_size or _BATCH_SIZE, seed if shuffle else None
+    check_columns(source, target, "target")
+    check_columns(source, target_labelled, "labelled target")
     found = {"source": source_of(source, "source", *reading, num_classes, batched)}
     found["target"] = target_of(target, found["source"].form, *reading, batched)
     check_alike(found["source"].form, found["target"].form, "target")

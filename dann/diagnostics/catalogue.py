@@ -111,12 +111,18 @@ def choose(
     diagnostics: Sequence[str] | Mapping[str, Callable],
 ) -> dict[str, Callable[..., dict[str, Any]]]:
     """Returns diagnostics by name, from names in `DIAGNOSTICS` or from functions by any name."""
-    if isinstance(diagnostics, str):
-        raise TypeError(
-            f"Argument `diagnostics` must be a list of names. Received: the string {diagnostics!r}"
-        )
     if isinstance(diagnostics, Mapping):
-        return dict(diagnostics)
+        if all(map(callable, diagnostics.values())):
+            return dict(diagnostics)
+        raise TypeError(
+            "Argument `diagnostics` must be names, or functions `(model, data) -> {name: value}` "
+            f"by name. Received: a {type(diagnostics).__name__} of "
+            f"{', '.join(map(str, diagnostics))}"
+        )
+    listed = isinstance(diagnostics, list | tuple | set | frozenset)
+    if not (listed and all(isinstance(name, str) for name in diagnostics)):
+        received = repr(diagnostics) if isinstance(diagnostics, str) else type(diagnostics).__name__
+        raise TypeError(f"Argument `diagnostics` must be a list of names. Received: {received}")
     unknown = [name for name in diagnostics if name not in DIAGNOSTICS]
     if unknown or not diagnostics:
         raise ValueError(

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from dann.adaptation.training_state import averages_weights, steps_taken, values_of
+from dann.adaptation.training_state import averages_weights, put_averages, steps_taken, values_of
 from dann.training.run_directory import RunDirectory
 
 
@@ -92,9 +92,8 @@ class _Averages(keras.callbacks.Callback):
         self.trained = ()
 
     def on_epoch_end(self, epoch, logs=None):
-        weights = self.model.trainable_variables
-        self.trained = values_of(weights)
-        self.model.optimizer.finalize_variable_values(weights)
+        self.trained = values_of(self.model.trainable_variables)
+        put_averages(self.model)
 
 
 class _TrainedAgain(keras.callbacks.Callback):

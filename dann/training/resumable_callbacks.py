@@ -234,7 +234,7 @@ def identity_of(pairs: Any) -> Any:
     """
     if not hasattr(pairs, "identity"):
         return None
-    return {**pairs.identity, "contents": pairs.contents}
+    return {**pairs.identity, "contents": getattr(pairs, "contents", None)}
 
 
 def _kind_of(optimizer):

@@ -75,8 +75,8 @@ def fit(
         TypeError: If a number is not an integer.
         ValueError: If a number is out of range, or `every` has another value.
         ResumeError: If the checkpoint belongs to another model, optimizer, backend or epoch length,
-            is beyond `epochs`, or was written with another seed, batch size or number of examples;
-            if `pairs` cannot start at its step; or if all checkpoints are broken.
+            is beyond `epochs`, or was written with another seed, batch size or other examples; if
+            `pairs` cannot start at its step; or if all checkpoints are broken.
 
     Example:
 
@@ -190,9 +190,9 @@ def _check_same_pairs(found, then, now):
             f"examples, {orders[0]}; without a seed, each process draws another. "
             f"Received: {orders[1]}"
         )
-    held = then.get("contents", {})  # which earlier versions did not write
-    changed = [domain for domain, sums in held.items() if sums != now["contents"][domain]]
-    if changed:
+    held, holds = (one.get("contents") for one in (then, now))  # earlier versions wrote none
+    if isinstance(held, dict) and isinstance(holds, dict) and held != holds:
+        changed = [domain for domain in holds if held.get(domain) != holds[domain]]
         raise ResumeError(
             f"Expected the examples that {found.path} was trained on, as their checksums tell. "
             f"Received: other examples of the {' and the '.join(changed)}"

@@ -10,6 +10,20 @@ from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from dann.adaptation import DANN, SourceOnly
 
 
+def test_the_strength_of_the_model_is_that_of_its_reversal():
+    model = linear_dann(strength=0.5)
+    model.compile(keras.optimizers.SGD(0.0))
+    assert float(model.strength) == 0.5
+    logs = [model.fit(PAIR, LABELS, verbose=0).history["strength"]]
+    model.strength = 0.2
+    logs.append(model.fit(PAIR, LABELS, verbose=0).history["strength"])
+    assert logs == [[0.5], [pytest.approx(0.2)]]
+    with pytest.raises(ValueError, match="at least 0.*Received: strength=-1"):
+        model.strength = -1
+    with pytest.raises(AttributeError, match="no gradient reversal.*Received: strength=1"):
+        SourceOnly(**linear_parts()).strength = 1
+
+
 def linear_dann(way="override", passes="joint", strength=STRENGTH, **kwargs):
     """f = x A, c = f B, d = f w, without biases."""
     head = linear(4, 1, "domain_head")

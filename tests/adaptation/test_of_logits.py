@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from scipy import special
+from sklearn.metrics import f1_score
 
 import dann
 from dann.adaptation import DANN
@@ -59,11 +60,134 @@ def test_one_hot_and_soft_labels_have_a_loss_by_name(labels):
 def test_one_output_of_two_classes_is_a_logit_too():
     model = compiled("binary_crossentropy", classes=1, metrics=["accuracy"])
     labels = np.array([0, 1, 1, 0, 1, 1])
-    logits = np.array(model.classifier(INPUTS["source"]), "float64")[:, 0]
+    logits = model.predict(INPUTS["source"], verbose=0)[:, 0].astype("float64")
     logs = model.train_on_batch(INPUTS, labels, return_dict=True)
     expected = np.logaddexp(0, logits) - labels * logits
     assert logs["label/loss"] == pytest.approx(expected.mean(), rel=1e-5)
     assert logs["accuracy"] == pytest.approx(((logits > 0) == labels).mean())
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype int64")  # of Keras's IoU on JAX
+def test_binary_metrics_by_name_take_outputs_above_0_for_the_class():
+    names = ["binary_accuracy", "precision", "recall", "binary_io_u"]
+    model = compiled("binary_crossentropy", classes=1, metrics=names)
+    labels = np.array([0, 1, 1, 0, 1, 1])
+    logits = model.predict(INPUTS["source"], verbose=0)[:, 0].astype("float64")
+    # Moved, so that thresholds of 0 and of 0.5 give other numbers.
+    shift = -np.sort(logits)[2] + 1e-3
+    bias = model.label_head.bias
+    bias.assign(bias + shift)
+    positive = logits + shift > 0
+    assert (positive != (logits + shift > 0.5)).any()
+    logs = model.evaluate(INPUTS["source"], labels, verbose=0, return_dict=True)
+    both, neither = (positive & (labels == 1)).sum(), (~positive & (labels == 0)).sum()
+    assert logs["binary_accuracy"] == pytest.approx((positive == labels).mean())
+    assert logs["precision"] == pytest.approx(both / positive.sum())
+    assert logs["recall"] == pytest.approx(both / labels.sum())
+    union = both / (positive | (labels == 1)).sum(), neither / (~positive | (labels == 0)).sum()
+    assert logs["binary_io_u"] == pytest.approx(np.mean(union))
+
+
+def test_the_area_under_the_curve_by_name_is_that_of_the_logits():
+    model = compiled("binary_crossentropy", classes=1, metrics=["auc"])
+    labels = np.array([0, 1, 1, 0, 1, 1])
+    logits = model.predict(INPUTS["source"], verbose=0)[:, 0].astype("float64")
+    bias = model.label_head.bias
+    bias.assign(bias - logits.max() - 0.1)  # no logit is a probability
+    logs = model.evaluate(INPUTS["source"], labels, verbose=0, return_dict=True)
+    exact = (logits[labels == 1][:, None] > logits[labels == 0]).mean()
+    assert logs["auc"] == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("metric", "write"),
+    [
+        (metrics.BinaryAccuracy(), r"BinaryAccuracy\(threshold=0.0\)"),
+        (metrics.binary_accuracy, r"BinaryAccuracy\(threshold=0.0\)"),
+        (metrics.BinaryIoU(), r"BinaryIoU\(threshold=0.0\)"),
+        (metrics.Precision(), r"Precision\(thresholds=0.0\)"),
+        (metrics.Recall(class_id=1), r"Recall\(thresholds=0.0\)"),
+    ],
+)
+def test_a_metric_with_a_threshold_of_probabilities_is_refused(metric, write):
+    with pytest.raises(ValueError, match=f"must take logits.*use `keras.metrics.{write}"):
+        compiled("binary_crossentropy", classes=1, metrics=[metric])
+
+
+@pytest.mark.parametrize(
+    ("loss", "classes", "metric", "write"),
+    [
+        (None, 3, metrics.F1Score(threshold=0.5), r"F1Score\(\)`, which takes the class of"),
+        (None, 3, metrics.FBetaScore(threshold=0.3), r"FBetaScore\(\)`"),
+        ("binary_crossentropy", 1, metrics.F1Score(), r"Precision\(thresholds=0.0\)` and"),
+    ],
+)
+def test_an_f_score_of_probabilities_is_refused(loss, classes, metric, write):
+    with pytest.raises(ValueError, match=f"must take logits.*use `keras.metrics.{write}"):
+        compiled(loss, classes=classes, metrics=[metric])
+
+
+def test_an_f_score_of_the_class_of_the_largest_logit_is_that_of_scikit_learn():
+    model = compiled("categorical_crossentropy", metrics=[metrics.F1Score(average="macro")])
+    logs = model.evaluate(INPUTS["source"], ONE_HOT, verbose=0, return_dict=True)
+    predicted = log_probabilities(model).argmax(axis=1)
+    expected = f1_score(LABELS, predicted, average="macro", zero_division=0)
+    assert logs["f1_score"] == pytest.approx(expected)
+
+
+class Probabilities(keras.Layer):
+    """A head whose last activation nothing can see from outside."""
+
+    def __init__(self, units, activation):
+        super().__init__()
+        self.logits, self.last = keras.layers.Dense(units), activation
+
+    def build(self, shape):
+        self.logits.build(shape)
+
+    def call(self, features):
+        return self.last(self.logits(features))
+
+    def compute_output_shape(self, shape):
+        return (*shape[:-1], self.logits.units)
+
+
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(
+    ("units", "last", "loss", "told"),
+    [
+        (3, keras.ops.softmax, None, "numbers from 0 to 1 whose sum is 1$"),
+        (3, keras.ops.softmax, "categorical_crossentropy", "whose sum is 1$"),
+        (1, keras.ops.sigmoid, "binary_crossentropy", "numbers from 0 to 1$"),
+    ],
+)
+def test_probabilities_that_a_head_computes_within_are_refused_by_fit(
+    units, last, loss, told, built
+):
+    layers = [keras.Input((4,))] if built else []
+    backbone = keras.Sequential([*layers, keras.layers.Dense(5)])
+    model = DANN(backbone, num_classes=units, label_head=Probabilities(units, last))
+    model.compile("sgd", loss)
+    labels = ONE_HOT if loss == "categorical_crossentropy" else LABELS % max(units, 2)
+    pairs = dann.data.pair((INPUTS["source"], labels), INPUTS["target"], batch_size=4)
+    with pytest.raises(ValueError, match=f"`label_head` must give logits.*Received: .*{told}"):
+        model.fit(pairs, epochs=1, verbose=0)
+
+
+@pytest.mark.parametrize("units", [1, 3])
+def test_a_head_of_logits_and_numbers_from_0_to_1_that_are_predicted_train(units):
+    loss = "mse" if units == 1 else None
+    last = keras.ops.sigmoid if units == 1 else keras.ops.relu
+    backbone = keras.Sequential([keras.Input((4,)), keras.layers.Dense(5)])
+    model = DANN(backbone, num_classes=units, label_head=Probabilities(units, last))
+    model.compile("sgd", loss)
+    pairs = dann.data.pair((INPUTS["source"], LABELS), INPUTS["target"], batch_size=4)
+    assert len(model.fit(pairs, epochs=1, verbose=0).history["loss"]) == 1
+
+
+def test_a_threshold_is_left_alone_where_outputs_are_no_logits():
+    compiled("mse", classes=1, metrics=["binary_accuracy", metrics.BinaryAccuracy()])
+    compiled(metrics=[metrics.Recall(top_k=2), metrics.Precision(thresholds=0.0)])
 
 
 def test_a_metric_by_name_is_that_of_the_logits():
@@ -149,3 +273,40 @@ def test_weights_of_the_source_come_with_the_pairs():
     expected = -(weights * log_probabilities(model)[np.arange(6), LABELS]).sum() / 6
     logs = model.fit(pairs, verbose=0).history
     assert logs["label/loss"] == pytest.approx([expected], rel=1e-5)
+
+
+def test_missing_labels_are_told_in_one_line():
+    model = compiled()
+    with pytest.raises(ValueError, match=r"needs labels.*validation_data=\(inputs, labels\)"):
+        model.evaluate(INPUTS["source"], verbose=0)
+    with pytest.raises(ValueError, match=r"needs labels.*Received: inputs without labels"):
+        model.fit(INPUTS, LABELS, validation_data=INPUTS["target"], verbose=0)
+
+
+def test_two_domains_that_are_no_pair_are_told_how_to_become_one():
+    late = DANN(keras.Sequential([keras.layers.Dense(5)]), num_classes=3)
+    late.compile("sgd")
+    for model in (compiled(), late):
+        for domains in (tuple(INPUTS.values()), list(INPUTS.values())):
+            with pytest.raises(ValueError, match=r"come as a pair.*`dann.data.pair.* of 2 inputs"):
+                model.fit(domains, LABELS, verbose=0)
+
+
+def test_a_pair_of_arrays_of_different_sizes_is_told_what_to_write():
+    inputs = {"source": INPUTS["source"], "target": INPUTS["target"][:4]}
+    with pytest.raises(ValueError, match=r"`dann.data.pair.*6 of the source, 4 of the target"):
+        compiled().fit(inputs, LABELS, verbose=0)
+
+
+@pytest.mark.parametrize("positions", [(5,), (5, 5)])
+def test_class_weights_of_label_maps_are_told_to_be_weights_of_positions(positions):
+    backbone = keras.Sequential([keras.Input((*positions, 4)), keras.layers.Dense(2)])
+    model = DANN(backbone, num_classes=3)
+    model.compile("sgd")
+    inputs = RNG.normal(size=(6, *positions, 4)).astype("float32")
+    labels = RNG.integers(0, 3, size=(6, *positions))
+    pairs = dann.data.pair((inputs, labels), inputs, batch_size=3)
+    with pytest.raises(ValueError, match=r"no `class_weight` for maps.*`pair\(\(.*\[labels\]"):
+        model.fit(pairs, class_weight={0: 1.0, 1: 2.0, 2: 1.0}, verbose=0)
+    weighted = inputs, labels, np.array([1.0, 2.0, 1.0])[labels]
+    model.fit(dann.data.pair(weighted, inputs, batch_size=3), verbose=0)

@@ -8,9 +8,10 @@ import sys
 import keras
 import numpy as np
 import pytest
-from support.saved_training import FEATURES, MODELS, bits, started, trained
+from support.saved_training import FEATURES, LABELS, MODELS, bits, started, trained
 
 from dann.adaptation.training_state import put_trained_back
+from dann.training.callbacks import on_final_weights
 
 PROGRAM = pathlib.Path(__file__).parents[1] / "support/saved_training.py"
 
@@ -52,6 +53,19 @@ def test_weights_that_were_set_after_averaging_are_those_that_train():
     put_trained_back(model)
     for weight in model.trainable_variables:
         np.testing.assert_array_equal(weight, 0.5)
+
+
+def test_evaluating_averages_between_compiled_epochs_changes_nothing():
+    model, pairs = started("averages", compiled=True)
+    whole = trained(model, pairs, 0, 3)
+    model, pairs = started("averages", compiled=True)
+    evaluate = lambda *_: model.evaluate(FEATURES, LABELS, verbose=0)  # noqa: E731
+    callbacks = [keras.callbacks.LambdaCallback(on_epoch_end=evaluate)]
+    trained(model, pairs, 0, 1)
+    evaluate()
+    trained(model, pairs, 1, 3, callbacks=on_final_weights(model.optimizer, callbacks))
+    for one, other in zip(bits(whole), bits(model), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_file_without_the_seeds_still_loads(tmp_path, monkeypatch):

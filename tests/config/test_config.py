@@ -37,6 +37,31 @@ def test_every_choice_composes_and_builds_what_it_names(choice, tmp_path):
     assert model.num_classes == 4
 
 
+OPTIMIZERS = sorted(path.stem for path in (CONF / "optimizer").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_single_optimizer_takes_a_learning_rate(name):
+    if name == "bop":  # two optimizers, with a rate each
+        rates = "optimizer.optimizers.binary.learning_rate=0.5", "optimizer.rest.learning_rate=0.25"
+        found = config.instantiate(composed(f"optimizer={name}", *rates).optimizer, "optimizer")
+        assert [float(part.learning_rate) for part in found.optimizers] == [0.5, 0.25]
+        return
+    cfg = composed(f"optimizer={name}", "optimizer.learning_rate=0.5")
+    found = config.instantiate(cfg.optimizer, "optimizer")
+    assert float(found.learning_rate) == 0.5
+    assert type(found).__name__.lower() == name
+
+
+def test_every_optimizer_of_keras_is_a_choice():
+    classes = [vars(keras.optimizers)[name] for name in dir(keras.optimizers)]
+    base = keras.optimizers.Optimizer
+    optimizers = {c for c in classes if isinstance(c, type) and issubclass(c, base) and c != base}
+    composed_of_others = {keras.optimizers.LossScaleOptimizer, keras.optimizers.MultiOptimizer}
+    names = {each.__name__.lower() for each in optimizers - composed_of_others}
+    assert names - {"schedulefreeadamw"} <= set(OPTIMIZERS)  # which needs a call after training
+
+
 def build_all(cfg):
     model = config.build_model(cfg, cfg.method, (16, 16, 3), 10)
     return config.build_optimizer(cfg, model), config.build_callbacks(cfg, model)

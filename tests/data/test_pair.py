@@ -339,3 +339,16 @@ def test_several_sources_are_drawn_in_equal_parts_with_their_numbers(balanced):
         np.testing.assert_array_equal(np.bincount(inputs["source_domain"]), [4, 4])
         if balanced:
             np.testing.assert_array_equal(np.bincount(batch_labels), [4, 4])
+
+
+def test_frames_whose_columns_are_in_another_order_are_refused():
+    pandas = pytest.importorskip("pandas")
+    source = pandas.DataFrame({"age": [1.0, 2.0], "height": [3.0, 4.0]})
+    target, labels = source[["height", "age"]], [0, 1]
+    message = r"`frame\[list\(source.columns\)\]`.*'age' of the source, 'height' of the {}"
+    for given in (target, (target, labels)):
+        with pytest.raises(ValueError, match=message.format("target")):
+            pair((source, labels), given, 2)
+    with pytest.raises(ValueError, match=message.format("labelled target")):
+        pair((source, labels), source, 2, target_labelled=(target, labels))
+    pair((source, labels), target[list(source.columns)], 2)

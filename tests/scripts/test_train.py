@@ -97,7 +97,8 @@ def test_a_sweep_over_the_oracle_and_a_method_with_every_option_of_the_data(tmp_
 
 WRONG = {
     "seed=abc": "Value 'abc' of type 'str' could not be converted to Integer",
-    "trainer.stepz=3": "Could not override 'trainer.stepz'",
+    "trainer.stepz=3": "trainer has steps, steps_per_epoch, epochs, ",
+    "optimizer=bop optimizer.learning_rate=1": "has optimizers.binary.learning_rate, rest.",
     "method=foo": "Could not find 'method/foo' Available options in 'method': cdan",
     "optimizer._target_=os.system": "`_target_` must be in one of ['dann', 'keras']",
     "paths.run_dir=other": "choose it by hydra.run.dir=, or hydra.sweep.dir= with -m. Received: ",

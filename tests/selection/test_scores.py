@@ -289,3 +289,11 @@ def test_labels_of_the_source_may_have_any_form(form):
     model = checkpoint(TURNS[1])
     found = values("source_accuracy", model, TARGET, source=(inputs, given[form]))
     assert found == values("source_accuracy", model, TARGET)
+
+
+def test_two_classes_may_be_booleans():
+    inputs, labels = SOURCE
+    model = checkpoint(TURNS[1])
+    given = [values("source_accuracy", model, TARGET, source=(inputs, labels > 0))]
+    given.append(values("source_accuracy", model, TARGET, source=(inputs, (labels > 0) * 1)))
+    assert given[0] == given[1]

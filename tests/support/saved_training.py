@@ -48,18 +48,18 @@ MODELS = {
 }
 
 
-def started(name):
+def started(name, compiled=False):
     keras.utils.set_random_seed(5)
     build, x, options = MODELS[name]
     model = build()
-    model.compile(keras.optimizers.Adam(0.01, **options), run_eagerly=True)
+    model.compile(keras.optimizers.Adam(0.01, **options), run_eagerly=not compiled)
     return model, dann.data.pair((x, LABELS), x, 4, repeat=True, seed=3)
 
 
-def trained(model, pairs, first, last):
+def trained(model, pairs, first, last, callbacks=()):
     pairs.start = 2 * first
     epochs = {"initial_epoch": first, "epochs": last}
-    model.fit(pairs, steps_per_epoch=2, verbose=0, **epochs)
+    model.fit(pairs, steps_per_epoch=2, verbose=0, callbacks=list(callbacks), **epochs)
     return model
 
 

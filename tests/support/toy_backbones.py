@@ -73,12 +73,12 @@ class SideBySide(layers.Layer):
 
 @keras.saving.register_keras_serializable("tests")
 class OwnModel(keras.Model):
-    """A subclassed model from inputs of a kind to 6 features."""
+    """A subclassed model from inputs of a kind to features."""
 
-    def __init__(self, kind="numbers", **kwargs):
+    def __init__(self, kind="numbers", units=6, **kwargs):
         super().__init__(**kwargs)
-        self.kind = kind
-        self.parts = [*body(kind), layers.Dense(6, activation="relu")]
+        self.kind, self.units = kind, units
+        self.parts = [*body(kind), layers.Dense(units, activation="relu")]
 
     def call(self, inputs, training=False):
         for part in self.parts:
@@ -86,7 +86,7 @@ class OwnModel(keras.Model):
         return inputs
 
     def get_config(self):
-        return {**super().get_config(), "kind": self.kind}
+        return {**super().get_config(), "kind": self.kind, "units": self.units}
 
 
 @keras.saving.register_keras_serializable("tests")

@@ -302,3 +302,19 @@ def test_other_examples_of_the_same_number_are_refused(changed, told, tmp_path):
     pairs = dann.data.pair(*changed(), 4, repeat=True, seed=3)
     with pytest.raises(ValueError, match=told):
         fit(model, pairs, tmp_path / "checkpoints", epochs=3, steps_per_epoch=4, verbose=0)
+
+
+def test_pairs_of_ones_own_with_an_identity_need_no_checksums(tmp_path):
+    class Own(keras.utils.PyDataset):
+        identity, start = {"batch_size": 4}, 0
+
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, index):
+            return {"source": X[:4], "target": X[:4] + 1}, Y[:4]
+
+    for epochs in (1, 2):
+        model, _ = started()
+        history = fit(model, Own(), tmp_path, epochs=epochs, steps_per_epoch=2, verbose=0)
+    assert history.epoch == [0, 1]
