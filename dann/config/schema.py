@@ -156,8 +156,6 @@ class BenchmarkConfig:
     paths: PathsConfig = MISSING
 
 
-# Hydra copies the store for each of the groups that `--help` lists; nothing changes it by then.
-setattr(ConfigStore.instance(), "__deepcopy__", lambda memo: ConfigStore.instance())  # noqa: B010
 ConfigStore.instance().store(name="train_schema", node=TrainConfig)
 ConfigStore.instance().store(name="evaluate_schema", node=EvaluateConfig)
 ConfigStore.instance().store(name="diagnose_schema", node=DiagnoseConfig)

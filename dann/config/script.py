@@ -203,7 +203,7 @@ def _check_settings(cfg):
     if "trainer" not in cfg:
         return
     check_integer("seed", cfg.seed, low=0)
-    settings = OmegaConf.merge(cfg.trainer)
+    settings = cfg.trainer.copy()
     if cfg.trainer.epochs is not None:  # the numbers of steps are known with the data
         settings.steps = settings.steps_per_epoch = settings.steps_per_execution
     check_trainer(settings)

@@ -98,11 +98,7 @@ def test_a_refused_override_imports_no_backend(override, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("argument", "least"),
-    [("--help", 0.25), ("method._target_=dann.DAN", 0.3)],
-)
-def test_what_trains_nothing_takes_little_more_cpu_time_than_hydra(argument, least):
+def test_a_refusal_takes_little_more_cpu_time_than_hydra():
     hydra = min(cpu_seconds("-c", "import hydra")[0] for _ in range(3))
-    spent = min(cpu_seconds("scripts/train.py", argument)[0] for _ in range(3))
-    assert spent < 3 * hydra + least
+    spent = min(cpu_seconds("scripts/train.py", "method._target_=dann.DAN")[0] for _ in range(3))
+    assert spent < 3 * hydra + 0.3
