@@ -13,7 +13,7 @@ is `name`, `in Python` (what is registered, with its arguments), `summary`, or a
 entries; `method=` is the name under a head that shows how a command line says it. The table
 `groups` lists the choices in `conf/`; `supported_networks`, `supported_methods`, `supported_labels`
 and `supported_messages` are what `tests/test_users_matrix.py` tries. `results` is a summary of
-`docs/results.csv`.
+`docs/results.csv`, `lacking` the marks in `tests/support/lacking.py`.
 
 A threshold in a sentence is marked too: `<!-- winning.APART -->.35<!-- = -->` is a constant of a
 module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end of a healthy range.
@@ -192,15 +192,27 @@ def note(name):
     return f" ({list(users_matrix().MESSAGES).index(name) + 1})"
 
 
+def lacking():
+    """What a backend lacks, from the marks that leave tests out there."""
+    marks = vars(of_tests("lacking")).values()
+    return markdown(["backend", "lacks"], [m.args for m in marks if hasattr(m, "args")])
+
+
 def users_matrix():
     """The combinations that the tests try."""
+    return of_tests("users_matrix")
+
+
+def of_tests(module):
+    """A module of `tests/support`."""
     if str(ROOT / "tests") not in sys.path:
         sys.path.append(str(ROOT / "tests"))
-    return importlib.import_module("support.users_matrix")
+    return importlib.import_module(f"support.{module}")
 
 
 MADE = {
     "groups": groups,
+    "lacking": lacking,
     "results": results,
     "supported_networks": supported_networks,
     "supported_methods": supported_methods,

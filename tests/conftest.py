@@ -13,6 +13,13 @@ gc.set_threshold(200_000, 50, 100)
 collect_ignore_glob = ["*conftest.py", "support/*"]  # no tests, no examples
 
 
+def pytest_runtest_setup(item):
+    for mark in item.iter_markers("lacking"):
+        backend, what = mark.args
+        if keras.backend.backend() == backend:
+            pytest.skip(f"{backend} lacks {what}")
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     """Every test begins with the same seeds and the same precision."""

@@ -19,7 +19,7 @@ GROUPS = (  # in the order of their checks: a method refers to its schedule
     "regularizers",
 )
 # Classes that run code or a saved graph, call a function, or send logs to a server.
-_LEFT_OUT = {
+LEFT_OUT = {
     "FlaxLayer",
     "JaxLayer",
     "Lambda",
@@ -101,5 +101,5 @@ def _public_classes(kinds: tuple[type, ...]) -> list[Any]:
         thing
         for module in modules
         for name, thing in vars(module).items()
-        if inspect.isclass(thing) and issubclass(thing, kinds) and name not in _LEFT_OUT
+        if inspect.isclass(thing) and issubclass(thing, kinds) and name not in LEFT_OUT
     ]

@@ -40,7 +40,7 @@ def check_targets(node: Any, group: str, key: str | None = None) -> dict[str, Ca
     """Returns the classes or functions that a node names; checks them as `instantiate` does."""
     things = {id(thing): thing for thing in allowed(group)}
     key = key or group
-    targets = {name: _find(place, name, group, things) for place, name in _targets(node, key)}
+    targets = {name: _find(place, name, group, things) for place, name in targets_of(node, key)}
     check_arguments(node, targets, key)
     return targets
 
@@ -60,7 +60,7 @@ def call(key: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
 
 def check_packages(node: Any) -> None:
     """Raises `ConfigError` if a target is in another package, before anything is imported."""
-    for place, name in _targets(node):
+    for place, name in targets_of(node):
         _check_package(place, name)
 
 
@@ -72,7 +72,7 @@ def _check_package(place, name):
         )
 
 
-def _targets(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
+def targets_of(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """Yields key and name of every `_target_` in a container; checks each node on the way."""
     if isinstance(node, str) and "${" in node:
         raise ConfigError(f"Text must hold no `${{` once it is resolved. Received: {node} of {key}")
@@ -91,7 +91,7 @@ def _targets(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
     else:
         parts = enumerate(node) if isinstance(node, list) else ()
     for name, value in parts:
-        yield from _targets(value, f"{key}.{name}" if key else str(name))
+        yield from targets_of(value, f"{key}.{name}" if key else str(name))
 
 
 def _find(place: str, name: str, group: str, things: dict[int, Callable]) -> Callable:

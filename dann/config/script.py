@@ -20,6 +20,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from dann.checks import check_integer
 from dann.config.allowed_targets import GROUPS
 from dann.config.config_error import ConfigError
 from dann.config.distribution import distribution_of
@@ -27,9 +28,16 @@ from dann.config.instantiation import check_packages, check_targets
 from dann.config.interruption import stopped_by_signals
 from dann.config.known_keys import check_known
 from dann.config.startup import start_backend
+from dann.config.target_names import check_names, registered_names
 from dann.training.keras_file import KerasFileError
 from dann.training.process_group import joined
 from dann.training.run_directory import ResumeError, RunDirectory
+from dann.training.run_settings import (
+    check_checkpoint,
+    check_jit_compile,
+    check_selection,
+    check_trainer,
+)
 
 T = TypeVar("T")
 
@@ -65,11 +73,14 @@ def run_script(
     def job(cfg: DictConfig) -> None:
         begun.append(cfg)
         try:
-            check_packages(OmegaConf.to_container(cfg, resolve=True))
+            plain: Any = OmegaConf.to_container(cfg, resolve=True)
+            check_packages(plain)
+            check_names(plain)
             _check_paths(cfg)
             _check_given(cfg)
             _check_emptied(cfg, HydraConfig.get().overrides.task)
             _check_epochs(cfg, HydraConfig.get().overrides.task)
+            _check_settings(cfg)
             distribution = distribution_of(cfg)
             if _is_done(is_done, cfg, distribution):
                 return
@@ -208,6 +219,20 @@ def _check_epochs(cfg, overrides):
         )
     if epochs < 1:
         raise ConfigError(f"trainer.epochs must be at least 1. Received: {epochs}")
+
+
+def _check_settings(cfg):
+    """Checks the settings of a training, where the script has them."""
+    if "trainer" not in cfg:
+        return
+    check_integer("seed", cfg.seed, low=0)
+    settings = cfg.trainer.copy()
+    if cfg.trainer.epochs is not None:  # the numbers of steps are known with the data
+        settings.steps = settings.steps_per_epoch = settings.steps_per_execution
+    check_trainer(settings)
+    check_jit_compile(cfg.trainer.jit_compile)
+    check_checkpoint(cfg.checkpoint)
+    check_selection(OmegaConf.to_object(cfg.selection), registered_names("selection", "SCORES"))
 
 
 def _report(error, begun):

@@ -12,14 +12,12 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.replicas import devices_of, replicas_of
-from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
-from dann.selection import SelectionScores, choose
+from dann.selection import SCORES, SelectionScores, choose
 from dann.training import run_figures
 from dann.training.accuracy_table import accuracy_table
 from dann.training.callbacks import Clock, OracleCurve, on_final_weights
-from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoints
 from dann.training.directory_claim import claiming
 from dann.training.distribution import Distribution
@@ -30,6 +28,12 @@ from dann.training.one_process import alone
 from dann.training.process_group import joined
 from dann.training.resumable_fit import fit
 from dann.training.run_directory import RunDirectory
+from dann.training.run_settings import (
+    check_checkpoint,
+    check_jit_compile,
+    check_selection,
+    check_trainer,
+)
 
 _TEST_BATCH = 256
 
@@ -65,7 +69,7 @@ def compile_model(
         ValueError: If `jit_compile` has another value, or is true while TensorFlow trains on
             several devices, where it cannot compile with XLA.
     """
-    jit_compile = check_choice("trainer.jit_compile", trainer.jit_compile, ("auto", True, False))
+    jit_compile = check_jit_compile(trainer.jit_compile)
     if jit_compile is True and replicas_of(model) > 1:
         raise ValueError(
             "trainer.jit_compile must be false where TensorFlow trains on several devices; JAX "
@@ -142,20 +146,9 @@ class Run:
         self.model = model
         self.baseline = baseline
         self.callbacks = list(callbacks)
-        for key in ("steps", "steps_per_epoch", "steps_per_execution", "batch_size"):
-            check_integer(f"trainer.{key}", getattr(trainer, key), low=1)
+        check_trainer(trainer)
         self.steps = trainer.steps
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
-        if self.steps % self.steps_per_epoch:
-            raise ValueError(
-                "trainer.steps must be a multiple of trainer.steps_per_epoch. "
-                f"Received: {trainer.steps} steps, {trainer.steps_per_epoch} an epoch"
-            )
-        if self.steps_per_epoch % trainer.steps_per_execution:
-            raise ValueError(
-                "trainer.steps_per_epoch must be a multiple of trainer.steps_per_execution. "
-                f"Received: {self.steps_per_epoch} and {trainer.steps_per_execution}"
-            )
         self.batch_size = trainer.batch_size
         self.group = joined()
         batches = self._batches(model)  # raises an error if the data cannot be batched
@@ -163,8 +156,7 @@ class Run:
         self._give_a_batch()
         self.oracle_curve = trainer.oracle_curve
         if checkpoint is not None:
-            CheckpointTimes(checkpoint.every)  # raises an error unless it is an interval
-            check_integer("keep", checkpoint.keep, low=1)
+            check_checkpoint(checkpoint)
         self.checkpoint, self.resume, self.settings = checkpoint, resume, settings
         inputs = {
             "source": domains.source_train[0],
@@ -265,11 +257,12 @@ class Run:
                 callback.data = self._batches(self.model, whole=True)[0]
 
     def _selection_scores(self, selection):
-        if selection is None or not selection.scores:
-            check_choice("selection.keep", self.keep or None, (None,), why="if there are no scores")
+        if selection is None:
+            return None
+        check_selection(selection, list(SCORES))
+        if not selection.scores:
             return None
         names = list(choose(selection.scores))
-        check_choice("selection.keep", self.keep, (None, *names))
         rng = np.random.default_rng(self.seed)
 
         def some(values):

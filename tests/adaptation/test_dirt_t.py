@@ -67,7 +67,7 @@ def terms_at(a, b):
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode, target_weight, tolerance, monkeypatch):
     # XLA draws other numbers from the same seed.
-    monkeypatch.setattr(Noise, "normal", lambda self, shape: DIRECTION)
+    monkeypatch.setattr(Noise, "normal", lambda self, shape: keras.ops.convert_to_tensor(DIRECTION))
     model = linear_dirt_t(target_weight=target_weight, teacher_weight=TEACHER_WEIGHT)
     a, b = weights_of(model)
     terms = terms_at(a, b)
@@ -99,8 +99,8 @@ def deep_dirt_t(**kwargs):
 
 def fit(model, x, steps=1, y=None, **kwargs):
     """Trains `steps` steps on the same batch."""
-    if y is None and keras.backend.backend() == "jax":
-        pytest.skip("Keras on JAX builds losses and metrics from labels")
+    if y is None and keras.backend.backend() != "tensorflow":
+        pytest.skip("Keras builds losses and metrics from labels there")
     model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], **kwargs)
     batches = ((x,) if y is None else (x, y) for _ in range(steps))
     return model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0).history
@@ -110,7 +110,7 @@ def fit(model, x, steps=1, y=None, **kwargs):
 def test_the_teacher_is_the_classifier_at_the_start_of_the_interval(mode, monkeypatch):
     """Three steps at an interval of two: that before the third."""
     # XLA draws other numbers from the same seed.
-    monkeypatch.setattr(Noise, "normal", lambda self, shape: DIRECTION)
+    monkeypatch.setattr(Noise, "normal", lambda self, shape: keras.ops.convert_to_tensor(DIRECTION))
     before, after = deep_dirt_t(refresh_steps=2), deep_dirt_t(refresh_steps=2)
     fit(before, TARGET, 2, run_eagerly=True)
     together = {"steps_per_execution": 3, "jit_compile": True}
@@ -178,9 +178,9 @@ def test_the_second_stage_starts_from_the_first_and_does_not_change_it():
     first = DANN(mlp_backbone((3,), hidden_units=(6,)), label_head=label_head(6, 3))
     kept = first.get_weights()
     second = DIRTT.from_model(first, radius=RADIUS, refresh_steps=7)
-    np.testing.assert_array_equal(second.classifier(TARGET), first.classifier(TARGET))
+    np.testing.assert_array_equal(second.predict(TARGET), first.predict(TARGET))
     fit(second, TARGET, 2, run_eagerly=True)
-    assert np.abs(np.array(second(TARGET)) - np.array(first(TARGET))).max() > 0
+    assert keras.ops.any(second(TARGET) != first(TARGET))
     assert_all_equal(kept, first.get_weights())
     assert second.refresh_steps == 7
 

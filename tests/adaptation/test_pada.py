@@ -5,6 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
+from support import lacking
 from support.closed_forms import softmax
 from support.networks import linear, linear_parts, weights_of, with_random_weights
 from support.one_step import MODES, check_adversarial_step, step
@@ -109,6 +110,7 @@ def partial_classes(size=512):
     return {"source": source, "target": target + [0.2, 0.2]}, labels[0], labels[1]
 
 
+@lacking.several_steps
 def test_classes_that_the_target_lacks_lose_their_weight():
     pair, labels, target_labels = partial_classes()
     model = PADA(

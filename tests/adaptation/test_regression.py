@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from support import lacking
 from support.networks import linear, weights_of, with_random_weights
 from support.one_step import MODES, check_step, step
 from support.pair import PAIR, SOURCE, STRENGTH, TARGET
@@ -144,6 +145,7 @@ METHODS = {
 }
 
 
+@lacking.several_steps
 @pytest.mark.parametrize("name", METHODS)
 def test_it_lowers_the_error_on_the_target_below_the_best_source_fit(name):
     head = domain_head(2, hidden_units=(), name="label_head")

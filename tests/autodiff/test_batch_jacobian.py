@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from support import lacking
 from support.arrays import assert_all_equal
 from support.maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
 
@@ -15,7 +16,8 @@ from dann.gradients import binary_sign, reverse_gradient
 
 BACKEND = keras.backend.backend()
 RNG = np.random.default_rng(0)
-each_engine = pytest.mark.parametrize("engine", ["pfor", "while", "forward"])
+ENGINES = ("while", *(pytest.param(name, marks=lacking.engines) for name in ("pfor", "forward")))
+each_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
 @each_engine
@@ -72,12 +74,14 @@ def test_float64_is_kept():
     np.testing.assert_allclose(np.einsum("bii->bi", values), slopes, rtol=1e-14)
 
 
+@lacking.engines
 @pytest.mark.parametrize(("outputs", "chosen"), [(16, "pfor"), (17, "forward")])
 def test_forward_mode_is_chosen_when_there_are_few_inputs(outputs, chosen):
     weights = np.ones((4, outputs), "float32")
     assert batch_jacobian(lambda x: ops.matmul(x, weights), INPUTS, with_plan=True).engine == chosen
 
 
+@lacking.engines
 def test_sizes_and_budget_decide_the_engine_and_its_memory():
     def wide(x):
         hidden = ops.tile(x, (1, 1000))  # 3 x 4000 numbers
@@ -102,6 +106,7 @@ def test_sizes_and_budget_decide_the_engine_and_its_memory():
         batch_jacobian(wide, INPUTS, engine="forward", memory_budget=one)
 
 
+@lacking.engines
 @pytest.mark.parametrize("outputs", [7, 40])
 def test_a_jacobian_computed_in_parts_keeps_the_order_of_its_outputs(outputs):
     weights = RNG.normal(size=(4, outputs)).astype("float32")
@@ -144,6 +149,7 @@ def test_a_model_runs_in_inference_mode_with_its_current_weights():
         model.set_weights([w + 0.1 for w in model.get_weights()])
 
 
+@lacking.compiled
 def test_a_model_is_traced_once_per_shape_and_can_be_freed():
     calls = []
 
@@ -268,6 +274,7 @@ def test_functions_without_a_jacobian_per_example_are_refused(
         batch_jacobian(function, inputs, **arguments)
 
 
+@lacking.compiled
 def test_inputs_without_values_are_refused():
     if BACKEND == "jax":
         import jax

@@ -275,7 +275,7 @@ def test_both_ways_have_the_same_second_derivatives(name):
     upstream = np.arange(12, dtype="float32").reshape(3, 4) - 5
 
     def squares(inputs, way):
-        return upstream * keras.ops.square(binary_sign(inputs, way, estimator))
+        return keras.ops.multiply(upstream, keras.ops.square(binary_sign(inputs, way, estimator)))
 
     seen = [derivative(lambda x, way=way: squares(x, way), inputs, order=2) for way in WAYS]
     assert np.isfinite(seen[0]).all()

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from support import lacking
 from support.differentiate import (
     BACKEND,
     DTYPES,
@@ -100,6 +101,7 @@ def test_strength_gets_no_gradient(way, compiled):
     assert [gradient.tolist() for gradient in gradients] == [[-0.5, -2.0], [0.0, 0.0]]
 
 
+@lacking.compiled
 @pytest.mark.parametrize("way", WAYS)
 def test_a_strength_given_as_a_tensor_takes_one_trace(way):
     traces = []

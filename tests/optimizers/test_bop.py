@@ -9,6 +9,7 @@ from support.constant_gradient import (
     MODES,
     UPSTREAM,
     assert_equal,
+    each_mode,
     kernel_gradients,
     sum_of_layers,
     train,
@@ -56,7 +57,7 @@ def marked():
     return model, weights
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_mode
 @pytest.mark.parametrize("rates", RATES)
 def test_it_flips_the_same_weights_as_the_algorithm(rates, mode):
     model, weights = marked()

@@ -10,7 +10,7 @@ from dann.optimizers import Bop, FlipRatio, PerVariable
 
 STEPS = len(INPUTS) // BATCH
 # Where watching begins if the first batch builds the model; on JAX, Keras builds it before.
-FIRST = 0 if keras.backend.backend() == "jax" else 1
+FIRST = 1 if keras.backend.backend() == "tensorflow" else 0
 
 
 def signs_after_each_step(weights, rate, threshold, epochs):

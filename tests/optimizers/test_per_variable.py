@@ -5,7 +5,15 @@ import json
 import keras
 import numpy as np
 import pytest
-from support.constant_gradient import MODES, assert_equal, product, sum_of_layers, train, values
+from support.constant_gradient import (
+    MODES,
+    assert_equal,
+    each_mode,
+    product,
+    sum_of_layers,
+    train,
+    values,
+)
 
 from dann.optimizers import Bop, PerVariable
 
@@ -57,7 +65,7 @@ def alone():
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("mode", MODES)
+@each_mode
 def test_each_part_does_what_it_does_alone(mode, alone):
     together = model()
     before = values(together.variables)

@@ -2,6 +2,8 @@
 
 import keras
 import numpy as np
+import pytest
+from support.lacking import several_steps
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(24, 3)).astype("float32")
@@ -13,6 +15,9 @@ MODES = {
     "xla": {"jit_compile": True},
     "steps at once": {"jit_compile": False, "steps_per_execution": 3},
 }
+each_mode = pytest.mark.parametrize(
+    "mode", [*list(MODES)[:-1], pytest.param("steps at once", marks=several_steps)]
+)
 
 
 def product(upstream, outputs):

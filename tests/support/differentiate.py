@@ -17,8 +17,7 @@ def value_and_gradients(function, *inputs, upstream=None, compiled=False):
     if upstream is None:
         upstream = np.ones(tensors[0].shape)
     upstream = keras.ops.convert_to_tensor(upstream, tensors[0].dtype)
-    differentiated = _tensorflow if BACKEND == "tensorflow" else _jax
-    value, gradients = differentiated(function, upstream, compiled)(*tensors)
+    value, gradients = _differentiated(function, upstream, compiled)(*tensors)
     return as_array(value), [as_array(gradient) for gradient in gradients]
 
 
@@ -26,9 +25,8 @@ def values_and_gradients(functions, inputs, upstreams, compiled=False):
     """`value_and_gradients` of several functions, each of one input, in a single trace."""
 
     def differentiate(inputs, upstreams):
-        differentiated = _tensorflow if BACKEND == "tensorflow" else _jax
         arguments = zip(functions, inputs, upstreams, strict=True)
-        return [differentiated(f, upstream, False)(x) for f, x, upstream in arguments]
+        return [_differentiated(f, upstream, False)(x) for f, x, upstream in arguments]
 
     pairs = _compiled(differentiate, compiled)(
         [keras.ops.convert_to_tensor(array) for array in inputs],
@@ -38,7 +36,7 @@ def values_and_gradients(functions, inputs, upstreams, compiled=False):
 
 
 def _compiled(function, how):
-    if not how:
+    if not how or BACKEND == "torch":  # which Keras runs eagerly
         return function
     if BACKEND == "tensorflow":
         import tensorflow as tf
@@ -47,6 +45,11 @@ def _compiled(function, how):
     import jax
 
     return jax.jit(function)
+
+
+def _differentiated(function, upstream, compiled):
+    of_backend = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}[BACKEND]
+    return of_backend(function, upstream, compiled)
 
 
 def _tensorflow(function, upstream, compiled):
@@ -72,11 +75,26 @@ def _jax(function, upstream, compiled):
     return _compiled(differentiate, compiled)
 
 
+def _torch(function, upstream, compiled):
+    import torch
+
+    def differentiate(*inputs):
+        inputs = [each.detach().requires_grad_() for each in inputs]
+        value = function(*inputs)
+        if not value.requires_grad:
+            return value, [torch.zeros_like(each) for each in inputs]
+        return value, torch.autograd.grad(value, inputs, upstream, materialize_grads=True)
+
+    return differentiate
+
+
 def derivative(function, inputs, order):
     """Differentiates `order` times the sum of a function that works element by element."""
     inputs = keras.ops.convert_to_tensor(inputs)
     if BACKEND == "tensorflow":
         return as_array(_tensorflow_derivative(function, inputs, order))
+    if BACKEND == "torch":
+        return as_array(_torch_derivative(function, inputs, order))
     import jax
 
     for _ in range(order):
@@ -95,13 +113,27 @@ def _tensorflow_derivative(function, inputs, order):
     return tape.gradient(value, inputs)
 
 
+def _torch_derivative(function, inputs, order):
+    import torch
+
+    inputs = inputs.detach().requires_grad_()
+    value = function(inputs)
+    for _ in range(order):
+        if not value.requires_grad:
+            return torch.zeros_like(inputs)
+        (value,) = torch.autograd.grad(
+            value.sum(), inputs, create_graph=True, materialize_grads=True
+        )
+    return value
+
+
 def _jax_derivative(jax, function):
     return jax.grad(lambda inputs: function(inputs).sum())
 
 
 def as_array(tensor):
     """The same values in NumPy, in the same data type (bfloat16 by `ml_dtypes`)."""
-    return np.asarray(tensor)
+    return keras.ops.convert_to_numpy(tensor)
 
 
 def tensor(values, dtype):
@@ -109,6 +141,11 @@ def tensor(values, dtype):
 
 
 def bits(tensor):
-    """The bits of a floating tensor, which tell -0.0 from +0.0 and one NaN from another."""
+    """The bits of a floating tensor, which tell -0.0 from +0.0 and one NaN from another.
+
+    In a mean of bfloat16 that is not a number, torch leaves the sign to chance.
+    """
     array = as_array(tensor)
+    if BACKEND == "torch":
+        array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array)
     return array.view(f"uint{8 * array.dtype.itemsize}")

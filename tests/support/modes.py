@@ -5,6 +5,8 @@ import pytest
 
 
 def in_mode(function, mode):
+    if keras.backend.backend() == "torch":
+        return lambda *args: keras.tree.map_structure(lambda t: t.detach(), function(*args))
     if mode == "eager":
         return function
     if keras.backend.backend() == "jax":
@@ -17,5 +19,7 @@ def in_mode(function, mode):
 
 
 EAGER = pytest.param("eager", marks=pytest.mark.tensorflow)
-XLA = pytest.param("xla", marks=pytest.mark.tensorflow)  # JAX has one way to compile
+XLA = pytest.param(
+    "xla", marks=pytest.mark.tensorflow
+)  # JAX has one way to compile, torch one to run
 each_mode = pytest.mark.parametrize("mode", [EAGER, "graph", XLA])

@@ -6,6 +6,7 @@ import signal
 import keras
 import numpy as np
 import pytest
+from support import lacking
 
 import dann
 from dann.training import fit
@@ -86,6 +87,7 @@ def check_equal(whole, folder, model, history):
     assert (folder / "metrics.csv").read_text() == whole[2]
 
 
+@lacking.seeded_dropout
 def test_a_training_that_died_twice_ends_with_the_same_bits_and_rows(whole, tmp_path):
     for step in (3, 7):
         with pytest.raises(DeathError):
@@ -93,12 +95,14 @@ def test_a_training_that_died_twice_ends_with_the_same_bits_and_rows(whole, tmp_
     check_equal(whole, tmp_path, *run(tmp_path))
 
 
+@lacking.seeded_dropout
 def test_epochs_may_be_added_to_a_finished_training(whole, tmp_path):
     run(tmp_path, epochs=1)
     check_equal(whole, tmp_path, *run(tmp_path))
     check_equal(whole, tmp_path, *run(tmp_path))  # which only loads the end
 
 
+@lacking.seeded_dropout
 @pytest.mark.parametrize(
     ("number", "error", "status"),
     [(signal.SIGTERM, SystemExit, 143), (signal.SIGINT, KeyboardInterrupt, None)],

@@ -338,7 +338,7 @@ def test_averaged_weights_are_scored_as_the_training_ends_with_them(domains, tmp
     [
         ({"keep": "snd"}, "'source_accuracy', 'info_max'. Received: .*'snd'"),
         ({"scores": [], "keep": "snd"}, "no scores. Received: .*'snd'"),
-        ({"scores": ["target_accuracy"]}, "Received: scores='target_accuracy'"),
+        ({"scores": ["target_accuracy"]}, "Received: selection.scores='target_accuracy'"),
     ],
 )
 def test_scores_that_do_not_exist_are_refused_before_training(domains, tmp_path, changes, message):

@@ -1,0 +1,104 @@
+"""A target is refused by its name only if its group may not name it."""
+
+import pathlib
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from dann.config.allowed_targets import GROUPS
+from dann.config.target_names import is_possible, registered_names
+
+ROOT = pathlib.Path(__file__).parents[2]
+REFUSED = [
+    "sead=1",
+    "seed=x",
+    "method=dan",
+    "paths.data_dir=/nowhere",
+    "trainer.epochs=0",
+    "trainer.batch_size=0",
+    "trainer.steps=150",
+    "trainer.jit_compile=fast",
+    "seed=-1",
+    "selection.scores=[none_such]",
+    "selection.samples=-1",
+    "selection.keep=dev",
+    "checkpoint.every=0min",
+    "checkpoint.keep=0",
+    "distribution.kind=none_such",
+    "experiment=none_such",
+    "data._target_=dann.data.none_such",
+    "network.backbone._target_=dann.networks.no_backbone",
+    "schedule._target_=dann.schedules.Ganin",
+    "method._target_=dann.DAN",
+    "optimizer._target_=keras.optimizers.Sgd",
+    "optimizer._target_=keras.layers.Dense",
+    "optimizer._target_=keras.utils.get_file",
+    "+callbacks.stop._target_=keras.callbacks.EarlyStop",
+    "+augmentation.one._target_=keras.layers.Lambda",
+    "+regularizers.one._target_=dann.None",
+]
+
+
+def cpu_seconds(*command):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return spent, done
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.tensorflow
+def test_every_allowed_class_is_possible_by_its_public_name(group):
+    pytest.importorskip("tensorflow")
+    import keras
+
+    import dann
+    from dann import adaptation, data, diagnostics, layers, networks, optimizers, schedules
+    from dann.config.allowed_targets import allowed
+
+    families = (
+        *(adaptation, data, diagnostics, layers, networks, optimizers, schedules, dann, keras),
+        *(keras.layers, keras.initializers, keras.regularizers, keras.constraints, keras.losses),
+        *(keras.optimizers, keras.optimizers.schedules, keras.callbacks),
+    )
+    things = {id(thing): thing for thing in allowed(group)}
+    names = {
+        f"{module.__name__}.{name}"
+        for module in families
+        for name in dir(module)
+        if id(getattr(module, name)) in things
+    }
+    assert names
+    assert {name for name in names if not is_possible(name, group)} == set()
+
+
+@pytest.mark.tensorflow
+def test_the_registered_scores_are_found_without_keras():
+    pytest.importorskip("tensorflow")
+    from dann.selection import SCORES
+
+    assert registered_names("selection", "SCORES") == list(SCORES)
+
+
+@pytest.mark.parametrize("override", REFUSED)
+def test_a_refused_override_imports_no_backend(override, tmp_path):
+    code = (
+        "import runpy, sys\n"
+        f"sys.argv = ['scripts/train.py', {override!r}, {f'hydra.run.dir={tmp_path}/run'!r}]\n"
+        "try:\n    runpy.run_path('scripts/train.py', run_name='__main__')\n"
+        "except SystemExit as end:\n    print('status', end.code)\n"
+        "print(sorted({'keras', 'tensorflow', 'jax', 'torch'} & set(sys.modules)))\n"
+    )
+    _, done = cpu_seconds("-c", code)
+    assert done.stdout.splitlines() == ["status 1", "[]"], done.stdout + done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_refusal_takes_little_more_cpu_time_than_hydra():
+    hydra = min(cpu_seconds("-c", "import hydra")[0] for _ in range(3))
+    spent = min(cpu_seconds("scripts/train.py", "method._target_=dann.DAN")[0] for _ in range(3))
+    assert spent < 3 * hydra + 0.3

@@ -1,0 +1,27 @@
+"""What a backend lacks: marks that leave a test out there, and rows of docs/backends.md."""
+
+import pytest
+
+several_steps = pytest.mark.lacking("torch", "`steps_per_execution` above 1, which Keras refuses")
+compiled = pytest.mark.lacking(
+    "torch", "compiled functions: every call runs the model, nothing is traced once"
+)
+compiled_schedules = pytest.mark.lacking(
+    "torch",
+    "schedules in a step compiled by `jit_compile=True`, which `auto` never chooses there: "
+    "`torch.compile` takes the strength of the next step",
+)
+compiled_penalty = pytest.mark.lacking(
+    "torch", "WDGRL under `jit_compile=True`: `torch.compile` stops at its gradient penalty"
+)
+seeded_dropout = pytest.mark.lacking(
+    "torch",
+    "exact resuming with dropout, which Keras draws from torch's global generator and not from its "
+    "own seeds",
+)
+nan_of_strange_domains = pytest.mark.lacking(
+    "torch", "NaN for a number of a source that is out of range: torch raises its own error"
+)
+engines = pytest.mark.lacking(
+    "torch", "the engines `pfor` and `forward` of `batch_jacobian`; it takes a backward pass a row"
+)
