@@ -13,6 +13,7 @@ from dann.selection.scores import SCORES
     summary="Minus the source risk, weighted by a domain classifier to look like the target's.",
     reads="labelled source, target",
     cost="fits a logistic regression to the features",
+    of_features=True,
     paper="[You et al., 2019](https://proceedings.mlr.press/v97/you19a.html)",
 )
 def dev(model: Any, *, source: Any, target: Any, batch_size: int = 256, seed: int = 0) -> float:

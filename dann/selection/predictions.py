@@ -1,7 +1,7 @@
 """Logits and features of a model, in double precision, and the checks of a score's arguments."""
 
+import functools
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -10,6 +10,7 @@ from scipy import special
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.plain_network import input_specs, pooling
+from dann.adaptation.replicas import replicas_of
 from dann.checks import check_class_range, check_integer
 from dann.data.domain_inputs import nested
 from dann.data.examples import strings_as_tensors
@@ -29,22 +30,47 @@ class RememberingModel:
     """A model that computes its logits and its features of an array once.
 
     Every score takes it as the model. Make a new one after the weights have changed.
+
+    Args:
+        model: The model.
+        of_features: Whether a score will ask for features, too. The label head then gets those in
+            memory, so that the backbone runs once. Defaults to `False`.
     """
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Any, of_features: bool = False):
         self.model = model
+        self._shares_features = of_features and isinstance(model, AdversarialModel)
         self._known = {}
 
-    def recall(
-        self, compute: Callable[..., np.ndarray], inputs: Any, batch_size: int
-    ) -> np.ndarray:
-        """Returns `compute(model, inputs, batch_size)`, from memory after the first time."""
+    def logits(self, inputs: Any, batch_size: int) -> np.ndarray:
+        """Returns the outputs of the model, float64 `(n, ...)`."""
+        return self._recall(self._logits, inputs, batch_size)
+
+    def features(self, inputs: Any, batch_size: int) -> np.ndarray:
+        """Returns the outputs of the backbone, `(n, ...)`, in its own data type."""
+        return self._recall(self._features, inputs, batch_size)
+
+    def _logits(self, inputs, batch_size):
+        network = _network_of(self)
+        if self._shares_features and len(self.model.feature_shape) == 2:
+            network, inputs = self.model.label_head, self.features(inputs, batch_size)
+        return _in_batches(network, inputs, batch_size).astype("float64")
+
+    def _features(self, inputs, batch_size):
+        return _in_batches(self.model.backbone, inputs, batch_size)
+
+    def _recall(self, compute, inputs, batch_size):
         leaves = keras.tree.flatten(inputs)
         key = compute, *map(id, leaves)
         if key not in self._known:
             # The inputs are kept too, because no other array may get their identity.
-            self._known[key] = leaves, compute(self.model, inputs, batch_size)
+            self._known[key] = leaves, compute(inputs, batch_size)
         return self._known[key][1]
+
+
+def remembering(model: Any) -> RememberingModel:
+    """Returns a model that remembers: the model itself, if it does."""
+    return model if isinstance(model, RememberingModel) else RememberingModel(model)
 
 
 def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) -> np.ndarray:
@@ -57,9 +83,7 @@ def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) 
         NotFiniteError: If a logit is not finite.
         ValueError: If the model does not give one logit for each of at least 2 classes.
     """
-    if isinstance(model, RememberingModel):
-        return model.recall(logits, inputs, batch_size)
-    values = _in_batches(_network_of(model), inputs, batch_size, "logits")
+    values = _finite("logits", remembering(model).logits(inputs, batch_size))
     if values.ndim > 2:
         raise ValueError(
             "A score needs one prediction for each example; if a model predicts maps, pool them, "
@@ -91,14 +115,13 @@ def features(model: keras.Model | RememberingModel, inputs: Any, batch_size: int
         NotFiniteError: If a feature is not finite.
         TypeError: Unless the model is a `dann.adaptation.AdversarialModel`.
     """
-    if isinstance(model, RememberingModel):
-        return model.recall(features, inputs, batch_size)
-    if not isinstance(model, AdversarialModel):
+    now = remembering(model)
+    if not isinstance(now.model, AdversarialModel):
         raise TypeError(
             "This score needs the features of a `dann.adaptation.AdversarialModel`, which has a "
-            f"`backbone`. Received: {type(model).__name__}"
+            f"`backbone`. Received: {type(now.model).__name__}"
         )
-    return _in_batches(model.backbone, inputs, batch_size, "features")
+    return _finite("features", now.features(inputs, batch_size)).astype("float64")
 
 
 def check_target(model: Any, target: Any, least: int = 1) -> Any:
@@ -209,16 +232,34 @@ def _check_structure(specs, target):
         raise TypeError(_TARGET + f"Expected {wanted}. Received: {found}")
 
 
-def _in_batches(network, inputs, batch_size, what):
+def _in_batches(network, inputs, batch_size):
+    """The outputs of a network for all inputs, in its own data type."""
     check_integer("batch_size", batch_size, 1)
     parts, inputs, count = [], indexable(inputs), count_of(inputs)
+    run = _compiled(network)
     for start in range(0, count, batch_size):
         # An array-like of files need not take slices.
         rows = np.arange(start, min(start + batch_size, count))
         batch = keras.tree.map_structure(operator.itemgetter(rows), inputs)
-        outputs = keras.ops.convert_to_numpy(network(strings_as_tensors(batch), training=False))
-        parts.append(np.asarray(outputs, "float64"))
-    values = np.concatenate(parts)
+        parts.append(keras.ops.convert_to_numpy(run(strings_as_tensors(batch))))
+    return np.concatenate(parts)
+
+
+def _compiled(network):
+    """A network in inference mode, compiled where that is Keras's own and leaves its weights alone.
+
+    On JAX, Keras's compiled prediction takes the weights' memory and gives them other; on torch,
+    and for several replicas of TensorFlow's, nothing is gained.
+    """
+    on_tensorflow = keras.backend.backend() == "tensorflow" and replicas_of(network) == 1
+    own = type(network).predict_step if isinstance(network, keras.Model) else None
+    if on_tensorflow and own is keras.Model.predict_step and not network.run_eagerly:
+        return network.predict_on_batch
+    return functools.partial(network, training=False)
+
+
+def _finite(what, values):
+    """Returns the values; raises `NotFiniteError` if some of them are not finite."""
     broken = int((~np.isfinite(values).reshape(len(values), -1).all(axis=1)).sum())
     if broken:
         raise NotFiniteError(

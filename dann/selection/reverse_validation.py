@@ -13,6 +13,7 @@ from dann.selection.scores import SCORES
     summary="Source accuracy of a classifier trained on the target's predicted classes.",
     reads="labelled source, target",
     cost="fits a logistic regression to the features",
+    of_features=True,
     paper="[Zhong et al., 2010](https://doi.org/10.1007/978-3-642-15939-8_35)",
 )
 def reverse_validation(

@@ -3,7 +3,7 @@
 A score is a function `(model, *, source, target, batch_size=256) -> float`; higher is better. Each
 has its own file, which registers it in `SCORES` with these facts: `reads`, the examples it needs
 (`"target"`, `"labelled source"` or `"labelled source, target"`); `cost`, the work in addition to
-one pass over them; `paper`, a link.
+one pass over them; `paper`, a link; and `of_features=True` if it needs the model's features.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -88,7 +88,8 @@ def compute_scores(
     >>> list(dann.selection.compute_scores(model, source=source, target=target, scores=["snd"]))
     ['snd']
     """
-    now, chosen = RememberingModel(model), choose(scores)
+    chosen = choose(scores)
+    now = remembering_for(model, chosen)
     source, target = read_once(now, source, target)
     return {
         name: score(now, source=source, target=target, batch_size=batch_size)
@@ -130,11 +131,17 @@ def score_checkpoints(
     chosen = choose(scores)
     found: dict[str, list[float]] = {name: [] for name in chosen}
     for model in models:
-        now = RememberingModel(model)
+        now = remembering_for(model, chosen)
         source, target = read_once(now, source, target)
         for name, score in chosen.items():
             found[name].append(score_or_worst(score, now, source, target, batch_size))
     return found
+
+
+def remembering_for(model: Any, scores: Mapping[str, Score]) -> RememberingModel:
+    """Returns a model that remembers what these scores ask for."""
+    of_features = {SCORES[n] for n in SCORES if SCORES.entry(n).facts.get("of_features")}
+    return RememberingModel(model, not of_features.isdisjoint(scores.values()))
 
 
 def read_once(model: Any, source: Any, target: Any) -> tuple[Any, Any]:

@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
-from dann.selection.predictions import RememberingModel, check_source, check_target, is_dataset
-from dann.selection.scores import Score, choose, score_or_worst
+from dann.selection.predictions import check_source, check_target, is_dataset
+from dann.selection.scores import Score, choose, remembering_for, score_or_worst
 
 
 class SelectionScores(keras.callbacks.Callback):
@@ -70,7 +70,7 @@ class SelectionScores(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if logs is None:
             return
-        now = RememberingModel(self.model)
+        now = remembering_for(self.model, self.scores)
         if self._target_inputs is None:
             self._target_inputs = check_target(now, self.target)
         for name, score in self.scores.items():

@@ -22,7 +22,8 @@ from support.checkpoints import (
 
 from dann import selection
 from dann.adaptation import DANN
-from dann.selection import SCORES, compute_scores
+from dann.selection import SCORES, compute_scores, predictions
+from dann.selection.predictions import RememberingModel
 
 NAMES = sorted(SCORES)
 OF_TARGET = ["bnm", "entropy", "info_max", "mcc", "mix_val", "snd"]
@@ -245,10 +246,32 @@ def test_scores_computed_together_equal_single_ones_and_read_the_data_once():
     assert some == {name: values(name, model, TARGET) for name in OF_TARGET[:4]}
     source = Counted(SOURCE[0]), SOURCE[1]
     every = compute_scores(model, source=source, target=TARGET, batch_size=10)
-    assert source[0].read == 2 * len(TARGET)  # once for logits, once for features
+    assert source[0].read == len(TARGET)
     assert list(every) == list(SCORES)
     for name, value in every.items():
-        assert value == values(name, model, TARGET, batch_size=10)
+        assert value == pytest.approx(values(name, model, TARGET, batch_size=10), rel=1e-6)
+
+
+@pytest.mark.parametrize("of_features", [False, True])
+def test_logits_and_features_are_those_of_the_networks_called_one_after_the_other(of_features):
+    backbone = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Conv2D(3, 3)])
+    backbone.add(keras.layers.BatchNormalization())
+    backbone.add(keras.layers.Dropout(0.5))
+    backbone.add(keras.layers.Flatten())
+    model = DANN(backbone, num_classes=4)
+    images = np.random.default_rng(0).normal(size=(11, 8, 8, 1)).astype("float32")
+    expected = backbone(images, training=False)
+    now = RememberingModel(model, of_features)
+    for _ in range(2):  # the first with new functions
+        logits = keras.ops.convert_to_numpy(model.label_head(expected, training=False))
+        np.testing.assert_allclose(predictions.logits(now, images, 4), logits, rtol=1e-5, atol=1e-6)
+        found = predictions.features(now, images, 4)
+        assert found.dtype == "float64"
+        expected_features = keras.ops.convert_to_numpy(expected)
+        np.testing.assert_allclose(found, expected_features, rtol=1e-5, atol=1e-6)
+        for weight in model.label_head.trainable_weights:
+            weight.assign(weight + 0.5)
+        now = RememberingModel(model, of_features)
 
 
 def test_unknown_scores_are_refused():
