@@ -4,7 +4,7 @@ python scripts/train.py                                    the default, in about
 python scripts/train.py method=source_only                 another method
 python scripts/train.py -m method=dann,cdan seed=0,1       a sweep, ranked without target labels
 python scripts/train.py trainer.epochs=20                   20 passes over the source
-python scripts/train.py hydra.run.dir=x resume=true         starts, or goes on after a stop
+python scripts/train.py hydra.run.dir=x resume=true         starts, or resumes after a stop
 python scripts/train.py experiment=mnist_to_mnist_m paths.data_dir=...
 python scripts/train.py --help                             every group and key
 """

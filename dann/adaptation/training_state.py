@@ -1,4 +1,4 @@
-"""What a training needs to go on besides weights and optimizer."""
+"""What a training needs to resume besides weights and optimizer."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -47,7 +47,7 @@ class WDGRL(AdversarialModel):
     Here every step has a new batch, and only on every `critic_steps`-th step do the backbone and
     the label head get a gradient other than 0. So they learn from fewer batches, and a run needs
     `critic_steps` times the steps. On the other steps the optimizer does what it does with a
-    gradient of 0: momentum and Adam move on by what they have gathered, weight decay goes on. A
+    gradient of 0: momentum and Adam move on by what they have gathered, weight decay continues. A
     loss that runs `classifier` itself, such as `VirtualAdversarial`, trains on every step.
 
     In training the logs also hold `critic/loss`, `critic/distance` (`W`) and `critic/penalty`.

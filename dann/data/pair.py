@@ -40,12 +40,12 @@ def pair(
 
     A domain may also be a dataset of single examples `(input, label)` or of batches: a
     `tf.data.Dataset`, `keras.utils.PyDataset`, torch `DataLoader` or `Dataset`, a grain dataset, an
-    iterable, or a function without arguments that returns an iterator. Batches are cut anew. Those
+    iterable, or a function without arguments that returns an iterator. Batches are cut again. Those
     that are read by index, as torch's `Dataset` with a length, are shuffled as arrays are, a
     `tf.data.Dataset` of examples within a buffer of 10,000, and all others keep their own order.
 
     An epoch is as many batches as the source fills. The examples that are left over come first in
-    the next epoch. A smaller target is recycled; a larger one goes on with other examples in the
+    the next epoch. A smaller target is recycled; a larger one continues with other examples in the
     next epoch.
 
     Args:
@@ -66,7 +66,7 @@ def pair(
         balanced: Whether batches draw the source's classes in equal parts and recycle the smaller
             ones. Needs arrays. Defaults to `False`.
         shuffle: Whether to draw in a random order, another one each pass. Defaults to `True`.
-        repeat: Whether to go on without end, for `fit(steps_per_epoch=...)`. Defaults to `False`.
+        repeat: Whether to repeat without end, for `fit(steps_per_epoch=...)`. Defaults to `False`.
         seed: Seed of the order, at least 0. Defaults to `None`: drawn from NumPy's global one,
             which `keras.utils.set_random_seed` sets.
         batched: Whether datasets give batches, not single examples. Defaults to `None`: a

@@ -18,7 +18,7 @@ class Pairs(keras.utils.PyDataset):
     """Batches `({"source": inputs, "target": inputs}, source_labels)` for `fit`; see `pair`.
 
     Batch `i` is the one of training step `start + i`. Of domains given as arrays, which examples it
-    holds depends on the seed and the step alone, on every backend; so a training that goes on sets
+    holds depends on the seed and the step alone, on every backend; so a training that resumes sets
     `start` to the number of steps before.
 
     A loop over the pairs, like an epoch of `fit`, goes through `len(pairs)` batches and moves

@@ -30,7 +30,7 @@ class Study:
     stopped, and adds trials if `trials` is larger.
 
     Args:
-        settings: Object with `trials`, how many there shall be, failed ones included; `objective`,
+        settings: Object with `trials`, their number, failed ones included; `objective`,
             a name in `dann.selection.SCORES`; `overrides`, further arguments of every trial;
             `seed` of the search; `directory`; `paths.data_dir` and `paths.cache_dir`.
             `conf/optimize.yaml` has them.

@@ -105,7 +105,7 @@ class Checkpoints:
                 raise FileExistsError(
                     f"Expected a folder of checkpoints alone. Received: {path} with other files"
                 )
-            if path.exists():  # a broken one, or one of a training that began anew
+            if path.exists():  # a broken one, or one of a training that started over
                 shutil.rmtree(path)
             draft.rename(path)
         finally:
@@ -130,7 +130,7 @@ class Checkpoints:
                 print(f"warning: {error}; it is left out", file=sys.stderr)
         if paths:
             raise ResumeError(
-                f"Expected a whole checkpoint in {self.folder}; begin anew with resume=false. "
+                f"Expected a whole checkpoint in {self.folder}; start over with resume=false. "
                 f"Received: {len(paths)} that are broken"
             )
         return None

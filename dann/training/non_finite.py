@@ -66,7 +66,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         _check_inputs({k: v for k, v in self.inputs.items() if isinstance(v, np.ndarray)})
 
     def state_dict(self) -> dict[str, int]:
-        """Returns the steps so far, for a training that goes on in another process."""
+        """Returns the steps so far, for a training that resumes in another process."""
         return {"step": self._step, "before_epoch": self._before_epoch}
 
     def load_state_dict(self, state: dict[str, int]) -> None:

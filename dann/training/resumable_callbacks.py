@@ -84,7 +84,7 @@ class ResumableCallbacks(keras.callbacks.CallbackList):
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
         self.stopped = state["stopped"]
         self.offset = self.batch
-        self.more_to_come = False  # another call of `fit` goes on with this training
+        self.more_to_come = False  # another call of `fit` continues this training
         self._begun = False
 
     def on_train_begin(self, logs=None):

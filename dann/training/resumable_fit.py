@@ -203,7 +203,7 @@ def _from_step(pairs, step):
         return pairs
     raise ResumeError(
         "Expected pairs that can start at any step, such as `dann.data.pair` makes, because the "
-        f"training goes on after step {step}. Received: {type(pairs).__name__}"
+        f"training resumes after step {step}. Received: {type(pairs).__name__}"
     )
 
 

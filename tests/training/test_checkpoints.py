@@ -161,7 +161,7 @@ def test_a_training_does_not_begin_anew_because_all_checkpoints_are_broken(tmp_p
     checkpoints = Checkpoints(tmp_path)
     write(checkpoints, model, 1)
     (tmp_path / "step-1/state.json").write_text("{}")
-    with pytest.raises(ResumeError, match="begin anew with resume=false. Received: 1 that"):
+    with pytest.raises(ResumeError, match="start over with resume=false. Received: 1 that"):
         checkpoints.newest()
 
 
