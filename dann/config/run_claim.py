@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from dann.config.config_error import ConfigError
 from dann.config.distribution import distribution_of
 from dann.training.directory_claim import claim
+from dann.training.process_group import before_exit
 from dann.training.run_directory import RunDirectory
 
 
@@ -64,6 +65,7 @@ class Claim(Callback):
     def _work_elsewhere(self, hydra):
         """Gives a process that leads no training a folder of its own, until its end."""
         folder = self._claimed.enter_context(tempfile.TemporaryDirectory(prefix="dann"))
+        before_exit(self._claimed.close)
         with read_write(hydra), open_dict(hydra):
             hydra.run.dir, hydra.output_subdir = folder, None
 

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 PATIENCE_SECONDS = 300.0  # a cluster may start its processes one after the other
@@ -18,6 +18,7 @@ BEAT_SECONDS = 5.0  # from one sign of life to the next
 SILENCE_SECONDS = 20.0  # after which a process counts as gone
 
 _joined: "ProcessGroup | None" = None
+_last_calls: list[Callable[[], Any]] = []
 
 
 class ProcessGroup:
@@ -214,9 +215,7 @@ class ProcessGroup:
                 threading.Event().wait()
             self._send_all({"end": reason, "status": status})
             print(f"error: All processes stop: {reason}", file=sys.stderr, flush=True)
-            with contextlib.suppress(Exception):
-                sys.stdout.flush()
-            os._exit(status)
+            _exit(status)
 
     def _beat(self):
         while not self._left.wait(BEAT_SECONDS):
@@ -230,10 +229,7 @@ class ProcessGroup:
     def _at_exit(self):
         # JAX would wait at its exit for processes that have ended.
         if self._status is not None:
-            for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(Exception):
-                    stream.flush()
-            os._exit(self._status)
+            _exit(self._status)
 
 
 class _Peer:
@@ -257,6 +253,18 @@ class _Peer:
         if not isinstance(message, dict | None):
             raise ValueError(f"Expected a message. Received: {line}")
         return message
+
+
+def before_exit(call: Callable[[], Any]) -> None:
+    """Has a function called before a process of the group ends at once, without `atexit`."""
+    _last_calls.append(call)
+
+
+def _exit(status: int) -> NoReturn:
+    for call in (*_last_calls, sys.stdout.flush, sys.stderr.flush):
+        with contextlib.suppress(Exception):
+            call()
+    os._exit(status)
 
 
 def joined() -> ProcessGroup | None:

@@ -3,10 +3,12 @@ import itertools
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import dann
 from dann.data import pair
+
+tf = pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.tensorflow
 
 SOURCE = np.arange(10.0)[:, np.newaxis], np.arange(10) % 3
 TARGET = 100 + np.arange(4.0)[:, np.newaxis]

@@ -3,12 +3,14 @@ import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
-import tensorflow_datasets as tfds
 
 from dann.data import tfds_pair
 from dann.data.builders.prepared import prepared
 from dann.data.tfds_pair import unify
+
+tf = pytest.importorskip("tensorflow")
+tfds = pytest.importorskip("tensorflow_datasets")
+pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,9 @@ def train(cache, tmp_path):
     (blocked / "tensorflow.py").write_text("raise ImportError('blocked')")
     paths = os.pathsep.join([str(blocked), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "DANN_CACHE_DIR": str(cache), "KERAS_BACKEND": "jax"}
-    environment["PYTHONPATH"] = paths
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment |= {"PYTHONPATH": paths, "TMPDIR": str(temporary)}
 
     def run(count, *arguments):
         with socket.socket() as free:
@@ -93,6 +95,8 @@ def test_what_ends_process_0_is_told_by_all(train, tmp_path):
     assert "error: The training of DANN stopped at step" in said[0][1]
     assert "error: All processes stop: process 0: The training of DANN stopped" in said[1][1]
     assert "Traceback" not in said[0][1] + said[1][1]
+    left = [path.name for path in (tmp_path / "temporary").iterdir()]
+    assert [name for name in left if name.startswith("dann")] == []
 
 
 def await_step(checkpoints, step, processes):

@@ -4,10 +4,12 @@ import time
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from dann.training import RunDirectory
 from dann.training.callbacks import Clock, OracleCurve
+
+tf = pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.tensorflow
 
 INPUTS = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
 LABELS = (INPUTS[:, 0] > 0).astype(int)

@@ -3,10 +3,13 @@ import sys
 from typing import Any
 
 import pytest
-import tensorflow_datasets as tfds
 
 from dann.data import ChalkDigits, Digits, MnistFiles, MnistM, SyntheticDigits, Usps, builders
 from dann.data.builders.mnist_files import FILES
+
+pytest.importorskip("tensorflow")
+tfds = pytest.importorskip("tensorflow_datasets")
+pytestmark = pytest.mark.tensorflow
 
 BUILDERS = {
     "chalk_digits": ChalkDigits,
