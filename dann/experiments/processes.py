@@ -11,15 +11,26 @@ from typing import Any
 
 @contextlib.contextmanager
 def ended_by_interruption() -> Iterator[None]:
-    """Ends the program with a line and status 130 on Ctrl-C, or SIGTERM as schedulers send it."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Ends the program with a line on Ctrl-C or SIGTERM, with the exit status 130 or 143.
+
+    Within the block both raise `KeyboardInterrupt`, so that the processes that have begun can be
+    ended first.
+    """
+    numbers, received = (signal.SIGINT, signal.SIGTERM), [signal.SIGINT]
+
+    def interrupt(number, frame):
+        received[0] = number
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     except KeyboardInterrupt:
         print("\nInterrupted. Run the same command again to continue.", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(128 + received[0])
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Processes:

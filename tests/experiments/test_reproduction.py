@@ -134,6 +134,7 @@ def test_a_table_with_results_of_other_settings_raises_an_error(reproduce, tmp_p
 
 DRIVER = """
 import pathlib, signal, time, types
+from dann.config.interruption import stopped_by_signals
 from dann.experiments.processes import ended_by_interruption
 from dann.experiments.reproduction import Reproduction
 settings = types.SimpleNamespace(
@@ -142,12 +143,10 @@ settings = types.SimpleNamespace(
     paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
 )
 
-def interrupt(*_):
-    time.sleep(1)  # as on a busy machine: the run in progress is long gone by then
-    raise KeyboardInterrupt
-
-signal.signal(signal.SIGINT, interrupt)
-with ended_by_interruption():
+with stopped_by_signals(lambda: None), ended_by_interruption():
+    handler = signal.getsignal(signal.SIGINT)
+    # As on a busy machine: the run in progress is long gone by then.
+    signal.signal(signal.SIGINT, lambda *args: (time.sleep(1), handler(*args)))
     Reproduction(settings, pathlib.Path("sleep.py"), lambda a: "x", lambda f: None).run()
 """
 
@@ -180,7 +179,7 @@ def test_an_interruption_ends_every_run_and_begins_no_other(send, number, tmp_pa
         after = process.stdout.read()
     assert begun.startswith("e1 dann: seeds [0]")
     assert after == ""
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert not (tmp_path / "ended").exists()
 
 
