@@ -151,10 +151,10 @@ with stopped_by_signals(lambda: None), ended_by_interruption():
 """
 
 SLEEP = """
-import pathlib, time
-pathlib.Path("begun").touch()
+import os, pathlib, time
+pathlib.Path("begun.part").write_text(str(os.getpid()))
+os.rename("begun.part", "begun")
 time.sleep(20)
-pathlib.Path("ended").touch()
 """
 
 
@@ -180,7 +180,10 @@ def test_an_interruption_ends_every_run_and_begins_no_other(send, number, tmp_pa
     assert begun.startswith("e1 dann: seeds [0]")
     assert after == ""
     assert process.returncode == 128 + number
-    assert not (tmp_path / "ended").exists()
+    with pytest.raises(ProcessLookupError):
+        for _ in range(20):
+            os.kill(int((tmp_path / "begun").read_text()), 0)
+            time.sleep(0.1)
 
 
 def test_an_interrupted_run_is_removed_and_a_finished_one_stays(reproduce, tmp_path):
