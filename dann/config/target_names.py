@@ -93,8 +93,9 @@ def _names_in(module: str) -> frozenset[str] | None:
         file = place.with_suffix(".py")
         return _bound(file) if file.is_file() else frozenset()
     names = _bound(place / "__init__.py")
-    if package == "dann" and path:
-        names = names.union(*(_bound(file) for file in place.glob("*.py")))
+    if package == "dann":
+        offered = place if path else place / "adaptation"  # whose classes are those of `dann`, too
+        names = names.union(*(_bound(file) for file in offered.rglob("*.py")))
     return names
 
 
