@@ -1,7 +1,12 @@
 """A check of `.keras` files, before Keras reads them."""
 
+import contextlib
+import json
+import math
 import pathlib
+import random
 import zipfile
+from typing import Any
 
 # About the size of a config of a hundred thousand layers. To read a larger one, change this.
 MAX_CONFIG_BYTES = 1 << 26
@@ -41,6 +46,46 @@ def check_keras_file(path: pathlib.Path) -> None:
             f"Expected a whole .keras file. Received: {path}, in which {broken} is damaged: it "
             "does not have its checksum"
         )
+
+
+def check_declared_size(path: pathlib.Path) -> None:
+    """Raises `KerasFileError` if the network of a `.keras` file is far larger than its weights.
+
+    Keras makes a network's weights before it looks at those in the file. Here the network is made
+    once without any. A config that cannot be read passes: loading the file tells the error.
+    """
+    with zipfile.ZipFile(path) as archive:
+        config = json.loads(archive.read("config.json"))
+        sizes = {part.filename: part.file_size for part in archive.infolist()}
+    stored = sum(sizes.get(name, 0) for name in _WEIGHTS)
+    declared = 0
+    with contextlib.suppress(Exception):  # a strange config can raise anything
+        declared = _declared_bytes(config)
+    if declared > 2 * stored + MAX_CONFIG_BYTES:
+        raise KerasFileError(
+            f"The network of a .keras file must be as large as the weights in it. Received: {path} "
+            f"with a network of {declared:,} bytes and weights of {stored:,}"
+        )
+
+
+def _declared_bytes(config: Any) -> int:
+    """The memory that the weights of a network will take, which is made here without them."""
+    import keras
+
+    drawn = random.getstate()  # layers without a seed draw one
+    try:
+        with keras.StatelessScope(initialize_variables=False):
+            network: Any = keras.saving.deserialize_keras_object(
+                {**config, "compile_config": None}, safe_mode=True
+            )
+            return sum(map(_bytes_of, network.variables))
+    finally:
+        random.setstate(drawn)
+
+
+def _bytes_of(variable):
+    size = {"float64": 8, "int64": 8, "uint64": 8, "bool": 1, "int8": 1, "uint8": 1}
+    return math.prod(map(int, variable.shape)) * size.get(str(variable.dtype), 4)
 
 
 def _check_parts(path, archive, size):

@@ -11,7 +11,7 @@ from typing import Any
 
 from dann.training.directory_claim import LOCK
 from dann.training.files_on_disk import replace_folder, replacing
-from dann.training.keras_file import KerasFileError, check_keras_file
+from dann.training.keras_file import KerasFileError, check_declared_size, check_keras_file
 
 _TRAINED = "a finished run of scripts/train.py"
 LAST_MODEL = "last.keras"  # among the checkpoints
@@ -227,6 +227,7 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
     import dann.adaptation  # noqa: F401  registers the classes that a file may hold
 
     check_keras_file(path)
+    check_declared_size(path)
     try:
         return keras.models.load_model(path, compile=compile, safe_mode=True)
     except Exception as error:  # a strange config can raise anything

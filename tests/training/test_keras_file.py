@@ -1,12 +1,13 @@
 """`.keras` files of strangers: refused in a line of ours before they take memory."""
 
+import random
 import zipfile
 
 import keras
 import numpy as np
 import pytest
 
-from dann.training.keras_file import KerasFileError
+from dann.training.keras_file import KerasFileError, check_declared_size
 from dann.training.run_directory import load_model
 
 
@@ -52,6 +53,22 @@ def test_a_changed_weight_is_refused(path, saved):
     path.write_bytes(content)
     with pytest.raises(KerasFileError, match=r"a.keras, in which model.weights.h5 is damaged"):
         load_model(path)
+
+
+def test_a_network_that_is_larger_than_its_weights_is_refused_before_it_takes_memory(
+    path, little_memory
+):
+    with zipfile.ZipFile(path) as archive:
+        config = archive.read("config.json").decode()
+    replace_part(path, "config.json", [config.replace('"units": 5', f'"units": {10**9}').encode()])
+    with pytest.raises(KerasFileError, match=r"network of 32,000,000,000 bytes and weights of "):
+        load_model(path)
+
+
+def test_looking_at_a_network_draws_no_random_numbers(path):
+    before = random.getstate()
+    check_declared_size(path)
+    assert random.getstate() == before
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"text"], ids=str)
