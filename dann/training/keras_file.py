@@ -55,12 +55,12 @@ def check_declared_size(path: pathlib.Path) -> None:
     once without any. A config that cannot be read passes: loading the file tells the error.
     """
     with zipfile.ZipFile(path) as archive:
-        config = json.loads(archive.read("config.json"))
+        config = archive.read("config.json")
         sizes = {part.filename: part.file_size for part in archive.infolist()}
     stored = sum(sizes.get(name, 0) for name in _WEIGHTS)
     declared = 0
     with contextlib.suppress(Exception):  # a strange config can raise anything
-        declared = _declared_bytes(config)
+        declared = _declared_bytes(json.loads(config))
     if declared > 2 * stored + MAX_CONFIG_BYTES:
         raise KerasFileError(
             f"The network of a .keras file must be as large as the weights in it. Received: {path} "
