@@ -6,6 +6,7 @@ import math
 import pathlib
 import random
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 # About the size of a config of a hundred thousand layers. To read a larger one, change this.
@@ -59,8 +60,9 @@ def check_declared_size(path: pathlib.Path) -> None:
         sizes = {part.filename: part.file_size for part in archive.infolist()}
     stored = sum(sizes.get(name, 0) for name in _WEIGHTS)
     declared = 0
-    with contextlib.suppress(Exception):  # a strange config can raise anything
-        declared = _declared_bytes(json.loads(config))
+    # In a thread of its own: Keras keeps a list of such variables, and counts names, by thread.
+    with contextlib.suppress(Exception), ThreadPoolExecutor(1) as thread:
+        declared = thread.submit(_declared_bytes, config).result()
     if declared > 2 * stored + MAX_CONFIG_BYTES:
         raise KerasFileError(
             f"The network of a .keras file must be as large as the weights in it. Received: {path} "
@@ -68,7 +70,7 @@ def check_declared_size(path: pathlib.Path) -> None:
         )
 
 
-def _declared_bytes(config: Any) -> int:
+def _declared_bytes(config: bytes) -> int:
     """The memory that the weights of a network will take, which is made here without them."""
     import keras
 
@@ -76,7 +78,7 @@ def _declared_bytes(config: Any) -> int:
     try:
         with keras.StatelessScope(initialize_variables=False):
             network: Any = keras.saving.deserialize_keras_object(
-                {**config, "compile_config": None}, safe_mode=True
+                {**json.loads(config), "compile_config": None}, safe_mode=True
             )
             return sum(map(_bytes_of, network.variables))
     finally:

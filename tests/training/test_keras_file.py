@@ -71,6 +71,16 @@ def test_looking_at_a_network_draws_no_random_numbers(path):
     assert random.getstate() == before
 
 
+def test_looking_at_a_network_leaves_nothing_in_keras(path):
+    name = int(keras.layers.Dense(2).name.rpartition("_")[2])
+    check_declared_size(path)
+    with keras.StatelessScope():  # its end initializes each variable that waits for it
+        layer = keras.layers.Dense(2)
+        layer.build((None, 3))
+    assert layer.name == f"dense_{name + 1}"
+    assert layer.kernel.numpy().shape == (3, 2)
+
+
 @pytest.mark.parametrize("content", [b"", b"PK", b"text"], ids=str)
 def test_something_else_is_refused(path, content):
     path.write_bytes(content)
