@@ -15,7 +15,7 @@ from dann.gradients import reverse_gradient
 from dann.training.distribution import Distribution
 from dann.training.hardware import accelerators, hardware, peak_memory
 from dann.training.plain_training import gradient, plain_training
-from dann.training.run import start
+from dann.training.preparation import start
 
 _RATE, _STRENGTH, _BATCH, _STEPS = 0.1, 0.7, 24, 20
 _SHAPE, _FEATURES, _CLASSES = (16, 16, 3), 32, 5

@@ -11,80 +11,25 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.replicas import devices_of, replicas_of
+from dann.adaptation.replicas import devices_of
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
-from dann.selection import SCORES, SelectionScores, choose
 from dann.training import run_figures
 from dann.training.accuracy_table import accuracy_table
 from dann.training.callbacks import Clock, OracleCurve, on_final_weights
 from dann.training.checkpoints import Checkpoints
 from dann.training.directory_claim import claiming
-from dann.training.distribution import Distribution
 from dann.training.files_on_disk import replacing
-from dann.training.hardware import accelerators, hardware
+from dann.training.hardware import hardware
 from dann.training.non_finite import StopOnNonFinite, check_finite
 from dann.training.one_process import alone
 from dann.training.process_group import joined
 from dann.training.resumable_fit import fit
 from dann.training.run_directory import RunDirectory
-from dann.training.run_settings import (
-    check_checkpoint,
-    check_jit_compile,
-    check_selection,
-    check_trainer,
-)
+from dann.training.run_scores import selection_scores
+from dann.training.run_settings import check_checkpoint, check_trainer
 
 _TEST_BATCH = 256
-
-
-def start(seed: int, precision: str = "float32", distribution: Distribution | None = None) -> None:
-    """Clears Keras's state, then sets the precision, every seed and the distribution.
-
-    Args:
-        seed: Seed of Python, NumPy and the backend.
-        precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
-        distribution: How devices share the training. Defaults to `None`: everything runs on one
-            device.
-    """
-    keras.utils.clear_session()
-    keras.config.set_dtype_policy(precision)
-    keras.utils.set_random_seed(seed)
-    (distribution or Distribution()).use()
-
-
-def compile_model(
-    model: AdversarialModel, optimizer: keras.optimizers.Optimizer, trainer: Any
-) -> AdversarialModel:
-    """Compiles `model` for classification and returns it.
-
-    Args:
-        model: Model to train.
-        optimizer: Any Keras optimizer.
-        trainer: Object with `steps_per_execution`, `jit_compile` and `run_eagerly`. With
-            `jit_compile="auto"` Keras compiles where it can, except for TensorFlow on a CPU, where
-            XLA makes small convolutions about 6 times slower.
-
-    Raises:
-        ValueError: If `jit_compile` has another value, or is true while TensorFlow trains on
-            several devices, where it cannot compile with XLA.
-    """
-    jit_compile = check_jit_compile(trainer.jit_compile)
-    if jit_compile is True and replicas_of(model) > 1:
-        raise ValueError(
-            "trainer.jit_compile must be false where TensorFlow trains on several devices; JAX "
-            "(KERAS_BACKEND=jax) compiles there, too. Received: trainer.jit_compile=True"
-        )
-    if jit_compile == "auto" and keras.backend.backend() == "tensorflow" and not accelerators():
-        jit_compile = False
-    model.compile(
-        optimizer=optimizer,
-        metrics=["accuracy"],
-        steps_per_execution=trainer.steps_per_execution,
-        jit_compile=jit_compile,
-        run_eagerly=trainer.run_eagerly,
-    )
-    return model
 
 
 class Run:
@@ -166,7 +111,7 @@ class Run:
         }
         self.finite = StopOnNonFinite(trainer.check_every, inputs)
         self.keep = selection.keep if selection else None
-        self.scores = self._selection_scores(selection)
+        self.scores = selection_scores(domains, selection, seed)
 
     @claiming
     def train(self) -> dict[str, Any]:
@@ -255,33 +200,6 @@ class Run:
         for callback in self.callbacks:
             if isinstance(callback, Diagnostics) and callback.data is None:
                 callback.data = self._batches(self.model, whole=True)[0]
-
-    def _selection_scores(self, selection):
-        if selection is None:
-            return None
-        check_selection(selection, list(SCORES))
-        if not selection.scores:
-            return None
-        names = list(choose(selection.scores))
-        rng = np.random.default_rng(self.seed)
-
-        def some(values):
-            return np.sort(rng.permutation(len(values))[: selection.samples])
-
-        inputs, labels = self.domains.source_test
-        chosen = some(labels)
-        self._check_tests_differ(chosen)
-        target = self.domains.target_train
-        return SelectionScores(names, (inputs[chosen], labels[chosen]), target[some(target)])
-
-    def _check_tests_differ(self, chosen):
-        """Raises `ValueError` if the test sets are equal: scores would see target labels."""
-        (source, _), (target, _) = self.domains.source_test, self.domains.target_test
-        if len(source) == len(target) and np.array_equal(source[chosen], target[chosen]):
-            raise ValueError(
-                "Scores read the labels of the source's test set, so the target must have another; "
-                "use selection=none. Received: the same test set for both domains"
-            )
 
     def _watchers(self, optimizer, clock):
         """The callbacks that evaluate the model after every epoch; later ones see the scores."""

@@ -1,0 +1,60 @@
+"""What comes before a training: a clear state of Keras, and a compiled model."""
+
+from typing import Any
+
+import keras
+
+from dann.adaptation import AdversarialModel
+from dann.adaptation.replicas import replicas_of
+from dann.training.distribution import Distribution
+from dann.training.hardware import accelerators
+from dann.training.run_settings import check_jit_compile
+
+
+def start(seed: int, precision: str = "float32", distribution: Distribution | None = None) -> None:
+    """Clears Keras's state, then sets the precision, every seed and the distribution.
+
+    Args:
+        seed: Seed of Python, NumPy and the backend.
+        precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
+        distribution: How devices share the training. Defaults to `None`: everything runs on one
+            device.
+    """
+    keras.utils.clear_session()
+    keras.config.set_dtype_policy(precision)
+    keras.utils.set_random_seed(seed)
+    (distribution or Distribution()).use()
+
+
+def compile_model(
+    model: AdversarialModel, optimizer: keras.optimizers.Optimizer, trainer: Any
+) -> AdversarialModel:
+    """Compiles `model` for classification and returns it.
+
+    Args:
+        model: Model to train.
+        optimizer: Any Keras optimizer.
+        trainer: Object with `steps_per_execution`, `jit_compile` and `run_eagerly`. With
+            `jit_compile="auto"` Keras compiles where it can, except for TensorFlow on a CPU, where
+            XLA makes small convolutions about 6 times slower.
+
+    Raises:
+        ValueError: If `jit_compile` has another value, or is true while TensorFlow trains on
+            several devices, where it cannot compile with XLA.
+    """
+    jit_compile = check_jit_compile(trainer.jit_compile)
+    if jit_compile is True and replicas_of(model) > 1:
+        raise ValueError(
+            "trainer.jit_compile must be false where TensorFlow trains on several devices; JAX "
+            "(KERAS_BACKEND=jax) compiles there, too. Received: trainer.jit_compile=True"
+        )
+    if jit_compile == "auto" and keras.backend.backend() == "tensorflow" and not accelerators():
+        jit_compile = False
+    model.compile(
+        optimizer=optimizer,
+        metrics=["accuracy"],
+        steps_per_execution=trainer.steps_per_execution,
+        jit_compile=jit_compile,
+        run_eagerly=trainer.run_eagerly,
+    )
+    return model
