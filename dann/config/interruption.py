@@ -1,10 +1,12 @@
 """Makes Ctrl-C and SIGTERM end a script at any point."""
 
 import contextlib
+import functools
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 
@@ -39,3 +41,37 @@ def stopped_by_signals(clean_up: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextlib.contextmanager
+def ending_with(launcher: int, clean_up: Callable[[], None]) -> Iterator[None]:
+    """Within the block, a process that a launcher of sweeps has started ends as a script does.
+
+    If the launcher is this process's parent, the process also gets SIGTERM when the launcher has
+    ended, however that happened. In the launcher itself nothing changes.
+
+    Args:
+        launcher: Number of the launcher's process.
+        clean_up: As in `stopped_by_signals`.
+    """
+    if os.getpid() == launcher:
+        yield
+        return
+    _follow(launcher)
+    with stopped_by_signals(clean_up):
+        yield
+
+
+@functools.cache
+def _follow(launcher):
+    """Ends this process when its parent, the launcher, has ended."""
+
+    def watch():
+        while os.getppid() == launcher:
+            time.sleep(0.5)
+        while True:  # until no handler keeps the process alive
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+
+    if os.getppid() == launcher:
+        threading.Thread(target=watch, daemon=True).start()

@@ -29,6 +29,9 @@ class Claim(Callback):
         self._claimed = contextlib.ExitStack()
         atexit.register(self._claimed.close)  # after a signal, Hydra does not call `on_run_end`
 
+    def __reduce__(self):
+        return type(self), ()  # a launcher's workers claim nothing
+
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claims the directory of a run."""
         if "distribution" in config and not self._leads(config):

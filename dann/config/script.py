@@ -25,7 +25,7 @@ from dann.config.allowed_targets import GROUPS
 from dann.config.config_error import ConfigError
 from dann.config.distribution import distribution_of
 from dann.config.instantiation import check_packages, check_targets
-from dann.config.interruption import stopped_by_signals
+from dann.config.interruption import ending_with, stopped_by_signals
 from dann.config.known_keys import check_known
 from dann.config.startup import start_backend
 from dann.config.target_names import check_names, registered_names
@@ -69,8 +69,14 @@ def run_script(
     """
     full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
     begun, failed = [], []
+    launched_by = os.getpid()
 
-    def job(cfg: DictConfig) -> None:
+    def job(cfg: DictConfig) -> str | None:
+        """Returns the error, if there is one; in a sweep it may run in another process."""
+        with ending_with(launched_by, _remove_unused_of_job):
+            return one_job(cfg)
+
+    def one_job(cfg: DictConfig) -> str | None:
         begun.append(cfg)
         try:
             plain: Any = OmegaConf.to_container(cfg, resolve=True)
@@ -83,7 +89,7 @@ def run_script(
             _check_settings(cfg)
             distribution = distribution_of(cfg)
             if _is_done(is_done, cfg, distribution):
-                return
+                return None
             start_backend(distribution.split_processor)
             distribution.check()
             check_config(cfg)
@@ -96,10 +102,11 @@ def run_script(
             _remove_unused_of_job()
             failed.append(error)
             _report(error, begun)
-            return
+            return str(error)
         try:
             work(prepared)
             _leave_others()
+            return None
         except Exception as error:
             _tell_others(error)
             if not full_errors and _is_told(error, FloatingPointError, ResumeError):
@@ -109,6 +116,7 @@ def run_script(
             else:
                 raise
             failed.append(error)
+            return str(error)
 
     conf = pathlib.Path(inspect.getfile(prepare)).resolve().parent.parent / "conf"
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
@@ -117,7 +125,7 @@ def run_script(
         # Hydra only warns if a folder of configs is missing or a callback fails.
         for beginning in ("provider=hydra.searchpath", "Callback .* raised"):
             warnings.filterwarnings("error", beginning)
-        with stopped_by_signals(_remove_unused_of_job):
+        with stopped_by_signals(_clean_up):
             main(job)()
     except Exception as error:
         # Before the first job any error is about the command, because Hydra raises plain ones too.
@@ -269,6 +277,13 @@ def _keys_below(node: Any, above: str = "") -> Iterator[str]:
     for key in node if OmegaConf.is_dict(node) else ():
         yield f"{above}{key}"
         yield from _keys_below(node._get_node(key), f"{above}{key}.")
+
+
+def _clean_up():
+    _remove_unused_of_job()
+    ray: Any = sys.modules.get("ray")
+    if ray is not None:  # its launcher, some of whose processes would stay for a while
+        ray.shutdown()
 
 
 def _remove_unused_of_job():
