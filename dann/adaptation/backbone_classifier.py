@@ -4,6 +4,7 @@ from typing import Any
 import keras
 
 from dann.adaptation.forward_pass import is_pair
+from dann.adaptation.logit_losses import is_of_logits
 from dann.adaptation.masks import run
 from dann.adaptation.model_parts import (
     check_network,
@@ -11,7 +12,6 @@ from dann.adaptation.model_parts import (
     number_of_classes,
     refuse_probabilities,
 )
-from dann.adaptation.of_logits import is_of_logits
 from dann.adaptation.pair_classifier import PairClassifier
 from dann.adaptation.plain_network import PlainNetwork
 from dann.data.pairs import Pairs

@@ -6,13 +6,8 @@ from keras import ops
 
 from dann.adaptation import masks
 from dann.adaptation.forward_pass import ForwardPass, Losses, is_pair
-from dann.adaptation.of_logits import (
-    check_form,
-    check_range,
-    loss_of_logits,
-    metrics_of_logits,
-    wrong_labels_told,
-)
+from dann.adaptation.label_checks import check_form, check_range, wrong_labels_told
+from dann.adaptation.logit_losses import loss_of_logits, metrics_of_logits
 from dann.adaptation.replicas import (
     devices_of,
     each_device_alone,
