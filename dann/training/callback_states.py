@@ -5,6 +5,7 @@ import inspect
 import os
 import pathlib
 import pickle
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -80,14 +81,21 @@ def lengths_of_files(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str,
 
 
 def cut_files(callbacks: Sequence[keras.callbacks.Callback], lengths: dict[str, Any]) -> None:
-    """Cuts the files back to their lengths at a checkpoint, so that no row is written twice."""
+    """Cuts the files back to their lengths at a checkpoint, so that no row is written twice.
+
+    A warning on standard error names a file that is missing or has become shorter.
+    """
     for name, callback in _named(callbacks):
         known = lengths.get(name, {})
+        shorter = set(known)
         for relative, path in _files(callback):
             if relative not in known:
                 path.unlink()
-            elif path.stat().st_size > known[relative]:
+            elif path.stat().st_size >= known[relative]:
                 os.truncate(path, known[relative])
+                shorter.remove(relative)
+        for relative in sorted(shorter):
+            print(f"warning: {relative} lacks what it held at the checkpoint", file=sys.stderr)
         if isinstance(callback, keras.callbacks.CSVLogger):
             callback.append = True
 

@@ -33,6 +33,19 @@ def test_what_was_written_after_the_checkpoint_is_cut_off(callbacks, tmp_path):
     assert callbacks[0].append
 
 
+def test_files_that_lost_what_the_checkpoint_knows_are_named(callbacks, tmp_path, capsys):
+    lengths = lengths_of_files(callbacks)
+    cut_files(callbacks, lengths)
+    assert capsys.readouterr().err == ""
+    (tmp_path / "metrics.csv").write_text("epoch\n")
+    (tmp_path / "train/events.out.tfevents.1").unlink()
+    cut_files(callbacks, lengths)
+    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == [
+        "metrics.csv",
+        "train/events.out.tfevents.1",
+    ]
+
+
 def test_rows_are_on_the_disk_before_their_length_is_noted(callbacks, tmp_path, monkeypatch):
     fsync, flushed = os.fsync, set()
 
