@@ -1,5 +1,6 @@
 """Decides whether a command continues a run, before any large library is loaded."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -56,8 +57,14 @@ def is_done(cfg: Any) -> bool:
     if not cfg.resume or not (run.is_finished() or run.has_checkpoints()):
         return False
     now = settings_of(cfg)
-    then = run.settings() or now
-    changed = differences(then, now)
+    then = run.settings()
+    if then is None:
+        print(
+            f"warning: {run.settings_file} is missing, so the settings that the run began with "
+            "are not compared with those given now",
+            file=sys.stderr,
+        )
+    changed = differences(then or now, now)
     grown = changed.pop(_STEPS, None)
     longer_epochs = grown and now["trainer.steps_per_epoch"] > grown[0]
     if grown and (longer_epochs or not _is_more(*grown)):

@@ -105,3 +105,9 @@ def test_broken_settings_are_told(run):
     run.settings_file.write_text(json.dumps([1]))
     with pytest.raises(ValueError, match="Expected settings by name. Received: "):
         config.is_done(changed(run))
+
+
+def test_missing_settings_are_told(run, capsys):
+    run.settings_file.unlink()
+    assert config.is_done(changed(run, "seed=3")) is False
+    assert f"warning: {run.settings_file} is missing" in capsys.readouterr().err
