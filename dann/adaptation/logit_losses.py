@@ -28,8 +28,13 @@ def loss_of_logits(loss: Any) -> Any:
     """Returns the loss for `compile`; a name stands for the loss from logits.
 
     Raises:
-        ValueError: If it is a loss of probabilities.
+        ValueError: If it is a loss of probabilities, or several losses.
     """
+    if isinstance(loss, list | tuple | dict):
+        raise ValueError(
+            "Argument `loss` must be one loss, because the label head has one output. Received: a "
+            f"{type(loss).__name__} of {len(loss)}"
+        )
     if not isinstance(loss, keras.losses.Loss):
         found = keras.losses.get(loss) if isinstance(loss, str) else loss
         name = FROM_LOGITS.get(_plain_name(found))
@@ -54,9 +59,7 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
     Raises:
         ValueError: If one is a metric of probabilities.
     """
-    if not isinstance(metrics, list | tuple):
-        return metrics
-    return [_metric_of_logits(metric, loss) for metric in metrics]
+    return keras.tree.map_structure(lambda metric: _metric_of_logits(metric, loss), metrics)
 
 
 def _metric_of_logits(metric, loss):

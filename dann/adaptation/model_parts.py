@@ -12,6 +12,7 @@ import numpy as np
 
 from dann.adaptation.methods import named
 from dann.adaptation.plain_network import graph_of, shapes_of
+from dann.checks import check_integer
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
@@ -108,6 +109,8 @@ def number_of_classes(
     label_head: Any, num_classes: int | None, features: Sequence[int | None] | None
 ) -> int:
     """Returns the number of classes: what is given, or that of the label head's outputs."""
+    if num_classes is not None:
+        num_classes = check_integer("num_classes", num_classes, low=1)
     if label_head is None:
         if num_classes is None:
             raise ValueError("Give `num_classes` or a `label_head`. Received: neither")

@@ -32,12 +32,18 @@ def floating_tensor(value: Any, name: str) -> Any:
     """Returns one value as a tensor to differentiate by.
 
     Raises:
-        TypeError: If it is not floating.
+        TypeError: If it is not floating, or holds several tensors.
     """
     if value is None:
         raise TypeError(
             f"`{name}` must be a tensor; write zeros to leave it out, ones for a plain sum. "
             "Received: None"
+        )
+    if _holds_tensors(value):
+        raise TypeError(
+            f"`{name}` must be one tensor. Where a model takes several, give a function of the one "
+            "to differentiate by, such as `lambda x: model([x, other])`. Received: a "
+            f"{type(value).__name__} of {len(value)}"
         )
     tensor = running_engine().tensor(value)
     dtype = keras.backend.standardize_dtype(tensor.dtype)
@@ -47,6 +53,13 @@ def floating_tensor(value: Any, name: str) -> Any:
             f'`keras.ops.cast(x, "float32")`. Received: dtype={dtype}'
         )
     return tensor
+
+
+def _holds_tensors(value):
+    """Whether it holds tensors or arrays; a list of numbers, however nested, is one tensor."""
+    if isinstance(value, list | tuple):
+        return any(getattr(part, "shape", ()) for part in value)
+    return isinstance(value, dict)
 
 
 def tensors_like(values: Any, name: str, patterns: Sequence[Any], pattern_name: str) -> list[Any]:

@@ -129,6 +129,12 @@ def test_strings_are_inputs_like_any_other(reloaded):
     np.testing.assert_allclose(logits_of(again, text), logits_of(model, text), rtol=1e-6)
 
 
+@pytest.mark.parametrize("num_classes", ["3", 2.5, True])
+def test_a_number_of_classes_that_is_no_integer_is_refused_before_the_first_batch(num_classes):
+    with pytest.raises(TypeError, match="`num_classes` must be an integer of at least 1"):
+        DANN(keras.Sequential([keras.layers.Dense(4)]), num_classes=num_classes)
+
+
 def test_a_label_head_of_any_kind_sets_the_number_of_classes():
     backbone = keras.Sequential([keras.Input((4,)), layers.Dense(6)])
     for head in (layers.Dense(5), OwnModel(units=5), keras.Sequential([layers.Dense(5)])):

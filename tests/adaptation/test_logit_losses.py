@@ -212,6 +212,24 @@ def test_losses_and_metrics_of_probabilities_are_refused_with_what_to_write(argu
         compiled(**arguments)
 
 
+@pytest.mark.parametrize("loss", [["sparse_categorical_crossentropy"], {"label": "mse"}])
+def test_several_losses_are_refused(loss):
+    with pytest.raises(ValueError, match="`loss` must be one loss, .*Received: a (list|dict) of 1"):
+        compiled(loss)
+
+
+@pytest.mark.parametrize("nested", [[["binary_accuracy"]], {"label": "binary_accuracy"}])
+def test_metrics_in_a_structure_are_of_logits_too(nested):
+    model = compiled("binary_crossentropy", classes=1, metrics=nested)
+    plain = compiled("binary_crossentropy", classes=1, metrics=["binary_accuracy"])
+    plain.set_weights(model.get_weights())
+    seen = [
+        each.evaluate(INPUTS["source"], LABELS > 0, verbose=0, return_dict=True)
+        for each in (model, plain)
+    ]
+    assert seen[0] == pytest.approx(seen[1])
+
+
 @pytest.mark.parametrize(
     ("loss", "labels", "message"),
     [

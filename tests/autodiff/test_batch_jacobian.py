@@ -257,6 +257,8 @@ def test_noise_of_a_fixed_seed_is_accepted():
     ("function", "inputs", "arguments", "error", "message"),
     [
         (linear, INPUTS.astype("int32"), {}, TypeError, "`inputs` must be floating.*int32"),
+        (linear, [INPUTS, INPUTS[:, :2]], {}, TypeError, "`inputs` must be one .*a list of 2"),
+        (linear, {"a": INPUTS}, {}, TypeError, "`inputs` must be one tensor.*a dict of 1"),
         (linear, INPUTS[:0], {}, ValueError, r"at least one example.*shape=\(0, 4\)"),
         (linear, np.float32(1), {}, ValueError, r"at least one example.*shape=\(\)"),
         (linear, INPUTS, {"engine": "reverse"}, ValueError, "`engine`.*'auto', .*'reverse'"),
