@@ -7,13 +7,43 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from dann.config.allowed_targets import GROUPS
 from dann.config.config_error import ConfigError
+from dann.config.constructor_text import arguments_of
 
 _PLACES = ("filename", "filepath", "log_dir", "backup_dir")  # where callbacks write
 _OF_ANY_KIND = ("profile_batch",)  # a number by default, but also two as a list or as text
 
 
-def check_arguments(node: Any, targets: Mapping[str, Callable], key: str) -> None:
+def check_values(config: dict[str, Any]) -> None:
+    """Raises `ConfigError` if a value of a plain, resolved config is of the wrong kind or range.
+
+    It knows of the arguments what their text tells, without importing Keras; the rest is found when
+    the objects are built.
+    """
+    for group in GROUPS:
+        check_arguments(config.get(group), lambda name: arguments_of(name).defaults, group)
+        _check_ranges(config.get(group), group)
+
+
+def _check_ranges(node, key):
+    if isinstance(node, list):
+        node = {str(place): value for place, value in enumerate(node)}
+    if not isinstance(node, dict):
+        return
+    target = node.get("_target_")
+    for name, check in arguments_of(target).checks if target else ():
+        value = node.get(name)
+        if isinstance(value, bool | int | float | str):
+            try:
+                check(value)
+            except (TypeError, ValueError) as error:
+                raise ConfigError(f"{key}: {error}") from None
+    for name, value in node.items():
+        _check_ranges(value, f"{key}.{name}")
+
+
+def check_arguments(node: Any, defaults_of: Callable[[str], Mapping[str, Any]], key: str) -> None:
     """Raises `ConfigError` if a value has the wrong kind for its argument; names the key.
 
     If the default is true or false, so must be the value; if it is a number, the value must be a
@@ -22,16 +52,16 @@ def check_arguments(node: Any, targets: Mapping[str, Callable], key: str) -> Non
 
     Args:
         node: A resolved node.
-        targets: The classes and functions that the node names, by name.
+        defaults_of: Gives the defaults of a class's or function's arguments, by its name.
         key: Key of the node in the config.
     """
     if isinstance(node, list):
         node = {str(place): value for place, value in enumerate(node)}
     if isinstance(node, dict):
-        defaults = _defaults(targets.get(str(node.get("_target_"))))
+        defaults = defaults_of(node["_target_"]) if "_target_" in node else {}
         for name, value in node.items():
             place = f"{key}.{name}"
-            check_arguments(value, targets, place)
+            check_arguments(value, defaults_of, place)
             _check_kind(place, value, defaults.get(name))
             if key.startswith("callbacks") and name in _PLACES and name in defaults:
                 _check_place(place, value, defaults[name])
@@ -39,13 +69,11 @@ def check_arguments(node: Any, targets: Mapping[str, Callable], key: str) -> Non
         raise ConfigError(f"{key} must be finite. Received: {node}")
 
 
-def _defaults(target):
-    """The defaults of a class's or function's arguments; `inspect.Parameter.empty` for none.
+def defaults_of(target: Callable) -> dict[str, Any]:
+    """Returns the defaults of arguments by name; `inspect.Parameter.empty` where there is none.
 
     It leaves out arguments that have a flag as default but may have other types too.
     """
-    if target is None:
-        return {}
     return {
         name: parameter.default
         for name, parameter in inspect.signature(target).parameters.items()

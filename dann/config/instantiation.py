@@ -8,7 +8,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from dann.config.allowed_targets import allowed
-from dann.config.argument_checks import check_arguments
+from dann.config.argument_checks import check_arguments, defaults_of
 from dann.config.config_error import ConfigError
 
 _PACKAGES = ("dann.", "keras.")
@@ -41,7 +41,7 @@ def check_targets(node: Any, group: str, key: str | None = None) -> dict[str, Ca
     things = {id(thing): thing for thing in allowed(group)}
     key = key or group
     targets = {name: _find(place, name, group, things) for place, name in targets_of(node, key)}
-    check_arguments(node, targets, key)
+    check_arguments(node, lambda name: defaults_of(targets[name]), key)
     return targets
 
 

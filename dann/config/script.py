@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dann.checks import check_integer
 from dann.config.allowed_targets import GROUPS
+from dann.config.argument_checks import check_values
 from dann.config.config_error import ConfigError
 from dann.config.distribution import distribution_of
 from dann.config.instantiation import check_packages, check_targets
@@ -82,6 +83,7 @@ def run_script(
             plain: Any = OmegaConf.to_container(cfg, resolve=True)
             check_packages(plain)
             check_names(plain)
+            check_values(plain)
             _check_paths(cfg)
             _check_given(cfg)
             _check_emptied(cfg, HydraConfig.get().overrides.task)

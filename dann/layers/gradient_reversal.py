@@ -74,8 +74,8 @@ class GradientReversal(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.schedule = as_schedule(strength)
-        start: Any = float(self.schedule(0)) if self.schedule else strength
-        self.initial_strength = check_strength(start)
+        start: Any = float(self.schedule(0)) if self.schedule else 0.0
+        self.initial_strength = check_strength(start if self.schedule else strength)
         self.way = check_choice("way", way, WAYS)
         self.supports_masking = True
         # Not in `build`, because callbacks may set the strength before the first batch.

@@ -38,6 +38,11 @@ REFUSED = [
     "+callbacks.stop._target_=keras.callbacks.EarlyStop",
     "+augmentation.one._target_=keras.layers.Lambda",
     "+regularizers.one._target_=dann.None",
+    "method.strength=-1",
+    "method.passes=sometimes",
+    "schedule.gamma=-1",
+    "optimizer.momentum=x",
+    "network.backbone.dropout=much",
 ]
 
 

@@ -1,0 +1,99 @@
+"""What the text of a class tells of its arguments is what the class does."""
+
+import inspect
+
+import pytest
+
+from dann.config.argument_checks import check_values
+from dann.config.config_error import ConfigError
+from dann.config.constructor_text import arguments_of
+
+
+def named_things():
+    """Yields each class or function that a config may name, with its public name."""
+    import keras
+
+    import dann
+    from dann import layers, networks, optimizers, schedules
+    from dann.config.allowed_targets import GROUPS, allowed
+
+    modules = (dann, layers, networks, optimizers, schedules, keras.layers, keras.optimizers)
+    modules = (*modules, keras.optimizers.schedules, keras.callbacks)
+    for thing in {id(each): each for group in GROUPS for each in allowed(group)}.values():
+        for module in modules:
+            if getattr(module, thing.__name__, None) is thing:
+                yield f"{module.__name__}.{thing.__name__}", thing
+                break
+
+
+def test_defaults_are_those_of_the_constructor():
+    compared = 0
+    for name, thing in named_things():
+        own = inspect.signature(thing).parameters
+        for argument, default in arguments_of(name).defaults.items():
+            if argument in own:
+                assert own[argument].default == default, (name, argument)
+                compared += 1
+    assert compared > 300
+
+
+def test_checks_accept_the_defaults():
+    checked = 0
+    for name, _ in named_things():
+        defaults, checks = arguments_of(name)
+        for argument, check in checks:
+            if defaults.get(argument) is not None:
+                check(defaults[argument])
+                checked += 1
+    assert checked > 30
+
+
+@pytest.mark.parametrize(
+    ("target", "argument", "wrong"),
+    [
+        ("dann.schedules.GaninSchedule", "gamma", -1),
+        ("dann.layers.GradientReversal", "strength", -1),
+        ("dann.layers.GradientReversal", "way", "sideways"),
+        ("dann.layers.DomainBlend", "factor", 1.5),
+        ("dann.MCC", "weight", -1.0),
+        ("dann.MCC", "temperature", 0),
+        ("dann.optimizers.FlipRatio", "every", 0),
+    ],
+)
+def test_what_a_check_refuses_the_constructor_refuses_too(target, argument, wrong):
+    import dann
+    from dann import layers, optimizers, schedules
+
+    modules = {module.__name__: module for module in (dann, layers, optimizers, schedules)}
+    module, _, name = target.rpartition(".")
+    others = {"total_steps": 10} if name == "GaninSchedule" else {}
+    message = f"Argument `{argument}` must be"
+    with pytest.raises(ValueError, match=message):
+        getattr(modules[module], name)(**others, **{argument: wrong})
+    refusals = []
+    for checked, check in arguments_of(target).checks:
+        if checked == argument:
+            try:
+                check(wrong)
+            except ValueError as error:
+                refusals.append(str(error))
+    assert [told[: len(message)] for told in refusals] == [message]
+
+
+def test_an_argument_is_followed_into_the_layer_that_checks_it():
+    assert "strength" in [name for name, _ in arguments_of("dann.CDAN").checks]
+
+
+def test_checks_that_an_if_may_leave_out_are_not_read():
+    assert "learning_rate" not in [name for name, _ in arguments_of("dann.optimizers.Bop").checks]
+
+
+def test_what_cannot_be_read_has_no_arguments_that_are_known():
+    assert arguments_of("dann.nothing.Such") == ({}, [])
+
+
+def test_values_in_nested_nodes_are_checked_by_their_key():
+    blend = {"_target_": "dann.layers.DomainBlend", "factor": 2.0}
+    with pytest.raises(ConfigError, match="augmentation.blend: Argument `factor` must be .* at most 1"):
+        check_values({"augmentation": {"source": None, "blend": blend}})
+    check_values({"augmentation": {"blend": {**blend, "factor": 0.5}}})
