@@ -55,7 +55,7 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") ->
     return WAYS[check_choice("way", way, WAYS)](inputs, strength)
 
 
-def check_strength(strength: float) -> float:
+def check_strength(strength: Any) -> float:
     """Returns `strength` if it is a finite number of at least 0."""
     why = (
         "because the reversal itself negates the gradient; functions also take a tensor or a "

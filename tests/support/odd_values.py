@@ -11,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from support.configs import composed
 
 from dann import config, training
-from dann.config.script import check_config
+from dann.config.config_checks import check_objects
 from dann.data import DomainPair
 
 VALUES = ["0", "-1", "nan", "inf", "''", "[]", "{}", "null", "a:b", "true", "1000000000000"]
@@ -75,7 +75,7 @@ def outcome(choices, key, value, folder):
 
 def _prepared(cfg, group, choices):
     """Builds what a group of the config is for; returns what takes a step with it."""
-    check_config(cfg)
+    check_objects(cfg)
     if group == "callbacks":
         model = _trained_model(choices)
         callbacks = config.build_callbacks(cfg, model)

@@ -1,0 +1,117 @@
+"""Checks of a whole config, before anything is built from it."""
+
+import pathlib
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
+from dann.checks import check_integer
+from dann.config.allowed_targets import GROUPS
+from dann.config.argument_checks import check_values
+from dann.config.config_error import ConfigError
+from dann.config.instantiation import check_packages, check_targets
+from dann.config.known_keys import check_known
+from dann.config.target_names import check_names, registered_names
+from dann.training.run_settings import (
+    check_checkpoint,
+    check_jit_compile,
+    check_selection,
+    check_trainer,
+)
+
+
+def check_command(cfg: DictConfig) -> None:
+    """Checks what can be checked without Keras, which takes seconds to import.
+
+    Raises:
+        ConfigError: If a key is unknown or missing, or a value cannot be right.
+        TypeError: If a setting of the training has the wrong type.
+        ValueError: If one is out of range.
+    """
+    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    overrides = HydraConfig.get().overrides.task
+    check_packages(plain)
+    check_names(plain)
+    check_values(plain)
+    _check_paths(cfg)
+    _check_given(cfg)
+    _check_emptied(cfg, overrides)
+    _check_epochs(cfg, overrides)
+    _check_settings(cfg)
+
+
+def check_objects(cfg: DictConfig) -> None:
+    """Checks all targets and arguments once Keras is imported, before any object is built.
+
+    Raises:
+        ConfigError: If one is not what its group or its class takes.
+    """
+    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    for group in GROUPS:
+        if group in plain:
+            check_targets(plain[group], group)
+
+
+def _check_paths(cfg):
+    data_dir = cfg.paths.data_dir
+    if data_dir is not None and not pathlib.Path(data_dir).expanduser().is_dir():
+        raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")
+    # Other scripts look for the config beside the results, where Hydra writes it.
+    given, used = pathlib.Path(cfg.paths.run_dir), HydraConfig.get().runtime.output_dir
+    if given.resolve() != pathlib.Path(used).resolve():
+        raise ConfigError(
+            "paths.run_dir only tells where the run is; choose it by hydra.run.dir=, or "
+            f"hydra.sweep.dir= with -m. Received: paths.run_dir={given}"
+        )
+
+
+def _check_given(cfg):
+    check_known(cfg)
+    missing = OmegaConf.missing_keys(cfg)
+    if "data" not in missing and OmegaConf.select(cfg, "data.sources"):
+        missing.discard("data.source")
+    missing = sorted(missing)
+    if missing:
+        raise ConfigError(f"{', '.join(missing)} must be given. Received: nothing")
+
+
+def _check_emptied(cfg, overrides):
+    """Refuses `key={}`, which Hydra merges with what is there, so that nothing changes."""
+    for override in OverridesParser.create().parse_overrides(list(overrides)):
+        key = override.key_or_group
+        kept = OmegaConf.select(cfg, key) if override.value() == {} else None
+        if OmegaConf.is_dict(kept) and kept:
+            raise ConfigError(f"{key}={{}} changes nothing; use {key}=null. Received: {key}={{}}")
+
+
+def _check_epochs(cfg, overrides):
+    """Refuses `trainer.epochs` beside a number of steps, and below 1."""
+    epochs = OmegaConf.select(cfg, "trainer.epochs")
+    if epochs is None:
+        return
+    steps = [
+        one for one in overrides if one.startswith(("trainer.steps=", "trainer.steps_per_epoch="))
+    ]
+    if steps:
+        raise ConfigError(
+            "trainer.epochs takes the place of trainer.steps and trainer.steps_per_epoch; give one "
+            f"of them. Received: trainer.epochs={epochs} {' '.join(steps)}"
+        )
+    if epochs < 1:
+        raise ConfigError(f"trainer.epochs must be at least 1. Received: {epochs}")
+
+
+def _check_settings(cfg):
+    """Checks the settings of a training, where the script has them."""
+    if "trainer" not in cfg:
+        return
+    check_integer("seed", cfg.seed, low=0)
+    settings = cfg.trainer.copy()
+    if cfg.trainer.epochs is not None:  # the numbers of steps are known with the data
+        settings.steps = settings.steps_per_epoch = settings.steps_per_execution
+    check_trainer(settings)
+    check_jit_compile(cfg.trainer.jit_compile)
+    check_checkpoint(cfg.checkpoint)
+    check_selection(OmegaConf.to_object(cfg.selection), registered_names("selection", "SCORES"))
