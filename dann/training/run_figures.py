@@ -146,7 +146,8 @@ def save_features(
             axes.text(0.5, 0.5, "all alike: the features collapsed", ha="center")
             continue
         perplexity = min(30.0, (len(features) - 1) / 3)
-        tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed)
+        # Half of scikit-learn's iterations take half its time, for a divergence 3% higher.
+        tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed, max_iter=500)
         # Its threads wait for each other in a busy loop: 10 times slower where cores are shared.
         with threadpool_limits(1):
             points = tsne.fit_transform(features)
