@@ -94,8 +94,6 @@ def test_what_cannot_be_read_has_no_arguments_that_are_known():
 
 def test_values_in_nested_nodes_are_checked_by_their_key():
     blend = {"_target_": "dann.layers.DomainBlend", "factor": 2.0}
-    with pytest.raises(
-        ConfigError, match="augmentation.blend: Argument `factor` .* of at most 1"
-    ):
+    with pytest.raises(ConfigError, match="augmentation.blend: Argument `factor` .* of at most 1"):
         check_values({"augmentation": {"source": None, "blend": blend}})
     check_values({"augmentation": {"blend": {**blend, "factor": 0.5}}})
