@@ -70,8 +70,10 @@ def _constructors(package, family, name) -> Iterator[tuple[ast.FunctionDef, path
     own = [part for part in node.body if isinstance(part, ast.FunctionDef)]
     own = [part for part in own if part.name == "__init__"]
     yield from ((part, file) for part in own)
-    for base in node.bases:
-        yield from _constructors(package, family, ast.unparse(base).rpartition(".")[2])
+    bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+    for base in bases:
+        if base != name:  # such as `class Adam(adam.Adam)`, which would be found as its own base
+            yield from _constructors(package, family, base)
 
 
 @functools.cache

@@ -92,6 +92,14 @@ def test_what_cannot_be_read_has_no_arguments_that_are_known():
     assert arguments_of("dann.nothing.Such") == ({}, [])
 
 
+def test_a_class_with_the_name_of_its_base_is_read(tmp_path, monkeypatch):
+    (tmp_path / "of_one_name").mkdir()
+    text = "class Adam(adam.Adam):\n    def __init__(self, rate=0.5):\n        pass\n"
+    (tmp_path / "of_one_name/__init__.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert arguments_of("of_one_name.Adam") == ({"rate": 0.5}, [])
+
+
 def test_values_in_nested_nodes_are_checked_by_their_key():
     blend = {"_target_": "dann.layers.DomainBlend", "factor": 2.0}
     with pytest.raises(ConfigError, match="augmentation.blend: Argument `factor` .* of at most 1"):
