@@ -56,7 +56,8 @@ def source_of(
         )
     columns: dict[str, Any] = dict(zip(COLUMNS, given, strict=False))
     columns["inputs"] = nested(given[0], domain)
-    columns |= {name: as_array(columns[name], domain) for name in COLUMNS[1 : len(given)]}
+    for name in COLUMNS[1 : len(given)]:
+        columns[name] = as_array(columns[name], f"{domain}'s {name}")
     examples = Examples(columns, domain)
     labels, weights = columns["labels"], examples.columns.get("weights")
     refuse_strings(labels, domain)

@@ -146,6 +146,7 @@ def test_an_iterator_gives_one_pass():
         ((X, Y, [-1.0, *[1.0] * 9]), TARGET, r"source must be finite and at least 0.*: -1.0$"),
         ((X, Y, [np.nan, *[1.0] * 9]), TARGET, r"finite and at least 0.*Received: nan$"),
         ((X, Y, np.zeros(10)), TARGET, r"some above 0. Received: zeros alone$"),
+        ((X, {"y": Y}), TARGET, "The source's labels must be given as arrays. Received: dict"),
         ((X, Y, X), TARGET, r"one weight for each example.*weights of shape \(10, 1\)"),
         (({"a": X, "b": X[:3]}, Y), TARGET, "all arrays one length. Received: 10 "),
     ],
