@@ -1,0 +1,87 @@
+"""Prints what a compiled training step of DANN costs on several logical devices, as JSON.
+
+    KERAS_BACKEND=jax python tests/support/step_costs.py resnet50 2 8
+
+The arguments are the network, the devices, and the examples of each domain on a device. `flops` and
+`bytes_accessed` are JAX's cost analysis of the program of one device; `collectives` are the bytes
+that a device receives in each kind of collective operation of a step.
+"""
+
+import json
+import math
+import re
+import sys
+
+import jax
+import keras
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import dann
+from dann.networks import application_backbone, mnist_backbone
+from dann.training import Distribution, start
+
+# The result of an operation, such as `f32[32,10]{1,0}` or a tuple of them, and its kind.
+COLLECTIVE = re.compile(
+    r"= (.+?) (all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)\("
+)
+ARRAY = re.compile(r"(pred|[fsu]\d+)\[([\d,]*)\]")
+
+
+def network(name):
+    if name == "paper":
+        return mnist_backbone((28, 28, 3)), (28, 28, 3)
+    shape = (224, 224, 3)
+    return application_backbone("ResNet50", shape, weights=None), shape
+
+
+def compiled_step(name, devices, batch):
+    """Returns the compiled step of a model, and the model."""
+    backbone, shape = network(name)
+    model = dann.DANN(backbone, num_classes=10)
+    model.compile(keras.optimizers.SGD(0.01, momentum=0.9), jit_compile=True)
+    spread = NamedSharding(
+        Mesh(np.array(jax.devices()[:devices]), ("batch",)), PartitionSpec("batch")
+    )
+    images = jax.device_put(np.zeros((devices * batch, *shape), "uint8"), spread)
+    labels = jax.device_put(np.zeros(devices * batch, "int32"), spread)
+    inputs = {"source": images, "target": images}
+    model.optimizer.build(model.trainable_variables)
+    model.compute_loss(inputs, labels, model(inputs, training=True))  # makes the metrics
+    groups = (
+        model.trainable_variables,
+        model.non_trainable_variables,
+        model.optimizer.variables,
+        model.metrics_variables,
+    )
+    state = tuple([variable.value for variable in group] for group in groups)
+    return jax.jit(model.train_step).lower(state, (inputs, labels)).compile(), model
+
+
+def bytes_of(arrays):
+    """The size of the arrays in a piece of a program's text."""
+    found = [
+        (1 if kind == "pred" else int(kind[1:]) // 8, [int(n) for n in sizes.split(",") if n])
+        for kind, sizes in ARRAY.findall(arrays)
+    ]
+    return sum(size * math.prod(shape) for size, shape in found)
+
+
+def costs(name, devices, batch):
+    distribution = Distribution("data_parallel", devices=devices)
+    distribution.split_processor()
+    start(0, distribution=distribution)
+    step, model = compiled_step(name, devices, batch)
+    received = {}
+    for arrays, kind in COLLECTIVE.findall(step.as_text()):
+        received[kind] = received.get(kind, 0) + bytes_of(arrays)
+    return {
+        "weights_bytes": sum(4 * math.prod(v.shape) for v in model.trainable_variables),
+        "flops": step.cost_analysis()["flops"],
+        "bytes_accessed": step.cost_analysis()["bytes accessed"],
+        "collectives": received,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(costs(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))
