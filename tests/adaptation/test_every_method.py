@@ -171,6 +171,7 @@ def test_its_classifier_shares_the_weights_and_gives_the_same_logits(name):
 
 @each_method
 def test_it_comes_back_from_a_file_and_trains_on_as_before(name, reloaded):
+    keras.utils.set_random_seed(1)  # Adam enlarges rounding where weights get nearly no gradient
     model = compiled(name)
     model.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
     again = reloaded(model)
