@@ -13,7 +13,8 @@ from dann.config.schema import TrainConfig
 from dann.training import RunDirectory
 
 _KEYS = ("seed", "balanced", "target_labelled", "data")
-_MOST_LEVELS = 100
+_MOST_LEVELS = 20  # OmegaConf recurses several calls a level
+_MOST_REFERENCES = 16  # of three in each of a chain of keys, so that text grows 400 times at most
 _REFERENCE = re.compile(r"\$\{\.*[A-Za-z_][\w.]*\}")
 
 
@@ -47,12 +48,19 @@ def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
         )
     given = paths or {}
     theirs = config.get("paths") or {}
+    if not isinstance(theirs, dict):
+        raise ConfigError(f"paths of {run.config_file} must be values by name. Received: {theirs}")
     used = {key: config[key] for key in _KEYS if key in config}
     used["paths"] = {
         key: theirs.get(key) if given.get(key) is None else given[key]
         for key in ("data_dir", "cache_dir")
     }
-    _check_references(used, run.config_file)
+    references = _check_references(used, run.config_file)
+    if references > _MOST_REFERENCES:
+        raise ConfigError(
+            f"{run.config_file} may hold {_MOST_REFERENCES} references in its data. "
+            f"Received: {references}"
+        )
     used["paths"]["run_dir"] = str(directory)
     cfg: Any = OmegaConf.merge(OmegaConf.structured(TrainConfig), used)
     data: Any = OmegaConf.to_container(cfg.data, resolve=True)
@@ -72,15 +80,17 @@ def _check_form(text: str) -> None:
             raise ValueError(f"expected at most {_MOST_LEVELS} levels. Received: more")
 
 
-def _check_references(node: Any, path: Any) -> None:
+def _check_references(node: Any, path: Any) -> int:
+    """Returns how many references there are; raises `ConfigError` for one to a resolver."""
     if isinstance(node, str) and "${" in _REFERENCE.sub("", node):
         raise ConfigError(
             f"{path} may refer to its own keys, but not be resolved further; for a path, give "
             f"paths.data_dir=... Received: {node}"
         )
+    if isinstance(node, str):
+        return len(_REFERENCE.findall(node))
     node = list(node.values()) if isinstance(node, dict) else node
-    for value in node if isinstance(node, list) else ():
-        _check_references(value, path)
+    return sum(_check_references(value, path) for value in node) if isinstance(node, list) else 0
 
 
 def _confined(data: dict[str, Any], paths: Any, given: Any) -> dict[str, Any]:

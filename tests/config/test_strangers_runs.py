@@ -175,11 +175,20 @@ def test_tags_of_python_in_the_yaml_are_refused(tmp_path, precious):
     assert precious.read_text() == "mine"
 
 
+def _doubling(times):
+    """A config of a few lines that resolves to 2^times words."""
+    keys = [f"  a{i}: '${{data.a{i + 1}}} ${{data.a{i + 1}}}'" for i in range(times)]
+    return "\n".join(["data:", "  _target_: dann.data.npz", *keys, f"  a{times}: word"])
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("a: &a [1]\ndata: {x: [*a, *a]}\n", "expected no aliases"),
-        ("[" * 100_000, "expected at most 100 levels"),
+        ("[" * 100_000, "expected at most 20 levels"),
+        ("data: " + "{a: " * 90 + "1" + "}" * 90, "expected at most 20 levels"),
+        (_doubling(30), "may hold 16 references"),
+        ("data: {a: 1}\npaths: 5\n", "paths of .* must be values by name"),
     ],
 )
 def test_yaml_that_stands_for_more_than_it_holds_is_refused(text, told, tmp_path):
