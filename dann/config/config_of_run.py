@@ -14,7 +14,8 @@ from dann.training import RunDirectory
 
 _KEYS = ("seed", "balanced", "target_labelled", "data")
 _MOST_LEVELS = 20  # OmegaConf recurses several calls a level
-_MOST_REFERENCES = 16  # of three in each of a chain of keys, so that text grows 400 times at most
+_MOST_REFERENCES = 16  # three in each of a chain of keys, so that text grows 400 times at most
+_LONGEST_PATH = 4096
 _REFERENCE = re.compile(r"\$\{\.*[A-Za-z_][\w.]*\}")
 
 
@@ -56,10 +57,13 @@ def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
         for key in ("data_dir", "cache_dir")
     }
     references = _check_references(used, run.config_file)
-    if references > _MOST_REFERENCES:
+    plain = not _check_references(used["paths"], run.config_file)
+    if plain and all(len(str(path)) <= _LONGEST_PATH for path in used["paths"].values()):
+        references = [one for one in references if not one.startswith("${paths.")]
+    if len(references) > _MOST_REFERENCES:
         raise ConfigError(
-            f"{run.config_file} may hold {_MOST_REFERENCES} references in its data. "
-            f"Received: {references}"
+            f"{run.config_file} may hold {_MOST_REFERENCES} references besides those to `paths`. "
+            f"Received: {len(references)}"
         )
     used["paths"]["run_dir"] = str(directory)
     cfg: Any = OmegaConf.merge(OmegaConf.structured(TrainConfig), used)
@@ -80,17 +84,18 @@ def _check_form(text: str) -> None:
             raise ValueError(f"expected at most {_MOST_LEVELS} levels. Received: more")
 
 
-def _check_references(node: Any, path: Any) -> int:
-    """Returns how many references there are; raises `ConfigError` for one to a resolver."""
+def _check_references(node: Any, path: Any) -> list[str]:
+    """Returns the references below a node; raises `ConfigError` for one to a resolver."""
     if isinstance(node, str) and "${" in _REFERENCE.sub("", node):
         raise ConfigError(
             f"{path} may refer to its own keys, but not be resolved further; for a path, give "
             f"paths.data_dir=... Received: {node}"
         )
     if isinstance(node, str):
-        return len(_REFERENCE.findall(node))
+        return _REFERENCE.findall(node)
     node = list(node.values()) if isinstance(node, dict) else node
-    return sum(_check_references(value, path) for value in node) if isinstance(node, list) else 0
+    values = node if isinstance(node, list) else ()
+    return [one for value in values for one in _check_references(value, path)]
 
 
 def _confined(data: dict[str, Any], paths: Any, given: Any) -> dict[str, Any]:

@@ -181,6 +181,22 @@ def _doubling(times):
     return "\n".join(["data:", "  _target_: dann.data.npz", *keys, f"  a{times}: word"])
 
 
+def _sources(count, folder):
+    """A config of many sources in one folder."""
+    names = [f"'${{paths.data_dir}}/{number}.npz'" for number in range(count)]
+    data = (
+        f"data: {{_target_: dann.data.npz, name: x, target: t.npz, sources: [{', '.join(names)}]}}"
+    )
+    return f"{data}\npaths: {{data_dir: '{folder}'}}\n"
+
+
+def test_any_number_of_sources_may_lie_in_one_folder(tmp_path):
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra/config.yaml").write_text(_sources(30, "/a"))
+    cfg = config.config_of_run(tmp_path, {"cache_dir": "/c"})
+    assert cfg.data.sources[29] == "/a/29.npz"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -188,6 +204,8 @@ def _doubling(times):
         ("[" * 100_000, "expected at most 20 levels"),
         ("data: " + "{a: " * 90 + "1" + "}" * 90, "expected at most 20 levels"),
         (_doubling(30), "may hold 16 references"),
+        (_sources(30, "x" * 5000), "may hold 16 references"),
+        (_sources(30, "${data.name}"), "may hold 16 references"),
         ("data: {a: 1}\npaths: 5\n", "paths of .* must be values by name"),
     ],
 )
