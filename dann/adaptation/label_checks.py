@@ -1,6 +1,7 @@
 """Checks of the labels that a network's loss takes."""
 
 import contextlib
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -42,6 +43,23 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
             f"`compile(loss=keras.losses.{fitting}(from_logits=True))`. Received: labels of shape "
             f"{shape} with {type(loss).__name__}"
         )
+    fewer = len(shape) < len(logits.shape) and classes > 1
+    if fewer and not sparse and _is_of_outputs(loss):
+        name = loss if isinstance(loss, str) else type(loss).__name__
+        raise ValueError(
+            f"This loss needs labels with a value for each of the {classes} outputs; for numbers "
+            "of classes, "
+            "`compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))`. "
+            f"Received: labels of shape {shape} with {name}"
+        )
+
+
+def _is_of_outputs(loss):
+    """Whether it is a loss of Keras that compares labels and outputs of one shape."""
+    if isinstance(loss, str):
+        loss = keras.losses.get(loss)
+    kind = loss if inspect.isfunction(loss) else type(loss)
+    return kind.__module__.startswith("keras.") and kind.__name__.lower() != "ctc"
 
 
 def _check_positions(labels, logits, loss):

@@ -1,5 +1,6 @@
 """Losses and metrics for a network whose outputs are logits of classes."""
 
+import inspect
 from typing import Any
 
 import keras
@@ -64,6 +65,8 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
 
 def _metric_of_logits(metric, loss):
     of_logits = is_of_logits(loss)
+    if inspect.isfunction(metric) and _plain_name(metric) in FROM_LOGITS:
+        metric = metric.__name__
     if not isinstance(metric, str):
         _refuse_probabilities("metrics", metric, "metrics")
         _refuse_numbers_of_classes(metric)
@@ -78,7 +81,10 @@ def _metric_of_logits(metric, loss):
         name = metric if metric.islower() else None  # of a class, Keras takes its own
         return getattr(keras.metrics, known[0])(name=name, **known[1])
     same = type(loss).__name__ if metric in ("crossentropy", "ce") else ""
-    name = FROM_LOGITS.get(_plain_name(metric), same)
+    meant = _plain_name({"bce": "binary_crossentropy"}.get(metric.lower(), metric))
+    if meant == "kldivergence":
+        _refuse_probabilities("metrics", keras.losses.kl_divergence, "metrics")
+    name = FROM_LOGITS.get(meant, same)
     kind = getattr(keras.metrics, name, None) if name in FROM_LOGITS.values() else None
     return metric if kind is None else kind(from_logits=True, name=metric)
 

@@ -3,6 +3,7 @@ from typing import Any
 
 import keras
 from keras import ops
+from keras.optimizers import schedules
 
 from dann.checks import check_choice
 from dann.gradients import reverse_gradient
@@ -98,7 +99,10 @@ class GradientReversal(keras.layers.Layer):
     def call(self, inputs, training=False):
         if training:
             if self.schedule:
-                self.strength.assign(ops.cast(self.schedule(self.step.value), "float32"))
+                step = self.step.value
+                if not isinstance(self.schedule, StrengthSchedule | schedules.LearningRateSchedule):
+                    step = ops.cast(step, "float32")  # functions divide it by floats
+                self.strength.assign(ops.cast(self.schedule(step), "float32"))
             self.step.assign_add(1)
         strength = ops.convert_to_tensor(self.strength)
         return keras.tree.map_structure(

@@ -218,6 +218,35 @@ def test_several_losses_are_refused(loss):
         compiled(loss)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [metrics.sparse_categorical_crossentropy, {"label": ["sparse_categorical_crossentropy"]}],
+)
+def test_a_cross_entropy_that_is_a_metric_is_that_of_the_logits_in_any_form(given):
+    model = compiled(metrics=[given] if callable(given) else given)
+    logs = model.evaluate(INPUTS["source"], LABELS, verbose=0, return_dict=True)
+    assert logs["sparse_categorical_crossentropy"] == pytest.approx(logs["loss"], rel=1e-5)
+
+
+def test_the_short_name_of_a_binary_cross_entropy_is_that_of_the_logits():
+    model = compiled("bce", classes=1, metrics=["bce"])
+    labels = (LABELS > 0)[:, None]
+    logs = model.evaluate(INPUTS["source"], labels, verbose=0, return_dict=True)
+    assert logs["bce"] == pytest.approx(logs["loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["kl_divergence", "KLDivergence"])
+def test_a_divergence_of_probabilities_is_refused_by_its_name(name):
+    with pytest.raises(ValueError, match="must take logits.*metrics.CategoricalCrossentropy"):
+        compiled("categorical_crossentropy", metrics=[name])
+
+
+@pytest.mark.parametrize("loss", ["mse", "binary_crossentropy", losses.MeanAbsoluteError()])
+def test_numbers_of_classes_with_a_loss_of_all_outputs_are_refused(loss):
+    with pytest.raises(ValueError, match=r"each of the 3 outputs; .*labels of shape \(6,\)"):
+        compiled(loss).fit(INPUTS, LABELS, batch_size=6, verbose=0)
+
+
 @pytest.mark.parametrize("nested", [[["binary_accuracy"]], {"label": "binary_accuracy"}])
 def test_metrics_in_a_structure_are_of_logits_too(nested):
     model = compiled("binary_crossentropy", classes=1, metrics=nested)

@@ -149,6 +149,17 @@ def test_a_schedule_of_keras_and_a_function_are_schedules_too(schedule):
         assert float(layer.strength) == pytest.approx(1.5)
 
 
+@keras.saving.register_keras_serializable("tests")
+def tenths(step):
+    return step / 10.0
+
+
+def test_a_function_divides_the_step_as_a_float():
+    """Keras's int64 and a float would be refused."""
+    reversal = GradientReversal(tenths)
+    assert weight(trained_weight(reversal, steps=3)) == pytest.approx(0.0 + 0.1 + 0.2)
+
+
 def test_a_function_without_a_name_for_files_is_refused():
     with pytest.raises(ValueError, match="register_keras_serializable.*above its definition"):
         GradientReversal(lambda step: 1.0)
