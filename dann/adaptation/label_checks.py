@@ -13,6 +13,8 @@ from dann.adaptation.plain_network import pooling
 from dann.checks import check_class_range
 from dann.data.labels import NUMBER_THEM
 
+_OF_NUMBERS = ("ctc", "circle")  # losses of several outputs whose labels are numbers of classes
+
 
 def check_form(labels: Any, logits: Any, loss: Any) -> None:
     """Raises `ValueError` unless a batch of labels has the form that the loss takes."""
@@ -45,7 +47,7 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
         )
     fewer = len(shape) < len(logits.shape) and classes > 1
     if fewer and not sparse and _is_of_outputs(loss):
-        name = loss if isinstance(loss, str) else type(loss).__name__
+        name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
         raise ValueError(
             f"This loss needs labels with a value for each of the {classes} outputs; for numbers "
             "of classes, "
@@ -59,7 +61,7 @@ def _is_of_outputs(loss):
     if isinstance(loss, str):
         loss = keras.losses.get(loss)
     kind = loss if inspect.isfunction(loss) else type(loss)
-    return kind.__module__.startswith("keras.") and kind.__name__.lower() != "ctc"
+    return kind.__module__.startswith("keras.") and kind.__name__.lower() not in _OF_NUMBERS
 
 
 def _check_positions(labels, logits, loss):

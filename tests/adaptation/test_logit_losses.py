@@ -241,7 +241,13 @@ def test_a_divergence_of_probabilities_is_refused_by_its_name(name):
         compiled("categorical_crossentropy", metrics=[name])
 
 
-@pytest.mark.parametrize("loss", ["mse", "binary_crossentropy", losses.MeanAbsoluteError()])
+def test_numbers_of_classes_are_what_a_loss_of_embeddings_takes():
+    model = compiled(losses.Circle())
+    value = keras.ops.convert_to_numpy(losses.Circle()(LABELS, model(INPUTS["source"])))
+    assert label_loss(model, LABELS) == pytest.approx(float(value), rel=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["mse", losses.binary_crossentropy, losses.MeanAbsoluteError()])
 def test_numbers_of_classes_with_a_loss_of_all_outputs_are_refused(loss):
     with pytest.raises(ValueError, match=r"each of the 3 outputs; .*labels of shape \(6,\)"):
         compiled(loss).fit(INPUTS, LABELS, batch_size=6, verbose=0)

@@ -18,7 +18,7 @@ def costs(devices):
     return json.loads(result.stdout.splitlines()[-1])
 
 
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras trains so on JAX alone")
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="reads the program that JAX compiles")
 def test_each_device_computes_as_much_and_sums_one_gradient_of_every_weight():
     alone, shared = costs(1), costs(2)
     assert alone["collectives"] == {}

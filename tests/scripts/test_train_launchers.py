@@ -22,19 +22,13 @@ def folder(tmp_path, with_features):
     return with_features(tmp_path)
 
 
-@pytest.fixture
-def with_launcher(cache):
-    """Returns a launcher's arguments; the command needs an environment of its own for them."""
-
-    def arguments(launcher):
-        plugin = f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher"
-        if importlib.util.find_spec("hydra_plugins") is None or not importlib.util.find_spec(
-            plugin
-        ):
-            pytest.skip(f"{plugin} is not installed")
-        return ["-m", f"hydra/launcher={launcher}", *TWO.get(launcher, [])]
-
-    return arguments
+def arguments_for(launcher):
+    """Returns the arguments of a sweep by a launcher, if it is installed."""
+    plugin = f"hydra_{launcher.partition('_')[0]}_launcher"
+    found = importlib.util.find_spec("hydra_plugins")  # which exists with the first plugin
+    if found is None or importlib.util.find_spec(f"hydra_plugins.{plugin}") is None:
+        pytest.skip(f"{plugin} is not installed")
+    return ["-m", f"hydra/launcher={launcher}", *TWO.get(launcher, [])]
 
 
 def check_sweep(folder, launcher, run_apart, run_here):
@@ -53,18 +47,16 @@ def check_sweep(folder, launcher, run_apart, run_here):
     assert metrics.read_text() == (folder / "sweep/0/metrics.csv").read_text()
 
 
-def test_jobs_of_two_processes_are_ranked_as_those_of_one(
-    folder, with_launcher, run_apart, run_here
-):
-    check_sweep(folder, with_launcher("joblib"), run_apart, run_here)
+def test_jobs_of_two_processes_are_ranked_as_those_of_one(folder, run_apart, run_here):
+    check_sweep(folder, arguments_for("joblib"), run_apart, run_here)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", LAUNCHERS[1:])
 def test_jobs_of_other_launchers_are_ranked_as_those_of_one_process(
-    folder, launcher, with_launcher, run_apart, run_here
+    folder, launcher, run_apart, run_here
 ):
-    check_sweep(folder, with_launcher(launcher), run_apart, run_here)
+    check_sweep(folder, arguments_for(launcher), run_apart, run_here)
 
 
 def processes_of(folder):
@@ -84,9 +76,9 @@ def processes_of(folder):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("launcher", ["joblib", "ray"])
 def test_an_interrupted_sweep_leaves_no_process_and_resumes(
-    folder, launcher, number, with_launcher, run_here, cache
+    folder, launcher, number, run_here, cache
 ):
-    arguments = [*with_launcher(launcher), "seed=0,1", *DATA, *LENGTH, "checkpoint.every=20"]
+    arguments = [*arguments_for(launcher), "seed=0,1", *DATA, *LENGTH, "checkpoint.every=20"]
     command = [sys.executable, str(TRAIN), *arguments, "resume=true", "hydra.sweep.dir=sweep"]
     environment = {**os.environ, "DANN_CACHE_DIR": str(cache)}
     with (folder / "log").open("w") as log:
