@@ -1,13 +1,17 @@
-"""A cache of arrays in files, and the folder for it."""
+"""Kinds of caches and their bounds, a cache of arrays in files, and the folder for it."""
 
 import os
 import pathlib
+import shutil
 from collections.abc import Callable
 
 import filelock
 import numpy as np
+import psutil
 
 from dann.data.array_archive import read_archive
+
+CACHES = ("memory", "disk", "none")  # where decoded images are kept
 
 
 def load_or_compute(
@@ -65,6 +69,34 @@ def make_folder(path: str | os.PathLike) -> pathlib.Path:
             f"Received: {folder}, where {file} is a file"
         ) from None
     return folder
+
+
+def check_room(folder: pathlib.Path, size: int) -> None:
+    """Raises an `OSError` unless the disk of a folder has room for a cache of `size` bytes."""
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise OSError(
+            f"The images take {in_gigabytes(size)} in the cache; choose another `cache_dir`, or "
+            f"`cache=none`. Received: {folder} with {in_gigabytes(free)} free"
+        )
+
+
+def check_memory(size: int) -> None:
+    """Raises a `ValueError` unless the machine has `size` bytes of memory available.
+
+    What a container or a scheduler allows below that is not known here.
+    """
+    available = psutil.virtual_memory().available
+    if available < size:
+        raise ValueError(
+            f"The images take {in_gigabytes(size)} in memory; choose `cache=none`, or `cache=disk`."
+            f" Received: {in_gigabytes(available)} of memory available"
+        )
+
+
+def in_gigabytes(size: int) -> str:
+    """Returns a number of bytes in words, such as `1.2 GB`."""
+    return f"{size / 1e9:.1f} GB" if size >= 5e7 else f"{size / 1e6:.1f} MB"
 
 
 def _load(path, fits):

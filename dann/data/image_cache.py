@@ -2,13 +2,14 @@
 
 import json
 import pathlib
-import shutil
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import filelock
 import numpy as np
 
+from dann.data.cache import check_room, in_gigabytes
 from dann.data.checksums import checksum
 
 _VERSION = 2  # of the notes; those of version 1 have no checksum
@@ -54,6 +55,48 @@ class ImageCache:
             raise ValueError("it has changed since it was written")
         return indices
 
+    def filled(
+        self,
+        decoded: Callable[[], Iterable[tuple[np.ndarray, Iterable[int]]]],
+        still: Callable[[list[int]], bool] = lambda noted: True,
+    ) -> list[int]:
+        """Writes the images unless there is a valid cache; returns the unreadable ones' indices.
+
+        A printed line tells the size before it is written.
+
+        Args:
+            decoded: Gives the parts that `write` takes.
+            still: Whether the images that a valid cache notes as unreadable still are.
+
+        Raises:
+            OSError: If there is no room for the file.
+        """
+        unreadable, _ = self._valid(still)
+        if unreadable is None:
+            # Of two processes one writes; the other waits and finds the finished file.
+            with filelock.FileLock(self.path.with_suffix(".lock")):
+                unreadable, fault = self._valid(still)
+                if fault:
+                    print(f"{self.path} is made again: {fault}", flush=True)
+                if unreadable is None:
+                    size = in_gigabytes(int(np.prod(self.shape)))
+                    print(
+                        f"Decoding {self.shape[0]} images, once, into {self.path}: {size}",
+                        flush=True,
+                    )
+                    unreadable = self.write(decoded())
+        return unreadable
+
+    def _valid(self, still):
+        """The unreadable indices that a valid cache notes, or `None`; and what is wrong with it."""
+        try:
+            noted = self.unreadable()
+        except FileNotFoundError:
+            return None, None
+        except ValueError as error:
+            return None, error
+        return (noted if still(noted) else None), None
+
     def _noted(self) -> tuple[list[int], Any]:
         """The indices and the checksum in the notes."""
         try:
@@ -79,7 +122,7 @@ class ImageCache:
         Raises:
             OSError: If there is no room for the file.
         """
-        self._check_room()
+        check_room(self.path.parent, int(np.prod(self.shape)))
         partial, unreadable, crc = self.path.with_suffix(".partial"), [], 0
         try:
             with partial.open("w+b") as file:
@@ -100,12 +143,3 @@ class ImageCache:
         finally:
             partial.unlink(missing_ok=True)
         return unreadable
-
-    def _check_room(self):
-        size = int(np.prod(self.shape))
-        free = shutil.disk_usage(self.path.parent).free
-        if free < size:
-            raise OSError(
-                f"The images take {size / 1e9:.1f} GB in the cache; choose another `cache_dir`, or "
-                f"`cache=False`. Received: {self.path.parent} with {free / 1e9:.1f} GB free"
-            )

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import hashlib
+import itertools
 import json
 import os
 import threading
@@ -10,7 +11,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import filelock
 import numpy as np
 from PIL import Image, ImageOps
 
@@ -88,6 +88,16 @@ class ImageFiles:
         """Decodes every image once and returns the indices of those that it cannot read."""
         return [row for rows in self._chunks() for row in self._decode(rows)[1]]
 
+    def without_header(self) -> list[int]:
+        """Reads every file's header and returns the indices of those that no image begins with.
+
+        Images with more than `max_pixels` are among them. Nothing is decoded, so that an image
+        whose header is whole may still be unreadable.
+        """
+        check = functools.partial(_header_error, max_pixels=self.max_pixels)
+        found = (_POOL.map(check, [self.paths[row] for row in rows]) for rows in self._chunks())
+        return [row for row, error in enumerate(itertools.chain.from_iterable(found)) if error]
+
     def error_of(self, row: int) -> Exception | None:
         """Decodes an image and returns why it cannot be read, or `None`."""
         return self._decode(np.array([row]))[1].get(row)
@@ -115,15 +125,11 @@ class ImageFiles:
             OSError: If there is no room for the file, or `directory` is a file.
         """
         store = ImageCache(make_folder(directory) / f"{self._digest(root)}.npy", self.shape)
-        unreadable, _ = self._unreadable_in(store)
-        if unreadable is None:
-            # Of two processes one writes; the other waits and finds the finished file.
-            with filelock.FileLock(store.path.with_suffix(".lock")):
-                unreadable, fault = self._unreadable_in(store)
-                if fault:
-                    print(f"{store.path} is made again: {fault}", flush=True)
-                if unreadable is None:
-                    unreadable = self._write(store)
+        unreadable = store.filled(
+            lambda: (self._decode(rows) for rows in self._chunks()),
+            # A file may become readable without a change in it, by its permissions.
+            still=lambda noted: list(self._decode(noted)[1]) == noted,
+        )
         return store.images(), unreadable
 
     def _chunks(self):
@@ -141,21 +147,6 @@ class ImageFiles:
     def _digest(self, root):
         files = [[os.path.relpath(path, root), *_trace(path)] for path in self.paths]
         return hashlib.sha256(json.dumps([_FORM, self.shape, files]).encode()).hexdigest()[:24]
-
-    def _unreadable_in(self, store):
-        """The unreadable indices that a valid cache notes, or `None`; and what is wrong with it."""
-        try:
-            noted = store.unreadable()
-        except FileNotFoundError:
-            return None, None
-        except ValueError as error:
-            return None, error
-        # A file may become readable without a change in it, by its permissions.
-        return (noted if list(self._decode(noted)[1]) == noted else None), None
-
-    def _write(self, store):
-        print(f"Decoding {len(self)} images, once, into {store.path}", flush=True)
-        return store.write(self._decode(rows) for rows in self._chunks())
 
 
 def check_image_size(image_size: Any) -> tuple[int, int]:
@@ -198,21 +189,25 @@ def _decode_into(
     return None
 
 
+def _header_error(path, max_pixels):
+    """Why the header of a file is not that of an image, or `None`."""
+    try:
+        with open(path, "rb") as file, _opened(file, path, max_pixels):
+            return None
+    except Exception as error:  # as in `_decode_into`
+        return error
+
+
 def _decoded(path, size, mode, max_pixels):
-    with open(path, "rb") as file, _opened(file, path) as image:
-        if image.width * image.height > max_pixels:
-            raise ValueError(
-                f"Expected at most {max_pixels:,} pixels; raise `max_pixels` if you have the "
-                f"memory. Received: {image.width} x {image.height}"
-            )
+    with open(path, "rb") as file, _opened(file, path, max_pixels) as image:
         image.draft(mode, (max(size), max(size)))  # square, because it may be turned next
         large = image.width * image.height > _LARGE
         with _ONE_LARGE if large else contextlib.nullcontext():
             return _in_form(image, size, mode)
 
 
-def _opened(file, path):
-    """An image of which only the header is read.
+def _opened(file, path, max_pixels):
+    """An image of at most `max_pixels`, of which only the header is read.
 
     `Image.open` has a limit of its own for the whole process, and for a PostScript file it would
     have Ghostscript started.
@@ -223,7 +218,13 @@ def _opened(file, path):
         make, accepts = Image.OPEN[name]
         if accepts(prefix):
             file.seek(0)
-            return make(file, os.fspath(path))
+            image = make(file, os.fspath(path))
+            if image.width * image.height > max_pixels:
+                raise ValueError(
+                    f"Expected at most {max_pixels:,} pixels; raise `max_pixels` if you have the "
+                    f"memory. Received: {image.width} x {image.height}"
+                )
+            return image
     raise ValueError(f"Expected one of the formats {', '.join(_FORMATS)}")
 
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dann.checks import check_choice, check_flag
+from dann.data.cache import CACHES, check_memory, in_gigabytes
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import MAX_PIXELS, ImageFiles, check_image_size
+from dann.data.kept_rows import KeptRows
 from dann.data.labelled_paths import LabelledPaths, read_folder, read_lists, shared_files, some
 from dann.data.lazy_arrays import Rows
 from dann.data.readers import READERS
@@ -39,7 +41,7 @@ def image_folder(
     seed: int = 0,
     classes: str = "same",
     on_error: str = "raise",
-    cache: bool = True,
+    cache: str | bool = "none",
     cache_dir: str = "~/.cache/dann",
     max_pixels: int = MAX_PIXELS,
     outside_root: bool = False,
@@ -51,9 +53,10 @@ def image_folder(
     other files are counted and ignored, and links to one file are one image. List files with lines
     `path label` can replace a domain's folder; see `dann.data.labelled_paths.read_lists`.
 
-    Every image is decoded once beforehand, so that a broken one stops the start and not the
-    training. How images are resized: see `dann.data.ImageFiles`. The target's labels are for the
-    test and oracles only, and its split does not depend on them.
+    Nothing is decoded beforehand unless `cache="disk"` or `on_error="skip"` asks for it, but every
+    file's header is read. An image that is broken behind its header stops the training where its
+    batch is read. How images are resized: see `dann.data.ImageFiles`. The target's labels are for
+    the test and oracles only, and its split does not depend on them.
 
     Args:
         root: Folder of the data set.
@@ -70,9 +73,13 @@ def image_folder(
         classes: `"same"` (default): both domains must have the same classes, by name. `"shared"`:
             images of classes that only one domain has are left out. `"source"`: the target may lack
             some of the source's classes (partial adaptation).
-        on_error: `"raise"` (default), or `"skip"` to leave out images that cannot be read.
-        cache: Whether to keep the decoded images in a file, so that training reads instead of
-            decoding: `height * width * 3` bytes each. Defaults to `True`.
+        on_error: `"raise"` (default), or `"skip"` to leave out images that cannot be read, for
+            which every image is decoded once beforehand.
+        cache: Where decoded images are kept, `height * width * 3` bytes each. `"none"` (default):
+            nowhere, each batch decodes its own. `"memory"`: in memory from their first use on.
+            `"disk"`: in a file for each domain, which is written beforehand and read by later runs
+            too. A printed line tells the size. All give the same batches. `True` and `False` mean
+            `"disk"` and `"none"`.
         cache_dir: Folder of that file.
         max_pixels: The most pixels, height times width, of an image file; see
             `dann.data.ImageFiles`. Defaults to 89,478,485.
@@ -87,7 +94,8 @@ def image_folder(
         OSError: If a folder or list file does not exist, `cache_dir` is a file, or there is no room
             for the cache.
         TypeError: If `image_size` is not of integers.
-        ValueError: If there are no images, a class has none, there is only one class, the domains'
+        ValueError: If the images are larger than the available memory for `cache="memory"`, or if
+            there are no images, a class has none, there is only one class, the domains'
             classes differ, images are in two classes or in both domains or cannot be read, a list
             is faulty or leads outside, or an argument is out of range.
     """
@@ -95,6 +103,9 @@ def image_folder(
     check_choice("classes", classes, CLASSES)
     check_choice("on_error", on_error, ON_ERROR)
     check_flag("outside_root", outside_root)
+    if isinstance(cache, bool):
+        cache = "disk" if cache else "none"
+    check_choice("cache", cache, CACHES)
     folder = pathlib.Path(os.path.abspath(pathlib.Path(root).expanduser()))
     if not folder.is_dir():
         raise FileNotFoundError(f"Expected a folder of domains. Received: {root}, not a folder")
@@ -105,12 +116,17 @@ def image_folder(
     _name_alike(*both)
     _check_disjoint(*both)
     class_names = _common_classes(*both, classes)
-    cache_folder = pathlib.Path(cache_dir) / "images" if cache else None
+    chosen = [_of_classes(domain, class_names) for domain in both]
+    files = [ImageFiles(paths, size, max_pixels=max_pixels) for paths, *_ in chosen]
+    if cache == "memory":
+        _tell_memory(files, source, target)
+    cache_folder = pathlib.Path(cache_dir) / "images" if cache == "disk" else None
     parts = {}
-    for role, domain in zip(("source", "target"), both, strict=True):
-        paths, labels, tests = _of_classes(domain, class_names)
-        files = ImageFiles(paths, size, max_pixels=max_pixels)
-        images, readable = _load(files, domain.domain, folder, cache_folder, on_error)
+    for role, name, its_files, (_, labels, tests) in zip(
+        ("source", "target"), (source, target), files, chosen, strict=True
+    ):
+        images, readable = _load(its_files, name, folder, cache_folder, on_error)
+        images = KeptRows(images) if cache == "memory" else images
         labels = labels[readable]
         if tests is None:
             stratify = labels if role == "source" else None
@@ -212,13 +228,26 @@ def _check_every_class(source, labels, class_names):
         )
 
 
+def _tell_memory(files, *names):
+    """Tells how much memory the images of both domains take; raises an error if it is too much."""
+    total = sum(int(np.prod(images.shape)) for images in files)
+    check_memory(total)
+    print(
+        f"Images of {' and '.join(names)} stay in memory once they are decoded: up to "
+        f"{in_gigabytes(total)}",
+        flush=True,
+    )
+
+
 def _load(files, domain, root, cache_folder, on_error):
     """The images, from the cache or to be decoded, and the indices of the readable ones."""
-    if cache_folder is None:
+    if cache_folder is not None:
+        images, unreadable = files.cached(cache_folder, root)
+    elif on_error == "skip":
         print(f"Decoding {len(files)} images of {domain}, to check them", flush=True)
         images, unreadable = files, files.unreadable()
     else:
-        images, unreadable = files.cached(cache_folder, root)
+        images, unreadable = files, files.without_header()
     if unreadable:
         names = some(os.path.relpath(files.paths[row], root) for row in unreadable)
         if on_error == "raise":

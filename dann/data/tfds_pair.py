@@ -1,18 +1,19 @@
 """The reader of TFDS data sets of images."""
 
+import functools
 import itertools
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from dann.checks import check_choice
-from dann.data.cache import load_or_compute
+from dann.data.cache import CACHES, check_memory
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import check_image_size
 from dann.data.readers import READERS
+from dann.data.tfds_images import read_split
 
 _LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
 
@@ -34,6 +35,7 @@ def tfds_pair(
     source_test_split: str = "test",
     target_split: str = "train",
     target_test_split: str = "test",
+    cache: str = "memory",
     cache_dir: str = "~/.cache/dann",
     data_dir: str | None = None,
     source_name: str | None = None,
@@ -41,8 +43,8 @@ def tfds_pair(
 ) -> DomainPair:
     """Pairs two TFDS data sets of labelled images; the target's labels are for the oracle.
 
-    `unify` in this file brings the images of both to one size and channel count. They are held in
-    memory: `height * width * channels` bytes each.
+    `unify` in this file brings the images of both to one size and channel count, and then to
+    `height * width * channels` bytes each.
 
     The target's classes are matched to the source's by name. A label -1 in the target's training
     split means that the class is unknown; no other split may have it.
@@ -59,22 +61,31 @@ def tfds_pair(
         target_split: Split of the target to train on, without its labels.
         target_test_split: Split of the target to test on. A test split must not overlap a training
             split.
+        cache: Where decoded images are kept. `"memory"` (default): there, all of them, and in a
+            file for the next start; what takes more than the available memory is refused.
+            `"disk"`: in a file for each split, which is written beforehand and read batch by
+            batch. `"none"`: nowhere, each batch decodes its own; data sets are then prepared with
+            TFDS's `array_record` files, and those that were prepared with others are refused.
         cache_dir: Folder for prepared data sets.
         data_dir: Folder of raw files that need not be downloaded; `~` is the home directory.
         source_name: Name of the source. Defaults to its data set's name.
         target_name: Name of the target. Defaults to its data set's name.
 
     Raises:
-        OSError: If `data_dir` does not exist, or `cache_dir` is a file.
+        OSError: If `data_dir` does not exist, `cache_dir` is a file, or there is no room in it.
         TypeError: If `image_size` is not of integers.
         ValueError: If a data set, configuration or split does not exist, splits overlap, the data
             sets do not hold labelled images or their classes differ, a size is missing, a label of
-            the source or of a test split is unknown, or a data set was prepared from other files
-            than those in `data_dir`.
+            the source or of a test split is unknown, images do not fit as `cache` says, or a data
+            set was prepared from other files than those in `data_dir`.
     """
     from dann.data.builders.prepared import prepared
 
-    builders = {name: prepared(name, cache_dir, data_dir) for name in (source, target)}
+    check_choice("cache", cache, CACHES)
+    by_index = cache == "none"
+    builders = {
+        name: prepared(name, cache_dir, data_dir, by_index=by_index) for name in (source, target)
+    }
     features = {name: _labelled_images(name, builder.info) for name, builder in builders.items()}
     of_source, of_target = builders[source], builders[target]
     _check_disjoint(
@@ -86,8 +97,19 @@ def tfds_pair(
     names = features[source][1].names
     order = _matched(source, names, target, features[target][1].names)
 
+    form = functools.partial(unify, size=size, channels=channels)
+    shape = (*size, channels)
+    splits = [
+        *((source, split) for split in (source_split, source_test_split)),
+        *((target, split) for split in (target_split, target_test_split)),
+    ]
+    if cache == "memory":
+        total = sum(_count(builders[name], split) for name, split in splits)
+        check_memory(total * int(np.prod(shape)))
+
     def read(name, split):
-        return _read(builders[name], split, size, channels)
+        count = _count(builders[name], split)
+        return read_split(builders[name], split, shape, form, count, cache)
 
     def matched(images, labels):
         return images, np.where(labels < 0, -1, order[labels])
@@ -106,59 +128,11 @@ def tfds_pair(
     )
 
 
-def _read(builder, split, size, channels):
-    """A split as arrays: images, uint8 `(n, height, width, channels)`, and labels, `(n,)`."""
-
-    def decode():
-        examples = _examples(builder, split)
-        formed = [(unify(image, size, channels), label) for image, label in examples]
-        return {
-            "images": np.stack([image for image, _ in formed]),
-            "labels": np.stack([label for _, label in formed]),
-        }
-
-    def fits(arrays):
-        images, labels = (arrays.get(key, np.empty(0)) for key in ("images", "labels"))
-        return (
-            images.shape == (*labels.shape, *size, channels)
-            and images.dtype == np.uint8
-            and labels.dtype.kind == "i"
-            and len(labels) == (_count(builder, split) or len(labels))
-        )
-
-    form_name = "x".join(map(str, (*size, channels)))
-    stem = re.sub(r"[^\w%:+-]", "_", f"{split}-{form_name}")
-    arrays = load_or_compute(builder.data_path / "decoded" / f"{stem}.npz", decode, fits)
-    return arrays["images"], arrays["labels"].astype(np.int64)
-
-
-def _examples(builder, split) -> Iterator[tuple[np.ndarray, Any]]:
-    """The images and labels of a split in their order."""
-    from dann.data.builders.prepared import check_tensorflow, needs_tensorflow
-
-    if needs_tensorflow(builder):
-        check_tensorflow(f"The records in {builder.data_path}")
-    try:
-        yield from _records(builder, split, needs_tensorflow(builder))
-    except Exception as error:  # TFDS raises nearly anything for broken files
-        raise ValueError(
-            f"The records of {builder.info.full_name} must be readable; delete their folder to "
-            f"make them again. Received: {builder.data_path}, which is broken"
-        ) from error
-
-
-def _records(builder, split, with_tensorflow):
-    import tensorflow_datasets as tfds
-
-    if with_tensorflow:
-        return tfds.as_numpy(builder.as_dataset(split=split, as_supervised=True))
-    keys = builder.info.supervised_keys
-    return (tuple(record[key] for key in keys) for record in builder.as_data_source(split=split))
-
-
 def _count(builder, split):
     """Number of examples in a split; 0 if it is unknown, as of a mocked data set."""
-    return builder.info.splits and sum(end - start for _, start, end in _ranges(builder, split))
+    if not builder.info.splits:
+        return 0
+    return sum(end - start for _, start, end in _ranges(builder, split))
 
 
 def _labelled_images(name, info):

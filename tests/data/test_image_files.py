@@ -376,7 +376,9 @@ def test_two_at_a_time_decode_once(paths, tmp_path, capsys):
 def test_a_full_disk_is_an_error_before_the_decoding(paths, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)._replace(free=719)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(OSError, match="choose another `cache_dir`.*Received: .*cache with 0.0 GB"):
+    with pytest.raises(
+        OSError, match="choose another `cache_dir`.*Received: .*cache with 0.0 MB free"
+    ):
         ImageFiles(paths, SIZE).cached(tmp_path / "cache")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=720))
     assert len(ImageFiles(paths, SIZE).cached(tmp_path / "cache")[0]) == 5

@@ -1,11 +1,15 @@
 import os
 import shutil
+import tracemalloc
+import types
 
 import numpy as np
+import psutil
 import pytest
 from PIL import Image
 
-from dann.data import image_folder
+from dann.data import image_files, image_folder
+from dann.data.cache import CACHES
 
 CLASSES = ["bike", "cup", "pen"]
 COUNTS = {"photo": [8, 12, 20], "sketch": [5, 6, 9]}
@@ -52,7 +56,7 @@ def parts(pair):
     }
 
 
-@pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
+@pytest.mark.parametrize("cache", CACHES)
 def test_every_image_is_in_one_part_with_its_label(load, cache):
     pair = load(cache=cache, image_size=[4, 3])
     assert (pair.name, pair.num_classes) == ("photo → sketch", 3)
@@ -71,7 +75,7 @@ def test_every_image_is_in_one_part_with_its_label(load, cache):
         assert sorted(colours(found[0]) + colours(found[1])) == expected
 
 
-@pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
+@pytest.mark.parametrize("cache", CACHES)
 def test_batches_pair_images_with_their_labels(load, cache):
     inputs, labels = next(iter(load(cache=cache).batches(16, seed=0)))
     source, target = inputs["source"], inputs["target"]
@@ -82,10 +86,99 @@ def test_batches_pair_images_with_their_labels(load, cache):
 
 
 def test_nothing_is_in_memory_before_it_is_asked_for(load):
-    for cache, kind in ((True, "memmap"), (False, "ImageFiles")):
+    kinds = {"disk": "memmap", "none": "ImageFiles", "memory": "KeptRows"}
+    for cache, kind in kinds.items():
         pair = load(cache=cache)
         for images, _ in parts(pair).values():
             assert type(images.values).__name__ == kind
+
+
+@pytest.mark.parametrize("cache", ["disk", "memory", True, False])
+def test_every_cache_gives_the_batches_of_none(load, cache):
+    expected, found = (load(cache=one).batches(7, seed=5) for one in ("none", cache))
+    for step in (0, 1, 30, 0):  # the last from what is kept
+        (inputs, labels), (other_inputs, other_labels) = expected[step], found[step]
+        np.testing.assert_array_equal(labels, other_labels)
+        for domain, images in inputs.items():
+            np.testing.assert_array_equal(images, other_inputs[domain])
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """The paths that are decoded from now on."""
+    paths, decode = [], image_files._decoded
+    monkeypatch.setattr(
+        image_files, "_decoded", lambda path, *form: (paths.append(path), decode(path, *form))[1]
+    )
+    return paths
+
+
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_nothing_is_decoded_before_its_batch(load, decoded, cache):
+    batches = load(cache=cache).batches(4, seed=0)
+    assert not decoded
+    batches[0]
+    assert len(decoded) == 8
+
+
+def test_an_image_in_memory_is_decoded_once(load, decoded):
+    batches = load(cache="memory").batches(8, seed=0)
+    for step in range(12):
+        batches[step]
+    assert len(decoded) == len(set(decoded)) == 32 + 16  # the training images of both domains
+
+
+def test_a_cache_tells_its_size_first_and_is_refused_if_it_is_too_large(load, capsys, monkeypatch):
+    size = (40 + 20) * 100 * 100 * 3
+    load(cache="memory", image_size=100)
+    assert capsys.readouterr().out == (
+        "Images of photo and sketch stay in memory once they are decoded: up to 1.8 MB\n"
+    )
+    for available in (size, size - 1):
+        memory = types.SimpleNamespace(available=available)
+        monkeypatch.setattr(psutil, "virtual_memory", lambda memory=memory: memory)
+        if available == size:
+            load(cache="memory", image_size=100)
+    with pytest.raises(ValueError, match="1.8 MB in memory; choose `cache=none`.*of memory avail"):
+        load(cache="memory", image_size=100)
+    load(cache="disk", image_size=100)
+    assert "40 images, once, into " in (printed := capsys.readouterr().out)
+    assert ".npy: 1.2 MB\n" in printed
+    usage = shutil.disk_usage("/")._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(OSError, match="1.2 MB in the cache; .*`cache=none`"):
+        load(cache="disk", image_size=[50, 200])
+
+
+def test_another_cache_is_refused(load):
+    with pytest.raises(ValueError, match="`cache` must be one of 'memory', 'disk', 'none'. .*ram"):
+        load(cache="ram")
+
+
+def test_without_a_cache_memory_holds_a_few_batches_however_many_are_read(load):
+    batches = load(image_size=200).batches(8, seed=0)
+    of_a_batch = 2 * 8 * 200 * 200 * 3
+    batches[0]
+    tracemalloc.start()
+    for step in range(25):
+        batches[step]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert of_a_batch <= peak < 3 * of_a_batch
+
+
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_an_image_that_is_broken_behind_its_header_is_named_where_its_batch_is_read(
+    load, root, cache
+):
+    whole = (root / "photo/pen/00.png").read_bytes()
+    for path in (root / "photo/pen").glob("*.png"):
+        path.write_bytes(whole[:45])
+    pair = load(cache=cache)
+    with pytest.raises(ValueError, match=r"Expected an image. Received: .*/photo/pen/\d\d.png"):
+        pair.batches(32, seed=0)[0]
+    with pytest.raises(ValueError, match="Every class .*photo.*Received: none of pen"):
+        load(cache=cache, on_error="skip")
 
 
 def test_the_source_is_split_by_class_and_the_target_at_random(load):
@@ -112,14 +205,14 @@ def test_the_targets_split_does_not_depend_on_its_labels(load, root):
 
 
 def test_a_second_run_decodes_nothing(load, capsys):
-    load()
+    load(cache="disk")
     assert capsys.readouterr().out.count("Decoding") == 2
-    load(seed=3, test_share=0.5)
+    load(cache="disk", seed=3, test_share=0.5)
     assert capsys.readouterr().out == ""
 
 
 def test_without_a_cache_nothing_is_written(load, tmp_path):
-    load(cache=False, cache_dir=str(tmp_path / "none"))
+    load(cache_dir=str(tmp_path / "none"))
     assert not (tmp_path / "none").exists()
 
 
@@ -222,7 +315,7 @@ def broken(root):
     return root
 
 
-@pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
+@pytest.mark.parametrize("cache", CACHES)
 def test_broken_images_are_counted_and_named(load, broken, cache):
     message = r"Received: 2 of 40 images of photo .*: photo/cup/03.png, photo/cup/04.png$"
     for _ in range(2):  # from the cache too
@@ -230,7 +323,7 @@ def test_broken_images_are_counted_and_named(load, broken, cache):
             load(cache=cache)
 
 
-@pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
+@pytest.mark.parametrize("cache", CACHES)
 def test_broken_images_can_be_left_out(load, broken, cache, capsys):
     pair = load(cache=cache, on_error="skip")
     skipped = [line for line in capsys.readouterr().out.splitlines() if "Skipped" in line]
@@ -292,7 +385,7 @@ def test_a_test_list_of_links_to_the_train_list_is_refused(load, root):
             load(target_list="train.txt", target_test_list="test.txt")
 
 
-@pytest.mark.parametrize("cache", [True, False], ids=["cached", "decoded on the way"])
+@pytest.mark.parametrize("cache", CACHES)
 def test_a_link_that_leads_nowhere_is_a_broken_image(load, root, cache, capsys):
     (root / "photo/cup/a.png").symlink_to("nowhere.png")
     message = r"on_error='skip'. Received: 1 of 41 images of photo .*: photo/cup/a.png$"
@@ -336,7 +429,7 @@ def test_a_wrong_argument_is_refused(load, arguments, message):
 
 def test_a_cache_dir_must_be_a_folder(load, root):
     with pytest.raises(NotADirectoryError, match="another `cache_dir`, .*00.png is a file"):
-        load(cache_dir=root / "photo/cup/00.png")
+        load(cache="disk", cache_dir=root / "photo/cup/00.png")
 
 
 def test_a_root_must_exist(tmp_path):

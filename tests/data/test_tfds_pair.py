@@ -1,7 +1,10 @@
+import shutil
 import subprocess
 import sys
+import types
 
 import numpy as np
+import psutil
 import pytest
 
 from dann.data import tfds_pair
@@ -196,3 +199,115 @@ def test_a_size_is_reached_by_antialiased_interpolation():
     stripes = np.tile(np.array([0, 255], "uint8"), 8)[None, :, None].repeat(2, axis=0)
     even = unify(stripes, (2, 4), 1)[0, :, 0].astype(int)
     assert np.abs(even - 127.5).max() < 20  # without antialiasing: 0 or 255
+
+
+class Photos(tfds.core.GeneratorBasedBuilder):
+    """Pictures of several sizes in two classes, some in colours of their own."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        label = tfds.features.ClassLabel(names=["dark", "light"])
+        image = tfds.features.Image(shape=(None, None, 3), encoding_format="png")
+        return tfds.core.DatasetInfo(
+            builder=self,
+            features=tfds.features.FeaturesDict({"image": image, "label": label}),
+            supervised_keys=("image", "label"),
+        )
+
+    def _split_generators(self, dl_manager):
+        return {"train": self._generate_examples(40), "test": self._generate_examples(9)}
+
+    def _generate_examples(self, count):
+        rng = np.random.default_rng(count)
+        for index in range(count):
+            side = rng.integers(9, 30)
+            pixels = rng.integers(0, 128, (side, side + 3, 3)) + 127 * (index % 2)
+            yield index, {"image": pixels.astype("uint8"), "label": index % 2}
+
+
+def photos(folder, **arguments):
+    splits = {"target_split": "train[50%:]", "source_split": "train[:50%]"}
+    form = {"image_size": 8, "cache_dir": str(folder)}
+    return tfds_pair("photos", "photos", **splits, **form, **arguments)
+
+
+@pytest.fixture(scope="module")
+def by_index(tmp_path_factory):
+    """A folder with a data set whose records can be read by index."""
+    folder = tmp_path_factory.mktemp("by_index")
+    prepared("photos", str(folder), by_index=True)
+    return folder
+
+
+@pytest.mark.parametrize("cache", ["memory", "disk"])
+@pytest.mark.parametrize("records", ["by_index", "own_cache"])
+def test_every_cache_gives_the_same_batches(request, cache, records, by_index):
+    expected = photos(by_index, cache="none")
+    found = photos(request.getfixturevalue(records), cache=cache)
+    assert isinstance(found.source_train[0], np.memmap) == (cache == "disk")
+    for step in (3, 0):
+        (inputs, labels), (other_inputs, other_labels) = (
+            pair.batches(6, seed=1)[step] for pair in (expected, found)
+        )
+        np.testing.assert_array_equal(labels, other_labels)
+        for domain, images in inputs.items():
+            np.testing.assert_array_equal(images, other_inputs[domain])
+    for (images, labels), (others, other_labels) in (
+        (expected.source_test, found.source_test),
+        (expected.target_test, found.target_test),
+    ):
+        assert len(labels) == 9
+        np.testing.assert_array_equal(labels, other_labels)
+        np.testing.assert_array_equal(images[:], others[:])
+
+
+def test_without_a_cache_images_are_decoded_where_they_are_asked_for(by_index, monkeypatch):
+    pair, count = photos(by_index, cache="none"), []
+    images = pair.source_train[0]
+    monkeypatch.setattr(
+        images, "form", lambda image, form=images.form: (count.append(1), form(image))[1]
+    )
+    assert images[[4, 1, 4]].shape == (3, 8, 8, 3)
+    assert len(count) == 3
+    np.testing.assert_array_equal(images[[4, 1]][1], images[1])
+    with pytest.raises(IndexError):
+        images[20]
+
+
+def test_records_that_cannot_be_read_by_index_need_a_cache(own_cache):
+    photos(own_cache)
+    message = (
+        "`cache=none` needs records.*write `cache=disk` or.*Received: .*photos/1.0.0 with tfrec"
+    )
+    with pytest.raises(ValueError, match=message):
+        photos(own_cache, cache="none")
+
+
+@pytest.mark.parametrize("cache", ["memory", "disk"])
+def test_a_cache_tells_its_size_once_and_too_large_ones_are_refused(
+    tmp_path, cache, capsys, monkeypatch
+):
+    photos(tmp_path, cache=cache)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "Decoding" in line]
+    counts = ["Decoding 20", "Decoding 20", "Decoding 9"]  # both domains have one test split
+    assert [line.partition(" images")[0] for line in lines] == counts
+    assert all(line.endswith(": 0.0 MB") for line in lines)
+    photos(tmp_path, cache=cache)
+    assert "Decoding" not in capsys.readouterr().out
+    memory = types.SimpleNamespace(available=58 * 8 * 8 * 3 - 1)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    if cache == "memory":
+        with pytest.raises(ValueError, match="in memory; choose `cache=none`"):
+            photos(tmp_path, cache=cache)
+        memory.available += 1
+    assert len(photos(tmp_path, cache=cache).target_train) == 20
+
+
+def test_a_cache_that_the_disk_has_no_room_for_is_refused(tmp_path, monkeypatch):
+    prepared("photos", str(tmp_path))
+    usage = shutil.disk_usage("/")._replace(free=100)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    for cache in ("memory", "disk"):
+        with pytest.raises(OSError, match="in the cache; .*`cache=none`"):
+            photos(tmp_path, cache=cache)

@@ -16,7 +16,9 @@ from dann.data.cache import make_folder
 from dann.data.checksums import fault_of, is_sealed, seal
 
 
-def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
+def prepared(
+    name: str, cache_dir: str, data_dir: str | None = None, *, by_index: bool = False
+) -> tfds.core.DatasetBuilder:
     """Returns the builder of a TFDS data set, and prepares the data set if it is not in the cache.
 
     TFDS writes to a temporary directory and renames it at the end, so that an interrupted
@@ -31,6 +33,8 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
         name: Name of the data set, `name` or `name/config`.
         cache_dir: Folder for prepared data sets; `~` is the home directory.
         data_dir: Folder of raw files that need not be downloaded; `~` is the home directory.
+        by_index: Whether a data set that is prepared now gets records that can be read by index, of
+            the `array_record` format, rather than TFDS's default. Defaults to `False`.
 
     Without TensorFlow the records are of the `array_record` format, and most of TFDS's own data
     sets cannot be prepared.
@@ -63,7 +67,7 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
     # Two processes that prepare one data set would remove each other's files. The second waits, and
     # must then read what the first has written.
     with filelock.FileLock(folder / f"{builder_class.name}.lock"):
-        builder = _builder(builder_class, folder, config or None, raw)
+        builder = _builder(builder_class, folder, config or None, raw, by_index)
     if not (builder.info.metadata or {}).get("genuine", True):
         print(f"{builder.data_path} was not made of the genuine files; delete it to make it again")
     return builder
@@ -88,13 +92,13 @@ def check_tensorflow(what: str, cause: Exception | None = None) -> None:
         ) from cause
 
 
-def _builder(builder_class, folder, config, raw) -> tfds.core.DatasetBuilder:
+def _builder(builder_class, folder, config, raw, by_index) -> tfds.core.DatasetBuilder:
     """The builder of a data set that is prepared and whole; prepares it if it is not."""
     builder, path, fault = _found(builder_class, folder, config)
     if builder is None or fault is not None:
-        return _prepare_again(builder_class, folder, config, raw, path, fault)
+        return _prepare_again(builder_class, folder, config, raw, by_index, path, fault)
     if not path.exists():
-        return _prepare(builder_class, folder, config, raw)
+        return _prepare(builder_class, folder, config, raw, by_index)
     if raw is not None:
         _check_made_of(builder, raw)
     return builder
@@ -113,14 +117,14 @@ def _found(builder_class, folder, config):
         return None, path, f"TFDS cannot read it, {' '.join(str(error).split())[:200]}"
 
 
-def _prepare_again(builder_class, folder, config, raw, path, fault):
+def _prepare_again(builder_class, folder, config, raw, by_index, path, fault):
     """Prepares a broken data set; if that fails, the broken one stays."""
     print(f"{path} is broken and is made again: {fault}", flush=True)
     aside = path.with_name(f"{path.name}.broken")
     shutil.rmtree(aside, ignore_errors=True)
     path.rename(aside)
     try:
-        builder = _prepare(builder_class, folder, config, raw)
+        builder = _prepare(builder_class, folder, config, raw, by_index)
     except Exception as error:
         raise ValueError(
             f"{path} is broken, {fault}, and cannot be made again; give its raw files as "
@@ -133,8 +137,8 @@ def _prepare_again(builder_class, folder, config, raw, path, fault):
     return builder
 
 
-def _prepare(builder_class, folder, config, raw):
-    kind = {} if has_tensorflow() else {"file_format": "array_record"}
+def _prepare(builder_class, folder, config, raw, by_index):
+    kind = {} if has_tensorflow() and not by_index else {"file_format": "array_record"}
     builder = builder_class(data_dir=folder, config=config, **kind)
     print(f"Preparing {builder.name}, once, in {builder.data_path}", flush=True)
     tfds.disable_progress_bar()
