@@ -32,6 +32,10 @@ _ONE_LARGE = threading.Lock()
 _POOL = ThreadPoolExecutor(thread_name_prefix="decode")
 
 
+class ImageFileError(ValueError, OSError):
+    """An image file that cannot be read."""
+
+
 class ImageFiles:
     """Images in files, as an array-like uint8 `(n, height, width, channels)`.
 
@@ -51,7 +55,7 @@ class ImageFiles:
             header is read. Defaults to 89,478,485, of which a colour image takes 256 MiB.
 
     Raises:
-        ValueError: In indexing, if an image cannot be read.
+        ImageFileError: In indexing, if an image cannot be read; a `ValueError` and an `OSError`.
 
     Example:
 
@@ -81,7 +85,7 @@ class ImageFiles:
         rows = np.arange(len(self))[chosen]
         images, errors = self._decode(rows.ravel())
         for row, error in errors.items():
-            raise ValueError(f"Expected an image. Received: {self.paths[row]}") from error
+            raise ImageFileError(f"Expected an image. Received: {self.paths[row]}") from error
         return images.reshape(*rows.shape, *self.shape[1:])
 
     def unreadable(self) -> list[int]:

@@ -70,10 +70,11 @@ class RecordImages:
         from dann.data.builders.prepared import needs_tensorflow
 
         if needs_tensorflow(builder):
+            kind = builder.info.file_format
             raise ValueError(
                 "`cache=none` needs records that can be read by index; write `cache=disk` or "
                 "`cache=memory`, or delete the data set's folder to have it prepared with such "
-                f"records. Received: {builder.data_path} with {builder.info.file_format}"
+                f"records. Received: {builder.data_path} with {kind and kind.value}"
             )
         self.key = builder.info.supervised_keys[0]
         self.form, self.feature = form, builder.info.features[self.key]
