@@ -93,12 +93,12 @@ def tfds_pair(
         [(of_source, source_test_split), (of_target, target_test_split)],
     )
     shapes = {name: image.shape for name, (image, _) in features.items()}
-    size, channels = _common_form(shapes, image_size, channels)
+    size, depth = _common_form(shapes, image_size, channels)
     names = features[source][1].names
     order = _matched(source, names, target, features[target][1].names)
 
-    form = functools.partial(unify, size=size, channels=channels)
-    shape = (*size, channels)
+    form = functools.partial(unify, size=size, channels=depth)
+    shape = (*size, depth)
     splits = [
         *((source, split) for split in (source_split, source_test_split)),
         *((target, split) for split in (target_split, target_test_split)),
