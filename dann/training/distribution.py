@@ -4,7 +4,7 @@ import contextlib
 import socket
 from typing import Any
 
-from dann.checks import check_choice
+from dann.checks import check_choice, check_integer
 from dann.training.process_group import PATIENCE_SECONDS, ProcessGroup, joined
 from dann.training.scheduler import processes_of
 
@@ -17,7 +17,8 @@ class Distribution:
     Each device holds all weights and gets an equal part of every batch, which stays as large as on
     one device. On TensorFlow it uses `tf.distribute.MirroredStrategy`, on JAX
     `keras.distribution.DataParallel`. `docs/scaling.md` says which numbers are then computed on the
-    whole batch and which on each device's part.
+    whole batch and which on each device's part. On JAX, groups of `model_parallel` devices can
+    share the weights, as `dann.training.layouts.SplitWeights` lays them out.
 
     With `"multi_host"`, on JAX alone, the devices are those of several processes, each of which
     gives its own the same part of every batch. `dann.training.fit` and `Run` then read that part,
@@ -37,8 +38,12 @@ class Distribution:
             to `None`: as the scheduler (SLURM, Open MPI, Kubernetes) tells JAX.
         num_processes: Number of processes, at least 1. Defaults to `None`: likewise.
         process_id: Number of this process, from 0. Defaults to `None`: likewise.
+        model_parallel: Number of devices that share the weights, and get the same part of each
+            batch. It divides the number of all devices. Defaults to `1`: each holds all weights.
+            More are for `"data_parallel"` on JAX.
 
     Raises:
+        TypeError: If `model_parallel` is not an integer.
         ValueError: If an argument has another value, or a process is neither given nor found.
     """
 
@@ -49,6 +54,7 @@ class Distribution:
         coordinator: str | None = None,
         num_processes: int | None = None,
         process_id: int | None = None,
+        model_parallel: int = 1,
     ):
         self.kind = check_choice("distribution.kind", kind, KINDS)
         number = isinstance(devices, int) and not isinstance(devices, bool) and devices >= 1
@@ -58,6 +64,8 @@ class Distribution:
                 f"Received: {devices!r}"
             )
         self.devices = devices
+        self.model_parallel = check_integer("distribution.model_parallel", model_parallel, 1)
+        self._check_groups()
         self._strategy: Any = None
         self.process_id, self.num_processes, self.coordinator = 0, 1, ""
         if kind == "multi_host":
@@ -122,7 +130,8 @@ class Distribution:
         """Finds the devices.
 
         Raises:
-            ValueError: If there are too few, or the backend is neither TensorFlow nor JAX.
+            ValueError: If there are too few, or the backend is neither TensorFlow nor JAX, which
+                alone shares weights.
         """
         import keras
 
@@ -133,6 +142,11 @@ class Distribution:
             raise ValueError(
                 "Several devices need TensorFlow or JAX: set KERAS_BACKEND=jax. "
                 f"Received: distribution={self.kind} on {backend}"
+            )
+        if self.model_parallel > 1 and backend != "jax":
+            raise ValueError(
+                "Devices share weights on JAX alone: set KERAS_BACKEND=jax. "
+                f"Received: distribution.model_parallel={self.model_parallel} on {backend}"
             )
         self._names()
 
@@ -145,7 +159,11 @@ class Distribution:
             group.meet()  # loading may take some of them long
         if keras.backend.backend() == "jax":
             spread = None
-            if self.kind is not None:  # `pair` gives each process its part
+            if self.model_parallel > 1:
+                from dann.training.layouts import SplitWeights
+
+                spread = SplitWeights(self._names(), self.model_parallel)
+            elif self.kind is not None:  # `pair` gives each process its part
                 names, parallel = self._names(), keras.distribution.DataParallel
                 spread = parallel(devices=names, auto_shard_dataset=False)
             keras.distribution.set_distribution(spread)
@@ -159,6 +177,20 @@ class Distribution:
         if self._strategy is None:
             self._strategy = _mirrored(self._names())
         return self._strategy.scope()
+
+    def _check_groups(self, found=None):
+        """Raises `ValueError` if the devices do not make groups that share the weights."""
+        size, count = self.model_parallel, found or self.devices
+        if size > 1 and self.kind != "data_parallel":
+            raise ValueError(
+                "distribution.model_parallel is for distribution=data_parallel. Received: "
+                f"distribution={self.kind or 'none'} with model_parallel={size}"
+            )
+        if size > 1 and count != "all" and count % size:
+            raise ValueError(
+                f"{size} devices share the weights, so distribution.devices must be a multiple of "
+                f"{size}. Received: {count} devices"
+            )
 
     def _names(self):
         """The names of the devices."""
@@ -174,6 +206,7 @@ class Distribution:
                     "a number, such as 2, makes logical devices of the processor. "
                     "Received: distribution.devices=all"
                 )
+            self._check_groups(len(names))
             return names
         if self.devices > len(names):
             raise ValueError(

@@ -230,7 +230,7 @@ def _check_goes_on(
     found: Checkpoint, model: keras.Model, epochs: int, steps_per_epoch: int, pairs: Any
 ) -> None:
     state = state_of(found)
-    now, then = made_by(model), {"devices": 1, **state["made_by"]}
+    now, then = made_by(model), {"devices": 1, "model_parallel": 1, **state["made_by"]}
     _check_same_pairs(found, state["pairs"], identity_of(pairs))
     if then.get("backend") != now["backend"]:
         raise ResumeError(
