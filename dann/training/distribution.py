@@ -18,7 +18,7 @@ class Distribution:
     one device. On TensorFlow it uses `tf.distribute.MirroredStrategy`, on JAX
     `keras.distribution.DataParallel`. `docs/scaling.md` says which numbers are then computed on the
     whole batch and which on each device's part. On JAX, groups of `model_parallel` devices can
-    share the weights, as `dann.training.layouts.SplitWeights` lays them out.
+    share the weights, as `dann.adaptation.shared_weights.SplitWeights` lays them out.
 
     With `"multi_host"`, on JAX alone, the devices are those of several processes, each of which
     gives its own the same part of every batch. `dann.training.fit` and `Run` then read that part,
@@ -160,7 +160,7 @@ class Distribution:
         if keras.backend.backend() == "jax":
             spread = None
             if self.model_parallel > 1:
-                from dann.training.layouts import SplitWeights
+                from dann.adaptation.shared_weights import SplitWeights
 
                 spread = SplitWeights(self._names(), self.model_parallel)
             elif self.kind is not None:  # `pair` gives each process its part
