@@ -1,10 +1,10 @@
 """How a training is spread over devices, of one machine or of several."""
 
 import contextlib
-import socket
 from typing import Any
 
 from dann.checks import check_choice, check_integer
+from dann.training.devices_of_backend import SPLITS, mirrored, start_jax
 from dann.training.process_group import PATIENCE_SECONDS, ProcessGroup, joined
 from dann.training.scheduler import processes_of
 
@@ -98,7 +98,7 @@ class Distribution:
         """
         import keras
 
-        split = _SPLIT.get(keras.backend.backend())
+        split = SPLITS.get(keras.backend.backend())
         if self.kind is not None and split is not None and self.devices != "all":
             with contextlib.suppress(RuntimeError):  # they were found before; `check` counts them
                 split(self.devices)
@@ -123,7 +123,7 @@ class Distribution:
         if group is None:
             group = ProcessGroup(self.coordinator, self.num_processes, self.process_id)
             group.connect(PATIENCE_SECONDS)
-            _start_jax(group)
+            start_jax(group)
         return group
 
     def check(self) -> None:
@@ -138,7 +138,7 @@ class Distribution:
         backend = keras.backend.backend()
         if self.kind is None:
             return
-        if backend not in _SPLIT:
+        if backend not in SPLITS:
             raise ValueError(
                 "Several devices need TensorFlow or JAX: set KERAS_BACKEND=jax. "
                 f"Received: distribution={self.kind} on {backend}"
@@ -175,7 +175,7 @@ class Distribution:
         if self.kind is None or keras.backend.backend() != "tensorflow":
             return contextlib.nullcontext()
         if self._strategy is None:
-            self._strategy = _mirrored(self._names())
+            self._strategy = mirrored(self._names())
         return self._strategy.scope()
 
     def _check_groups(self, found=None):
@@ -227,44 +227,3 @@ class Distribution:
                 f"process {self.process_id} of {self.num_processes}"
             )
         return names
-
-
-def _start_jax(group):
-    """Connects the JAX of all processes, at a port of process 0 that is free."""
-    import jax  # pyright: ignore[reportMissingImports]
-    import keras
-
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    with socket.socket(socket.AF_INET6 if ":" in group.host else socket.AF_INET) as free:
-        free.bind(("", 0))
-        port = free.getsockname()[1]
-    port = group.first_says(port)
-    host = f"[{group.host}]" if ":" in group.host else group.host
-    keras.distribution.initialize(f"{host}:{port}", group.num_processes, group.process_id)
-
-
-def _split_tensorflow(count):
-    import tensorflow as tf
-
-    if not tf.config.list_physical_devices("GPU"):
-        processor = tf.config.list_physical_devices("CPU")[0]
-        logical = [tf.config.LogicalDeviceConfiguration()] * count
-        tf.config.set_logical_device_configuration(processor, logical)
-
-
-def _split_jax(count):
-    import jax  # pyright: ignore[reportMissingImports]
-
-    jax.config.update("jax_num_cpu_devices", count)
-
-
-_SPLIT = {"tensorflow": _split_tensorflow, "jax": _split_jax}
-
-
-def _mirrored(names):
-    import tensorflow as tf
-
-    on_processor = "cpu" in names[0].lower()
-    # Collectives, the default on a processor, serve only one strategy a process.
-    reduction = tf.distribute.ReductionToOneDevice() if on_processor else None
-    return tf.distribute.MirroredStrategy(names, cross_device_ops=reduction)

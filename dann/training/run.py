@@ -1,6 +1,5 @@
 """A training run and the directory that it leaves behind."""
 
-import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence

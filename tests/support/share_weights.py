@@ -39,8 +39,7 @@ def mobile_net():
 
 
 CASES |= {
-    "momentum": Case(CASES["dann"].model, optimizer={"momentum": 0.9}),
-    "convolutions": Case(of_dense_images, optimizer={"use_ema": True}),
+    "convolutions": Case(of_dense_images, optimizer={"momentum": 0.9, "use_ema": True}),
     # so many layers of normalization make rounding errors large, even more so after long steps
     "application": Case(mobile_net, optimizer={"global_clipnorm": 0.01}),
 }
