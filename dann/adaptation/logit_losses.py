@@ -23,6 +23,14 @@ _OF_PROBABILITIES = {
     "precision": ("Precision", {"thresholds": 0.0}),
     "recall": ("Recall", {"thresholds": 0.0}),
 }
+# Those of them that nobody defines by a threshold where several classes share one softmax.
+_OF_CLASSES = {
+    "auc": "scikit-learn's `roc_auc_score` of `keras.ops.softmax(model.predict(inputs))`",
+    "binaryaccuracy": "'accuracy'",
+    "binaryiou": "`keras.metrics.MeanIoU(..., sparse_y_pred=False)`",
+    "precision": "`keras.metrics.Precision(top_k=1)` with one-hot labels",
+    "recall": "`keras.metrics.Recall(top_k=1)` with one-hot labels",
+}
 
 
 def loss_of_logits(loss: Any) -> Any:
@@ -58,7 +66,8 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
     class 1.
 
     Raises:
-        ValueError: If one is a metric of probabilities.
+        ValueError: If one is a metric of probabilities, or with a cross-entropy of several classes
+            one of a threshold that is not given.
     """
     return keras.tree.map_structure(lambda metric: _metric_of_logits(metric, loss), metrics)
 
@@ -67,6 +76,8 @@ def _metric_of_logits(metric, loss):
     of_logits = is_of_logits(loss)
     if inspect.isfunction(metric) and _plain_name(metric) in FROM_LOGITS:
         metric = metric.__name__
+    if of_logits and not _is_binary(loss):
+        _refuse_threshold(metric)
     if not isinstance(metric, str):
         _refuse_probabilities("metrics", metric, "metrics")
         _refuse_numbers_of_classes(metric)
@@ -74,7 +85,7 @@ def _metric_of_logits(metric, loss):
             _refuse_half(metric)
             _refuse_f_score(metric, loss)
         return metric
-    if type(loss).__name__.startswith("Binary") and metric in ("accuracy", "acc"):
+    if _is_binary(loss) and metric in ("accuracy", "acc"):
         return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
     known = _OF_PROBABILITIES.get(_plain_name(metric)) if of_logits else None
     if known is not None:
@@ -116,27 +127,43 @@ def _refuse_numbers_of_classes(metric):
         )
 
 
+def _refuse_threshold(metric):
+    """Refuses a metric that asks of each class alone whether its probability is large."""
+    use = _OF_CLASSES.get(_plain_name(metric))
+    if use is not None and _takes_probabilities(metric):
+        raise ValueError(
+            f"Argument `metrics` must be defined for several classes: use {use}. Received: "
+            f"{_OF_PROBABILITIES[_plain_name(metric)][0]}, which looks at each class alone"
+        )
+
+
 def _refuse_half(metric):
     """Refuses a metric that takes outputs above .5 for the class, as it does unless told."""
-    name, arguments = _OF_PROBABILITIES.get(_plain_name(metric), ("", {}))
-    argument = next((each for each in arguments if each.startswith("threshold")), None)
-    if argument is None or getattr(metric, "top_k", None) is not None:
-        return
-    half = getattr(metric, argument, 0.5)  # a function's default
-    if half not in (0.5, [0.5]):
-        return
-    raise ValueError(
-        "Argument `metrics` must take logits, because that is what the label head gives: use "
-        f"`keras.metrics.{name}({argument}=0.0)`. Received: {name} that takes outputs above 0.5 "
-        "for the class"
-    )
+    if _takes_probabilities(metric):
+        name, arguments = _OF_PROBABILITIES[_plain_name(metric)]
+        raise ValueError(
+            "Argument `metrics` must take logits, because that is what the label head gives: use "
+            f"`keras.metrics.{name}({next(iter(arguments))}=0.0)`. Received: {name} that takes "
+            "outputs above 0.5 for the class"
+        )
+
+
+def _takes_probabilities(metric):
+    """Whether a metric, or its name, is one that takes probabilities unless told, and is not."""
+    _, arguments = _OF_PROBABILITIES.get(_plain_name(metric), ("", {}))
+    if not arguments or getattr(metric, "top_k", None) is not None:
+        return False
+    (argument,) = arguments
+    if argument == "from_logits":
+        return not getattr(metric, "_from_logits", False)
+    return getattr(metric, argument, 0.5) in (0.5, [0.5])  # a function's default
 
 
 def _refuse_f_score(metric, loss):
     """Refuses an F score that compares outputs with a threshold, which Keras wants in (0, 1]."""
     if not isinstance(metric, keras.metrics.FBetaScore):
         return
-    binary = type(loss).__name__.startswith("Binary")
+    binary = _is_binary(loss)
     if metric.threshold is None and not binary:
         return  # the class of the largest output
     name = type(metric).__name__
@@ -147,6 +174,10 @@ def _refuse_f_score(metric, loss):
         "Argument `metrics` must take logits, because that is what the label head gives: use "
         f"{use}. Received: {name} that takes outputs for probabilities"
     )
+
+
+def _is_binary(loss):
+    return type(loss).__name__.startswith("Binary")
 
 
 def _plain_name(thing):

@@ -121,8 +121,10 @@ def number_of_classes(
     if num_classes is None and shapes is not None:
         return shapes[1][-1]
     if num_classes is None:
+        number = getattr(label_head, "units", "...")
         raise ValueError(
-            "Give `num_classes` too, because neither the backbone nor the label head is built. "
+            "Give the number of the label head's outputs too, `label_head=..., "
+            f"num_classes={number}`, because neither the backbone nor the label head is built. "
             "Received: a label head without a known number of outputs"
         )
     return num_classes

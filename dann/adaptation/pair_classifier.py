@@ -70,12 +70,14 @@ class PairClassifier(keras.Model):
             _refuse_weights_of_maps(labels, self.num_classes, kwargs.get("class_weight"))
         _check_counts(x)
         callbacks, pairs = kwargs.get("callbacks"), x
+        if y is None and (isinstance(x, Pairs) or not isinstance(x, keras.utils.PyDataset)):
+            # Keras would shuffle the batches of a dataset, or warn that it does not.
+            kwargs = {"shuffle": False, **kwargs}
         if isinstance(pairs, Pairs):
             _refuse_split(kwargs.get("validation_split"))
             _refuse_weights(kwargs.get("sample_weight"))
-            # Keras would shuffle the batches of an epoch, or warn that it does not.
-            kwargs = {"shuffle": False, **kwargs}
             count = pairs.num_batches
+            _refuse_endless_epochs(count, kwargs.get("steps_per_epoch"))
             if count and pairs.by_index and count % self.steps_per_execution == 0:
                 kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or count
                 x = pairs.endless()  # whose batches are in order, whatever Keras reads beforehand
@@ -233,6 +235,14 @@ def _refuse_split(share):
             "Pairs cannot be split; hold examples out before `pair` and give them as "
             "`validation_data=(inputs, labels)`, of the source, or of the target as an oracle. "
             f"Received: validation_split={share}"
+        )
+
+
+def _refuse_endless_epochs(num_batches, steps_per_epoch):
+    if num_batches is None and steps_per_epoch is None:
+        raise ValueError(
+            "Endless pairs need a number of steps an epoch: `fit(pairs, steps_per_epoch=...)`. "
+            "Received: steps_per_epoch=None"
         )
 
 

@@ -6,11 +6,11 @@ import keras
 import numpy as np
 
 from dann.checks import check_class_range
+from dann.data.conversion import as_array
 from dann.data.examples import (
     COLUMNS,
     Examples,
     Items,
-    as_array,
     is_endless,
     refuse_strings,
     without_lists,

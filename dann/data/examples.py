@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.data.conversion import as_array, concatenated, in_memory
 from dann.data.labels import NUMBER_THEM
 
 COLUMNS = "inputs", "labels", "weights"
@@ -66,7 +67,7 @@ class Items:
     def rows(self, indices: np.ndarray) -> Any:
         """Returns the columns of these examples."""
         items = [columns_of(self.dataset[int(i)], self.with_labels, self.domain) for i in indices]
-        return keras.tree.map_structure(lambda *parts: np.stack(parts), *items)
+        return concatenated([as_batch(item) for item in items], self.domain)
 
     def are_batches(self, rank: int, told: bool | None = None) -> bool:
         """Whether these are batches, as told; else of grain's by `is_batch`, others give none."""
@@ -103,47 +104,6 @@ class BatchesInOrder(keras.utils.PyDataset):
         return columns["inputs"], columns["labels"]
 
 
-def as_array(values: Any, domain: str) -> Any:
-    """Returns an array, or the array-like itself if its rows can be read by index.
-
-    Raises:
-        ValueError: If it is a single value, if rows have different lengths, or if the columns of a
-            frame are neither all numbers nor all texts.
-    """
-    if hasattr(values, "to_numpy"):  # a frame or a series
-        values = _numbers_of(values.to_numpy(), domain)
-    if keras.ops.is_tensor(values):
-        values = keras.ops.convert_to_numpy(values)
-    if isinstance(getattr(values, "dtype", None), np.dtype) and hasattr(values, "shape"):
-        array = values  # perhaps not in memory, so not converted
-    else:
-        try:
-            array = np.asarray(values)
-        except ValueError as error:
-            raise ValueError(
-                f"The {domain} must be given as arrays, with rows of one length. Received: a "
-                f"{type(values).__name__} of rows of several lengths"
-            ) from error
-    if len(array.shape) == 0:
-        raise ValueError(f"The {domain} must be given as arrays. Received: {type(values).__name__}")
-    return array
-
-
-def _numbers_of(values, domain):
-    """The values of a frame, as numbers where columns of several types made them objects."""
-    kinds = {type(value) for value in values.flat} if values.dtype.kind == "O" else {str}
-    if values.ndim < 2 or kinds <= {str, bytes}:
-        return values
-    try:
-        return values.astype("float64")
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"A frame of the {domain} must hold numbers, none of them missing; "
-            "`pandas.get_dummies(frame)` makes numbers of texts. Received: values of "
-            f"{', '.join(sorted(kind.__name__ for kind in kinds))}"
-        ) from error
-
-
 def columns_of(item: Any, with_labels: bool, domain: str) -> Any:
     """Returns the columns of an example or a batch that a dataset gives, in NumPy.
 
@@ -168,7 +128,12 @@ def columns_of(item: Any, with_labels: bool, domain: str) -> Any:
     if with_labels:
         columns["labels"] = np.asarray(columns["labels"])  # a loader gives strings in a list
         refuse_strings(columns["labels"], domain)
-    return keras.tree.map_structure(np.asarray, columns)
+    return keras.tree.map_structure(lambda one: np.asarray(in_memory(one, domain)), columns)
+
+
+def as_batch(columns: Any) -> Any:
+    """Returns the columns of one example as those of a batch of one."""
+    return keras.tree.map_structure(lambda leaf: leaf[np.newaxis], columns)
 
 
 def refuse_strings(labels: Any, domain: str) -> None:

@@ -34,9 +34,10 @@ def pair(
     """Pairs a labelled source with an unlabelled target, in batches of equal size.
 
     Inputs are an array, or a dict, tuple or list of arrays for a network with several inputs. Lists
-    of numbers and pandas frames are made arrays. An array may also be anything with `shape`, a
-    NumPy `dtype` and `len` that gives rows for an array of indices, such as a memory map or
-    `dann.data.ImageFiles`. Then each batch reads only its rows.
+    of numbers, pandas frames and tensors are made arrays. An array may also be a sparse matrix of
+    SciPy, or anything with `shape`, a NumPy `dtype` and `len` that gives rows for an array of
+    indices, such as a memory map or `dann.data.ImageFiles`. Then each batch reads only its rows, a
+    sparse matrix's as a dense array.
 
     A domain may also be a dataset of single examples `(input, label)` or of batches: a
     `tf.data.Dataset`, `keras.utils.PyDataset`, torch `DataLoader` or `Dataset`, a grain dataset, an

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import keras
-import numpy as np
 
-from dann.data.examples import columns_of, form_of, is_batch, is_endless
+from dann.data.conversion import concatenated
+from dann.data.examples import as_batch, columns_of, form_of, is_batch, is_endless
 
 _SHUFFLED = 10_000  # examples of a tf.data.Dataset among which it is shuffled
 _REMEMBERED = 4  # batches, because Keras looks at the first ones before it starts
@@ -92,7 +92,7 @@ class Stream:
                 f"The {self.domain} holds no more examples. Received: what can be read only once"
             )
         end = None if most == math.inf else int(most)
-        return keras.tree.map_structure(lambda *leaves: np.concatenate(leaves)[:end], *parts)
+        return keras.tree.map_structure(lambda leaf: leaf[:end], concatenated(parts, self.domain))
 
     def anew(self) -> "Stream":
         """Returns a stream of the same examples that begins at the first."""
@@ -143,7 +143,7 @@ class Stream:
         parts = [] if self._left is None else [self._left]
         while sum(map(_length, parts)) < size:
             parts.append(next(self._chunks))
-        whole = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
+        whole = concatenated(parts, self.domain)
         self._left = keras.tree.map_structure(lambda leaf: leaf[size:], whole)
         return keras.tree.map_structure(lambda leaf: leaf[:size], whole)
 
@@ -193,14 +193,14 @@ def stream_of(
     columns = columns_of(first, with_labels, domain)
     if batched is None:
         batched = is_batch(columns, rank, domain)
-    form = form_of((columns if batched else _as_batch(columns))["inputs"])
+    form = form_of((columns if batched else as_batch(columns))["inputs"])
     in_chunks = _is_tf_data(given) and not batched
 
     def read_pass(number):
         items = _chunks_of(given, batch_size, shuffled_by, number) if in_chunks else read()
         for item in items:
             found = columns_of(item, with_labels, domain)
-            yield found if batched or in_chunks else _as_batch(found)
+            yield found if batched or in_chunks else as_batch(found)
 
     return Stream(read_pass, form, count if count == math.inf or not batched else None, domain)
 
@@ -251,10 +251,6 @@ def _items_of(dataset):
 def _once(first, iterator):
     passes = iter([itertools.chain([first], iterator)])
     return lambda: next(passes, iter(()))
-
-
-def _as_batch(columns):
-    return keras.tree.map_structure(lambda leaf: leaf[np.newaxis], columns)
 
 
 def _length(columns):

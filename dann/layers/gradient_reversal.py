@@ -1,3 +1,4 @@
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -6,7 +7,7 @@ from keras import ops
 from keras.optimizers import schedules
 
 from dann.checks import check_choice
-from dann.gradients import reverse_gradient
+from dann.gradients import override_gradient, reverse_gradient
 from dann.gradients.reversal import WAYS, check_strength
 from dann.layers.state import add_state
 from dann.schedules import StrengthSchedule, as_schedule
@@ -26,7 +27,8 @@ class GradientReversal(keras.layers.Layer):
     and holds the strength of the latest call in the non-trainable weight `strength`. A schedule
     therefore needs no callback, advances under `steps_per_execution` and XLA without retracing, is
     saved with the model and resumes where it stopped. Your own training loop must pass
-    `training=True`, or a schedule stays at its first step. Without a schedule, set the strength at
+    `training=True`, or a schedule stays at its first step; a gradient through it then warns, unless
+    the way is `"stop_gradient"`. Without a schedule, set the strength at
     any time: `layer.strength = value`.
 
     Args:
@@ -80,6 +82,9 @@ class GradientReversal(keras.layers.Layer):
         self.way = check_choice("way", way, WAYS)
         self.supports_masking = True
         # Not in `build`, because callbacks may set the strength before the first batch.
+        # The stop-gradient way has a forward mode on JAX, which an overridden gradient has not.
+        self._begun = self.schedule is None or way == "stop_gradient"
+        self._watched = override_gradient(lambda inputs: inputs, self._told_if_not_begun)
         self.step = add_state(self, "step", "int", 0)
         self.strength = add_state(self, "strength", "float32", self.initial_strength)
         self.built = True
@@ -104,10 +109,28 @@ class GradientReversal(keras.layers.Layer):
                     step = ops.cast(step, "float32")  # functions divide it by floats
                 self.strength.assign(ops.cast(self.schedule(step), "float32"))
             self.step.assign_add(1)
+            self._begun = True
+        if not self._begun:
+            inputs = keras.tree.map_structure(self._watched, inputs)
         strength = ops.convert_to_tensor(self.strength)
         return keras.tree.map_structure(
             lambda tensor: reverse_gradient(tensor, strength, way=self.way), inputs
         )
+
+    def _told_if_not_begun(self, upstream, inputs):
+        """Passes a gradient on, and warns if no call has been a training step so far."""
+        if not self._begun:
+            warnings.warn(
+                f"The schedule of layer {self.name!r} stays at its first step, with a strength of "
+                f"{self.initial_strength:g}, because the layer is called without `training=True`: "
+                "a training loop of your own calls `model(inputs, training=True)`.",
+                stacklevel=2,
+            )
+        return upstream
+
+    def load_own_variables(self, store):
+        super().load_own_variables(store)
+        self._begun = True
 
     def compute_output_shape(self, input_shape):
         return input_shape

@@ -203,7 +203,7 @@ def _is_domain(values):
 
 def _is_empty(values):
     first = next(iter(keras.tree.flatten(values)), None)
-    return first is not None and hasattr(first, "shape") and len(first) == 0
+    return first is not None and len(getattr(first, "shape", ())) > 0 and first.shape[0] == 0
 
 
 def _check_size(domain, inputs, least):

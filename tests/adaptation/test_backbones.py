@@ -152,7 +152,7 @@ def test_before_the_first_batch_nothing_is_guessed():
     model(NUMBERS["source"])
     assert model.num_features == 6
     assert model.classifier.output_shape == (None, 3)
-    with pytest.raises(ValueError, match="`num_classes` too, because neither .* is built"):
+    with pytest.raises(ValueError, match="outputs too, `.*num_classes=3`, because neither"):
         DANN(OwnModel(), label_head=layers.Dense(3))
 
 

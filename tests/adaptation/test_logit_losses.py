@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from scipy import special
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, precision_score, recall_score
 
 import dann
 from dann.adaptation import DANN
@@ -127,6 +127,42 @@ def test_an_f_score_of_probabilities_is_refused(loss, classes, metric, write):
         compiled(loss, classes=classes, metrics=[metric])
 
 
+@pytest.mark.parametrize("loss", ["sparse_categorical_crossentropy", "categorical_crossentropy"])
+@pytest.mark.parametrize(
+    ("metric", "write"),
+    [
+        ("precision", r"Precision\(top_k=1\)` with one-hot labels"),
+        (metrics.Precision(), r"Precision\(top_k=1\)` with one-hot labels"),
+        (metrics.Recall(thresholds=0.5, class_id=1), r"Recall\(top_k=1\)` with one-hot labels"),
+        ("auc", "`roc_auc_score` of `keras.ops.softmax"),
+        (metrics.AUC(), "`roc_auc_score` of `keras.ops.softmax"),
+        ("binary_accuracy", "'accuracy'"),
+        (metrics.binary_accuracy, "'accuracy'"),
+        ("BinaryIoU", r"MeanIoU\(..., sparse_y_pred=False\)"),
+    ],
+)
+def test_a_metric_of_one_class_is_refused_where_several_share_a_softmax(loss, metric, write):
+    """Outputs above 0 are not probabilities above .5, as they are of one output alone."""
+    with pytest.raises(ValueError, match=f"defined for several classes: use .*{write}.*Received"):
+        compiled(loss, metrics=[metric])
+
+
+def test_the_precision_and_recall_of_the_largest_logit_are_those_of_scikit_learn():
+    model = compiled("categorical_crossentropy")
+    predicted = model.predict(INPUTS["source"], verbose=0).argmax(axis=1)
+    one = predicted[0]  # a class that is predicted, and labels that agree with some of it
+    labels = np.where(np.arange(len(predicted)) % 3, predicted, (predicted + 1) % 3)
+    kinds = {"precision": metrics.Precision, "recall": metrics.Recall}
+    told = [kind(top_k=1, class_id=one, name=name) for name, kind in kinds.items()]
+    model.compile("sgd", "categorical_crossentropy", metrics=told)
+    logs = model.evaluate(INPUTS["source"], np.eye(3)[labels], verbose=0, return_dict=True)
+    found = [
+        score(labels, predicted, labels=[one], average="macro", zero_division=0)
+        for score in (precision_score, recall_score)
+    ]
+    assert [logs["precision"], logs["recall"]] == pytest.approx(found)
+
+
 def test_an_f_score_of_the_class_of_the_largest_logit_is_that_of_scikit_learn():
     model = compiled("categorical_crossentropy", metrics=[metrics.F1Score(average="macro")])
     logs = model.evaluate(INPUTS["source"], ONE_HOT, verbose=0, return_dict=True)
@@ -204,7 +240,7 @@ def test_a_metric_by_name_is_that_of_the_logits():
         ({"loss": losses.CategoricalFocalCrossentropy()}, "losses.CategoricalFocalCrossentropy"),
         ({"loss": "kl_divergence"}, "losses.CategoricalCrossentropy.*Received: kl_divergence"),
         ({"metrics": [metrics.CategoricalCrossentropy()]}, "metrics.CategoricalCrossentropy"),
-        ({"metrics": [metrics.AUC()]}, "metrics.AUC"),
+        ({"loss": "binary_crossentropy", "metrics": [metrics.AUC()]}, "metrics.AUC"),
     ],
 )
 def test_losses_and_metrics_of_probabilities_are_refused_with_what_to_write(arguments, write):

@@ -188,7 +188,7 @@ def test_endless_pairs_read_no_more_than_a_batch_of_a_dataset_of_unknown_size():
     reads = []
 
     def examples():
-        for value in range(1000):
+        for value in range(120):
             reads.append(value)
             yield np.array([value], "float64"), value % 3
 
@@ -201,7 +201,7 @@ def test_endless_pairs_read_no_more_than_a_batch_of_a_dataset_of_unknown_size():
     np.testing.assert_array_equal(endless[0][0]["source"], batches[0][0]["source"])
     np.testing.assert_array_equal(batches[0][0]["source"][:, 0], [0, 1, 2])
     np.testing.assert_array_equal(batches[2][1], [0, 1, 2])
-    assert len(batches) == 333
+    assert len(batches) == 40
 
 
 @pytest.mark.parametrize("drop_remainder", [False, True])
@@ -255,10 +255,57 @@ class Squares:
         return (np.asarray(chosen) ** 2.0)[:, np.newaxis]
 
 
-@pytest.mark.tensorflow
-def test_pairs_cannot_be_split_for_validation():
+def _small_model():
     model = dann.DANN(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
     model.compile("sgd")
+    return model
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("of_a_dataset", [False, True])
+def test_endless_pairs_are_not_fitted_for_ever(of_a_dataset):
+    source = np.ones((8, 2), "float32"), np.arange(8) % 2
+    pairs = pair(source, source[0], 4, repeat=True)
+    if of_a_dataset:
+        pairs = pair(tf.data.Dataset.from_tensor_slices(source).repeat(), source[0], 4)
+    with pytest.raises(ValueError, match=r"`fit\(pairs, steps_per_epoch=...\)`. Received"):
+        _small_model().fit(pairs, verbose=0)
+    history = _small_model().fit(pairs, steps_per_epoch=3, verbose=0)
+    assert len(history.history["loss"]) == 1
+
+
+@pytest.mark.tensorflow
+def test_a_dataset_of_pairs_is_fitted_without_a_warning():
+    """Keras would warn that it does not shuffle it; warnings are errors here."""
+    inputs = {"source": np.ones((8, 2), "float32"), "target": np.zeros((8, 2), "float32")}
+    dataset = tf.data.Dataset.from_tensor_slices((inputs, np.arange(8) % 2)).batch(4)
+    history = _small_model().fit(dataset, verbose=0)
+    assert len(history.history["loss"]) == 1
+
+
+@pytest.mark.tensorflow
+def test_batches_of_a_users_own_dataset_are_shuffled_as_keras_does():
+    class Batches(keras.utils.PyDataset):
+        asked = []
+
+        def __len__(self):
+            return 12
+
+        def __getitem__(self, index):
+            self.asked.append(index)
+            ones = np.ones((2, 2), "float32")
+            return {"source": ones, "target": ones}, np.array([0, 1])
+
+    batches = Batches()
+    _small_model().fit(batches, verbose=0)
+    last = batches.asked[-12:]
+    assert sorted(last) == list(range(12))
+    assert last != list(range(12))
+
+
+@pytest.mark.tensorflow
+def test_pairs_cannot_be_split_for_validation():
+    model = _small_model()
     pairs = pair((np.ones((8, 2)), np.arange(8) % 2), np.ones((8, 2)), 4)
     with pytest.raises(ValueError, match=r"`validation_data=\(inputs, labels\)`.*split=0.2"):
         model.fit(pairs, validation_split=0.2, verbose=0)

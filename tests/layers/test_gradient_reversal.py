@@ -93,6 +93,36 @@ def test_inference_neither_counts_nor_changes_the_strength():
     assert float(reversal.strength) == 0.0
 
 
+@pytest.mark.parametrize("way", ["override", "op_override"])
+def test_a_schedule_that_never_begins_warns_where_a_gradient_needs_it(way):
+    """A training loop that forgets `training=True` descends with the first strength, here 0."""
+    if way == "op_override" and keras.backend.backend() != "tensorflow":
+        pytest.skip("only TensorFlow overrides operations")
+    reversal = GradientReversal(GaninSchedule(10), way=way, name="forgotten")
+    inputs = keras.ops.ones((2, 3))
+
+    def slope():
+        (found,) = gradients(lambda x: keras.ops.sum(reversal(x)), [inputs])
+        return keras.ops.convert_to_numpy(found)[0, 0]
+
+    with pytest.warns(
+        UserWarning, match="'forgotten' stays at its first.* strength of 0.*training"
+    ):
+        assert slope() == 0
+    for _ in range(2):
+        reversal(inputs, training=True)
+    assert slope() == pytest.approx(-(2 / (1 + np.exp(-1)) - 1))  # without a warning
+
+
+def test_a_reloaded_schedule_has_begun(tmp_path):
+    model = keras.Sequential([keras.Input((3,)), GradientReversal(GaninSchedule(10))])
+    model(np.ones((1, 3), "float32"), training=True)
+    model.save(tmp_path / "model.keras")
+    reloaded = keras.models.load_model(tmp_path / "model.keras")
+    (found,) = gradients(lambda x: keras.ops.sum(reloaded(x)), [keras.ops.ones((1, 3))])
+    assert (keras.ops.convert_to_numpy(found) == 0).all()  # the first step's strength, unwarned
+
+
 def test_its_state_does_not_train():
     reversal = GradientReversal(0.5)
     assert reversal.trainable_weights == []

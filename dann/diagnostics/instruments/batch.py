@@ -9,8 +9,9 @@ import numpy as np
 from dann.adaptation import AdversarialModel
 from dann.adaptation.forward_pass import is_pair
 from dann.adaptation.plain_network import input_specs
+from dann.data.conversion import as_array, concatenated
 from dann.data.domain_inputs import nested
-from dann.data.examples import as_array, columns_of
+from dann.data.examples import columns_of
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
 from dann.data.whole_domain import first_inputs
@@ -78,8 +79,7 @@ def _joined(data):
             break
     if not parts:
         raise ValueError(_EXPECTED + "Received: an empty dataset")
-    inputs = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
-    return inputs, np.concatenate([*labels, *others])
+    return concatenated(parts, "dataset of pairs"), np.concatenate([*labels, *others])
 
 
 def _items(data: Any) -> Any:
@@ -100,4 +100,7 @@ def _arrays(part, name):
 
 
 def _array(values, name):
-    return values if keras.ops.is_tensor(values) else as_array(values, name)
+    if keras.ops.is_tensor(values):
+        return values
+    found = as_array(values, name)
+    return found if isinstance(found, np.ndarray) else found[np.arange(len(found))]

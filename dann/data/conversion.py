@@ -1,0 +1,102 @@
+"""Makes arrays of what users give: lists, frames, tensors and sparse matrices."""
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from dann.data.lazy_arrays import DenseRows
+
+
+def as_array(values: Any, domain: str) -> Any:
+    """Returns an array, or an array-like whose rows can be read by index.
+
+    Rows of a sparse matrix of SciPy are made dense as they are read.
+
+    Args:
+        values: An array, a list of numbers, a frame or a series, a tensor of any backend, a sparse
+            matrix, or anything with `shape`, a NumPy `dtype` and rows that are read by index.
+        domain: What messages call the domain.
+
+    Raises:
+        ValueError: If it is a single value, if rows have different lengths, or if the columns of a
+            frame are neither all numbers nor all texts.
+    """
+    if hasattr(values, "tocsr") and hasattr(values, "nnz"):
+        return DenseRows(values)
+    if hasattr(values, "to_numpy"):  # a frame or a series
+        values = _numbers_of(values.to_numpy(), domain)
+    values = in_memory(values, domain)
+    if isinstance(getattr(values, "dtype", None), np.dtype) and hasattr(values, "shape"):
+        array = values  # perhaps not in memory, so not converted
+    else:
+        try:
+            array = np.asarray(values)
+        except ValueError as error:
+            raise _of_several_lengths(type(values).__name__, domain) from error
+    if len(array.shape) == 0:
+        raise ValueError(f"The {domain} must be given as arrays. Received: {type(values).__name__}")
+    return _as_numbers(array) if isinstance(array, np.ndarray) else array
+
+
+def _as_numbers(array):
+    """The array; numbers that are kept as Python objects get a type of NumPy."""
+    of_objects = array.dtype == object and array.size
+    if of_objects and all(isinstance(one, numbers.Real) for one in array.flat):
+        return np.array(array.tolist())
+    return array
+
+
+def in_memory(values: Any, domain: str) -> Any:
+    """Returns a tensor of any backend as an array, and all else as it is.
+
+    Raises:
+        ValueError: If it is a ragged tensor, or an array of arrays.
+    """
+    of_objects = isinstance(values, np.ndarray) and values.dtype == object and values.size
+    if hasattr(values, "row_splits") or of_objects and isinstance(values.flat[0], np.ndarray):
+        raise _of_several_lengths(type(values).__name__, domain)  # Keras would add zeros
+    detach = getattr(values, "detach", None)
+    if detach is not None:  # torch's, which has no array of what gets a gradient
+        values = detach().cpu()
+    return keras.ops.convert_to_numpy(values) if keras.ops.is_tensor(values) else values
+
+
+def concatenated(parts: Sequence[Any], domain: str) -> Any:
+    """Returns one nested structure of arrays with the rows of all parts, one after the other.
+
+    Raises:
+        ValueError: If rows have several lengths.
+    """
+
+    def join(*leaves):
+        if len({leaf.shape[1:] for leaf in leaves}) > 1:
+            raise _of_several_lengths("dataset", domain)
+        return np.concatenate(leaves)
+
+    return keras.tree.map_structure(join, *parts)
+
+
+def _of_several_lengths(kind, domain):
+    return ValueError(
+        f"The {domain} must be given as arrays, with rows of one length; "
+        "`keras.utils.pad_sequences(rows)` fills up sequences, `tensor.to_tensor()` a ragged "
+        f"tensor. Received: a {kind} of rows of several lengths"
+    )
+
+
+def _numbers_of(values, domain):
+    """The values of a frame, as numbers where columns of several types made them objects."""
+    kinds = {type(value) for value in values.flat} if values.dtype.kind == "O" else {str}
+    if values.ndim < 2 or kinds <= {str, bytes}:
+        return values
+    try:
+        return values.astype("float64")
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"A frame of the {domain} must hold numbers, none of them missing; "
+            "`pandas.get_dummies(frame)` makes numbers of texts. Received: values of "
+            f"{', '.join(sorted(kind.__name__ for kind in kinds))}"
+        ) from error

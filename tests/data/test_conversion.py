@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dann.data import pair
+from dann.data.conversion import as_array
+from dann.data.lazy_arrays import DenseRows
+
+VALUES = np.arange(24, dtype="float32").reshape(6, 4) * (np.arange(24).reshape(6, 4) % 3 == 0)
+LABELS = np.arange(6) % 2
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.coo_array, sparse.lil_matrix])
+@pytest.mark.parametrize("chosen", [1, -1, slice(1, 5), np.array([5, 0, 3, 0]), np.array([], int)])
+def test_rows_of_a_sparse_matrix_are_those_of_the_array(kind, chosen):
+    rows = as_array(kind(VALUES), "source")
+    assert isinstance(rows, DenseRows)
+    assert (rows.shape, rows.dtype, len(rows)) == (VALUES.shape, VALUES.dtype, 6)
+    found = rows[chosen]
+    np.testing.assert_array_equal(found, VALUES[chosen])
+    assert type(found) is np.ndarray
+    assert found.dtype == np.float32
+
+
+def test_pairs_of_sparse_matrices_are_those_of_arrays():
+    dense = pair((VALUES, LABELS), VALUES[:5], 2, seed=3)
+    found = pair((sparse.csr_matrix(VALUES), LABELS), sparse.csc_matrix(VALUES[:5]), 2, seed=3)
+    for (inputs, labels), (others, its) in zip(dense, found, strict=True):
+        np.testing.assert_array_equal(inputs["source"], others["source"])
+        np.testing.assert_array_equal(inputs["target"], others["target"])
+        np.testing.assert_array_equal(labels, its)
+
+
+def test_a_torch_tensor_that_gets_a_gradient_is_an_array():
+    torch = pytest.importorskip("torch")
+    found = as_array(torch.tensor(VALUES, requires_grad=True), "source")
+    np.testing.assert_array_equal(found, VALUES)
+
+
+@pytest.mark.tensorflow
+def test_a_ragged_tensor_is_refused_with_what_pads_it():
+    tf = pytest.importorskip("tensorflow")
+    ragged = tf.ragged.constant([[1.0, 2.0], [3.0]] * 3)
+    told = r"`tensor.to_tensor\(\)`.* Received: a RaggedTensor of rows of several lengths"
+    with pytest.raises(ValueError, match=f"The source must be given as arrays.*{told}"):
+        pair((ragged, LABELS), ragged, 2)
+    dataset = tf.data.Dataset.from_tensor_slices((ragged, LABELS))
+    with pytest.raises(ValueError, match="The source must be .* of rows of several lengths"):
+        pair(dataset.batch(2), ragged, 2)
+    rows = dataset.map(lambda inputs, labels: inputs)
+    with pytest.raises(ValueError, match="The (source|target) must .* of rows of several lengths"):
+        list(pair(dataset, rows, 2, seed=0))
+
+
+def test_items_of_several_lengths_are_refused():
+    items = [(np.ones(2), 0), (np.ones(3), 1)] * 2
+
+    class Items:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            return items[index]
+
+    with pytest.raises(ValueError, match="The source .* a dataset of rows of several lengths"):
+        pair(Items(), np.ones((4, 2)), 2, shuffle=False)[0]
+
+
+@pytest.mark.parametrize("numbers", [[1, 0, 2], [True, False, True], [0.5, 1, 2]])
+def test_numbers_that_are_python_objects_get_a_type(numbers):
+    found = as_array(np.array(numbers, dtype=object), "source's labels")
+    assert found.dtype == np.asarray(numbers).dtype
+    np.testing.assert_array_equal(found, numbers)
+
+
+def test_objects_of_several_kinds_stay_as_they_are():
+    for kept in (np.array([1, "two"], object), np.array([1, None], object), np.zeros((0, 3), "O")):
+        assert as_array(kept, "source") is kept
