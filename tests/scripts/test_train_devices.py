@@ -53,7 +53,7 @@ def test_a_run_goes_on_with_other_devices_that_share_the_weights(train, tmp_path
     assert done.returncode == 0, done.stderr
     alone = json.loads((tmp_path / "run" / "summary.json").read_text())
     numbers = {k: v for k, v in alone.items() if isinstance(v, float) and "seconds" not in k}
-    assert len(numbers) > 5
+    assert len(numbers) == 4
     assert {k: shared[k] for k in numbers} == pytest.approx(numbers, rel=1e-3, abs=1e-3)
 
 
