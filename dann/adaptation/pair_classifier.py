@@ -16,6 +16,7 @@ from dann.adaptation.replicas import (
     strategy_scope,
     whole_of_replica,
 )
+from dann.adaptation.shared_weights import in_first_group
 from dann.adaptation.training_state import (
     KeepTrained,
     averages_weights,
@@ -99,7 +100,7 @@ class PairClassifier(keras.Model):
         if isinstance(x, Pairs) and x.num_batches and x.by_index:
             kwargs["steps"] = kwargs.get("steps") or x.num_batches
             x = x.endless()  # an evaluation leaves `start` as it is
-        with wrong_labels_told(self.num_classes), each_device_alone(), self._devices_for(x):
+        with wrong_labels_told(self.num_classes), self._alone(), self._devices_for(x):
             return super().evaluate(x, y, **kwargs)
 
     def predict(self, x, **kwargs):
@@ -107,8 +108,13 @@ class PairClassifier(keras.Model):
             raise ValueError(
                 "Predictions are of one domain: `predict(inputs)`. Received: pairs of both domains"
             )
-        with each_device_alone():
+        with self._alone():
             return super().predict(x, **kwargs)
+
+    @contextlib.contextmanager
+    def _alone(self):
+        with in_first_group(self), each_device_alone():
+            yield
 
     def _devices_for(self, x):
         """Prepares pairs for the devices that share each batch."""

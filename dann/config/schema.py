@@ -50,6 +50,7 @@ class DistributionConfig:
     coordinator: str | None = None
     num_processes: int | None = None
     process_id: int | None = None
+    model_parallel: int = 1
 
 
 @dataclasses.dataclass

@@ -49,6 +49,8 @@ def settings_digest(cfg: Any) -> str:
     kept["distribution"] = {**kept.get("distribution", {})}
     if kept["distribution"].get("kind") is None:
         del kept["distribution"]
+    elif kept["distribution"].get("model_parallel") == 1:
+        del kept["distribution"]["model_parallel"]
     kept["callbacks"] = {k: v for k, v in callbacks if v and v.get("_target_") not in _LOOKING_ON}
     return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]
 

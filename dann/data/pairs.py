@@ -94,7 +94,7 @@ class Pairs(keras.utils.PyDataset):
         """Raises `ValueError` if the batch size is no multiple of the number of devices."""
         if self.batch_size % devices:
             raise ValueError(
-                f"A batch is split over {devices} devices in equal parts, so its size must be a "
+                f"The devices split a batch into {devices} equal parts, so its size must be a "
                 f"multiple of {devices}. Received: batch_size={self.batch_size}"
             )
 

@@ -1,10 +1,10 @@
 """How a training is spread over devices, of one machine or of several."""
 
 import contextlib
-import socket
 from typing import Any
 
-from dann.checks import check_choice
+from dann.checks import check_choice, check_integer
+from dann.training.devices_of_backend import SPLITS, mirrored, start_jax
 from dann.training.process_group import PATIENCE_SECONDS, ProcessGroup, joined
 from dann.training.scheduler import processes_of
 
@@ -17,7 +17,8 @@ class Distribution:
     Each device holds all weights and gets an equal part of every batch, which stays as large as on
     one device. On TensorFlow it uses `tf.distribute.MirroredStrategy`, on JAX
     `keras.distribution.DataParallel`. `docs/scaling.md` says which numbers are then computed on the
-    whole batch and which on each device's part.
+    whole batch and which on each device's part. On JAX, groups of `model_parallel` devices can
+    share the weights, as `dann.adaptation.shared_weights.SplitWeights` lays them out.
 
     With `"multi_host"`, on JAX alone, the devices are those of several processes, each of which
     gives its own the same part of every batch. `dann.training.fit` and `Run` then read that part,
@@ -37,8 +38,12 @@ class Distribution:
             to `None`: as the scheduler (SLURM, Open MPI, Kubernetes) tells JAX.
         num_processes: Number of processes, at least 1. Defaults to `None`: likewise.
         process_id: Number of this process, from 0. Defaults to `None`: likewise.
+        model_parallel: Number of devices that share the weights, and get the same part of each
+            batch. It divides the number of all devices. Defaults to `1`: each holds all weights.
+            More are for `"data_parallel"` on JAX.
 
     Raises:
+        TypeError: If `model_parallel` is not an integer.
         ValueError: If an argument has another value, or a process is neither given nor found.
     """
 
@@ -49,6 +54,7 @@ class Distribution:
         coordinator: str | None = None,
         num_processes: int | None = None,
         process_id: int | None = None,
+        model_parallel: int = 1,
     ):
         self.kind = check_choice("distribution.kind", kind, KINDS)
         number = isinstance(devices, int) and not isinstance(devices, bool) and devices >= 1
@@ -58,6 +64,8 @@ class Distribution:
                 f"Received: {devices!r}"
             )
         self.devices = devices
+        self.model_parallel = check_integer("distribution.model_parallel", model_parallel, 1)
+        self._check_groups()
         self._strategy: Any = None
         self.process_id, self.num_processes, self.coordinator = 0, 1, ""
         if kind == "multi_host":
@@ -90,7 +98,7 @@ class Distribution:
         """
         import keras
 
-        split = _SPLIT.get(keras.backend.backend())
+        split = SPLITS.get(keras.backend.backend())
         if self.kind is not None and split is not None and self.devices != "all":
             with contextlib.suppress(RuntimeError):  # they were found before; `check` counts them
                 split(self.devices)
@@ -115,24 +123,30 @@ class Distribution:
         if group is None:
             group = ProcessGroup(self.coordinator, self.num_processes, self.process_id)
             group.connect(PATIENCE_SECONDS)
-            _start_jax(group)
+            start_jax(group)
         return group
 
     def check(self) -> None:
         """Finds the devices.
 
         Raises:
-            ValueError: If there are too few, or the backend is neither TensorFlow nor JAX.
+            ValueError: If there are too few, or the backend is neither TensorFlow nor JAX, which
+                alone shares weights.
         """
         import keras
 
         backend = keras.backend.backend()
         if self.kind is None:
             return
-        if backend not in _SPLIT:
+        if backend not in SPLITS:
             raise ValueError(
                 "Several devices need TensorFlow or JAX: set KERAS_BACKEND=jax. "
                 f"Received: distribution={self.kind} on {backend}"
+            )
+        if self.model_parallel > 1 and backend != "jax":
+            raise ValueError(
+                "Devices share weights on JAX alone: set KERAS_BACKEND=jax. "
+                f"Received: distribution.model_parallel={self.model_parallel} on {backend}"
             )
         self._names()
 
@@ -145,7 +159,11 @@ class Distribution:
             group.meet()  # loading may take some of them long
         if keras.backend.backend() == "jax":
             spread = None
-            if self.kind is not None:  # `pair` gives each process its part
+            if self.model_parallel > 1:
+                from dann.adaptation.shared_weights import SplitWeights
+
+                spread = SplitWeights(self._names(), self.model_parallel)
+            elif self.kind is not None:  # `pair` gives each process its part
                 names, parallel = self._names(), keras.distribution.DataParallel
                 spread = parallel(devices=names, auto_shard_dataset=False)
             keras.distribution.set_distribution(spread)
@@ -157,8 +175,22 @@ class Distribution:
         if self.kind is None or keras.backend.backend() != "tensorflow":
             return contextlib.nullcontext()
         if self._strategy is None:
-            self._strategy = _mirrored(self._names())
+            self._strategy = mirrored(self._names())
         return self._strategy.scope()
+
+    def _check_groups(self, found=None):
+        """Raises `ValueError` if the devices do not make groups that share the weights."""
+        size, count = self.model_parallel, found or self.devices
+        if size > 1 and self.kind != "data_parallel":
+            raise ValueError(
+                "distribution.model_parallel is for distribution=data_parallel. Received: "
+                f"distribution={self.kind or 'none'} with model_parallel={size}"
+            )
+        if size > 1 and count != "all" and count % size:
+            raise ValueError(
+                f"{size} devices share the weights, so distribution.devices must be a multiple of "
+                f"{size}. Received: {count} devices"
+            )
 
     def _names(self):
         """The names of the devices."""
@@ -174,6 +206,7 @@ class Distribution:
                     "a number, such as 2, makes logical devices of the processor. "
                     "Received: distribution.devices=all"
                 )
+            self._check_groups(len(names))
             return names
         if self.devices > len(names):
             raise ValueError(
@@ -194,44 +227,3 @@ class Distribution:
                 f"process {self.process_id} of {self.num_processes}"
             )
         return names
-
-
-def _start_jax(group):
-    """Connects the JAX of all processes, at a port of process 0 that is free."""
-    import jax  # pyright: ignore[reportMissingImports]
-    import keras
-
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    with socket.socket(socket.AF_INET6 if ":" in group.host else socket.AF_INET) as free:
-        free.bind(("", 0))
-        port = free.getsockname()[1]
-    port = group.first_says(port)
-    host = f"[{group.host}]" if ":" in group.host else group.host
-    keras.distribution.initialize(f"{host}:{port}", group.num_processes, group.process_id)
-
-
-def _split_tensorflow(count):
-    import tensorflow as tf
-
-    if not tf.config.list_physical_devices("GPU"):
-        processor = tf.config.list_physical_devices("CPU")[0]
-        logical = [tf.config.LogicalDeviceConfiguration()] * count
-        tf.config.set_logical_device_configuration(processor, logical)
-
-
-def _split_jax(count):
-    import jax  # pyright: ignore[reportMissingImports]
-
-    jax.config.update("jax_num_cpu_devices", count)
-
-
-_SPLIT = {"tensorflow": _split_tensorflow, "jax": _split_jax}
-
-
-def _mirrored(names):
-    import tensorflow as tf
-
-    on_processor = "cpu" in names[0].lower()
-    # Collectives, the default on a processor, serve only one strategy a process.
-    reduction = tf.distribute.ReductionToOneDevice() if on_processor else None
-    return tf.distribute.MirroredStrategy(names, cross_device_ops=reduction)

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from dann.adaptation.replicas import each_device_alone
+from dann.adaptation.shared_weights import variables_of
 
 
 class State:
@@ -88,12 +89,6 @@ def share(model: keras.Model, values: list[np.ndarray] | None) -> None:
     pieces = np.split(found, np.cumsum(sizes)[:-1])
     for variable, piece, (shape, dtype) in zip(variables, pieces, forms, strict=True):
         variable._value = _on_all(np.frombuffer(piece.tobytes(), dtype).reshape(shape), variable)
-
-
-def variables_of(model: keras.Model) -> list[Any]:
-    """Returns all variables of a compiled model: weights, seeds, optimizer and metrics, once."""
-    every = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
-    return list({id(variable): variable for variable in every}.values())
 
 
 def _by_variable(model, state):

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.adaptation.replicas import devices_of
+from dann.adaptation.replicas import devices_of, sharing_weights
 from dann.adaptation.training_state import (
     KeepTrained,
     averages_weights,
@@ -221,7 +221,8 @@ def made_by(model: keras.Model) -> dict[str, Any]:
         "keras": keras.__version__,
         "numpy": np.__version__,
         keras.backend.backend(): importlib.metadata.version(keras.backend.backend()),
-        "devices": devices_of(model),
+        "devices": devices_of(model) * sharing_weights(),
+        "model_parallel": sharing_weights(),
         "cores": len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count(),

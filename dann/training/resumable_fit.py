@@ -7,6 +7,8 @@ from typing import Any
 
 import keras
 
+from dann.adaptation.replicas import sharing_weights
+from dann.adaptation.shared_weights import in_first_group
 from dann.adaptation.training_state import build_all
 from dann.checks import check_integer
 from dann.training.checkpoint_times import CheckpointTimes
@@ -127,6 +129,8 @@ def fit(
         )
         if group is not None:
             watched = LedCallbacks(model, group, watched, request)
+        elif sharing_weights() > 1:
+            _call_in_first_group(watched, model)
         build_all(model, pairs)
         _run(model, pairs, watched, epochs, steps_per_epoch, verbose)
         if request:  # after the last step, while callbacks ended
@@ -147,6 +151,18 @@ def _told_to(group):
         status = stop.code if isinstance(stop, SystemExit) else 128 + signal.SIGINT
         group.fail(f"stopped by {signal.Signals(status - 128).name}", status)
         raise
+
+
+def _call_in_first_group(watched, model):
+    """Lets the callbacks compute with the model, which they may evaluate."""
+    for name in ("train_begin", "train_end", "epoch_begin", "epoch_end", "train_batch_end"):
+        hook = getattr(watched, f"on_{name}")
+
+        def call(*arguments, _hook=hook, **named):
+            with in_first_group(model):
+                _hook(*arguments, **named)
+
+        setattr(watched, f"on_{name}", call)
 
 
 def _run(model, pairs, watched, epochs, steps_per_epoch, verbose):
@@ -230,7 +246,7 @@ def _check_goes_on(
     found: Checkpoint, model: keras.Model, epochs: int, steps_per_epoch: int, pairs: Any
 ) -> None:
     state = state_of(found)
-    now, then = made_by(model), {"devices": 1, **state["made_by"]}
+    now, then = made_by(model), {"devices": 1, "model_parallel": 1, **state["made_by"]}
     _check_same_pairs(found, state["pairs"], identity_of(pairs))
     if then.get("backend") != now["backend"]:
         raise ResumeError(

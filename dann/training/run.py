@@ -1,6 +1,5 @@
 """A training run and the directory that it leaves behind."""
 
-import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.replicas import devices_of
+from dann.adaptation.shared_weights import in_first_group
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.training import run_figures
@@ -234,7 +234,7 @@ class Run:
 
     def _alone(self, model):
         """The context in which process 0 of several computes with a model."""
-        return contextlib.nullcontext() if self.group is None else alone(model)
+        return in_first_group(model) if self.group is None else alone(model)
 
     def _score(self, model, history, clock):
         scores = {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}

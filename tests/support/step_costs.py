@@ -1,10 +1,12 @@
 """Prints what a compiled training step of DANN costs on several logical devices, as JSON.
 
     KERAS_BACKEND=jax python tests/support/step_costs.py resnet50 2 8
+    KERAS_BACKEND=jax python tests/support/step_costs.py resnet50 4 8 2
 
-The arguments are the network, the devices, and the examples of each domain on a device. `flops` and
-`bytes_accessed` are JAX's cost analysis of the program of one device; `collectives` are the bytes
-that a device receives in each kind of collective operation of a step.
+The arguments are the network, the devices, the examples of each domain on a device, and how many
+devices share the weights and see the same examples, by default 1. `flops` and `bytes_accessed` are
+JAX's cost analysis of the program of one device; `collectives` are the bytes that a device receives
+in each kind of collective operation of a step; `held_bytes` are the weights that it holds.
 """
 
 import json
@@ -15,7 +17,6 @@ import sys
 import jax
 import keras
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import dann
 from dann.networks import application_backbone, mnist_backbone
@@ -35,16 +36,16 @@ def network(name):
     return application_backbone(shape, "ResNet50", weights=None), shape
 
 
-def compiled_step(name, devices, batch):
+def compiled_step(name, batch):
     """Returns the compiled step of a model, and the model."""
     backbone, shape = network(name)
     model = dann.DANN(backbone, num_classes=10)
     model.compile(keras.optimizers.SGD(0.01, momentum=0.9), jit_compile=True)
-    spread = NamedSharding(
-        Mesh(np.array(jax.devices()[:devices]), ("batch",)), PartitionSpec("batch")
-    )
-    images = jax.device_put(np.zeros((devices * batch, *shape), "uint8"), spread)
-    labels = jax.device_put(np.zeros(devices * batch, "int32"), spread)
+    distribution = keras.distribution.distribution()
+    count = distribution.num_model_replicas * batch
+    spread = distribution.get_data_layout((count,)).backend_layout
+    images = jax.device_put(np.zeros((count, *shape), "uint8"), spread)
+    labels = jax.device_put(np.zeros(count, "int32"), spread)
     inputs = {"source": images, "target": images}
     model.optimizer.build(model.trainable_variables)
     few = dict.fromkeys(inputs, np.zeros((2, *shape), "uint8"))
@@ -68,16 +69,17 @@ def bytes_of(arrays):
     return sum(size * math.prod(shape) for size, shape in found)
 
 
-def costs(name, devices, batch):
-    distribution = Distribution("data_parallel", devices=devices)
+def costs(name, devices, batch, shared=1):
+    distribution = Distribution("data_parallel", devices, model_parallel=shared)
     distribution.split_processor()
     start(0, distribution=distribution)
-    step, model = compiled_step(name, devices, batch)
+    step, model = compiled_step(name, batch)
     received = {}
     for arrays, kind in COLLECTIVE.findall(step.as_text()):
         received[kind] = received.get(kind, 0) + bytes_of(arrays)
     return {
         "weights_bytes": sum(4 * math.prod(v.shape) for v in model.trainable_variables),
+        "held_bytes": sum(v.value.addressable_shards[0].data.nbytes for v in model.weights),
         "flops": step.cost_analysis()["flops"],
         "bytes_accessed": step.cost_analysis()["bytes accessed"],
         "collectives": received,
@@ -85,4 +87,4 @@ def costs(name, devices, batch):
 
 
 if __name__ == "__main__":
-    print(json.dumps(costs(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))
+    print(json.dumps(costs(sys.argv[1], *map(int, sys.argv[2:]))))

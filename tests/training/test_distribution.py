@@ -47,6 +47,29 @@ def test_no_distribution_asks_for_no_devices():
         assert keras.distribution.distribution() is None
 
 
+@pytest.mark.parametrize("number", [0, -2, True, 1.5, "two", None])
+def test_a_number_of_devices_that_share_the_weights_is_expected(number):
+    with pytest.raises((TypeError, ValueError), match=r"model_parallel.* Received: "):
+        Distribution("data_parallel", 2, model_parallel=number)
+
+
+def test_groups_that_share_the_weights_are_of_one_size():
+    with pytest.raises(ValueError, match="a multiple of 2. Received: 3 devices"):
+        Distribution("data_parallel", 3, model_parallel=2)
+
+
+@pytest.mark.parametrize("kind", [None, "multi_host"])
+def test_only_devices_of_one_machine_share_weights(kind):
+    with pytest.raises(ValueError, match="data_parallel. Received: distribution=.*parallel=2"):
+        Distribution(kind, model_parallel=2)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX is what it needs")
+def test_devices_that_share_weights_need_jax():
+    with pytest.raises(ValueError, match="KERAS_BACKEND=jax. Received: distribution"):
+        Distribution("data_parallel", 2, model_parallel=2).check()
+
+
 TWO = {"coordinator": "localhost:1234", "num_processes": 2, "process_id": 1}
 
 
