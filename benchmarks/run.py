@@ -9,8 +9,10 @@ python benchmarks/run.py input.image_size=64      other values
 """
 
 import os
+import signal
 
 os.environ.setdefault("DANN_LAZY_IMPORT", "1")
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 from dann import config  # noqa: E402
 

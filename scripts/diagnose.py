@@ -9,8 +9,10 @@ is one page that needs no network, and opens with a verdict.
 """
 
 import os
+import signal
 
 os.environ.setdefault("DANN_LAZY_IMPORT", "1")
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 from dann import config  # noqa: E402
 from dann.training import RunDirectory  # noqa: E402

@@ -10,8 +10,10 @@ the target's test set.
 """
 
 import os
+import signal
 
 os.environ.setdefault("DANN_LAZY_IMPORT", "1")
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 from dann import config  # noqa: E402
 from dann.training import RunDirectory  # noqa: E402

@@ -12,9 +12,11 @@ after an interruption the same command continues where it stopped.
 
 import os
 import pathlib
+import signal
 import sys
 
 os.environ.setdefault("DANN_LAZY_IMPORT", "1")
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 from dann import config  # noqa: E402
 

@@ -16,7 +16,8 @@ def stopped_by_signals(clean_up: Callable[[], None]) -> Iterator[None]:
 
     They raise no exception, because libraries may swallow it or abort while they are imported. A
     file that is being written stays a draft, as if the process had been killed. A running training
-    handles the signals itself; see `dann.training.fit`.
+    handles the signals itself; see `dann.training.fit`. Before the block a script lets SIGINT end
+    the process at once; after it, SIGINT raises `KeyboardInterrupt`, as is usual in Python.
 
     Args:
         clean_up: Function that is called before the process ends.
@@ -39,6 +40,8 @@ def stopped_by_signals(clean_up: Callable[[], None]) -> Iterator[None]:
     except KeyboardInterrupt:  # of a training
         sys.exit(128 + signal.SIGINT)
     finally:
+        if before[signal.SIGINT] in (signal.SIG_DFL, None):
+            before[signal.SIGINT] = signal.default_int_handler
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 

@@ -5,6 +5,7 @@ import dataclasses
 import io
 import os
 import pathlib
+import resource
 import runpy
 import subprocess
 import sys
@@ -18,11 +19,12 @@ SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
 
 @dataclasses.dataclass(frozen=True)
 class Finished:
-    """What a script that has ended leaves to read."""
+    """What a script that has ended leaves to read, and the CPU time of a process of its own."""
 
     returncode: int
     stdout: str
     stderr: str
+    cpu_seconds: float = 0.0
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +34,7 @@ def run_apart(cache):
     def run(script, arguments, folder):
         environment = {**os.environ, "DANN_CACHE_DIR": str(cache)}
         environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+        before = _cpu_seconds_of_children()
         result = subprocess.run(
             [sys.executable, str(SCRIPTS / script), *arguments],
             cwd=folder,
@@ -39,9 +42,15 @@ def run_apart(cache):
             capture_output=True,
             text=True,
         )
-        return Finished(result.returncode, result.stdout, result.stderr)
+        spent = _cpu_seconds_of_children() - before
+        return Finished(result.returncode, result.stdout, result.stderr, spent)
 
     return run
+
+
+def _cpu_seconds_of_children():
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import time
 
 import keras
 import numpy as np
@@ -110,24 +109,19 @@ WRONG = {
 
 
 @pytest.mark.parametrize("argument", WRONG)
-def test_a_wrong_command_is_reported_in_one_line_within_two_seconds(
+def test_a_wrong_command_is_reported_in_one_line_before_keras_is_imported(
     argument, tmp_path, run_apart, check_refused
 ):
-    started = time.perf_counter()
     result = run_apart("train.py", argument.split(), tmp_path)
-    assert time.perf_counter() - started < 2
+    assert result.cpu_seconds < 2  # Keras with TensorFlow takes 6
     check_refused(result, WRONG[argument])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_answers_within_two_seconds_and_shows_every_group(tmp_path, run_apart):
-    seconds = []
-    for _ in range(3):  # the least: other processes may hold the cores
-        started = time.perf_counter()
-        result = run_apart("train.py", ["--help"], tmp_path)
-        seconds.append(time.perf_counter() - started)
-        assert result.returncode == 0
-    assert min(seconds) < 2
+def test_help_takes_less_than_two_seconds_and_shows_every_group(tmp_path, run_apart):
+    result = run_apart("train.py", ["--help"], tmp_path)
+    assert result.returncode == 0
+    assert result.cpu_seconds < 2
     for group in sorted(path.name for path in CONF.iterdir() if path.is_dir()):
         assert f"{group}: " in result.stdout
 

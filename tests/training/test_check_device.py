@@ -2,6 +2,7 @@
 
 import pathlib
 import runpy
+import signal
 import sys
 
 import keras
@@ -17,6 +18,7 @@ SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "check_device.py"
 def told_by_script(monkeypatch, capsys, *arguments):
     """Exit status, standard output and standard error of the script."""
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
+    monkeypatch.setattr(signal, "signal", lambda *given: None)  # the test's process keeps its own
     with pytest.raises(SystemExit) as stop:
         runpy.run_path(str(SCRIPT), run_name="__main__")
     return stop.value.code, *capsys.readouterr()
