@@ -40,7 +40,9 @@ def test_after_an_error_everything_is_shown(capfd):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("closed", ["", "import os; os.close(2); "])
+@pytest.mark.parametrize(
+    "closed", ["", pytest.param("import os; os.close(2); ", marks=pytest.mark.slow)]
+)
 def test_importing_the_package_alone_writes_nothing_of_tensorflows(closed):
     command = [sys.executable, "-c", f"{closed}import dann; print(dann.DANN.__name__)"]
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}
