@@ -15,6 +15,14 @@ FROM_LOGITS = {
         "SparseCategoricalCrossentropy",
     )
 }
+# Losses that compare probabilities or counts, and cannot be told that outputs are logits.
+_OF_PROBABILITIES_ALONE = ("categoricalgeneralizedcrossentropy", "dice", "tversky")
+# Metrics that count what is above thresholds of probabilities, likewise.
+_COUNTS = (
+    *("truepositives", "falsepositives", "truenegatives", "falsenegatives"),
+    *("precisionatrecall", "recallatprecision"),
+    *("sensitivityatspecificity", "specificityatsensitivity"),
+)
 # Metrics that take outputs for probabilities, and what makes them take logits.
 _OF_PROBABILITIES = {
     "auc": ("AUC", {"from_logits": True}),
@@ -49,8 +57,16 @@ def loss_of_logits(loss: Any) -> Any:
         name = FROM_LOGITS.get(_plain_name(found))
         if name is not None:
             return getattr(keras.losses, name)(from_logits=True)
-        loss = found if _plain_name(found) == "kldivergence" else loss
+        of_probabilities = ("kldivergence", *_OF_PROBABILITIES_ALONE)
+        loss = found if _plain_name(found) in of_probabilities else loss
     _refuse_probabilities("loss", loss, "losses")
+    if _plain_name(loss) in _OF_PROBABILITIES_ALONE and _is_of_keras(loss):
+        name = getattr(loss, "__name__", type(loss).__name__)
+        raise ValueError(
+            "Argument `loss` must take logits, because that is what the label head gives: write a "
+            "function `(labels, logits)` that gives the loss `keras.ops.softmax(logits)`. "
+            f"Received: {name} of probabilities"
+        )
     return loss
 
 
@@ -76,6 +92,9 @@ def _metric_of_logits(metric, loss):
     of_logits = is_of_logits(loss)
     if inspect.isfunction(metric) and _plain_name(metric) in FROM_LOGITS:
         metric = metric.__name__
+    if of_logits:
+        _refuse_counts(metric)
+        _refuse_f_score(metric, loss)
     if of_logits and not _is_binary(loss):
         _refuse_threshold(metric)
     if not isinstance(metric, str):
@@ -83,7 +102,6 @@ def _metric_of_logits(metric, loss):
         _refuse_numbers_of_classes(metric)
         if of_logits:
             _refuse_half(metric)
-            _refuse_f_score(metric, loss)
         return metric
     if _is_binary(loss) and metric in ("accuracy", "acc"):
         return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
@@ -127,6 +145,17 @@ def _refuse_numbers_of_classes(metric):
         )
 
 
+def _refuse_counts(metric):
+    """Refuses a metric that counts by thresholds of probabilities, whatever they are."""
+    if _plain_name(metric) in _COUNTS:
+        name = metric if isinstance(metric, str) else type(metric).__name__
+        raise ValueError(
+            "Argument `metrics` must take logits, because that is what the label head gives: use "
+            "scikit-learn with `keras.ops.sigmoid` or `keras.ops.softmax` of "
+            f"`model.predict(inputs)`. Received: {name} of probabilities"
+        )
+
+
 def _refuse_threshold(metric):
     """Refuses a metric that asks of each class alone whether its probability is large."""
     use = _OF_CLASSES.get(_plain_name(metric))
@@ -161,6 +190,8 @@ def _takes_probabilities(metric):
 
 def _refuse_f_score(metric, loss):
     """Refuses an F score that compares outputs with a threshold, which Keras wants in (0, 1]."""
+    if isinstance(metric, str) and _plain_name(metric) in ("f1score", "fbetascore"):
+        metric = keras.metrics.get(metric)
     if not isinstance(metric, keras.metrics.FBetaScore):
         return
     binary = _is_binary(loss)
@@ -174,6 +205,10 @@ def _refuse_f_score(metric, loss):
         "Argument `metrics` must take logits, because that is what the label head gives: use "
         f"{use}. Received: {name} that takes outputs for probabilities"
     )
+
+
+def _is_of_keras(thing):
+    return getattr(thing, "__module__", type(thing).__module__).startswith("keras.")
 
 
 def _is_binary(loss):

@@ -77,7 +77,7 @@ class PairClassifier(keras.Model):
             _refuse_split(kwargs.get("validation_split"))
             _refuse_weights(kwargs.get("sample_weight"))
             count = pairs.num_batches
-            _refuse_endless_epochs(count, kwargs.get("steps_per_epoch"))
+            _refuse_endless("steps_per_epoch", count, kwargs.get("steps_per_epoch"))
             if count and pairs.by_index and count % self.steps_per_execution == 0:
                 kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or count
                 x = pairs.endless()  # whose batches are in order, whatever Keras reads beforehand
@@ -97,6 +97,8 @@ class PairClassifier(keras.Model):
     def evaluate(self, x=None, y=None, **kwargs):
         for labels in _labels_in_memory(x, y):
             check_range(labels, self.num_classes, getattr(self, "loss", None))
+        if isinstance(x, Pairs):
+            _refuse_endless("steps", x.num_batches, kwargs.get("steps"))
         if isinstance(x, Pairs) and x.num_batches and x.by_index:
             kwargs["steps"] = kwargs.get("steps") or x.num_batches
             x = x.endless()  # an evaluation leaves `start` as it is
@@ -238,11 +240,11 @@ def _refuse_split(share):
         )
 
 
-def _refuse_endless_epochs(num_batches, steps_per_epoch):
-    if num_batches is None and steps_per_epoch is None:
+def _refuse_endless(argument, num_batches, steps):
+    if num_batches is None and steps is None:
         raise ValueError(
-            "Endless pairs need a number of steps an epoch: `fit(pairs, steps_per_epoch=...)`. "
-            "Received: steps_per_epoch=None"
+            f"Endless pairs need a number of steps: `{argument}=...`, of validation "
+            f"`validation_steps=...`. Received: {argument}=None"
         )
 
 

@@ -1,3 +1,4 @@
+import contextlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -119,7 +120,7 @@ class GradientReversal(keras.layers.Layer):
 
     def _told_if_not_begun(self, upstream, inputs):
         """Passes a gradient on, and warns if no call has been a training step so far."""
-        if not self._begun:
+        if not (self._begun or self._steps_now()):
             warnings.warn(
                 f"The schedule of layer {self.name!r} stays at its first step, with a strength of "
                 f"{self.initial_strength:g}, because the layer is called without `training=True`: "
@@ -128,9 +129,18 @@ class GradientReversal(keras.layers.Layer):
             )
         return upstream
 
-    def load_own_variables(self, store):
-        super().load_own_variables(store)
-        self._begun = True
+    def _steps_now(self):
+        """The number of steps, as it is while a function is traced; 0 if it cannot be known."""
+        outside = contextlib.nullcontext()
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            outside = tf.init_scope()
+        try:
+            with outside:
+                return ops.convert_to_numpy(self.step.value).item()  # type: ignore[union-attr]
+        except Exception:  # a symbol, of which each backend has errors of its own
+            return 0
 
     def compute_output_shape(self, input_shape):
         return input_shape

@@ -120,6 +120,7 @@ def test_a_metric_with_a_threshold_of_probabilities_is_refused(metric, write):
         (None, 3, metrics.F1Score(threshold=0.5), r"F1Score\(\)`, which takes the class of"),
         (None, 3, metrics.FBetaScore(threshold=0.3), r"FBetaScore\(\)`"),
         ("binary_crossentropy", 1, metrics.F1Score(), r"Precision\(thresholds=0.0\)` and"),
+        ("binary_crossentropy", 1, "f1_score", r"Precision\(thresholds=0.0\)` and"),
     ],
 )
 def test_an_f_score_of_probabilities_is_refused(loss, classes, metric, write):
@@ -145,6 +146,42 @@ def test_a_metric_of_one_class_is_refused_where_several_share_a_softmax(loss, me
     """Outputs above 0 are not probabilities above .5, as they are of one output alone."""
     with pytest.raises(ValueError, match=f"defined for several classes: use .*{write}.*Received"):
         compiled(loss, metrics=[metric])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    ["dice", losses.Dice(), losses.tversky, "Tversky", losses.CategoricalGeneralizedCrossEntropy()],
+)
+def test_a_loss_that_knows_no_logits_is_refused(loss):
+    told = r"keras.ops.softmax\(logits\)`. Received: (?i:dice|tversky|categoricalgen).* of prob"
+    with pytest.raises(ValueError, match=told):
+        compiled(loss)
+
+
+def dice(labels, logits):
+    return keras.losses.dice(labels, keras.ops.softmax(logits))
+
+
+def test_the_dice_loss_of_probabilities_is_a_function_of_ones_own():
+    model = compiled(dice)
+    logits = model.predict(INPUTS["source"], verbose=0)
+    labels = np.eye(3, dtype="float32")[LABELS]
+    shares = special.softmax(logits.astype("float64"), axis=1)
+    expected = 1 - 2 * (shares * labels).sum() / (shares.sum() + labels.sum())
+    assert model.evaluate(INPUTS["source"], labels, verbose=0) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("loss", "classes"), [("binary_crossentropy", 1), (None, 3)])
+@pytest.mark.parametrize(
+    "metric",
+    [
+        *("true_positives", "FalseNegatives", metrics.TrueNegatives(), metrics.FalsePositives(0.3)),
+        *(metrics.PrecisionAtRecall(0.5), metrics.SensitivityAtSpecificity(0.5)),
+    ],
+)
+def test_a_metric_that_counts_by_probabilities_is_refused(loss, classes, metric):
+    with pytest.raises(ValueError, match="use scikit-learn with .*Received: .* of probabilities"):
+        compiled(loss, classes=classes, metrics=[metric])
 
 
 def test_the_precision_and_recall_of_the_largest_logit_are_those_of_scikit_learn():

@@ -1,3 +1,5 @@
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -114,13 +116,20 @@ def test_a_schedule_that_never_begins_warns_where_a_gradient_needs_it(way):
     assert slope() == pytest.approx(-(2 / (1 + np.exp(-1)) - 1))  # without a warning
 
 
-def test_a_reloaded_schedule_has_begun(tmp_path):
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_reloaded_or_cloned_schedule_has_begun_if_it_had_before(steps, tmp_path):
     model = keras.Sequential([keras.Input((3,)), GradientReversal(GaninSchedule(10))])
-    model(np.ones((1, 3), "float32"), training=True)
+    for _ in range(steps):
+        model(np.ones((1, 3), "float32"), training=True)
     model.save(tmp_path / "model.keras")
-    reloaded = keras.models.load_model(tmp_path / "model.keras")
-    (found,) = gradients(lambda x: keras.ops.sum(reloaded(x)), [keras.ops.ones((1, 3))])
-    assert (keras.ops.convert_to_numpy(found) == 0).all()  # the first step's strength, unwarned
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    for one in (keras.models.load_model(tmp_path / "model.keras"), clone):
+        told = contextlib.nullcontext() if steps else pytest.warns(UserWarning, match="stays at")
+        with told:
+            (found,) = gradients(lambda x: keras.ops.sum(one(x)), [keras.ops.ones((1, 3))])  # noqa: B023
+        expected = -(2 / (1 + np.exp(-1)) - 1) if steps else 0
+        np.testing.assert_allclose(keras.ops.convert_to_numpy(found), expected, rtol=1e-6)
 
 
 def test_its_state_does_not_train():
