@@ -50,18 +50,28 @@ def _as_numbers(array):
 
 
 def in_memory(values: Any, domain: str) -> Any:
-    """Returns a tensor of any backend as an array, and all else as it is.
+    """Returns a tensor of any backend and an array of arrays as an array, all else as it is.
 
     Raises:
-        ValueError: If it is a ragged tensor, or an array of arrays.
+        ValueError: If it is a ragged tensor, or an array of arrays of several shapes.
     """
     of_objects = isinstance(values, np.ndarray) and values.dtype == object and values.size
-    if hasattr(values, "row_splits") or of_objects and isinstance(values.flat[0], np.ndarray):
+    if of_objects and isinstance(values.flat[0], np.ndarray):  # such as a frame's column of rows
+        return _stacked(values, domain)
+    if hasattr(values, "row_splits"):
         raise _of_several_lengths(type(values).__name__, domain)  # Keras would add zeros
     detach = getattr(values, "detach", None)
     if detach is not None:  # torch's, which has no array of what gets a gradient
         values = detach().cpu()
     return keras.ops.convert_to_numpy(values) if keras.ops.is_tensor(values) else values
+
+
+def _stacked(rows, domain):
+    """The rows of an array of arrays, as one array."""
+    if len({np.shape(row) for row in rows.flat}) > 1:
+        raise _of_several_lengths(type(rows).__name__, domain)
+    stacked = np.stack(list(rows.flat))
+    return stacked.reshape(*rows.shape, *stacked.shape[1:])
 
 
 def concatenated(parts: Sequence[Any], domain: str) -> Any:

@@ -15,6 +15,7 @@ from dann.data.examples import (
     refuse_strings,
     without_lists,
 )
+from dann.data.lazy_arrays import DenseRows
 from dann.data.streams import Stream, stream_of
 
 Domain = Examples | Items | Stream
@@ -57,7 +58,10 @@ def source_of(
     columns: dict[str, Any] = dict(zip(COLUMNS, given, strict=False))
     columns["inputs"] = nested(given[0], domain)
     for name in COLUMNS[1 : len(given)]:
-        columns[name] = as_array(columns[name], f"{domain}'s {name}")
+        found = as_array(columns[name], f"{domain}'s {name}")
+        columns[name] = (
+            found[:] if isinstance(found, DenseRows) else found
+        )  # scikit-learn's one-hot
     examples = Examples(columns, domain)
     labels, weights = columns["labels"], examples.columns.get("weights")
     refuse_strings(labels, domain)

@@ -73,6 +73,26 @@ def test_numbers_that_are_python_objects_get_a_type(numbers):
     np.testing.assert_array_equal(found, numbers)
 
 
+def test_rows_that_are_python_objects_are_stacked():
+    rows = np.empty(6, dtype=object)
+    rows[:] = list(VALUES)
+    np.testing.assert_array_equal(as_array(rows, "source"), VALUES)
+    rows[2] = rows[2][:1]
+    with pytest.raises(ValueError, match="a ndarray of rows of several lengths"):
+        as_array(rows, "source")
+
+
+def test_sparse_one_hot_labels_are_labels():
+    one_hot = np.eye(2)[LABELS]
+    sparse_labels = sparse.csr_matrix(one_hot)
+    found = pair((VALUES, sparse_labels), VALUES, 2, seed=0)
+    wanted = pair((VALUES, one_hot), VALUES, 2, seed=0)
+    for (_, labels), (_, its) in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(labels, its)
+    with pytest.raises(ValueError, match="needs one label for each example; use `np.argmax"):
+        pair((VALUES, sparse_labels), VALUES, 2, balanced=True)
+
+
 def test_objects_of_several_kinds_stay_as_they_are():
     for kept in (np.array([1, "two"], object), np.array([1, None], object), np.zeros((0, 3), "O")):
         assert as_array(kept, "source") is kept

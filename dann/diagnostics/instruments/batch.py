@@ -101,6 +101,6 @@ def _arrays(part, name):
 
 def _array(values, name):
     if keras.ops.is_tensor(values):
-        return values
+        return values.detach() if hasattr(values, "detach") else values
     found = as_array(values, name)
     return found if isinstance(found, np.ndarray) else found[np.arange(len(found))]
