@@ -17,7 +17,7 @@ FROM_LOGITS = {
 }
 # Losses that compare probabilities or counts, and cannot be told that outputs are logits.
 _OF_PROBABILITIES_ALONE = ("categoricalgeneralizedcrossentropy", "dice", "tversky")
-# Metrics that count what is above thresholds of probabilities, likewise.
+# Metrics that count what is above thresholds of probabilities, and cannot be told either.
 _COUNTS = (
     *("truepositives", "falsepositives", "truenegatives", "falsenegatives"),
     *("precisionatrecall", "recallatprecision"),
@@ -64,7 +64,7 @@ def loss_of_logits(loss: Any) -> Any:
         name = getattr(loss, "__name__", type(loss).__name__)
         raise ValueError(
             "Argument `loss` must take logits, because that is what the label head gives: write a "
-            "function `(labels, logits)` that gives the loss `keras.ops.softmax(logits)`. "
+            "function `(labels, logits)` that returns the loss of `keras.ops.softmax(logits)`. "
             f"Received: {name} of probabilities"
         )
     return loss
@@ -82,8 +82,8 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
     class 1.
 
     Raises:
-        ValueError: If one is a metric of probabilities, or with a cross-entropy of several classes
-            one of a threshold that is not given.
+        ValueError: If one is a metric of probabilities or, beside a cross-entropy of several
+            classes, compares each class with a threshold that is not given.
     """
     return keras.tree.map_structure(lambda metric: _metric_of_logits(metric, loss), metrics)
 
@@ -95,8 +95,8 @@ def _metric_of_logits(metric, loss):
     if of_logits:
         _refuse_counts(metric)
         _refuse_f_score(metric, loss)
-    if of_logits and not _is_binary(loss):
-        _refuse_threshold(metric)
+        if not _is_binary(loss):
+            _refuse_threshold(metric)
     if not isinstance(metric, str):
         _refuse_probabilities("metrics", metric, "metrics")
         _refuse_numbers_of_classes(metric)

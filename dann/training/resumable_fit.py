@@ -8,12 +8,12 @@ from typing import Any
 import keras
 
 from dann.adaptation.replicas import sharing_weights
-from dann.adaptation.shared_weights import in_first_group
 from dann.adaptation.training_state import build_all
 from dann.checks import check_integer
 from dann.training.checkpoint_times import CheckpointTimes
 from dann.training.checkpoints import Checkpoint, Checkpoints
 from dann.training.directory_claim import claim
+from dann.training.first_group_callbacks import FirstGroupCallbacks
 from dann.training.led_callbacks import LedCallbacks
 from dann.training.process_group import joined
 from dann.training.resumable_callbacks import ResumableCallbacks, identity_of, made_by, state_of
@@ -114,7 +114,8 @@ def fit(
             checkpoints.discard()
         if found:
             _check_goes_on(found, model, epochs, steps_per_epoch, pairs)
-        watched = ResumableCallbacks(
+        kind = FirstGroupCallbacks if sharing_weights() > 1 else ResumableCallbacks
+        watched = kind(
             [*callbacks, history],
             None if times.never else checkpoints,
             found,
@@ -129,8 +130,6 @@ def fit(
         )
         if group is not None:
             watched = LedCallbacks(model, group, watched, request)
-        elif sharing_weights() > 1:
-            _call_in_first_group(watched, model)
         build_all(model, pairs)
         _run(model, pairs, watched, epochs, steps_per_epoch, verbose)
         if request:  # after the last step, while callbacks ended
@@ -151,18 +150,6 @@ def _told_to(group):
         status = stop.code if isinstance(stop, SystemExit) else 128 + signal.SIGINT
         group.fail(f"stopped by {signal.Signals(status - 128).name}", status)
         raise
-
-
-def _call_in_first_group(watched, model):
-    """Lets the callbacks compute with the model, which they may evaluate."""
-    for name in ("train_begin", "train_end", "epoch_begin", "epoch_end", "train_batch_end"):
-        hook = getattr(watched, f"on_{name}")
-
-        def call(*arguments, _hook=hook, **named):
-            with in_first_group(model):
-                _hook(*arguments, **named)
-
-        setattr(watched, f"on_{name}", call)
 
 
 def _run(model, pairs, watched, epochs, steps_per_epoch, verbose):
