@@ -6,6 +6,8 @@ import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dann.standard_error import held_back, is_no_information
+
 _SHOWN = 5  # wrong labels in a message
 
 
@@ -105,7 +107,8 @@ def check_flag(name: str, value: Any) -> bool:
 def has_tensorflow() -> bool:
     """Returns whether TensorFlow can be imported; this imports it."""
     try:
-        importlib.import_module("tensorflow")
+        with held_back(is_no_information):
+            importlib.import_module("tensorflow")
     except ImportError:
         return False
     return True

@@ -6,6 +6,7 @@ import keras
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.replicas import replicas_of
+from dann.standard_error import held_back, is_no_information
 from dann.training.distribution import Distribution
 from dann.training.hardware import accelerators
 from dann.training.run_settings import check_jit_compile
@@ -22,7 +23,8 @@ def start(seed: int, precision: str = "float32", distribution: Distribution | No
     """
     keras.utils.clear_session()
     keras.config.set_dtype_policy(precision)
-    keras.utils.set_random_seed(seed)
+    with held_back(is_no_information):  # Keras imports TensorFlow, if it is there
+        keras.utils.set_random_seed(seed)
     (distribution or Distribution()).use()
 
 
