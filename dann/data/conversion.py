@@ -22,9 +22,9 @@ def as_array(values: Any, domain: str) -> Any:
 
     Raises:
         ValueError: If it is a single value, if rows have different lengths, or if the columns of a
-            frame are neither all numbers nor all texts.
+            frame or the objects of an array are neither all numbers nor all texts.
     """
-    if hasattr(values, "tocsr") and hasattr(values, "nnz"):
+    if is_sparse(values):
         return DenseRows(values)
     if hasattr(values, "to_numpy"):  # a frame or a series
         values = _numbers_of(values.to_numpy(), domain)
@@ -38,32 +38,53 @@ def as_array(values: Any, domain: str) -> Any:
             raise _of_several_lengths(type(values).__name__, domain) from error
     if len(array.shape) == 0:
         raise ValueError(f"The {domain} must be given as arrays. Received: {type(values).__name__}")
-    return _as_numbers(array) if isinstance(array, np.ndarray) else array
+    return _as_numbers(array, domain) if isinstance(array, np.ndarray) else array
 
 
-def _as_numbers(array):
+def is_sparse(values: Any) -> bool:
+    """Returns whether it is a sparse matrix or array of SciPy."""
+    return hasattr(values, "tocsr") and hasattr(values, "nnz")
+
+
+def _as_numbers(array, domain):
     """The array; numbers that are kept as Python objects get a type of NumPy."""
-    of_objects = array.dtype == object and array.size
-    if of_objects and all(isinstance(one, numbers.Real) for one in array.flat):
+    if array.dtype != object or not array.size:
+        return array
+    if all(isinstance(one, numbers.Real) for one in array.flat):
         return np.array(array.tolist())
+    strange = [one for one in array.flat if not isinstance(one, str | bytes | numbers.Real)]
+    if strange:
+        raise ValueError(
+            f"The {domain} must hold numbers or texts, none of them missing. "
+            f"Received: {strange[0]!r}"
+        )
     return array
 
 
 def in_memory(values: Any, domain: str) -> Any:
-    """Returns a tensor of any backend and an array of arrays as an array, all else as it is.
+    """Returns a tensor, a sparse matrix and an array of arrays as an array, all else as it is.
 
     Raises:
         ValueError: If it is a ragged tensor, or an array of arrays of several shapes.
     """
+    if is_sparse(values):
+        return values.toarray()
     of_objects = isinstance(values, np.ndarray) and values.dtype == object and values.size
     if of_objects and isinstance(values.flat[0], np.ndarray):  # such as a frame's column of rows
         return _stacked(values, domain)
     if hasattr(values, "row_splits"):
         raise _of_several_lengths(type(values).__name__, domain)  # Keras would add zeros
-    detach = getattr(values, "detach", None)
-    if detach is not None:  # torch's, which has no array of what gets a gradient
-        values = detach().cpu()
+    if hasattr(values, "detach"):
+        return _of_torch(values, domain)
     return keras.ops.convert_to_numpy(values) if keras.ops.is_tensor(values) else values
+
+
+def _of_torch(tensor, domain):
+    """A tensor of torch as an array, which torch has only of some kinds of tensors."""
+    if tensor.is_nested:
+        raise _of_several_lengths("nested tensor", domain)
+    dense = tensor.detach().cpu().to_dense()
+    return (dense.float() if "bfloat16" in str(dense.dtype) else dense).numpy()
 
 
 def _stacked(rows, domain):

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_class_range
-from dann.data.conversion import as_array
+from dann.data.conversion import as_array, is_sparse
 from dann.data.examples import (
     COLUMNS,
     Examples,
@@ -73,8 +73,18 @@ def source_of(
     if weights is not None:
         _check_weights(np.asarray(weights), domain)
     if num_classes is not None:
-        check_labels(labels, num_classes, domain)
+        _check_classes(labels, num_classes, domain)
     return _not_empty(examples, domain)
+
+
+def _check_classes(labels, num_classes, domain):
+    """Raises `ValueError` for numbers of other classes; soft labels need a column for each."""
+    if labels.dtype.kind == "f":
+        if labels.ndim > 1 and labels.shape[-1] == num_classes:
+            return
+        whole = (labels == np.round(labels)).all()
+        labels = labels.astype("int64") if whole else labels
+    check_labels(labels.astype("int8") if labels.dtype == bool else labels, num_classes, domain)
 
 
 def _check_weights(weights, domain):
@@ -182,6 +192,8 @@ def _not_empty(examples, domain):
 
 def nested(inputs: Any, domain: str) -> Any:
     """Returns the inputs with lists of numbers as arrays, so that only several are nested."""
+    if is_sparse(inputs):
+        return as_array(inputs, domain)  # SciPy's by keys are dicts, too
     if isinstance(inputs, dict):
         return {name: nested(part, domain) for name, part in inputs.items()}
     if isinstance(inputs, tuple | list):

@@ -35,8 +35,10 @@ class Examples:
         }
         if len(lengths) != 1:
             found = " and ".join(f"{count} {name}" for count, name in lengths.items())
+            several = isinstance(columns["inputs"], list | tuple)
+            hint = "; `numpy.asarray(rows)` makes one input of a list of rows" if several else ""
             raise ValueError(
-                f"The {domain} must have one label for each input, and all arrays one length. "
+                f"The {domain} must have one label for each input, and all arrays one length{hint}. "
                 f"Received: {found or 'no arrays'}"
             )
         self.count = next(iter(lengths))

@@ -63,7 +63,7 @@ def pair(
             several domains. Batches then draw the domains in equal parts and recycle the smaller
             ones. Needs arrays. Defaults to `None`.
         num_classes: If given, labels of an array outside of `0 <= label < num_classes` are an
-            error.
+            error, and so are one-hot or soft labels without `num_classes` columns.
         balanced: Whether batches draw the source's classes in equal parts and recycle the smaller
             ones. Needs arrays. Defaults to `False`.
         shuffle: Whether to draw in a random order, another one each pass. Defaults to `True`.

@@ -6,6 +6,8 @@ import itertools
 import math
 import sys
 import threading
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -15,6 +17,7 @@ from dann.data.conversion import concatenated
 from dann.data.examples import as_batch, columns_of, form_of, is_batch, is_endless
 
 _SHUFFLED = 10_000  # examples of a tf.data.Dataset among which it is shuffled
+_PATIENCE = 10  # seconds until one is told that an end has not come
 _REMEMBERED = 4  # batches, because Keras looks at the first ones before it starts
 
 
@@ -62,7 +65,8 @@ class Stream:
     def count(self) -> float:
         """Number of examples of a pass. If it is not known, this reads them once."""
         if self._count is None:
-            self._count = sum(map(_length, self.read_pass(0)))
+            told = "if it has none, `pair(..., repeat=True)` does not look for it"
+            self._count = sum(map(_length, self._pass_with_an_end(told)))
         return self._count
 
     def count_up_to(self, most: int) -> float:
@@ -82,7 +86,7 @@ class Stream:
         What can be read only once is used up.
         """
         parts, have = [], 0
-        for columns in self.read_pass(0):
+        for columns in self._pass_with_an_end("if it has none, cut it, as `itertools.islice` does"):
             parts.append(columns)
             have += _length(columns)
             if have >= most:
@@ -93,6 +97,19 @@ class Stream:
             )
         end = None if most == math.inf else int(most)
         return keras.tree.map_structure(lambda leaf: leaf[:end], concatenated(parts, self.domain))
+
+    def _pass_with_an_end(self, told: str) -> Iterator[Any]:
+        """A pass that is read to its end; warns if the end does not come for a while."""
+        start = time.monotonic()
+        for number, columns in enumerate(self.read_pass(0)):
+            if start is not None and time.monotonic() - start > _PATIENCE:
+                start = None
+                warnings.warn(
+                    f"The {self.domain} is read to its end; {told}. {number} of its items have "
+                    f"come in {_PATIENCE} seconds, and more may follow.",
+                    stacklevel=2,
+                )
+            yield columns
 
     def anew(self) -> "Stream":
         """Returns a stream of the same examples that begins at the first."""

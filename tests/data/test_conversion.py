@@ -31,10 +31,30 @@ def test_pairs_of_sparse_matrices_are_those_of_arrays():
         np.testing.assert_array_equal(labels, its)
 
 
-def test_a_torch_tensor_that_gets_a_gradient_is_an_array():
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.dok_array])
+def test_sparse_batches_of_a_dataset_are_those_of_arrays(kind):
+    def batches():
+        for first in (0, 4):
+            yield kind(VALUES[first : first + 4]), LABELS[first : first + 4]
+
+    dense = pair((VALUES, LABELS), VALUES, 2, shuffle=False)
+    found = pair(batches, kind(VALUES), 2, shuffle=False)
+    for (inputs, labels), (others, its) in zip(dense, found, strict=True):
+        np.testing.assert_array_equal(inputs["source"], others["source"])
+        np.testing.assert_array_equal(inputs["target"], others["target"])
+        np.testing.assert_array_equal(labels, its)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_tensors_of_torch_of_every_kind_are_arrays():
     torch = pytest.importorskip("torch")
-    found = as_array(torch.tensor(VALUES, requires_grad=True), "source")
-    np.testing.assert_array_equal(found, VALUES)
+    given = torch.tensor(VALUES)
+    half = given.bfloat16()
+    for tensor in (given.requires_grad_(), half, given.detach().to_sparse()):
+        np.testing.assert_array_equal(as_array(tensor, "source"), VALUES)
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    with pytest.raises(ValueError, match="pad_sequences.* a nested tensor of rows of several"):
+        as_array(nested, "source")
 
 
 @pytest.mark.tensorflow
@@ -94,5 +114,15 @@ def test_sparse_one_hot_labels_are_labels():
 
 
 def test_objects_of_several_kinds_stay_as_they_are():
-    for kept in (np.array([1, "two"], object), np.array([1, None], object), np.zeros((0, 3), "O")):
+    for kept in (np.array([1, "two"], object), np.zeros((0, 3), "O")):
         assert as_array(kept, "source") is kept
+
+
+def test_missing_values_of_an_array_of_objects_are_refused():
+    with pytest.raises(ValueError, match="source must hold numbers or texts, .*Received: None"):
+        pair((np.array([[1.0, None]] * 6, object), LABELS), VALUES[:, :2], 2)
+
+
+def test_a_list_of_rows_is_told_how_to_become_an_array():
+    with pytest.raises(ValueError, match=r"numpy.asarray\(rows\)` makes one.*4 inputs and 6 lab"):
+        pair((list(VALUES), LABELS), VALUES, 2)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from dann.adaptation import DANN
-from dann.data import pair
+from dann.data import pair, streams
+from dann.data.whole_domain import all_inputs
 
 X = np.arange(10.0, dtype="float32")[:, np.newaxis]
 Y = np.arange(10) % 3
@@ -130,6 +131,19 @@ def test_an_iterator_gives_one_pass():
     np.testing.assert_array_equal(np.concatenate([pairs[i][1] for i in range(2)]), Y[:8])
     with pytest.raises(ValueError, match="source cannot be read again; give a function"):
         pairs[2]
+
+
+def test_reading_without_end_is_told(monkeypatch):
+    monkeypatch.setattr(streams, "_PATIENCE", 0)
+
+    def endless():
+        yield from itertools.islice(itertools.cycle(zip(X, Y, strict=True)), 100)
+
+    with pytest.warns(UserWarning, match="source is read to its end; .*repeat=True.*come in 0"):
+        pair(endless, TARGET, 4)
+    with pytest.warns(UserWarning, match="target is read to its end; .*itertools.islice"):
+        all_inputs(endless)
+    pair(endless, TARGET, 4, repeat=True)[0]
 
 
 @pytest.mark.parametrize(
