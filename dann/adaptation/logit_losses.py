@@ -1,5 +1,6 @@
 """Losses and metrics for a network whose outputs are logits of classes."""
 
+import functools
 import inspect
 from typing import Any
 
@@ -59,6 +60,8 @@ def loss_of_logits(loss: Any) -> Any:
             return getattr(keras.losses, name)(from_logits=True)
         of_probabilities = ("kldivergence", *_OF_PROBABILITIES_ALONE)
         loss = found if _plain_name(found) in of_probabilities else loss
+        if isinstance(found, functools.partial) and not found.keywords.get("from_logits"):
+            _refuse_partial(found.func)
     _refuse_probabilities("loss", loss, "losses")
     if _plain_name(loss) in _OF_PROBABILITIES_ALONE and _is_of_keras(loss):
         name = getattr(loss, "__name__", type(loss).__name__)
@@ -116,6 +119,17 @@ def _metric_of_logits(metric, loss):
     name = FROM_LOGITS.get(meant, same)
     kind = getattr(keras.metrics, name, None) if name in FROM_LOGITS.values() else None
     return metric if kind is None else kind(from_logits=True, name=metric)
+
+
+def _refuse_partial(function):
+    """Refuses a cross-entropy of Keras whose other arguments are filled in, but `from_logits`."""
+    name = FROM_LOGITS.get(_plain_name(function))
+    if name is not None:
+        raise ValueError(
+            "Argument `loss` must take logits, because that is what the label head gives: use "
+            f"`keras.losses.{name}(from_logits=True)`. Received: a partial {function.__name__} of "
+            "probabilities"
+        )
 
 
 def _refuse_probabilities(argument, given, module):

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from dann.adaptation.methods import named
-from dann.adaptation.plain_network import graph_of, shapes_of
+from dann.adaptation.plain_network import graph_of, last_activation, shapes_of
 from dann.checks import check_integer
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
@@ -43,15 +43,11 @@ def check_network(name: str, network: Any) -> Any:
 
 def _check_logits(name, head, *functions):
     """Raises `ValueError` if a head ends in one of the activation functions."""
-    last = head
-    while (isinstance(last, keras.Sequential) or graph_of(last)) and last.layers:
-        last = last.layers[-1]
-    softmax = keras.activations.softmax
-    found = softmax if isinstance(last, keras.layers.Softmax) else getattr(last, "activation", None)
-    if found in functions:
+    found = last_activation(head)
+    if found is not None and found in functions:
         raise ValueError(
             f"Argument `{name}` must give logits, because the losses apply the {found.__name__}. "
-            f"Received: a network whose last layer, '{last.name}', applies it too"
+            f"Received: '{head.name}', whose last layer applies it too"
         )
 
 

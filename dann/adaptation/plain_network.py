@@ -148,6 +148,16 @@ def graph_of(network: Any) -> tuple[Any, Any] | None:
     return network.input, network.output
 
 
+def last_activation(network: Any) -> Callable | None:
+    """Returns the function that a network's last layer applies, or `None` if that is not known."""
+    last = network
+    while (isinstance(last, keras.Sequential) or graph_of(last)) and last.layers:
+        last = last.layers[-1]
+    if isinstance(last, keras.layers.Softmax):
+        return keras.activations.softmax
+    return getattr(last, "activation", None)
+
+
 def input_specs(network: Any) -> Any:
     """Returns symbolic tensors like a network's inputs, or `None` if they are not known."""
     graph = graph_of(network)

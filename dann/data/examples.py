@@ -38,8 +38,8 @@ class Examples:
             several = isinstance(columns["inputs"], list | tuple)
             hint = "; `numpy.asarray(rows)` makes one input of a list of rows" if several else ""
             raise ValueError(
-                f"The {domain} must have one label for each input, and all arrays one length{hint}. "
-                f"Received: {found or 'no arrays'}"
+                f"The {domain} must have one label for each input, and all arrays one length"
+                f"{hint}. Received: {found or 'no arrays'}"
             )
         self.count = next(iter(lengths))
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dann.checks import check_number
+from dann.data.conversion import as_array
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.instruments.pair_outputs import matched_source
 from dann.diagnostics.instruments.passes import Passes
@@ -60,7 +61,7 @@ def feature_distance(
     return measured
 
 
-def squared_mmd(source: np.ndarray, target: np.ndarray, bandwidth: float | None = None) -> float:
+def squared_mmd(source: Any, target: Any, bandwidth: float | None = None) -> float:
     """Returns the unbiased estimate of the squared maximum mean discrepancy.
 
     With the kernel `k(a, b) = exp(-||a - b||^2 / (2 bandwidth^2))`, over `n` and `m` examples,
@@ -71,7 +72,8 @@ def squared_mmd(source: np.ndarray, target: np.ndarray, bandwidth: float | None 
     Healthy: falls in training towards 0. If the distributions are the same, it scatters around 0.
 
     Args:
-        source: Features `(n, d)` of the source, at least 2.
+        source: Features `(n, d)` of the source, at least 2: an array, a tensor, a frame or a sparse
+            matrix of SciPy.
         target: Features `(m, d)` of the target, at least 2.
         bandwidth: Width of the kernel, above 0. Defaults to the median distance of all pairs.
 
@@ -88,7 +90,8 @@ def squared_mmd(source: np.ndarray, target: np.ndarray, bandwidth: float | None 
     Reference:
         - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html), equation 3.
     """
-    gram, sizes, _ = kernel_matrix(source, target, bandwidth)
+    features = as_array(source, "source")[:], as_array(target, "target")[:]
+    gram, sizes, _ = kernel_matrix(*features, bandwidth)
     return estimate(gram, sizes)
 
 

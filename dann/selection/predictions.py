@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.plain_network import input_specs, pooling
+from dann.adaptation.plain_network import input_specs, last_activation, pooling
 from dann.adaptation.replicas import replicas_of
 from dann.checks import check_class_range, check_integer
 from dann.data.domain_inputs import nested
@@ -94,6 +94,11 @@ def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) 
         raise ValueError(
             "The model must give logits `(batch, num_classes)` of at least 2 classes. "
             f"Received: outputs of shape {('batch', *values.shape[1:])}"
+        )
+    if last_activation(_network_of(model)) is keras.activations.sigmoid:
+        raise ValueError(
+            "The model must give logits of classes of which each example has one; leave out the "
+            "last activation. Received: outputs of a sigmoid"
         )
     rows = np.abs(values.sum(axis=1) - 1) < 1e-3
     if rows.all() and values.min() >= 0:

@@ -1,5 +1,7 @@
 """What users give to `compile` and `fit`: losses and metrics of logits, labels in their forms."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -160,6 +162,18 @@ def test_a_loss_that_knows_no_logits_is_refused(loss):
 
 def dice(labels, logits):
     return keras.losses.dice(labels, keras.ops.softmax(logits))
+
+
+def test_a_partial_cross_entropy_takes_logits_or_is_refused():
+    loss = functools.partial(losses.sparse_categorical_crossentropy, from_logits=True)
+    model = compiled(loss)
+    expected = -log_probabilities(model)[np.arange(6), LABELS].mean()
+    assert label_loss(model, LABELS) == pytest.approx(expected, rel=1e-5)
+    loss = functools.partial(losses.categorical_crossentropy, label_smoothing=0.1)
+    with pytest.raises(
+        ValueError, match=r"CategoricalCrossentropy\(from_logits=True\).*partial cat"
+    ):
+        compiled(loss)
 
 
 def test_the_dice_loss_of_probabilities_is_a_function_of_ones_own():

@@ -292,6 +292,13 @@ def test_a_model_that_ends_in_a_softmax_has_the_scores_of_its_logits(name):
     assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
+def test_a_model_that_ends_in_sigmoids_is_refused():
+    network = checkpoint(TURNS[1]).classifier
+    several = keras.Model(network.input, keras.layers.Activation("sigmoid")(network.output))
+    with pytest.raises(ValueError, match="must give logits .*Received: outputs of a sigmoid"):
+        compute_scores(several, source=SOURCE, target=TARGET, scores=("info_max",))
+
+
 def test_inputs_may_be_several_by_name():
     one, other = keras.Input((1,), name="one"), keras.Input((1,), name="other")
     joined = keras.Model({"one": one, "other": other}, keras.layers.Concatenate()([one, other]))

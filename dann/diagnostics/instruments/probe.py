@@ -1,6 +1,7 @@
 """A fresh classifier that learns to separate the domains by frozen features."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -9,6 +10,7 @@ from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
 from dann.checks import check_choice
+from dann.data.conversion import as_array
 
 PROBES = ("logistic", "mlp")
 LEAST = 4  # examples of a domain
@@ -72,16 +74,14 @@ def fresh_probe(
     }
 
 
-def proxy_a_distance(
-    source: np.ndarray, target: np.ndarray, probe: str = "logistic", seed: int = 0
-) -> float:
+def proxy_a_distance(source: Any, target: Any, probe: str = "logistic", seed: int = 0) -> float:
     """Returns the proxy A-distance of two sets of features.
 
     - `2 (1 - 2 e)`, with `e` the held-out error of a fresh classifier of domains, and 0 if `e`
       exceeds .5
 
     0 means that the classifier cannot tell the domains apart, 2 that it always can. The arguments
-    are those of `fresh_probe`.
+    are those of `fresh_probe`; features may also be tensors, frames or sparse matrices of SciPy.
 
     Example:
 
@@ -94,7 +94,8 @@ def proxy_a_distance(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equation 3.
     """
-    return distance_of(fresh_probe(source, target, probe, seed)["accuracy"])
+    features = as_array(source, "source")[:], as_array(target, "target")[:]
+    return distance_of(fresh_probe(*features, probe, seed)["accuracy"])
 
 
 def distance_of(accuracy: float) -> float:
