@@ -26,7 +26,7 @@ class SplitWeights(keras.distribution.ModelParallel):
 
     Args:
         names: The devices, as `keras.distribution.list_devices` names them.
-        size: Number of devices in a group, which divides that of all devices.
+        size: Number of devices in a group, which divides that of each process.
     """
 
     def __init__(self, names: Sequence[str], size: int):
@@ -44,7 +44,7 @@ class SplitWeights(keras.distribution.ModelParallel):
         return keras.distribution.TensorLayout(axes, self.device_mesh)
 
     def of_first_group(self, value: Any) -> Any:
-        """Returns the parts of an array that the devices of the first group hold, without a copy.
+        """Returns the parts of an array that the first group of this process holds, without a copy.
 
         What is no array of these devices it returns as it is.
         """
@@ -54,12 +54,15 @@ class SplitWeights(keras.distribution.ModelParallel):
         layout = getattr(value, "sharding", None)
         if not isinstance(layout, jax.sharding.NamedSharding) or layout.mesh != mesh:
             return value
-        first = jax.sharding.Mesh(mesh.devices[0], ("model",))
+        devices = next(
+            group for group in mesh.devices if group[0].process_index == jax.process_index()
+        )
+        first = jax.sharding.Mesh(devices, ("model",))
         held = {shard.device: shard.data for shard in value.addressable_shards}
         return jax.make_array_from_single_device_arrays(
             value.shape,
             jax.sharding.NamedSharding(first, layout.spec),
-            [held[device] for device in mesh.devices[0]],
+            [held[device] for device in devices],
         )
 
     def _splits(self, variable):

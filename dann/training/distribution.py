@@ -39,8 +39,8 @@ class Distribution:
         num_processes: Number of processes, at least 1. Defaults to `None`: likewise.
         process_id: Number of this process, from 0. Defaults to `None`: likewise.
         model_parallel: Number of devices that share the weights, and get the same part of each
-            batch. It divides the number of all devices. Defaults to `1`: each holds all weights.
-            More are for `"data_parallel"` on JAX.
+            batch. It divides the number of devices of each process. Defaults to `1`: each holds all
+            weights. More are for JAX.
 
     Raises:
         TypeError: If `model_parallel` is not an integer.
@@ -181,10 +181,10 @@ class Distribution:
     def _check_groups(self, found=None):
         """Raises `ValueError` if the devices do not make groups that share the weights."""
         size, count = self.model_parallel, found or self.devices
-        if size > 1 and self.kind != "data_parallel":
+        if size > 1 and self.kind is None:
             raise ValueError(
-                "distribution.model_parallel is for distribution=data_parallel. Received: "
-                f"distribution={self.kind or 'none'} with model_parallel={size}"
+                "distribution.model_parallel is for distribution=data_parallel or multi_host. "
+                f"Received: distribution=none with model_parallel={size}"
             )
         if size > 1 and count != "all" and count % size:
             raise ValueError(
@@ -226,4 +226,5 @@ class Distribution:
                 f"distribution.devices={self.devices} with {mine} of {len(names)} devices in "
                 f"process {self.process_id} of {self.num_processes}"
             )
+        self._check_groups(mine)
         return names

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from dann.adaptation.replicas import each_device_alone
-from dann.adaptation.shared_weights import variables_of
+from dann.adaptation.shared_weights import SplitWeights, variables_of
 
 
 class State:
@@ -37,8 +37,9 @@ class State:
 def alone(model: keras.Model) -> Iterator[State]:
     """Lets one process compute with a model that several train; JAX would wait for the others.
 
-    Within the block each variable is an array of this process's first device. At the end all are
-    again what they were: what has been assigned to them goes with `share` or is lost.
+    Within the block each variable is an array of this process's first device, or of its first group
+    of devices that share the weights. At the end all are again what they were: what has been
+    assigned to them goes with `share` or is lost.
     """
     state = getattr(model, "_jax_state", None)
     training = bool(state) and not model._jax_state_synced
@@ -107,6 +108,10 @@ def _by_variable(model, state):
 
 
 def _local(value):
+    """The array as this process's first device or group holds it."""
+    distribution = keras.distribution.distribution()
+    if isinstance(distribution, SplitWeights):
+        return distribution.of_first_group(value)
     return value if value is None else value.addressable_data(0)
 
 

@@ -114,7 +114,8 @@ def fit(
             checkpoints.discard()
         if found:
             _check_goes_on(found, model, epochs, steps_per_epoch, pairs)
-        kind = FirstGroupCallbacks if sharing_weights() > 1 else ResumableCallbacks
+        grouped = group is None and sharing_weights() > 1  # processes have groups of their own
+        kind = FirstGroupCallbacks if grouped else ResumableCallbacks
         watched = kind(
             [*callbacks, history],
             None if times.never else checkpoints,

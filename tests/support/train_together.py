@@ -1,6 +1,6 @@
 """Trains in one of several processes; run by `test_several_machines.py`, once for each.
 
-Process 0 writes the logs, every process its weights.
+Process 0 writes the logs, every process its weights and how many of them are split.
 """
 
 import json
@@ -17,6 +17,7 @@ import dann
 from dann.adaptation import CDAN, DANN, MCD
 from dann.data.pairs import Pairs
 from dann.training import Distribution, fit, start
+from dann.training.one_process import alone
 
 STEPS = 3  # of each of two epochs
 
@@ -53,7 +54,7 @@ class Scores(keras.callbacks.Callback):
 
 
 def trained(case, folder, part):
-    """Weights and history after two epochs of `fit`."""
+    """Weights, history and the number of split weights after two epochs of `fit`."""
     keras.utils.set_random_seed(1)
     model = case.model()
     model.compile(keras.optimizers.SGD(RATE, momentum=0.9, **case.optimizer), metrics=["accuracy"])
@@ -65,7 +66,11 @@ def trained(case, folder, part):
     )
     settings = {"epochs": 2, "steps_per_epoch": STEPS, "verbose": 0, "every": 2}
     history = fit(model, pairs, folder, callbacks=[Scores()], **settings)
-    return np.concatenate([w.astype("float64").ravel() for w in model.get_weights()]), history
+    values = [variable.value for variable in model.variables]
+    split = sum(value.addressable_data(0).shape != value.shape for value in values)
+    with alone(model):
+        weights = np.concatenate([w.astype("float64").ravel() for w in model.get_weights()])
+    return weights, history, split
 
 
 def dies_at(step):
@@ -88,11 +93,13 @@ def main(folder, names, distribution, death=None):
     if death is not None:
         dies_at(death)
     part = {"process_id": spread.process_id, "num_processes": spread.num_processes}
-    weights, logs = {}, {}
+    weights, logs, split = {}, {}, {}
     for name in names:
-        weights[name], history = trained(CASES[name], folder / name / "checkpoints", part)
+        found = trained(CASES[name], folder / name / "checkpoints", part)
+        weights[name], history, split[name] = found
         logs[name] = history.history
     np.savez(folder / f"weights_{spread.process_id}.npz", **weights)
+    (folder / f"split_{spread.process_id}.json").write_text(json.dumps(split))
     if spread.leads:
         (folder / "logs.json").write_text(json.dumps(logs))
     if group is not None:

@@ -30,12 +30,12 @@ def together(tmp_path_factory):
     }
     started = []
 
-    def begin(folder, names, count, **deaths):
+    def begin(folder, names, count, devices=None, **deaths):
         folder.mkdir(exist_ok=True)
         port = free_port()
         for number in range(count):
             distribution = {"kind": "multi_host", "coordinator": f"127.0.0.1:{port}"}
-            distribution |= {"num_processes": count, "process_id": number}
+            distribution |= {"num_processes": count, "process_id": number, **(devices or {})}
             arguments = [names, distribution if count > 1 else {}, deaths.get(f"process_{number}")]
             command = [sys.executable, str(SCRIPT), str(folder), *map(json.dumps, arguments)]
             process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
@@ -89,6 +89,24 @@ def test_two_processes_descend_what_one_does(together, alone, tmp_path):
     statuses, said = ended(together(tmp_path, FEW, 2))
     assert statuses == [0, 0], said
     assert_alike(tmp_path, 2, alone, FEW)
+
+
+@pytest.mark.parametrize(
+    ("devices", "names"), [(2, FEW[:1]), pytest.param(4, FEW, marks=pytest.mark.slow)]
+)
+def test_devices_of_each_process_share_the_weights(together, alone, tmp_path, devices, names):
+    groups = {"devices": devices, "model_parallel": 2}
+    statuses, said = ended(together(tmp_path, names, 2, groups))
+    assert statuses == [0, 0], said
+    assert_alike(tmp_path, 2, alone, names)
+    for number in range(2):
+        split = json.loads((tmp_path / f"split_{number}.json").read_text())
+        assert all(split[name] >= 2 for name in names)
+    shared = results(tmp_path)[0]
+    statuses, said = ended(together(tmp_path, names, 1))  # checkpoints are those of one device
+    assert statuses == [0], said
+    for name, weights in results(tmp_path)[0].items():
+        np.testing.assert_array_equal(weights, shared[name])
 
 
 @pytest.mark.slow
