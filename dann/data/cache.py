@@ -1,5 +1,6 @@
 """Kinds of caches and their bounds, a cache of arrays in files, and the folder for it."""
 
+import math
 import os
 import pathlib
 import shutil
@@ -82,16 +83,50 @@ def check_room(folder: pathlib.Path, size: int) -> None:
 
 
 def check_memory(size: int) -> None:
-    """Raises a `ValueError` unless the machine has `size` bytes of memory available.
+    """Raises a `ValueError` unless `size` bytes of memory are available.
 
-    What a container or a scheduler allows below that is not known here.
+    They must be free on the machine, and within the limit of a container or a scheduler where Linux
+    control groups set one.
     """
-    available = psutil.virtual_memory().available
+    available = int(min(psutil.virtual_memory().available, left_in_groups()))
     if available < size:
         raise ValueError(
             f"The images take {in_gigabytes(size)} in memory; choose `cache=none`, or `cache=disk`."
             f" Received: {in_gigabytes(available)} of memory available"
         )
+
+
+def left_in_groups(
+    own: pathlib.Path = pathlib.Path("/proc/self/cgroup"),
+    root: pathlib.Path = pathlib.Path("/sys/fs/cgroup"),
+) -> float:
+    """Returns the bytes of memory that control groups leave this process, infinite without a limit.
+
+    Args:
+        own: The file with the groups of this process, a line `number:controllers:path` for each.
+        root: The folder of all groups.
+    """
+    lines = own.read_text().splitlines() if own.is_file() else []
+    left = [math.inf]
+    for _, controllers, path in (line.split(":", 2) for line in lines):
+        if controllers in ("", "memory"):  # version 2, which has one tree, and version 1
+            top = root / controllers
+            parts = pathlib.PurePath(path).parts[1:]
+            left += [_left_in(top.joinpath(*parts[:depth])) for depth in range(len(parts) + 1)]
+    return max(0, min(left))
+
+
+def _left_in(group):
+    """The bytes that one group leaves; pages of files that it may drop count as left."""
+    for limit, used in (("max", "current"), ("limit_in_bytes", "usage_in_bytes")):
+        try:
+            most, taken = (int((group / f"memory.{name}").read_text()) for name in (limit, used))
+            pairs = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+            files = {name: int(size) for name, size in pairs}
+        except (OSError, ValueError):  # no such group, or "max", which is no limit
+            continue
+        return most - taken + files.get("total_inactive_file", files.get("inactive_file", 0))
+    return math.inf
 
 
 def in_gigabytes(size: int) -> str:

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from dann.data.cache import load_or_compute, make_folder
+from dann.data.cache import check_memory, left_in_groups, load_or_compute, make_folder
 
 
 def test_arrays_are_made_once(tmp_path):
@@ -94,3 +94,40 @@ def test_a_folder_is_made_unless_a_file_is_in_its_place(tmp_path, monkeypatch):
         message = f"another `cache_dir`, .*Received: {re.escape(str(path))}, where .*a/file is a f"
         with pytest.raises(NotADirectoryError, match=message):
             make_folder(path)
+
+
+def group(folder, limit, used, of_files, version):
+    """Writes the files of a control group as Linux does."""
+    names = {1: ("limit_in_bytes", "usage_in_bytes"), 2: ("max", "current")}[version]
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in zip(names, (limit, used), strict=True):
+        (folder / f"memory.{name}").write_text(f"{value}\n")
+    kind = {1: "total_inactive_file", 2: "inactive_file"}[version]
+    (folder / "memory.stat").write_text(f"anon 5\n{kind} {of_files}\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "top", "line"),
+    [(1, "memory", "4:memory:/slurm/job_7"), (2, "", "0::/slurm/job_7")],
+)
+def test_the_memory_that_is_left_is_that_of_the_tightest_control_group(
+    tmp_path, version, top, line
+):
+    own, root = tmp_path / "own", tmp_path / "groups"
+    assert left_in_groups(own, root) == np.inf
+    own.write_text(f"9:cpu:/elsewhere\n{line}\n")
+    assert left_in_groups(own, root) == np.inf
+    group(root / top, "max" if version == 2 else 2**63 - 4096, 900, 0, version)
+    group(root / top / "slurm", 1000, 700, 50, version)
+    assert left_in_groups(own, root) == 350
+    group(root / top / "slurm" / "job_7", 500, 400, 100, version)
+    assert left_in_groups(own, root) == 200
+    group(root / top / "slurm" / "job_7", 500, 600, 0, version)
+    assert left_in_groups(own, root) == 0
+
+
+def test_more_memory_than_a_container_leaves_is_refused(monkeypatch):
+    monkeypatch.setattr("dann.data.cache.left_in_groups", lambda: 3e8)
+    check_memory(200_000_000)
+    with pytest.raises(ValueError, match="take 0.4 GB in memory.*Received: 0.3 GB of memory avail"):
+        check_memory(400_000_000)
