@@ -1,6 +1,7 @@
 """One way to time rivals: they take turns, so that all suffer alike from other work."""
 
 import dataclasses
+import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ class Times:
     """Seconds that one way took in each round.
 
     Args:
-        cpu: CPU time of all threads, `(rounds,)`.
+        cpu: CPU time of all threads, and of processes that have ended meanwhile, `(rounds,)`.
         wall: Time that passed, `(rounds,)`.
     """
 
@@ -82,11 +83,16 @@ def in_turns(
 
 
 def _turn(call, seconds):
-    count, wall, cpu = 0, time.perf_counter(), time.process_time()
+    count, wall, cpu = 0, time.perf_counter(), _cpu_seconds()
     while count == 0 or time.perf_counter() - wall < seconds:
         call()
         count += 1
-    return (time.process_time() - cpu) / count, (time.perf_counter() - wall) / count
+    return (_cpu_seconds() - cpu) / count, (time.perf_counter() - wall) / count
+
+
+def _cpu_seconds():
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def table(comparisons: Sequence[Comparison]) -> str:

@@ -13,12 +13,14 @@ is `name`, `in Python` (what is registered, with its arguments), `summary`, or a
 entries; `method=` is the name under a head that shows how a command line says it. The table
 `groups` lists the choices in `conf/`; `supported_networks`, `supported_methods`, `supported_labels`
 and `supported_messages` are what `tests/test_users_matrix.py` tries. `results` is a summary of
-`docs/results.csv`, `lacking` the marks in `tests/support/lacking.py`.
+`docs/results.csv`, `lacking` the marks in `tests/support/lacking.py`; `performance_step` and its
+likes are what a suite of `benchmarks/` has put into `docs/performance.json`.
 
 A threshold in a sentence is marked too: `<!-- winning.APART -->.35<!-- = -->` is a constant of a
 module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end of a healthy range.
 """
 
+import functools
 import importlib
 import math
 import pathlib
@@ -28,6 +30,7 @@ import statistics
 import sys
 
 import dann
+from benchmarks import record
 from dann.diagnostics.healthy_ranges import healthy_ranges
 from dann.experiments.results import read_results
 from dann.registry import Registry
@@ -192,6 +195,28 @@ def note(name):
     return f" ({list(users_matrix().MESSAGES).index(name) + 1})"
 
 
+def performance(suite):
+    """What a suite measured: its table, its chart and on what."""
+    kept = record.read(record.PLACE)[suite]
+    rows, remarks = [], []
+    for one in record.comparisons_of(kept["comparisons"]):
+        for number, (way, times) in enumerate(one.times.items()):
+            ratios = one.ratios(way)
+            spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
+            least = [f"{1000 * min(seconds):.3g}" for seconds in (times.cpu, times.wall)]
+            task = "" if number else one.task
+            rows.append([task, way, *least, spread, one.notes.get(way, "")])
+        remarks += [f"- {one.task}: {one.remark}."] if one.remark else []
+    heads = ["what", "by", "CPU ms", "wall ms", "times the rival's CPU (range)", ""]
+    if not any(row[-1] for row in rows):
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
+    versions = ", ".join(f"{name} {version}" for name, version in kept["packages"].items())
+    rounds = len(next(iter(one.times.values())).cpu)
+    told = f"{kept['hardware']}; {kept['processes']} processes, {rounds} rounds in all; {versions}."
+    picture = f"![{suite}](images/performance_{suite}.png)"
+    return "\n\n".join(filter(None, [markdown(heads, rows), "\n".join(remarks), picture, told]))
+
+
 def lacking():
     """What a backend lacks, from the marks that leave tests out there."""
     marks = vars(of_tests("lacking")).values()
@@ -214,6 +239,10 @@ MADE = {
     "groups": groups,
     "lacking": lacking,
     "results": results,
+    **{
+        f"performance_{suite}": functools.partial(performance, suite)
+        for suite in record.read(record.PLACE)
+    },
     "supported_networks": supported_networks,
     "supported_methods": supported_methods,
     "supported_labels": supported_labels,

@@ -1,6 +1,7 @@
 """Jacobians of networks, beside a tape's own."""
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,12 +10,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.rivals import is_installed
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
 from dann.autodiff.engines import running_engine
 from dann.checks import check_choice, check_integer, check_number
 
+_CHUNK = 64  # outputs that PyTorch takes at a time
 WAYS = (
     "batch_jacobian",
     "tape.batch_jacobian, pfor",
@@ -23,6 +26,8 @@ WAYS = (
     "frobenius_norm",
     "singular_values",
     "tape.batch_jacobian and SVD",
+    "JAX, vmap of jacrev",
+    "torch.func, vmap of jacrev",
 )
 
 
@@ -30,7 +35,8 @@ WAYS = (
 class JacobianSuite:
     """Measures `dann.autodiff`, on TensorFlow, and plain `tf.GradientTape` on networks' Jacobians.
 
-    Every plain way is a `tf.function`. A way that needs more than the budget is left out.
+    Every plain way is a `tf.function`. A way that needs more than the budget is left out, and so
+    is a rival that is not installed; JAX's is compiled, PyTorch's works in chunks.
 
     Args:
         networks: Keras models by name, each with one input and one output.
@@ -101,6 +107,7 @@ class JacobianSuite:
                 ways[f"tape.batch_jacobian, {engine}"] = partial(by_tape(network, engine), x)
         if 12 * x.shape[0] * outputs * largest <= self.memory_budget:
             ways["tape.jacobian"] = partial(by_tape(network), x)
+            ways |= _of_rivals(network, np.asarray(x))
         ways["frobenius_norm"] = partial(frobenius_norm, network, x)
         if self.k <= min(inputs, outputs):
             ways["singular_values"] = partial(singular_values, network, x, self.k)
@@ -108,6 +115,30 @@ class JacobianSuite:
                 tape = by_tape(network, "while")
                 ways["tape.batch_jacobian and SVD"] = lambda: _spectrum(tape(x))[:, : self.k]
         return {name: way for name, way in ways.items() if name in self.only}
+
+
+def _of_rivals(network, x):
+    """The Jacobians of JAX if it is installed, and of PyTorch if its compiler is imported."""
+    ways = {}
+    if is_installed("jax"):
+        import jax  # pyright: ignore[reportMissingImports]
+
+        from benchmarks.rivals.jax_twin import jax_twin
+
+        twin = jax_twin(network)
+        compiled = jax.jit(jax.vmap(jax.jacrev(lambda row: twin(row[None])[0])))
+        inputs = jax.numpy.asarray(x)
+        ways["JAX, vmap of jacrev"] = lambda: compiled(inputs).block_until_ready()
+    if "torch._dynamo" in sys.modules:
+        import torch  # pyright: ignore[reportMissingImports]
+
+        from benchmarks.rivals.torch_twin import torch_twin
+
+        module = torch_twin(network).eval().requires_grad_(False)
+        images = torch.tensor(np.moveaxis(x, -1, 1) if x.ndim == 4 else x)
+        jacobian = torch.func.jacrev(lambda row: module(row[None])[0], chunk_size=_CHUNK)
+        ways["torch.func, vmap of jacrev"] = partial(torch.func.vmap(jacobian), images)
+    return ways
 
 
 def by_tape(network: keras.Model, engine: str | None = None) -> Callable[[Any], Any]:

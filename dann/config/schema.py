@@ -153,6 +153,11 @@ class BenchmarkConfig:
     """Everything that `benchmarks/run.py` takes: a section for each suite."""
 
     suite: str = MISSING
+    processes: int = 1
+    record: str | None = None
+    step: dict[str, Any] = MISSING
+    startup: dict[str, Any] = MISSING
+    run: dict[str, Any] = MISSING
     input: dict[str, Any] = MISSING
     jacobian: dict[str, Any] = MISSING
     diagnostics: dict[str, Any] = MISSING

@@ -1,0 +1,19 @@
+"""Networks and trainings in other libraries, from those of Keras."""
+
+import importlib
+import importlib.util
+import os
+
+
+def is_installed(package: str) -> bool:
+    """Returns whether a package can be imported, without importing it."""
+    return importlib.util.find_spec(package) is not None
+
+
+def prepare_rivals() -> None:
+    """Sets what rivals read from the environment, before TensorFlow and PyTorch are imported."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's threads do not spin
+    if is_installed("torch"):
+        importlib.import_module("torch._dynamo")  # it cannot be imported after TensorFlow
+    if is_installed("tf_keras"):
+        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # ADAPT's Keras

@@ -1,0 +1,130 @@
+"""Networks and a step of DANN in plain PyTorch, with the weights of networks of Keras."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import torch  # pyright: ignore[reportMissingImports]
+from torch import nn  # pyright: ignore[reportMissingImports]
+from torch.nn import functional  # pyright: ignore[reportMissingImports]
+
+
+class _Rescaling(nn.Module):
+    def __init__(self, scale, offset):
+        super().__init__()
+        self.scale, self.offset = scale, offset
+
+    def forward(self, x):
+        return x * self.scale + self.offset
+
+
+class _Flatten(nn.Module):
+    """Flattens maps in Keras's order, channels last."""
+
+    def forward(self, x):
+        return x.movedim(1, -1).flatten(1)
+
+
+class _Reversal(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, upstream):  # pyright: ignore[reportIncompatibleMethodOverride]
+        return -upstream
+
+
+def torch_twin(network: keras.Model) -> nn.Sequential:
+    """Returns the same network in PyTorch; images are channels first there.
+
+    Args:
+        network: Layers one after the other, each one of those that `dann.networks` uses.
+
+    Raises:
+        KeyError: If an activation is not known here.
+        TypeError: If a layer is not known here.
+    """
+    parts = [part for layer in network.layers for part in _parts(layer)]
+    return nn.Sequential(*parts)
+
+
+def _parts(layer: Any) -> list[nn.Module]:
+    """The modules of a layer, with its weights."""
+    layers = keras.layers
+    if isinstance(layer, layers.InputLayer):
+        return []
+    if isinstance(layer, layers.Rescaling):
+        return [_Rescaling(layer.scale, layer.offset)]
+    if isinstance(layer, layers.Flatten):
+        return [_Flatten()]
+    if isinstance(layer, layers.ReLU):
+        return [nn.ReLU()]
+    if isinstance(layer, layers.MaxPooling2D):
+        return [nn.MaxPool2d(layer.pool_size)]
+    weights = [torch.tensor(np.asarray(weight)) for weight in layer.get_weights()]
+    if isinstance(layer, layers.BatchNormalization):
+        inputs: Any = layer.input
+        found = nn.BatchNorm2d if len(inputs.shape) == 4 else nn.BatchNorm1d
+        norm = found(len(weights[0]), eps=layer.epsilon, momentum=1 - layer.momentum)
+        names = "weight", "bias", "running_mean", "running_var"
+        norm.load_state_dict(dict(zip(names, weights, strict=True)), strict=False)
+        return [norm]
+    kernel: Any = weights[0]
+    bias = weights[1:]
+    if isinstance(layer, layers.Dense):
+        twin = nn.Linear(kernel.shape[0], kernel.shape[1], bias=bool(bias))
+        kernel = kernel.T
+    elif isinstance(layer, layers.Conv2D):
+        sizes: Any = kernel.shape[2], kernel.shape[3], layer.kernel_size
+        twin = nn.Conv2d(*sizes, padding=layer.padding, bias=bool(bias))
+        kernel = kernel.permute(3, 2, 0, 1)
+    else:
+        raise TypeError(f"Expected a layer of `dann.networks`. Received: {layer!r}")
+    twin.load_state_dict({"weight": kernel, **({"bias": bias[0]} if bias else {})})
+    ends = {"linear": [], "relu": [nn.ReLU()], "tanh": [nn.Tanh()]}
+    return [twin, *ends[layer.activation.__name__]]
+
+
+def torch_steps(
+    parts: Sequence[keras.Model],
+    arrays: Sequence[np.ndarray],
+    batch_size: int,
+    steps: int,
+    rate: float,
+) -> tuple[Callable[[], Any], Callable[[], float]]:
+    """Returns a function that takes steps of DANN in PyTorch, and one that gives the last loss.
+
+    Args:
+        parts: Backbone, label head and domain head.
+        arrays: Source inputs, target inputs and source labels.
+        batch_size: Examples of each domain in a step.
+        steps: Number of steps of a call.
+        rate: Learning rate.
+    """
+    backbone, label_head, domain_head = (torch_twin(part).train() for part in parts)
+    weights = [w for part in (backbone, label_head, domain_head) for w in part.parameters()]
+    first = [torch.tensor(np.moveaxis(x, -1, 1) if x.ndim == 4 else x) for x in arrays[:2]]
+    source, target, labels = *first, torch.tensor(arrays[2]).long()
+    domain = torch.arange(2).repeat_interleave(batch_size).float()[:, None]
+    last = [float("nan")]
+
+    def step(of_source, of_target):
+        features = backbone(torch.cat([source[of_source], target[of_target]]))
+        logits = label_head(features[:batch_size])
+        guesses = domain_head(_Reversal.apply(features))
+        loss = functional.cross_entropy(logits, labels[of_source])
+        loss = loss + functional.binary_cross_entropy_with_logits(guesses, domain)
+        slopes = torch.autograd.grad(loss, weights)
+        with torch.no_grad():  # PyTorch's optimizers cannot be imported after TensorFlow
+            for weight, slope in zip(weights, slopes, strict=True):
+                weight.sub_(slope, alpha=rate)
+        last[:] = [float(loss.detach())]
+
+    def run():
+        orders = [torch.randperm(len(part))[: steps * batch_size] for part in (source, target)]
+        for batch in zip(*(order.split(batch_size) for order in orders), strict=True):
+            step(*batch)
+
+    return run, lambda: last[0]

@@ -1,0 +1,86 @@
+"""All ways of the suite `step` take the same steps."""
+
+import keras
+import pytest
+
+pytest.importorskip("tensorflow")
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("compares with a step of TensorFlow", allow_module_level=True)
+
+from benchmarks.bounds import work_of_step  # noqa: E402
+from benchmarks.suites.step import StepSuite  # noqa: E402
+from dann.networks import cnn_backbone, mnist_backbone  # noqa: E402
+from dann.training.plain_training import plain_training  # noqa: E402
+
+RATE = 0.01
+
+
+def suite(backbone, **kwargs):
+    network = {"backbone": backbone, "label_units": [5], "domain_units": [4], "steps": 1}
+    return StepSuite({"small": network}, num_classes=3, batch_size=6, rounds=1, seconds=0, **kwargs)
+
+
+def backbones():
+    plain = mnist_backbone((16, 16, 1), input_range=(0, 1))
+    return {"paper": plain, "small_cnn": cnn_backbone((8, 8, 3), (4,), 5, input_range=(0, 1))}
+
+
+@pytest.mark.filterwarnings("ignore:CUDA initialization")
+@pytest.mark.parametrize("name", ["paper", "small_cnn"])
+def test_pytorch_takes_the_step_that_is_written_by_hand(name):
+    pytest.importorskip("torch")
+    from benchmarks.rivals.torch_twin import torch_steps
+
+    measured = suite(backbones()[name])
+    task = measured.tasks["small"]
+    source, target, labels = measured.arrays(task, 1)
+    step = plain_training(measured.parts(task), RATE, strength=1.0).step
+    run, last = torch_steps(measured.parts(task), [source, target, labels], 6, 1, RATE)
+    for _ in range(3):  # whatever the order of the examples in the one batch
+        expected = float(step(source, target, labels))
+        run()
+        assert last() == pytest.approx(expected, rel=1e-4)
+
+
+def test_dann_takes_the_step_that_is_written_by_hand():
+    measured = suite(backbones()["paper"])
+    task = measured.tasks["small"]
+    arrays = measured.arrays(task, 1)
+    step = plain_training(measured.parts(task), RATE, strength=1.0).step
+    expected = [float(step(*arrays)) for _ in range(3)]
+    run = measured.ways(task)["dann"]
+    losses = [run().history["loss"][0] for _ in range(3)]
+    assert losses == pytest.approx(expected, rel=1e-4)
+
+
+def test_every_network_is_measured_beside_its_rivals_and_a_bound():
+    whole, alone = suite(backbones()["small_cnn"]).measure()
+    assert (whole.task, alone.task) == ("small, DANN", "small, source only")
+    assert {"dann", "tf.function by hand"} <= set(whole.times)
+    assert set(alone.times) == {"dann, SourceOnly", "Keras"}
+    for one in (whole, alone):
+        assert all(times.cpu > 0 for times in one.times.values())
+        assert "A step is 0.000" in one.remark
+
+
+def test_the_work_of_a_step_is_that_of_its_products():
+    inputs = keras.Input((4,))
+    first = keras.Model(inputs, keras.layers.Dense(3, use_bias=False)(inputs))
+    features = keras.Input((3,))
+    second = keras.Model(features, keras.layers.Dense(2)(features))
+    work = work_of_step([(first, 10), (second, 5)])
+    assert work.operations == 2 * (2 * 10 * 4 * 3 + 3 * 5 * 3 * 2)
+    outputs, weights = 10 * (4 + 3) + 5 * (3 + 2), 12 + 8
+    assert work.bytes == 4 * (4 * outputs + 5 * weights)
+
+
+def test_a_convolution_multiplies_at_every_position():
+    inputs = keras.Input((6, 6, 2))
+    layer = keras.layers.Conv2D(4, 3, use_bias=False)
+    work = work_of_step([(keras.Model(inputs, layer(inputs)), 7)])
+    assert work.operations == 2 * 2 * 7 * (4 * 4) * (3 * 3 * 2 * 4)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(TypeError, match="Keras model as backbone. Received: 3 of small"):
+        suite(3)
