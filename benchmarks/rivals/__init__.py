@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import os
+import sys
 
 
 def is_installed(package: str) -> bool:
@@ -13,7 +14,7 @@ def is_installed(package: str) -> bool:
 def prepare_rivals() -> None:
     """Sets what rivals read from the environment, before TensorFlow and PyTorch are imported."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's threads do not spin
-    if is_installed("torch"):
+    if is_installed("torch") and "tensorflow" not in sys.modules:
         importlib.import_module("torch._dynamo")  # it cannot be imported after TensorFlow
     if is_installed("tf_keras"):
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # ADAPT's Keras

@@ -19,6 +19,7 @@ _CHECKS: dict[str, Callable[..., Any]] = {
         checks.check_number,
     )
 }
+_DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
 _DEPTH = 3  # of calls that pass an argument on
 
 
@@ -76,27 +77,32 @@ def _constructors(package, family, name) -> Iterator[tuple[ast.FunctionDef, path
             yield from _constructors(package, family, base)
 
 
-@functools.cache
 def _definition(
     package, family, name
 ) -> tuple[ast.ClassDef | ast.FunctionDef, pathlib.Path] | None:
-    pattern = re.compile(rf"^(class|def) {re.escape(name)}\b", re.MULTILINE)
-    for file, text in _texts(package, family):
-        if pattern.search(text):
-            for node in ast.parse(text).body:
-                if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-                    return node, file
-    return None
+    file = _files(package, family).get(name)
+    node = None if file is None else _definitions(file).get(name)
+    return None if file is None or node is None else (node, file)
 
 
 @functools.cache
-def _texts(package, family) -> list[tuple[pathlib.Path, str]]:
+def _definitions(file: pathlib.Path) -> dict[str, ast.ClassDef | ast.FunctionDef]:
+    """The classes and functions of a file by name."""
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    found = [node for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    return {node.name: node for node in reversed(found)}
+
+
+@functools.cache
+def _files(package: str, family: str) -> dict[str, pathlib.Path]:
+    """The first file of a package that defines a class or function, by its name."""
     spec = importlib.util.find_spec(package)  # of a top-level package: nothing is imported
     places = spec.submodule_search_locations if spec else None
-    if not places:
-        return []
-    files = sorted(pathlib.Path(places[0], family).rglob("*.py"))
-    return [(file, file.read_text(encoding="utf-8")) for file in files]
+    found = {}
+    for file in sorted(pathlib.Path(places[0], family).rglob("*.py")) if places else ():
+        for name in _DEFINED.findall(file.read_text(encoding="utf-8")):
+            found.setdefault(name, file)
+    return found
 
 
 def _names(definition):

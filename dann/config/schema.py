@@ -165,10 +165,14 @@ class BenchmarkConfig:
     paths: PathsConfig = MISSING
 
 
-ConfigStore.instance().store(name="train_schema", node=TrainConfig)
-ConfigStore.instance().store(name="evaluate_schema", node=EvaluateConfig)
-ConfigStore.instance().store(name="diagnose_schema", node=DiagnoseConfig)
-ConfigStore.instance().store(name="reproduce_schema", node=ReproduceConfig)
-ConfigStore.instance().store(name="optimize_schema", node=OptimizeConfig)
-ConfigStore.instance().store(name="export_schema", node=ExportConfig)
-ConfigStore.instance().store(name="benchmark_schema", node=BenchmarkConfig)
+STORE: Any = ConfigStore.instance()
+# Hydra copies the sources of configs, and this store with them, for each group that `--help` lists;
+# it copies what it takes out of the store in any case.
+STORE.__deepcopy__ = lambda memo: STORE
+STORE.store(name="train_schema", node=TrainConfig)
+STORE.store(name="evaluate_schema", node=EvaluateConfig)
+STORE.store(name="diagnose_schema", node=DiagnoseConfig)
+STORE.store(name="reproduce_schema", node=ReproduceConfig)
+STORE.store(name="optimize_schema", node=OptimizeConfig)
+STORE.store(name="export_schema", node=ExportConfig)
+STORE.store(name="benchmark_schema", node=BenchmarkConfig)

@@ -103,7 +103,11 @@ def test_a_refused_override_imports_no_backend(override, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_a_refusal_takes_little_more_cpu_time_than_hydra():
+@pytest.mark.parametrize(
+    ("override", "times"),  # where the import takes 0.15 s, 0.65 and 0.8 s
+    [("--help", 3), ("method._target_=dann.DAN", 4), ("method.strength=-1", 4)],
+)
+def test_what_needs_no_backend_takes_few_times_the_cpu_time_of_hydra(override, times):
     hydra = min(cpu_seconds("-c", "import hydra")[0] for _ in range(3))
-    spent = min(cpu_seconds("scripts/train.py", "method._target_=dann.DAN")[0] for _ in range(3))
-    assert spent < 3 * hydra + 0.3
+    spent = min(cpu_seconds("scripts/train.py", override)[0] for _ in range(3))
+    assert spent < times * hydra + 0.2

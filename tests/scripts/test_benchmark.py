@@ -19,7 +19,8 @@ def rows_of(output):
 
 
 def test_every_suite_has_its_section_of_the_config_and_a_test():
-    assert set(composed(script="benchmark")) - {"suite", "paths"} == set(SUITES)
+    common = {"suite", "processes", "record", "paths"}
+    assert set(composed(script="benchmark")) - common == set(SUITES)
     assert {path.stem for path in (ROOT / "benchmarks/suites").glob("[!_]*.py")} == set(SUITES)
 
 
@@ -44,7 +45,9 @@ def test_the_jacobian_suite_ends_with_a_line_for_every_way(tmp_path, run_here):
     assert (result.returncode, result.stderr) == (0, "")
     assert "mlp, batch 2 " in result.stdout
     rows = rows_of(result.stdout)
-    assert [name for name, _ in rows] == list(WAYS)
+    rivals = {"JAX, vmap of jacrev", "torch.func, vmap of jacrev"}  # if they are installed
+    ours = [name for name in WAYS if name not in rivals]
+    assert [name for name, _ in rows if name not in rivals] == ours
     assert all(float(cells[0]) > 0 for _, cells in rows)
 
 
@@ -96,7 +99,10 @@ def test_the_packed_suite_reports_times_sizes_and_agreement(tmp_path, run_here):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("suite=output", "one of all, diagnostics, input, jacobian, packed. Received: output\n"),
+        (
+            "suite=output",
+            "one of all, diagnostics, input, jacobian, packed, run, startup, step. Received",
+        ),
         ("suite=packed packed.batches=5", "`batches` must be a list of numbers. Received: 5"),
         ("input.rounds=0", "`rounds`"),
         ("input.photoz=3", "error: Could not override 'input.photoz'"),
