@@ -12,7 +12,7 @@ D = TypeVar("D")  # what is decorated keeps its own type
 
 @dataclasses.dataclass(frozen=True)
 class Entry(Generic[T]):
-    """A registered thing and what tables say of it.
+    """A registered object and what tables say about it.
 
     Args:
         name: Its name on the command line and in messages.
@@ -76,7 +76,7 @@ class Registry(Mapping[str, T]):
         return add
 
     def entry(self, name: str) -> Entry[T]:
-        """Returns a thing with what is said of it.
+        """Returns an object with what tables say about it.
 
         Raises:
             ValueError: If there is none of that name; the message lists the names.

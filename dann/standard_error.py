@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 
-# Messages of TensorFlow's C++ libraries that tell of no problem, such as
+# Messages of TensorFlow's C++ libraries that report no problem, such as
 # "I0000 00:00:1795439056.195333   20586 port.cc:153] oneDNN custom operations are on."
 _INFORMATION = re.compile(
     rb"I\d{4} [\d:.]+ +\d+ \S+\] |WARNING: All log messages before absl::"
@@ -44,5 +44,5 @@ def held_back(is_shown: Callable[[bytes], object] = lambda line: False) -> Itera
 
 
 def is_no_information(line: bytes) -> bool:
-    """Returns whether a line is anything but a message of TensorFlow's that tells of no problem."""
+    """Returns whether a line is not one of TensorFlow's messages that report no problem."""
     return not _INFORMATION.match(line)

@@ -24,7 +24,7 @@ def save_training_state(model: keras.Model, store: Any) -> None:
 
 
 def load_training_state(model: keras.Model, store: Any) -> None:
-    """Takes back what `save_training_state` has saved; older files hold nothing of it."""
+    """Restores what `save_training_state` saved; older files hold none of it."""
     seeds, count = seeds_of(model), len(model.trainable_variables)
     saved = _numbered(store, "seed")
     if len(saved) == len(seeds):  # not so for the weights of a network with other dropout

@@ -12,7 +12,7 @@ from dann.autodiff.engines import running_engine
 
 
 def floating_tensors(values: Any, name: str) -> list[Any]:
-    """Returns a list or tuple of tensors or arrays as tensors to differentiate by.
+    """Returns tensors or arrays, in a list or tuple, as tensors to differentiate with respect to.
 
     Raises:
         TypeError: If `values` is not a list or tuple, or one of them is not floating.

@@ -160,7 +160,7 @@ def build_optimizer(cfg: DictConfig, model: Any) -> Any:
     built = instantiate(cfg.optimizer, "optimizer")
     optimizer = _check_built("optimizer", built, keras.optimizers.Optimizer, "an optimizer")
     if isinstance(optimizer, PerVariable):
-        # What its rules do not fit is told now.
+        # Rules that do not fit raise their error now.
         call("optimizer", optimizer.build, model.trainable_variables)
     head_rate = cfg.network.get("head_rate", 1.0)
     if head_rate == 1:

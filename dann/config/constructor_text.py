@@ -37,7 +37,7 @@ class Arguments(NamedTuple):
 
 @functools.cache
 def arguments_of(target: str) -> Arguments:
-    """Returns what the text of a class or function tells of its arguments.
+    """Returns what the text of a class or function says about its arguments.
 
     It knows the checks of `dann.checks` with constant bounds that the constructor makes, that of a
     base included, or that a function makes which the constructor passes the argument on to. What it
@@ -136,7 +136,7 @@ def _checks(definition, file, depth) -> Iterator[tuple[str, Callable[[Any], Any]
 
 
 def _calls(node) -> Iterator[Any]:
-    """Yields the calls of plain names below a node, but for those that an `if` may leave out.
+    """Yields the calls of plain names below a node, except those that an `if` may skip.
 
     `if name is not None` leaves nothing out that a value would be checked for.
     """

@@ -82,7 +82,7 @@ def targets_of(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
         ]
         if set(words) - set(_WORDS) or not isinstance(node.get("_partial_", False), bool):
             raise ConfigError(
-                "Of Hydra's words a node may have `_target_`, and `_partial_` as true or false. "
+                "Of Hydra's keys a node may have `_target_`, and `_partial_` as true or false. "
                 f"Received: {', '.join(words)} of {key or node.get('_target_')}"
             )
         if "_target_" in node:

@@ -45,7 +45,7 @@ def run_script(
     the exit status is 1, and the run directory that Hydra made is removed. An error in the work is
     also printed in one line, but the directory stays, if it is a mistake in the config, a number
     that is no longer finite, or a file that cannot be written. Any other error in the work is shown
-    with its traceback. In a sweep (`-m`) the other jobs run all the same. `HYDRA_FULL_ERROR=1`
+    with its traceback. In a sweep (`-m`) the other jobs still run. `HYDRA_FULL_ERROR=1`
     shows all tracebacks. Ctrl-C and SIGTERM end the script at any time, with the exit status 130 or
     143.
 

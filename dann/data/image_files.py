@@ -211,7 +211,7 @@ def _decoded(path, size, mode, max_pixels):
 
 
 def _opened(file, path, max_pixels):
-    """An image of at most `max_pixels`, of which only the header is read.
+    """An image of at most `max_pixels`; reads only its header.
 
     `Image.open` has a limit of its own for the whole process, and for a PostScript file it would
     have Ghostscript started.

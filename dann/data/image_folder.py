@@ -252,7 +252,7 @@ def _load(files, domain, root, cache_folder, on_error):
         names = some(os.path.relpath(files.paths[row], root) for row in unreadable)
         if on_error == "raise":
             raise ValueError(
-                "Every image must be readable; mend or remove those that are not, or leave them "
+                "Every image must be readable; repair or remove those that are not, or leave them "
                 f"out with on_error='skip'. Received: {len(unreadable)} of {len(files)} images of "
                 f"{domain} that are not: {names}"
             ) from files.error_of(unreadable[0])

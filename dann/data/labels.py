@@ -16,7 +16,7 @@ def class_numbers(labels: Any, name: str = "labels") -> np.ndarray:
         name: What messages call them.
 
     Raises:
-        ValueError: If they are neither; strings are told how to number them.
+        ValueError: If they are neither; for strings the message says how to number them.
 
     Example:
 

@@ -86,7 +86,7 @@ def _find(name: str) -> tuple[Callable, Callable]:
     if name not in known:
         near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5) or known
         raise ValueError(
-            f"There is no such network in `keras.applications`; near it: {', '.join(near)}. "
+            f"There is no such network in `keras.applications`; similar: {', '.join(near)}. "
             f"Received: name={name!r}"
         )
     make = getattr(keras.applications, name)

@@ -12,17 +12,18 @@ from dann.training.stop_signals import StopRequest
 
 
 class LedCallbacks(keras.callbacks.CallbackList):
-    """Passes Keras's calls on to the callbacks of process 0, and what they leave to all processes.
+    """Runs the callbacks in process 0, and passes on to all processes what they change.
 
-    Process 0 calls its callbacks with the model to itself, so that they may evaluate it. What they
-    assign to the model as a training or an epoch begins or ends, all processes get. What they
-    assign within an epoch is lost, and a wish to stop there counts at the end of the epoch.
+    Meanwhile only process 0 computes with the model, so the callbacks may evaluate it. All
+    processes get what they assign to the model as a training or an epoch begins or ends. What they
+    assign within an epoch is lost, and a request to stop there takes effect at the end of the
+    epoch.
 
     Args:
         model: The model.
         group: The processes.
         inner: The callbacks, in process 0; `None` elsewhere.
-        request: What tells that a signal has asked this process to stop.
+        request: Whether a signal has asked this process to stop.
     """
 
     def __init__(

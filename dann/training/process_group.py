@@ -81,7 +81,7 @@ class ProcessGroup:
         return value
 
     def meet(self) -> None:
-        """Waits until all processes are here, however long."""
+        """Waits, without a time limit, until all processes have come this far."""
         if self.leads:
             for _ in self._peers:
                 self._here.get()

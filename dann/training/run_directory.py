@@ -30,7 +30,7 @@ def step_of(name: str) -> int | None:
 
 
 class ResumeError(ValueError):
-    """A training cannot continue from its checkpoint in the way that was asked for."""
+    """A training cannot resume from its checkpoint with what it was given."""
 
 
 class RunDirectory:

@@ -1,4 +1,4 @@
-"""Files of strangers with random damage: each is refused in one line, or read as it is."""
+"""Randomly damaged files: each is refused in one line, or read as it is."""
 
 import csv
 import io

@@ -211,7 +211,7 @@ def test_a_dann_around_it_trains_and_comes_back_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"name": "ResNet5"}, r"near it: ResNet50, .*Received: name='ResNet5'"),
+        ({"name": "ResNet5"}, r"similar: ResNet50, .*Received: name='ResNet5'"),
         ({"name": "convnext_tiny"}, "no such network in `keras.applications`"),
         ({"name": "preprocess_input"}, "no such network in `keras.applications`"),
         ({"input_shape": (32, 32, 1)}, "channels.*at least 3, .*Received: .*=1"),

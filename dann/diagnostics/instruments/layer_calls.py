@@ -6,8 +6,9 @@ network, such as a sign in a backbone. The reversal of our own models needs no w
 
 Keras runs every layer through `keras.Operation.__call__`, with inputs that are cast already. While
 a watch is on, this method asks the watch of its own thread first; threads without a watch run as
-before. No attribute of a model or a layer is set. `clone_model` with a `call_function` would see
-the layers of functional models, but not those inside other layers or subclassed models.
+before. No attribute of a model or a layer is set. `keras.models.clone_model` with a
+`call_function` would see only the layers of functional models, not those inside other layers or
+subclassed models, and only as symbols; and it would add a node to every layer of the user's model.
 """
 
 import contextlib
