@@ -54,6 +54,11 @@ def check_number(
     return number
 
 
+def is_integer(value: Any) -> bool:
+    """Returns whether it is an integer of Python or NumPy. A `bool` does not count as one."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 def check_integer(
     name: str, value: Any, low: int | None = None, high: int | None = None, *, why: str = ""
 ) -> int:
@@ -75,7 +80,7 @@ def check_integer(
     """
     bounds = -math.inf if low is None else low, math.inf if high is None else high
     wanted = f"an integer{_range(*bounds)}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if not is_integer(value):
         raise TypeError(_message(name, wanted, why, value))
     if not bounds[0] <= value <= bounds[1]:
         raise ValueError(_message(name, wanted, why, value))

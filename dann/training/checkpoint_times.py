@@ -4,6 +4,8 @@ import re
 import time
 from typing import Any
 
+from dann.checks import is_integer
+
 _SECONDS = {"s": 1, "min": 60, "h": 3600}
 _TIME = re.compile(r"(\d+(?:\.\d+)?) *(s|min|h)")
 _LONG_EPOCH = 600.0
@@ -29,8 +31,8 @@ class CheckpointTimes:
             self.seconds = _LONG_EPOCH
         elif found and float(found[1]):
             self.seconds = float(found[1]) * _SECONDS[found[2]]
-        elif isinstance(every, int) and not isinstance(every, bool) and every > 0:
-            self.steps = every
+        elif is_integer(every) and every > 0:
+            self.steps = int(every)
         elif not self.never:
             raise ValueError(
                 "Argument `every` must be 'epoch', a number of steps above 0, a time such as "

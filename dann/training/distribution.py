@@ -3,7 +3,7 @@
 import contextlib
 from typing import Any
 
-from dann.checks import check_choice, check_integer
+from dann.checks import check_choice, check_integer, is_integer
 from dann.training.devices_of_backend import SPLITS, mirrored, start_jax
 from dann.training.process_group import PATIENCE_SECONDS, ProcessGroup, joined
 from dann.training.scheduler import processes_of
@@ -57,7 +57,7 @@ class Distribution:
         model_parallel: int = 1,
     ):
         self.kind = check_choice("distribution.kind", kind, KINDS)
-        number = isinstance(devices, int) and not isinstance(devices, bool) and devices >= 1
+        number = is_integer(devices) and int(devices) >= 1
         if kind is not None and devices != "all" and not number:
             raise ValueError(
                 "distribution.devices must be a number of devices, at least 1, or 'all'. "

@@ -116,7 +116,7 @@ def test_other_values_are_not_plain(value):
 def test_checkpoints_are_due_by_steps_epochs_and_time(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    by_steps, by_epoch, by_time = map(CheckpointTimes, (5, "epoch", "2min"))
+    by_steps, by_epoch, by_time = map(CheckpointTimes, (np.int64(5), "epoch", "2min"))
     assert [step for step in range(1, 12) if by_steps.is_due(step, False)] == [*range(5, 12)]
     by_steps.written(5)
     assert [step for step in range(6, 12) if by_steps.is_due(step, True)] == [10, 11]
