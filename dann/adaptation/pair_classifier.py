@@ -26,6 +26,7 @@ from dann.adaptation.training_state import (
     save_training_state,
     unshare,
 )
+from dann.data.gathered import gathered
 from dann.data.pairs import Pairs
 
 
@@ -69,7 +70,7 @@ class PairClassifier(keras.Model):
             check_range(labels, self.num_classes, getattr(self, "loss", None))
             _refuse_weights_of_maps(labels, self.num_classes, kwargs.get("class_weight"))
         _check_counts(x)
-        callbacks, pairs = kwargs.get("callbacks"), x
+        callbacks, pairs, moves_on = kwargs.get("callbacks"), x, False
         if y is None and (isinstance(x, Pairs) or not isinstance(x, keras.utils.PyDataset)):
             # Keras would shuffle the batches of a dataset, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
@@ -80,7 +81,11 @@ class PairClassifier(keras.Model):
             _refuse_endless("steps_per_epoch", count, kwargs.get("steps_per_epoch"))
             if count and pairs.by_index and count % self.steps_per_execution == 0:
                 kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or count
-                x = pairs.endless()  # whose batches are in order, whatever Keras reads beforehand
+                moves_on = True  # here, not in Keras, which reads batches beforehand
+            ordered = pairs.endless() if moves_on else pairs
+            x = ordered
+            if ordered.num_batches is None and ordered.by_index and devices_of(self) == 1:
+                x = gathered(ordered) or ordered
         shared = isinstance(callbacks, keras.callbacks.CallbackList)  # among several calls
         averages = averages_weights(getattr(self, "optimizer", None))
         if averages and not shared:
@@ -90,7 +95,7 @@ class PairClassifier(keras.Model):
             history = super().fit(x, y, batch_size, **kwargs)
         if averages:
             unshare(self.trainable_variables)
-        if x is not pairs and not shared:
+        if moves_on and not shared:
             pairs.start += kwargs["steps_per_epoch"] * len(history.epoch)
         return history
 

@@ -1,5 +1,6 @@
 """What the benchmarks keep for the page."""
 
+import json
 import sys
 
 import numpy as np
@@ -78,3 +79,8 @@ def test_runs_take_turns_with_those_of_another_checkout(tmp_path):
     assert found.ratios("dann, now")[0] > 2
     with pytest.raises(ValueError, match="folder of a checkout. Received: /nowhere"):
         RunSuite({"fast": []}, before="/nowhere")
+
+
+def test_the_page_is_made_of_what_is_kept():
+    known = json.loads(record.PLACE.read_text())
+    assert all(one["comparisons"] for one in known.values())

@@ -53,6 +53,7 @@ def test_dann_takes_the_step_that_is_written_by_hand():
     assert losses == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:CUDA initialization")
 def test_every_network_is_measured_beside_its_rivals_and_a_bound():
     whole, alone = suite(backbones()["small_cnn"]).measure()
     assert (whole.task, alone.task) == ("small, DANN", "small, source only")

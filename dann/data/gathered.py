@@ -1,0 +1,87 @@
+"""The batches of pairs without a call of Python for each, where TensorFlow trains."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from dann.data.examples import Examples, without_lists
+from dann.data.pairs import Drawn, Pairs
+from dann.data.sampling import DrawOrder
+
+_LARGEST = 2**28  # bytes of all arrays, which are held a second time
+_STEPS = 64  # whose examples are chosen at once
+_AHEAD = 2  # batches that are read ahead
+
+
+def gathered(pairs: Pairs) -> Any:
+    """Returns the batches of pairs from `start` on, without end, as a `tf.data.Dataset`.
+
+    Its batches are those of `pairs`. Python chooses the examples of 64 steps at once; TensorFlow
+    gathers them from arrays of its own.
+
+    Returns:
+        The dataset; `None` unless the backend is TensorFlow and both domains are arrays of numbers
+        in memory of at most 256 MiB together, without a labelled target.
+    """
+    if keras.backend.backend() != "tensorflow" or pairs.part[1] > 1:
+        return None
+    known = _in_memory(pairs.domains)
+    if set(pairs.domains) != {"source", "target"} or known is None:
+        return None
+    import tensorflow as tf
+
+    orders = {name: order for name, (_, order) in known.items()}
+    size, start = pairs.batch_size, pairs.start
+    with tf.device("CPU:0"):
+        columns = {
+            name: keras.tree.map_structure(tf.constant, dict(arrays))
+            for name, (arrays, _) in known.items()
+        }
+
+    def choose(block):
+        first = (start + int(block) * _STEPS) * size
+        positions = np.arange(first, first + _STEPS * size)
+        return [order.examples(positions).reshape(_STEPS, size) for order in orders.values()]
+
+    def chosen(block):
+        rows = tf.numpy_function(choose, [block], [tf.int64] * len(orders))
+        for its in rows:
+            its.set_shape((_STEPS, size))
+        return tf.data.Dataset.from_tensor_slices(tuple(rows))
+
+    def batch(*rows):
+        parts = {
+            name: keras.tree.map_structure(
+                lambda leaf, its=its: tf.gather(leaf, its), columns[name]
+            )
+            for name, its in zip(orders, rows, strict=True)
+        }
+        source = parts["source"]
+        inputs = {name: without_lists(part["inputs"]) for name, part in parts.items()}
+        if "domain" in source:
+            inputs["source_domain"] = source["domain"]
+        if "weights" in source:
+            return inputs, source["labels"], tf.cast(source["weights"], tf.float32)
+        return inputs, source["labels"]
+
+    blocks = tf.data.Dataset.counter()
+    return blocks.flat_map(chosen).map(batch).prefetch(_AHEAD)
+
+
+def _in_memory(domains: Mapping[str, Any]) -> dict[str, tuple[Any, DrawOrder]] | None:
+    """The columns and the order of each domain, if all are small arrays of numbers in memory."""
+    found, size = {}, 0
+    for name, domain in domains.items():
+        if not (isinstance(domain, Drawn) and isinstance(domain.examples, Examples)):
+            return None
+        found[name] = domain.examples.columns, domain.order
+        for leaf in keras.tree.flatten(domain.examples.columns):
+            if not isinstance(leaf, np.ndarray) or isinstance(leaf, np.memmap):
+                return None
+            kind = leaf.dtype
+            if kind.kind not in "biuf" or kind.itemsize > 8 or not kind.isnative:
+                return None
+            size += leaf.nbytes
+    return found if size <= _LARGEST else None
