@@ -28,7 +28,7 @@ def as_record(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
             "notes": dict(one.notes),
             "remark": one.remark,
             "times": {
-                name: {"cpu": times.cpu.round(9).tolist(), "wall": times.wall.round(9).tolist()}
+                name: {"cpu": times.cpu.round(7).tolist(), "wall": times.wall.round(7).tolist()}
                 for name, times in one.times.items()
             },
         }
@@ -108,7 +108,8 @@ def write(
         "processes": processes,
         "comparisons": as_record(comparisons),
     }
-    path.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+    lines = [f"{json.dumps(name)}: {json.dumps(known[name])}" for name in sorted(known)]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")  # a line for each suite
     folder = path.parent / "images"
     if folder.is_dir():
         draw(folder / f"performance_{suite}.png", comparisons)
@@ -121,8 +122,8 @@ def draw(path: pathlib.Path, comparisons: Sequence[Comparison]) -> None:
     axes = figure.subplots()
     place, places, labels = 0.0, [], []
     for one in comparisons:
-        place += 0.6
-        axes.text(0, place - 0.55, one.task, fontsize=8, fontweight="bold", va="center")
+        place += 0.8
+        axes.text(0, place - 0.75, one.task, fontsize=8, fontweight="bold", va="center")
         for name in one.times:
             ratios = one.ratios(name)
             middle = float(np.median(ratios))
@@ -136,7 +137,7 @@ def draw(path: pathlib.Path, comparisons: Sequence[Comparison]) -> None:
     axes.set_yticks(places, labels, fontsize=8)
     axes.invert_yaxis()
     axes.axvline(1, color="black", lw=0.8)
-    axes.set_xlabel("CPU time, in times of the rival's")
+    axes.set_xlabel("CPU time, in times of the reference's")
     axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(path, dpi=110)

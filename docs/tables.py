@@ -203,11 +203,11 @@ def performance(suite):
         for number, (way, times) in enumerate(one.times.items()):
             ratios = one.ratios(way)
             spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
-            least = [f"{1000 * min(seconds):.3g}" for seconds in (times.cpu, times.wall)]
+            least = [three_digits(1000 * min(part)) for part in (times.cpu, times.wall)]
             task = "" if number else one.task
             rows.append([task, way, *least, spread, one.notes.get(way, "")])
         remarks += [f"- {one.task}: {one.remark}."] if one.remark else []
-    heads = ["what", "by", "CPU ms", "wall ms", "times the rival's CPU (range)", ""]
+    heads = ["what", "by", "CPU ms", "wall ms", "times the reference (range)", ""]
     if not any(row[-1] for row in rows):
         heads, rows = heads[:-1], [row[:-1] for row in rows]
     versions = ", ".join(f"{name} {version}" for name, version in kept["packages"].items())
@@ -215,6 +215,11 @@ def performance(suite):
     told = f"{kept['hardware']}; {kept['processes']} processes, {rounds} rounds in all; {versions}."
     picture = f"![{suite}](images/performance_{suite}.png)"
     return "\n\n".join(filter(None, [markdown(heads, rows), "\n".join(remarks), picture, told]))
+
+
+def three_digits(number):
+    """A number with three digits, or all before the point."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def lacking():
