@@ -4,6 +4,30 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Training(NamedTuple):
+    """Steps of DANN with a reversal of strength 1 and stochastic gradient descent.
+
+    Attributes:
+        parts: Backbone, label head and domain head, models of Keras.
+        arrays: Source inputs, target inputs and source labels.
+        num_classes: Number of classes.
+        batch_size: Examples of each domain in a step.
+        steps: Number of steps of a call.
+        rate: Learning rate.
+    """
+
+    parts: Sequence[Any]
+    arrays: Sequence[np.ndarray]
+    num_classes: int
+    batch_size: int
+    steps: int
+    rate: float
 
 
 def is_installed(package: str) -> bool:

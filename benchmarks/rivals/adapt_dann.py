@@ -1,10 +1,11 @@
 """Steps of DANN by the library ADAPT, which needs Keras 2 (`tf_keras`) as `tensorflow.keras`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
+
+from benchmarks.rivals import Training
 
 _KEPT = {
     "Rescaling": ("scale", "offset"),
@@ -39,40 +40,24 @@ def legacy_twin(network: Any, activation: str | None = None) -> Any:
     return twin
 
 
-def adapt_steps(
-    parts: Sequence[keras.Model],
-    arrays: Sequence[np.ndarray],
-    num_classes: int,
-    batch_size: int,
-    steps: int,
-    rate: float,
-) -> Callable[[], Any]:
-    """Returns a function that takes steps of ADAPT's `DANN`.
-
-    Args:
-        parts: Backbone, label head and domain head.
-        arrays: Source inputs, target inputs and source labels.
-        num_classes: Number of classes.
-        batch_size: Examples of each domain in a step.
-        steps: Number of steps of a call.
-        rate: Learning rate.
-    """
+def adapt_steps(training: Training) -> Callable[[], Any]:
+    """Returns a function that takes the steps of a training by ADAPT's `DANN`."""
     import tf_keras  # pyright: ignore[reportMissingImports]
     from adapt.feature_based import DANN  # pyright: ignore[reportMissingImports]
 
-    backbone, label_head, domain_head = parts
-    count = steps * batch_size
-    source, target, labels = (array[:count] for array in arrays)
-    one_hot = np.eye(num_classes, dtype="float32")[labels]  # it takes no numbers of classes
+    backbone, label_head, domain_head = training.parts
+    size = training.batch_size
+    source, target, labels = (array[: training.steps * size] for array in training.arrays)
+    one_hot = np.eye(training.num_classes, dtype="float32")[labels]  # it takes no numbers
     model = DANN(
         legacy_twin(backbone),
         legacy_twin(label_head),
         legacy_twin(domain_head, "sigmoid"),
         lambda_=1.0,
         loss=tf_keras.losses.CategoricalCrossentropy(from_logits=True),
-        optimizer=tf_keras.optimizers.SGD(rate),
+        optimizer=tf_keras.optimizers.SGD(training.rate),
         metrics=["acc"],
         copy=False,
         verbose=0,
     )
-    return lambda: model.fit(source, one_hot, target, epochs=1, batch_size=batch_size, verbose=0)
+    return lambda: model.fit(source, one_hot, target, epochs=1, batch_size=size, verbose=0)

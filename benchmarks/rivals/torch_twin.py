@@ -1,6 +1,6 @@
 """Networks and a step of DANN in plain PyTorch, with the weights of networks of Keras."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -8,6 +8,9 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
+
+from benchmarks.rivals import Training
+from dann.training.plain_training import torch_reversal
 
 
 class _Rescaling(nn.Module):
@@ -24,16 +27,6 @@ class _Flatten(nn.Module):
 
     def forward(self, x):
         return x.movedim(1, -1).flatten(1)
-
-
-class _Reversal(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, upstream):  # pyright: ignore[reportIncompatibleMethodOverride]
-        return -upstream
 
 
 def torch_twin(network: keras.Model) -> nn.Sequential:
@@ -87,44 +80,34 @@ def _parts(layer: Any) -> list[nn.Module]:
     return [twin, *ends[layer.activation.__name__]]
 
 
-def torch_steps(
-    parts: Sequence[keras.Model],
-    arrays: Sequence[np.ndarray],
-    batch_size: int,
-    steps: int,
-    rate: float,
-) -> tuple[Callable[[], Any], Callable[[], float]]:
-    """Returns a function that takes steps of DANN in PyTorch, and one that gives the last loss.
+def torch_steps(training: Training) -> tuple[Callable[[], Any], Callable[[], float]]:
+    """Returns a function that takes the steps of a training in PyTorch, and one of the last loss.
 
-    Args:
-        parts: Backbone, label head and domain head.
-        arrays: Source inputs, target inputs and source labels.
-        batch_size: Examples of each domain in a step.
-        steps: Number of steps of a call.
-        rate: Learning rate.
+    The images lie in memory with channels last, which was the fastest of PyTorch's layouts.
     """
-    backbone, label_head, domain_head = (torch_twin(part).train() for part in parts)
+    backbone, label_head, domain_head = (torch_twin(part).train() for part in training.parts)
     weights = [w for part in (backbone, label_head, domain_head) for w in part.parameters()]
-    first = [torch.tensor(np.moveaxis(x, -1, 1) if x.ndim == 4 else x) for x in arrays[:2]]
-    source, target, labels = *first, torch.tensor(arrays[2]).long()
-    domain = torch.arange(2).repeat_interleave(batch_size).float()[:, None]
+    first = [torch.tensor(np.moveaxis(x, -1, 1) if x.ndim == 4 else x) for x in training.arrays[:2]]
+    source, target, labels = *first, torch.tensor(training.arrays[2]).long()
+    size, reverse = training.batch_size, torch_reversal(1.0)
+    domain = torch.arange(2).repeat_interleave(size).float()[:, None]
     last = [float("nan")]
 
     def step(of_source, of_target):
         features = backbone(torch.cat([source[of_source], target[of_target]]))
-        logits = label_head(features[:batch_size])
-        guesses = domain_head(_Reversal.apply(features))
+        logits = label_head(features[:size])
+        guesses = domain_head(reverse(features))
         loss = functional.cross_entropy(logits, labels[of_source])
         loss = loss + functional.binary_cross_entropy_with_logits(guesses, domain)
         slopes = torch.autograd.grad(loss, weights)
         with torch.no_grad():  # PyTorch's optimizers cannot be imported after TensorFlow
             for weight, slope in zip(weights, slopes, strict=True):
-                weight.sub_(slope, alpha=rate)
+                weight.sub_(slope, alpha=training.rate)
         last[:] = [float(loss.detach())]
 
     def run():
-        orders = [torch.randperm(len(part))[: steps * batch_size] for part in (source, target)]
-        for batch in zip(*(order.split(batch_size) for order in orders), strict=True):
+        orders = [torch.randperm(len(part))[: training.steps * size] for part in (source, target)]
+        for batch in zip(*(order.split(size) for order in orders), strict=True):
             step(*batch)
 
     return run, lambda: last[0]

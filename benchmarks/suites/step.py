@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.bounds import bound, measured_peak, work_of_step
-from benchmarks.rivals import is_installed
+from benchmarks.rivals import Training, is_installed
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
 from dann.adaptation import DANN, SourceOnly
@@ -120,16 +120,20 @@ class StepSuite:
             name = f"dann, {_EXECUTION} steps an execution"
             ways[name] = self._by_dann(task, arrays, _EXECUTION)
         ways["tf.function by hand"] = self._by_hand(task, arrays)
-        common = self.batch_size, task.steps, _RATE
         if is_installed("adapt"):
             from benchmarks.rivals.adapt_dann import adapt_steps
 
-            ways["ADAPT"] = adapt_steps(self.parts(task), arrays, self.num_classes, *common)
+            ways["ADAPT"] = adapt_steps(self.training(task, arrays))
         if is_installed("torch"):
             from benchmarks.rivals.torch_twin import torch_steps
 
-            ways["PyTorch"] = torch_steps(self.parts(task), arrays, *common)[0]
+            ways["PyTorch"] = torch_steps(self.training(task, arrays))[0]
         return ways
+
+    def training(self, task: Task, arrays: Sequence[np.ndarray]) -> Training:
+        """Returns what rivals are given to train on arrays."""
+        numbers = self.num_classes, self.batch_size, task.steps, _RATE
+        return Training(self.parts(task), arrays, *numbers)
 
     def ways_of_source_only(self, task: Task) -> dict[str, Callable[[], Any]]:
         """Returns what takes steps on the source alone, by name."""

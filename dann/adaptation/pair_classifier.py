@@ -26,8 +26,8 @@ from dann.adaptation.training_state import (
     save_training_state,
     unshare,
 )
-from dann.data.gathered import gathered
 from dann.data.pairs import Pairs
+from dann.data.tensorflow_pairs import in_tensorflow
 
 
 class PairClassifier(keras.Model):
@@ -85,7 +85,7 @@ class PairClassifier(keras.Model):
             ordered = pairs.endless() if moves_on else pairs
             x = ordered
             if ordered.num_batches is None and ordered.by_index and devices_of(self) == 1:
-                x = gathered(ordered) or ordered
+                x = in_tensorflow(ordered) or ordered
         shared = isinstance(callbacks, keras.callbacks.CallbackList)  # among several calls
         averages = averages_weights(getattr(self, "optimizer", None))
         if averages and not shared:

@@ -9,6 +9,8 @@ import numpy as np
 
 from dann.data.lazy_arrays import DenseRows
 
+_NUMBERS = numbers.Real, np.bool_
+
 
 def as_array(values: Any, domain: str) -> Any:
     """Returns an array, or an array-like whose rows can be read by index.
@@ -50,9 +52,9 @@ def _as_numbers(array, domain):
     """The array; numbers that are kept as Python objects get a type of NumPy."""
     if array.dtype != object or not array.size:
         return array
-    if all(isinstance(one, numbers.Real) for one in array.flat):
+    if all(isinstance(one, _NUMBERS) for one in array.flat):
         return np.array(array.tolist())
-    strange = [one for one in array.flat if not isinstance(one, str | bytes | numbers.Real)]
+    strange = [one for one in array.flat if not isinstance(one, (str, bytes, *_NUMBERS))]
     if strange:
         raise ValueError(
             f"The {domain} must hold numbers or texts, none of them missing. "

@@ -85,8 +85,9 @@ class Stream:
 
         What can be read only once is used up.
         """
+        told = "if it has none, cut it, as `itertools.islice` does"
         parts, have = [], 0
-        for columns in self._pass_with_an_end("if it has none, cut it, as `itertools.islice` does"):
+        for columns in self._pass_with_an_end(told) if most == math.inf else self.read_pass(0):
             parts.append(columns)
             have += _length(columns)
             if have >= most:

@@ -128,10 +128,9 @@ def _on_jax(parts, weights, rate, strength):
     return PlainTraining(step, lambda: [np.asarray(value) for value in values])
 
 
-def _on_torch(parts, weights, rate, strength):
+def torch_reversal(strength: float) -> Callable[[Any], Any]:
+    """Returns the reversal in PyTorch's own terms: the identity, whose gradient is reversed."""
     import torch  # pyright: ignore[reportMissingImports]
-
-    variables = [weight.value for weight in weights]
 
     class Reverse(torch.autograd.Function):
         @staticmethod
@@ -142,8 +141,17 @@ def _on_torch(parts, weights, rate, strength):
         def backward(ctx, upstream):  # pyright: ignore[reportIncompatibleMethodOverride]
             return -strength * upstream
 
+    return Reverse.apply
+
+
+def _on_torch(parts, weights, rate, strength):
+    import torch  # pyright: ignore[reportMissingImports]
+
+    variables = [weight.value for weight in weights]
+    reverse = torch_reversal(strength)
+
     def step(*batch):
-        loss = _loss(parts, Reverse.apply, *batch)
+        loss = _loss(parts, reverse, *batch)
         slopes = torch.autograd.grad(loss, variables)
         with torch.no_grad():
             for variable, slope in zip(variables, slopes, strict=True):

@@ -35,7 +35,7 @@ def test_pytorch_takes_the_step_that_is_written_by_hand(name):
     task = measured.tasks["small"]
     source, target, labels = measured.arrays(task, 1)
     step = plain_training(measured.parts(task), RATE, strength=1.0).step
-    run, last = torch_steps(measured.parts(task), [source, target, labels], 6, 1, RATE)
+    run, last = torch_steps(measured.training(task, [source, target, labels]))
     for _ in range(3):  # whatever the order of the examples in the one batch
         expected = float(step(source, target, labels))
         run()

@@ -86,7 +86,9 @@ def test_items_of_several_lengths_are_refused():
         pair(Items(), np.ones((4, 2)), 2, shuffle=False)[0]
 
 
-@pytest.mark.parametrize("numbers", [[1, 0, 2], [True, False, True], [0.5, 1, 2]])
+@pytest.mark.parametrize(
+    "numbers", [[1, 0, 2], [True, False, True], [0.5, 1, 2], [np.True_, np.False_, np.True_]]
+)
 def test_numbers_that_are_python_objects_get_a_type(numbers):
     found = as_array(np.array(numbers, dtype=object), "source's labels")
     assert found.dtype == np.asarray(numbers).dtype

@@ -8,7 +8,7 @@ import pytest
 
 from dann.adaptation import DANN
 from dann.data import pair, streams
-from dann.data.whole_domain import all_inputs
+from dann.data.whole_domain import all_inputs, first_inputs
 
 X = np.arange(10.0, dtype="float32")[:, np.newaxis]
 Y = np.arange(10) % 3
@@ -144,6 +144,7 @@ def test_reading_without_end_is_told(monkeypatch):
     with pytest.warns(UserWarning, match="target is read to its end; .*itertools.islice"):
         all_inputs(endless)
     pair(endless, TARGET, 4, repeat=True)[0]
+    first_inputs(endless, None, most=3)  # not to its end
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ _STEPS = 64  # whose examples are chosen at once
 _AHEAD = 2  # batches that are read ahead
 
 
-def gathered(pairs: Pairs) -> Any:
+def in_tensorflow(pairs: Pairs) -> Any:
     """Returns the batches of pairs from `start` on, without end, as a `tf.data.Dataset`.
 
     Its batches are those of `pairs`. Python chooses the examples of 64 steps at once; TensorFlow
@@ -67,7 +67,10 @@ def gathered(pairs: Pairs) -> Any:
         return inputs, source["labels"]
 
     blocks = tf.data.Dataset.counter()
-    return blocks.flat_map(chosen).map(batch).prefetch(_AHEAD)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1  # the step needs the others
+    options.threading.max_intra_op_parallelism = 1
+    return blocks.flat_map(chosen).map(batch).prefetch(_AHEAD).with_options(options)
 
 
 def _in_memory(domains: Mapping[str, Any]) -> dict[str, tuple[Any, DrawOrder]] | None:

@@ -8,7 +8,7 @@ import pytest
 
 from dann.adaptation import DANN
 from dann.data import pair
-from dann.data.gathered import gathered
+from dann.data.tensorflow_pairs import in_tensorflow
 from dann.networks import mlp_backbone
 
 tf = pytest.importorskip("tensorflow")
@@ -43,7 +43,7 @@ def test_batches_are_those_of_the_pairs(source, target, options, start):
     pairs = pair(source, target, 4, seed=3, **options)
     pairs.start = start
     endless = pairs.endless()
-    dataset = gathered(pairs)
+    dataset = in_tensorflow(pairs)
     for step, batch in enumerate(itertools.islice(dataset, 150)):  # more than are chosen at once
         expected = endless[step]
         keras.tree.assert_same_structure(batch, expected)
@@ -58,7 +58,7 @@ def test_a_model_gets_what_keras_makes_of_the_pairs():
     for source, target, options in CASES.values():
         pairs = pair(source, target, 4, seed=3, **options).endless()
         keras_own = adapter(pairs, shuffle=False).get_tf_dataset().element_spec
-        mine = gathered(pairs).element_spec
+        mine = in_tensorflow(pairs).element_spec
         keras.tree.assert_same_structure(mine, keras_own)
         for one, its in zip(keras.tree.flatten(mine), keras.tree.flatten(keras_own), strict=True):
             assert one.dtype == its.dtype
@@ -89,15 +89,15 @@ class Rows:
     ids=["no array", "a stream", "a labelled target", "several processes", "another byte order"],
 )
 def test_what_it_does_not_know_is_left_to_python(source, target, options):
-    assert gathered(pair(source, target, 4, seed=0, **options)) is None
+    assert in_tensorflow(pair(source, target, 4, seed=0, **options)) is None
 
 
 def test_large_arrays_are_not_held_twice(monkeypatch):
     pairs = pair((X, Y), TARGET, 4, seed=0)
     size = X.nbytes + Y.nbytes + TARGET.nbytes
     for largest, fits in ((size, True), (size - 1, False)):
-        monkeypatch.setattr("dann.data.gathered._LARGEST", largest)
-        assert (gathered(pairs) is not None) == fits
+        monkeypatch.setattr("dann.data.tensorflow_pairs._LARGEST", largest)
+        assert (in_tensorflow(pairs) is not None) == fits
 
 
 @pytest.mark.parametrize(("repeat", "start"), [(True, 0), (False, 10)])
@@ -112,7 +112,7 @@ def test_a_training_moves_the_start_as_without(repeat, start):
 def test_a_training_is_that_of_the_batches_by_python(monkeypatch):
     weights = []
     for largest in (2**28, 0):
-        monkeypatch.setattr("dann.data.gathered._LARGEST", largest)
+        monkeypatch.setattr("dann.data.tensorflow_pairs._LARGEST", largest)
         keras.utils.set_random_seed(0)
         model = DANN(mlp_backbone((3,), hidden_units=(4,)), num_classes=3)
         model.compile(keras.optimizers.SGD(0.1, momentum=0.9))
