@@ -28,6 +28,7 @@ def prepare(cfg):
     training.start(cfg.seed, cfg.trainer.precision)
     domains = config.build_domains(cfg)
     config.count_steps(cfg, domains)
+    intervals = config.step_intervals(cfg)
 
     def build(method):
         # the same initial weights for each method
@@ -35,7 +36,8 @@ def prepare(cfg):
         shapes = domains.input_shape, domains.num_classes, domains.num_sources
         with distribution.scope():
             model = config.build_model(cfg, method, *shapes)
-            return training.compile_model(model, config.build_optimizer(cfg, model), cfg.trainer)
+            optimizer = config.build_optimizer(cfg, model)
+            return training.compile_model(model, optimizer, cfg.trainer, intervals)
 
     model = build(cfg.method)
     baseline = build(SOURCE_ONLY) if cfg.compare and model.reversal is not None else None

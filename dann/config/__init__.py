@@ -7,6 +7,7 @@ from dann.config.building import (
     build_model,
     build_optimizer,
     count_steps,
+    step_intervals,
 )
 from dann.config.config_error import ConfigError
 from dann.config.config_of_run import config_of_run
@@ -40,4 +41,5 @@ __all__ = [
     "search_space",
     "settings_digest",
     "settings_of",
+    "step_intervals",
 ]

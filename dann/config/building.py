@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from dann.checks import has_tensorflow
+from dann.checks import has_tensorflow, is_integer
 from dann.config.config_error import ConfigError
 from dann.config.instantiation import call, instantiate
 from dann.training.run_directory import RunDirectory, load_model
@@ -128,6 +128,13 @@ def count_steps(cfg: DictConfig, domains: Any) -> None:
     if cfg.trainer.epochs is not None:
         cfg.trainer.steps_per_epoch = max(1, len(domains.source_train[1]) // cfg.trainer.batch_size)
         cfg.trainer.steps = cfg.trainer.epochs * cfg.trainer.steps_per_epoch
+
+
+def step_intervals(cfg: DictConfig) -> list[int]:
+    """Returns after how many steps a checkpoint, or a callback of `cfg`, asks to act."""
+    nodes = [cfg.checkpoint, *(node for node in cfg.callbacks.values() if node)]
+    asked = [node.get(key) for node in nodes for key in ("every", "save_freq", "update_freq")]
+    return [steps for steps in asked if is_integer(steps) and steps > 0]
 
 
 def build_callbacks(cfg: DictConfig, model: Any) -> list[Any]:

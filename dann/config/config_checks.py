@@ -110,7 +110,8 @@ def _check_settings(cfg):
     check_integer("seed", cfg.seed, low=0)
     settings = cfg.trainer.copy()
     if cfg.trainer.epochs is not None:  # the numbers of steps are known with the data
-        settings.steps = settings.steps_per_epoch = settings.steps_per_execution
+        together = settings.steps_per_execution
+        settings.steps = settings.steps_per_epoch = 1 if together == "auto" else together
     check_trainer(settings)
     check_jit_compile(cfg.trainer.jit_compile)
     check_checkpoint(cfg.checkpoint)

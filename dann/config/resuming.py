@@ -16,14 +16,16 @@ _FREE_CALLBACKS = (
     "keras.callbacks.ModelCheckpoint",
     "keras.callbacks.TensorBoard",
 )
+_FREE_OF_TRAINER = ("check_every", "steps_per_execution")
 _STEPS = "trainer.steps"
 
 
 def settings_of(cfg: Any) -> dict[str, Any]:
     """Returns the settings that must stay the same when a run resumes, by their dotted keys.
 
-    It leaves out `resume`, `checkpoint`, `paths`, `distribution`, `trainer.check_every`, the names
-    of experiments, how much callbacks print, and callbacks that only write logs or models.
+    It leaves out `resume`, `checkpoint`, `paths`, `distribution`, `trainer.check_every`,
+    `trainer.steps_per_execution`, the names of experiments, how much callbacks print, and callbacks
+    that only write logs or models.
 
     Args:
         cfg: The composed config of `scripts/train.py`.
@@ -34,7 +36,8 @@ def settings_of(cfg: Any) -> dict[str, Any]:
     settings: Any = OmegaConf.to_container(OmegaConf.create(plain), resolve=True)
     for key in _FREE:
         settings.pop(key, None)
-    settings["trainer"].pop("check_every", None)
+    for key in _FREE_OF_TRAINER:
+        settings["trainer"].pop(key, None)
     callbacks = settings.get("callbacks") or {}
     for name, node in list(callbacks.items()):
         if isinstance(node, dict):
@@ -65,6 +68,7 @@ def is_done(cfg: Any) -> bool:
             file=sys.stderr,
         )
     changed = differences(then or now, now)
+    changed.pop("trainer.steps_per_execution", None)  # runs of earlier versions compared it
     grown = changed.pop(_STEPS, None)
     longer_epochs = grown and now["trainer.steps_per_epoch"] > grown[0]
     if grown and (longer_epochs or not _is_more(*grown)):

@@ -15,7 +15,7 @@ class TrainerConfig:
     steps_per_epoch: int = 100
     epochs: int | None = None
     batch_size: int = 64
-    steps_per_execution: int = 1
+    steps_per_execution: Any = 1
     jit_compile: Any = "auto"
     run_eagerly: bool = False
     precision: str = "float32"

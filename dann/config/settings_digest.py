@@ -45,6 +45,8 @@ def settings_digest(cfg: Any) -> str:
     kept["trainer"] = {key: value for key, value in trainer if key not in _OF_THE_TRAINER}
     if kept["trainer"].get("jit_compile") == "auto":
         del kept["trainer"]["jit_compile"]
+    if kept["trainer"].get("steps_per_execution") == "auto":  # the same weights as one by one
+        kept["trainer"]["steps_per_execution"] = 1
     callbacks = settings.get("callbacks", {}).items()
     kept["distribution"] = {**kept.get("distribution", {})}
     if kept["distribution"].get("kind") is None:

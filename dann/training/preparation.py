@@ -1,5 +1,6 @@
 """What comes before a training: a clear state of Keras, and a compiled model."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ from dann.standard_error import held_back, is_no_information
 from dann.training.distribution import Distribution
 from dann.training.hardware import accelerators
 from dann.training.run_settings import check_jit_compile
+from dann.training.steps_in_a_call import steps_in_a_call
 
 
 def start(seed: int, precision: str = "float32", distribution: Distribution | None = None) -> None:
@@ -29,16 +31,20 @@ def start(seed: int, precision: str = "float32", distribution: Distribution | No
 
 
 def compile_model(
-    model: AdversarialModel, optimizer: keras.optimizers.Optimizer, trainer: Any
+    model: AdversarialModel,
+    optimizer: keras.optimizers.Optimizer,
+    trainer: Any,
+    intervals: Iterable[int] = (),
 ) -> AdversarialModel:
     """Compiles `model` for classification and returns it.
 
     Args:
         model: Model to train.
         optimizer: Any Keras optimizer.
-        trainer: Object with `steps_per_execution`, `jit_compile` and `run_eagerly`. With
+        trainer: Object with what `steps_in_a_call` takes, and `jit_compile`. With
             `jit_compile="auto"` Keras compiles where it can, except for TensorFlow on a CPU, where
             XLA makes small convolutions about 6 times slower.
+        intervals: As in `steps_in_a_call`.
 
     Raises:
         ValueError: If `jit_compile` has another value, or is true while TensorFlow trains on
@@ -55,7 +61,7 @@ def compile_model(
     model.compile(
         optimizer=optimizer,
         metrics=["accuracy"],
-        steps_per_execution=trainer.steps_per_execution,
+        steps_per_execution=steps_in_a_call(model, trainer, intervals),
         jit_compile=jit_compile,
         run_eagerly=trainer.run_eagerly,
     )

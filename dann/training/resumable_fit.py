@@ -1,4 +1,5 @@
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -158,13 +159,15 @@ def _run(model, pairs, watched, epochs, steps_per_epoch, verbose):
     settings = {"callbacks": watched, "shuffle": False, "verbose": verbose}
     if watched.batch:
         watched.more_to_come = watched.epoch + 1 < epochs
-        model.fit(
-            _from_step(pairs, watched.step),
-            initial_epoch=watched.epoch,
-            epochs=watched.epoch + 1,
-            steps_per_epoch=steps_per_epoch - watched.batch,
-            **settings,
-        )
+        rest = steps_per_epoch - watched.batch
+        with _whole_calls(model, rest):
+            model.fit(
+                _from_step(pairs, watched.step),
+                initial_epoch=watched.epoch,
+                epochs=watched.epoch + 1,
+                steps_per_epoch=rest,
+                **settings,
+            )
         if not watched.more_to_come or watched.stopped:
             return
         watched.more_to_come = False
@@ -175,6 +178,20 @@ def _run(model, pairs, watched, epochs, steps_per_epoch, verbose):
         steps_per_epoch=steps_per_epoch,
         **settings,
     )
+
+
+@contextlib.contextmanager
+def _whole_calls(model, steps):
+    """Runs so many steps in each call that no call goes beyond `steps`, which Keras would allow."""
+    usual = model.steps_per_execution
+    fitting = math.gcd(usual, steps)
+    try:
+        if fitting != usual:
+            model.steps_per_execution, model.train_function = fitting, None
+        yield
+    finally:
+        if fitting != usual:
+            model.steps_per_execution, model.train_function = usual, None
 
 
 def _steps_of(pairs, steps_per_epoch):

@@ -11,11 +11,11 @@ def check_trainer(trainer: Any) -> None:
     """Checks the settings that `dann.training.Run` takes as `trainer`.
 
     Raises:
-        TypeError: If a number is not an integer.
+        TypeError: If a number is not an integer; `steps_per_execution` may be `"auto"`.
         ValueError: If one is below 1, or `steps` is not a multiple of `steps_per_epoch`, or that
             not one of `steps_per_execution`.
     """
-    for key in ("steps", "steps_per_epoch", "steps_per_execution", "batch_size", "check_every"):
+    for key in ("steps", "steps_per_epoch", "batch_size", "check_every"):
         check_integer(f"trainer.{key}", getattr(trainer, key), low=1)
     each = min(trainer.steps, trainer.steps_per_epoch)
     if trainer.steps % each:
@@ -23,10 +23,14 @@ def check_trainer(trainer: Any) -> None:
             "trainer.steps must be a multiple of trainer.steps_per_epoch. "
             f"Received: {trainer.steps} steps, {trainer.steps_per_epoch} an epoch"
         )
-    if each % trainer.steps_per_execution:
+    together = trainer.steps_per_execution
+    if together == "auto":
+        return
+    check_integer("trainer.steps_per_execution", together, low=1, why="or 'auto'")
+    if each % together:
         raise ValueError(
             "trainer.steps_per_epoch must be a multiple of trainer.steps_per_execution. "
-            f"Received: {each} and {trainer.steps_per_execution}"
+            f"Received: {each} and {together}"
         )
 
 

@@ -124,6 +124,7 @@ def test_the_papers_experiment_has_its_network_and_the_shared_recipe():
 def test_the_digest_separates_settings_that_matter_from_those_that_do_not():
     first = config.settings_digest(composed())
     same = ("seed=3", "callbacks=none", "compare=false", "paths.cache_dir=elsewhere")
+    same += ("trainer.steps_per_execution=1", "trainer.steps_per_execution=auto")
     for override in (*same, "balanced=false", "regularizer=none", "selection=none"):
         assert config.settings_digest(composed(override)) == first
     others = ("trainer.steps=3", "method=source_only", "balanced=true", "augmentation=affine")

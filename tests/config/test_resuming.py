@@ -53,10 +53,16 @@ def test_other_settings_are_refused_by_key_and_the_first_config_is_put_back(over
         ["checkpoint.every=10", "checkpoint.keep=5"],
         ["paths.cache_dir=elsewhere", "trainer.check_every=7"],
         ["callbacks=none"],
+        ["trainer.steps_per_execution=4"],
     ],
 )
 def test_what_the_numbers_do_not_depend_on_may_change(overrides, run):
     assert config.is_done(changed(run, *overrides)) is False
+
+
+def test_a_run_that_kept_its_steps_in_a_call_among_the_settings_goes_on(run):
+    run.keep_settings({**config.settings_of(changed(run)), "trainer.steps_per_execution": 1})
+    assert config.is_done(changed(run)) is False
 
 
 def test_steps_may_grow_where_no_schedule_follows_them(run, capsys):

@@ -131,6 +131,18 @@ def test_executions_of_several_steps_go_on_too(tmp_path):
         np.testing.assert_array_equal(value, expected)
 
 
+@lacking.several_steps
+def test_other_executions_take_no_step_beyond_the_epoch_that_they_finish(tmp_path):
+    one, _ = run(tmp_path / "whole", every=1, run_eagerly=False)
+    with pytest.raises(DeathError):
+        run(tmp_path / "killed", At(6, die), every=1, run_eagerly=False)
+    several = {"steps_per_execution": 2, "run_eagerly": False}
+    other, _ = run(tmp_path / "killed", every=1, **several)
+    assert other.steps_per_execution == 2
+    for value, expected in zip(bits(other), bits(one), strict=True):
+        np.testing.assert_array_equal(value, expected)
+
+
 def test_a_signal_while_the_training_ends_is_heard(tmp_path):
     class Late(keras.callbacks.Callback):
         def on_train_end(self, logs=None):
