@@ -132,7 +132,8 @@ def count_steps(cfg: DictConfig, domains: Any) -> None:
 
 def step_intervals(cfg: DictConfig) -> list[int]:
     """Returns after how many steps a checkpoint, or a callback of `cfg`, asks to act."""
-    nodes = [cfg.checkpoint, *(node for node in cfg.callbacks.values() if node)]
+    # A node that is no mapping is refused when the callbacks are built.
+    nodes = [cfg.checkpoint, *(n for n in cfg.callbacks.values() if isinstance(n, DictConfig))]
     asked = [node.get(key) for node in nodes for key in ("every", "save_freq", "update_freq")]
     return [steps for steps in asked if is_integer(steps) and steps > 0]
 
