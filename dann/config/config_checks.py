@@ -91,9 +91,8 @@ def _check_epochs(cfg, overrides):
     epochs = OmegaConf.select(cfg, "trainer.epochs")
     if epochs is None:
         return
-    steps = [
-        one for one in overrides if one.startswith(("trainer.steps=", "trainer.steps_per_epoch="))
-    ]
+    keys = ("trainer.steps=", "trainer.steps_per_epoch=")
+    steps = [one for one in overrides if one.lstrip("+").startswith(keys)]
     if steps:
         raise ConfigError(
             "trainer.epochs takes the place of trainer.steps and trainer.steps_per_epoch; give one "

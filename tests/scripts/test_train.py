@@ -132,6 +132,7 @@ IMPOSSIBLE = {
     "trainer.steps=150": "trainer.steps must be a multiple of trainer.steps_per_epoch",
     "trainer.steps_per_epoch=-1": "`trainer.steps_per_epoch` must be an integer of at least 1",
     "trainer.epochs=2 trainer.steps=100": "give one of them. Received: trainer.epochs=2",
+    "trainer.epochs=2 ++trainer.steps=100": "give one of them. Received: trainer.epochs=2",
     "trainer.epochs=0": "trainer.epochs must be at least 1. Received: 0",
     "trainer.check_every=0": "`trainer.check_every` must be an integer of at least 1",
     "callbacks.metrics=0": "callbacks.metrics must name a callback as `_target_`. Received: 0",
