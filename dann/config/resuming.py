@@ -6,6 +6,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from dann.checks import is_integer
 from dann.config.config_error import ConfigError
 from dann.training.run_directory import RunDirectory
 
@@ -17,7 +18,7 @@ _FREE_CALLBACKS = (
     "keras.callbacks.TensorBoard",
 )
 _FREE_OF_TRAINER = ("check_every", "steps_per_execution")
-_STEPS = "trainer.steps"
+_LENGTHS = ("trainer.steps", "trainer.epochs")  # a run is as long as one of them says
 
 
 def settings_of(cfg: Any) -> dict[str, Any]:
@@ -69,15 +70,15 @@ def is_done(cfg: Any) -> bool:
         )
     changed = differences(then or now, now)
     changed.pop("trainer.steps_per_execution", None)  # runs of earlier versions compared it
-    grown = changed.pop(_STEPS, None)
-    longer_epochs = grown and now["trainer.steps_per_epoch"] > grown[0]
-    if grown and (longer_epochs or not _is_more(*grown)):
-        changed = {_STEPS: grown, **changed}
+    grown = {key: changed.pop(key) for key in _LENGTHS if key in changed}
+    if grown and not _may_grow(cfg, grown):
+        changed = {**grown, **changed}
     if changed:
         run.put_config_back()
         told = "; ".join(f"{key} {old} then, {new} now" for key, (old, new) in changed.items())
         more = (
-            " (`trainer.steps` may grow only if no schedule follows it and epochs stay as long)"
+            " (`trainer.steps` or `trainer.epochs` may grow only if no schedule follows the steps "
+            "and an epoch stays as long)"
             if grown
             else ""
         )
@@ -103,8 +104,14 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tu
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _is_more(old, new):
-    return isinstance(old, int) and isinstance(new, int) and new > old
+def _may_grow(cfg, grown):
+    """Whether the old and new lengths only lengthen the run, and nothing else follows them."""
+    if not all(is_integer(old) and is_integer(new) and new > old for old, new in grown.values()):
+        return False
+    if "trainer.epochs" in grown:  # the steps are counted when the data is known
+        plain: Any = OmegaConf.to_container(cfg, resolve=False)
+        return not any("trainer.steps}" in str(value) for _, value in _flat(plain))
+    return cfg.trainer.steps_per_epoch <= grown["trainer.steps"][0]
 
 
 def _flat(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -31,7 +31,7 @@ def changed(run, *overrides):
     [
         (["seed=3", "balanced=true"], "Received: seed 0 then, 3 now; balanced False then, True"),
         (["trainer.steps=300"], "Received: trainer.steps 1500 then, 300 now; "),
-        (["trainer.steps=3000"], r"no schedule follows it.*schedule.total_steps 1500 then, 3000"),
+        (["trainer.steps=3000"], r"no schedule follows the steps.*schedule.total_steps 1500 then, 3000"),
         (["method=source_only"], "method._target_ dann.DANN then, dann.SourceOnly now"),
         (
             ["+callbacks.stop._target_=keras.callbacks.EarlyStopping"],
@@ -72,6 +72,29 @@ def test_steps_may_grow_where_no_schedule_follows_them(run, capsys):
     assert config.is_done(changed(run, *fixed)) is True
     assert capsys.readouterr().out == f"Finished already: {run}\n"
     assert config.is_done(changed(run, *fixed, "trainer.steps=3000")) is False
+
+
+def test_epochs_may_grow_where_no_schedule_follows_the_steps(run):
+    fixed = ["schedule=constant", "optimizer=adam", "trainer.epochs=2"]
+    run.keep_settings(config.settings_of(changed(run, *fixed)))
+    run.write_summary({"steps": 24})
+    assert config.is_done(changed(run, *fixed)) is True
+    assert config.is_done(changed(run, *fixed, "trainer.epochs=3")) is False
+    with pytest.raises(config.ConfigError, match="may grow only.*trainer.epochs 2 then, 1 now"):
+        config.is_done(changed(run, *fixed, "trainer.epochs=1"))
+
+
+def test_epochs_may_not_grow_where_a_schedule_follows_the_steps(run):
+    run.keep_settings(config.settings_of(changed(run, "trainer.epochs=2")))
+    with pytest.raises(config.ConfigError, match="may grow only.*trainer.epochs 2 then, 3 now"):
+        config.is_done(changed(run, "trainer.epochs=3"))
+
+
+def test_a_number_of_steps_does_not_become_one_of_epochs(run):
+    fixed = ["schedule=constant", "optimizer=adam"]
+    run.keep_settings(config.settings_of(changed(run, *fixed)))
+    with pytest.raises(config.ConfigError, match="trainer.epochs None then, 9 now"):
+        config.is_done(changed(run, *fixed, "trainer.epochs=9"))
 
 
 def test_a_finished_run_without_checkpoints_does_not_begin_anew_to_grow(run):

@@ -494,6 +494,11 @@ def test_a_function_and_a_layer_come_back_from_a_file(reloaded):
     inputs = np.random.default_rng(0).normal(size=(4, 6, 2)).astype("float32")
     model.fit(inputs, np.ones((4, 2)), verbose=0)
     again = reloaded(model)
+    for one, other in zip(again.layers[::2], model.layers[::2], strict=True):
+        assert repr(one.input_sign.estimator) == repr(other.input_sign.estimator)
+        assert one.kernel_estimators == other.kernel_estimators
+    for one, other in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(array(one), array(other))
     np.testing.assert_array_equal(array(again(inputs)), array(model(inputs)))
     assert isinstance(again.layers[0].input_sign.estimator.function, TwiceTheSlope)
     for one in (model, again):
