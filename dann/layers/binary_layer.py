@@ -13,7 +13,7 @@ from dann.gradients.estimators import (
     MagnitudeAware,
     get_estimator,
     get_kernel_estimator,
-    serialize_estimator,
+    name_or_estimator,
 )
 from dann.layers.binary_sign import BinarySign
 from dann.layers.weight_clip import WeightClip
@@ -90,17 +90,17 @@ class BinaryLayer(keras.layers.Layer):
                 f"precision use `keras.layers.{type(self).__name__[6:]}`. "
                 "Received: kernel_estimator=None"
             )
-        self.input_estimator = input_estimator
-        self.kernel_estimator = kernel_estimator
+        self.input_estimator = name_or_estimator(input_estimator)
+        self.kernel_estimator = name_or_estimator(kernel_estimator)
         self.way = way
         self.clip = check_flag("clip", clip)
         self.input_sign = None
         if input_estimator is not None:
-            self.input_sign = self._sign(_activation_estimator(input_estimator), "input_sign")
+            self.input_sign = self._sign(_activation_estimator(self.input_estimator), "input_sign")
         self.kernel_estimators = []
         self.kernel_signs = []
         for name, (constraint, axes) in self.latents.items():
-            estimator = get_kernel_estimator(kernel_estimator, axes)
+            estimator = get_kernel_estimator(self.kernel_estimator, axes)
             estimator.check_way(way)
             self.kernel_estimators.append(estimator)
             self.kernel_signs.append(self._sign(estimator.of_codes, f"{name}_sign"))
@@ -215,8 +215,8 @@ class BinaryLayer(keras.layers.Layer):
     def get_config(self):
         return {
             **super().get_config(),
-            "input_estimator": serialize_estimator(self.input_estimator),
-            "kernel_estimator": serialize_estimator(self.kernel_estimator),
+            "input_estimator": keras.saving.serialize_keras_object(self.input_estimator),
+            "kernel_estimator": keras.saving.serialize_keras_object(self.kernel_estimator),
             "way": self.way,
             "clip": self.clip,
         }

@@ -7,7 +7,7 @@ from dann.gradients.estimators import (
     Sharpened,
     Stochastic,
     get_estimator,
-    serialize_estimator,
+    name_or_estimator,
 )
 from dann.layers.state import add_state
 
@@ -58,8 +58,8 @@ class BinarySign(keras.layers.Layer):
 
     def __init__(self, way: str = "override", estimator: str | Estimator = "htanh", **kwargs):
         super().__init__(**kwargs)
-        self.identifier = estimator
-        self.estimator = get_estimator(estimator)
+        self.identifier = name_or_estimator(estimator)
+        self.estimator = get_estimator(self.identifier)
         self.estimator.check_way(way)
         self.way = way
         self.supports_masking = True
@@ -97,5 +97,5 @@ class BinarySign(keras.layers.Layer):
         return input_shape
 
     def get_config(self):
-        estimator = serialize_estimator(self.identifier)
+        estimator = keras.saving.serialize_keras_object(self.identifier)
         return {**super().get_config(), "way": self.way, "estimator": estimator}

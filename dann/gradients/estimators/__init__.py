@@ -9,7 +9,7 @@ from dann.gradients.estimators.estimator import ESTIMATORS, Estimator, register_
 from dann.gradients.estimators.named import (
     get_estimator,
     get_kernel_estimator,
-    serialize_estimator,
+    name_or_estimator,
 )
 from dann.gradients.estimators.quantizer import Quantizer
 from dann.gradients.estimators.sharpened import Sharpened
@@ -33,7 +33,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Sharpened",
     "get_estimator",
     "get_kernel_estimator",
+    "name_or_estimator",
     "register_estimator",
-    "serialize_estimator",
     *_classes,
 ]

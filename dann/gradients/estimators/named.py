@@ -74,8 +74,15 @@ def get_kernel_estimator(identifier: Any, axes: Sequence[int]) -> Estimator:
     return estimator
 
 
-def serialize_estimator(identifier: Any) -> Any:
-    """Returns an argument of `get_estimator` that JSON can hold: a name, a config or `None`."""
+def name_or_estimator(identifier: Any) -> str | Estimator | None:
+    """Returns a name or `None` as it is, and the estimator of anything else.
+
+    A layer keeps what this returns. Keras recognizes objects that layers share by their address, so
+    an estimator that was made anew for each config could be mistaken in a file for another one.
+
+    Args:
+        identifier: As in `get_estimator`, or `None`.
+    """
     if identifier is None or isinstance(identifier, str):
         return identifier
-    return keras.saving.serialize_keras_object(get_estimator(identifier))
+    return get_estimator(identifier)
