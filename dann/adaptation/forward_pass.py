@@ -1,14 +1,13 @@
 """What goes into a forward pass on a pair, what comes out, and what a step descends."""
 
 import functools
-import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
-from dann.adaptation.masks import joined, rows, run, with_mask_of
+from dann.adaptation.masks import joined, run, split_rows, with_mask_of
 
 HALF = ("float16", "bfloat16")
 PARTS = ("source", "target", "target_labelled")  # in the order of a joint pass
@@ -30,10 +29,10 @@ def through_reversal(
     reversal: Callable[..., Any], network: Callable[..., Any], features: dict, training: bool
 ) -> DomainScores:
     """Runs a network of features and `training` once over both domains, behind the reversal."""
-    both = joined(features["source"], features["target"])
+    domains = features["source"], features["target"]
+    both = joined(*domains)
     scores = run(network, with_mask_of(both, reversal(both, training=training)), training)
-    size = ops.shape(features["source"])[0]
-    return DomainScores(rows(scores, 0, size), rows(scores, size))
+    return DomainScores(*split_rows(scores, [size_of(part) for part in domains]))
 
 
 class ForwardPass(NamedTuple):
@@ -105,11 +104,8 @@ def in_one_pass(network: keras.Layer, parts: dict[str, Any], training: bool) -> 
     """Runs a network once over all parts and returns its outputs by the same names."""
     together = keras.tree.map_structure(joined, *parts.values())
     outputs = run(network, together, training)
-    ends = list(itertools.accumulate(size_of(part) for part in parts.values()))
-    return {
-        name: rows(outputs, start, end)
-        for name, start, end in zip(parts, [0, *ends], ends, strict=False)
-    }
+    sizes = [size_of(part) for part in parts.values()]
+    return dict(zip(parts, split_rows(outputs, sizes), strict=True))
 
 
 def size_of(inputs: Any) -> Any:

@@ -4,8 +4,9 @@ A layer such as `Embedding(mask_zero=True)` attaches a mask `(batch, ...)` to it
 layers, losses and metrics heed it; operations of `keras.ops` drop it.
 """
 
+import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -47,12 +48,27 @@ def joined(*tensors: Any) -> Any:
     return whole
 
 
-def rows(tensor: Any, start: Any, end: Any = None) -> Any:
-    """Returns the examples from `start` up to `end` of a tensor, masked if it is."""
-    part, mask = tensor[start:end], get_keras_mask(tensor)
-    if mask is not None:
-        set_keras_mask(part, mask[start:end])
-    return part
+def split_rows(tensor: Any, sizes: Sequence[Any]) -> list[Any]:
+    """Returns consecutive parts of so many examples each, masked if the tensor is.
+
+    Parts of one known size are one operation, whose gradient writes each number once; that of
+    slices writes the whole tensor for each of them.
+    """
+    mask = get_keras_mask(tensor)
+    parts, masks = (_split(whole, sizes) for whole in (tensor, mask))
+    for part, its_mask in zip(parts, masks, strict=True):
+        if its_mask is not None:
+            set_keras_mask(part, its_mask)
+    return parts
+
+
+def _split(whole: Any, sizes: Sequence[Any]) -> Any:
+    if whole is None:
+        return [None] * len(sizes)
+    if all(isinstance(size, int) and size == sizes[0] for size in sizes):
+        return ops.split(whole, len(sizes))
+    ends = list(itertools.accumulate(sizes))
+    return [whole[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def mean(values: Any, weights: Any = None, axis: Any = None) -> Any:
