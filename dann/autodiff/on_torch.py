@@ -10,6 +10,10 @@ from dann.autodiff.functions import as_pure_function
 
 if keras.backend.backend() == "torch":  # other backends do not need it installed
     import torch  # pyright: ignore[reportMissingImports]
+    from torch.nn.attention import (  # pyright: ignore[reportMissingImports]
+        SDPBackend,
+        sdpa_kernel,
+    )
 
 ENGINES = ("while",)
 
@@ -26,8 +30,9 @@ def is_concrete(value: Any) -> bool:
 
 def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     """Returns a function's outputs, and the function from upstream gradients to gradients."""
-    # Keras builds models without gradients, which a gradient in a model needs all the same.
-    with torch.enable_grad():
+    # Keras builds models without gradients, which a gradient in a model needs all the same. PyTorch
+    # has no second derivative of fused attention, only of attention by matrix products.
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         xs = [_followed(tensor(x)) for x in xs]
         outputs = keras.tree.map_structure(tensor, function(*xs))
     ys = keras.tree.flatten(outputs)

@@ -110,3 +110,16 @@ def test_numbers_out_of_range_are_refused(arguments, message):
 def test_batch_statistics_are_refused():
     with pytest.raises(ValueError, match="one by one"):
         singular_values(lambda x: x - ops.mean(x, axis=0), INPUTS, k=1)
+
+
+def test_those_of_attention_are_those_of_finite_differences():
+    inputs = keras.Input((3, 2))
+    model = keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4)(inputs, inputs))
+    for weight in model.weights:
+        weight.assign(RNG.normal(size=weight.shape))
+    x, step = RNG.normal(size=(1, 3, 2)).astype("float32"), 0.01
+    moves = step * np.eye(6, dtype="float32").reshape(6, 3, 2)
+    ahead, behind = (ops.convert_to_numpy(model(x + sign * moves)) for sign in (1, -1))
+    expected = np.linalg.svd((ahead - behind).reshape(6, 6) / (2 * step), compute_uv=False)
+    values = ops.convert_to_numpy(singular_values(model, x, k=6))
+    np.testing.assert_allclose(values[0], expected, rtol=0.01, atol=0.01)
