@@ -1,5 +1,6 @@
 """Packed networks, beside what else runs such networks."""
 
+import dataclasses
 import pathlib
 import tempfile
 from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ class PackedSuite:
     Args:
         units: Inputs and outputs of the dense layer.
         batches: Sizes of batches for it.
+        images: Sizes of batches for the network.
         channels: Channels of the convolution 3x3, in and out.
         side: Height and width of its images.
         hidden_units: Widths of the perceptron whose file is weighed.
@@ -43,6 +45,7 @@ class PackedSuite:
         self,
         units: int = 4096,
         batches: Sequence[int] = (1, 256),
+        images: Sequence[int] = (1, 64),
         channels: int = 256,
         side: int = 16,
         hidden_units: Sequence[int] = (4096, 4096, 4096),
@@ -50,6 +53,7 @@ class PackedSuite:
     ):
         self.units = check_integer("units", units, 1)
         self.batches = _sizes("batches", batches)
+        self.images = _sizes("images", images)
         self.channels = check_integer("channels", channels, 1)
         self.side = check_integer("side", side, 1)
         self.hidden_units = _sizes("hidden_units", hidden_units)
@@ -59,20 +63,26 @@ class PackedSuite:
         """Returns what each way took, by what was measured."""
         rng = np.random.default_rng(0)
         with threadpoolctl.threadpool_limits(1):
-            return [
+            compared = [
                 *(self._dense(rng, batch) for batch in self.batches),
                 self._convolution(rng),
-                self._lenet(rng),
+                *(self._lenet(rng, batch) for batch in self.images),
             ]
+        last = dataclasses.replace(compared[-1], remark=self._perceptron_bytes())
+        return [*compared[:-1], last]
 
     def _perceptron_bytes(self):
-        """The bytes of a binary perceptron for MNIST: as a packed file, and in float32."""
+        """Tells the bytes of a binary perceptron for MNIST, packed and in float32."""
         backbone = binary_mlp_backbone((28, 28, 1), self.hidden_units, input_range=(0, 255))
         head = binary_label_head(self.hidden_units[-1], 10, hidden_units=())
         model = keras.Model(backbone.input, head(backbone.output))
         with tempfile.TemporaryDirectory() as folder:
             packed = pack(model, pathlib.Path(folder) / "mlp.dann")
-        return packed, 4 * model.count_params()
+        floats = 4 * model.count_params()
+        return (
+            f"binary_mlp, {' x '.join(map(str, self.hidden_units))}: {packed:,} bytes packed, "
+            f"{floats:,} in float32: {floats / packed:.1f} times"
+        )
 
     def _dense(self, rng, batch):
         kernel = rng.choice(np.array([-1, 1], "float32"), (self.units, self.units))
@@ -121,32 +131,30 @@ class PackedSuite:
         task = f"convolution 3x3, {self.channels} to {self.channels}, {self.side} x {self.side}"
         return self._compared(task, ways, _near)
 
-    def _lenet(self, rng):
+    def _lenet(self, rng, batch):
         backbone = binary_lenet_backbone((28, 28, 1))
         head = binary_label_head(backbone.output_shape[-1], 10)
         model = keras.Model(backbone.input, head(backbone.output))
         _as_after_training(model, rng)
-        examples = rng.integers(0, 256, (64, 28, 28, 1)).astype("float32")
-        one = examples[:1]
+        examples = rng.integers(0, 256, (batch * max(1, 64 // batch), 28, 28, 1)).astype("float32")
+        images = examples[:batch]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "lenet.dann"
             size = pack(model, path)
             packed = {engine: load(path, engine) for engine in ("numba", "numpy")}
         floats = 4 * model.count_params()
         ways = {
-            "Keras": _Way(lambda: keras.ops.convert_to_numpy(model(one, training=False)), floats),
-            "dann, numba": _Way(lambda: packed["numba"].predict(one), size),
-            "dann, NumPy": _Way(lambda: packed["numpy"].predict(one), size),
-            **_litert_ways(model, one, examples),
+            "Keras": _Way(
+                lambda: keras.ops.convert_to_numpy(model(images, training=False)), floats
+            ),
+            "dann, numba": _Way(lambda: packed["numba"].predict(images), size),
+            "dann, NumPy": _Way(lambda: packed["numpy"].predict(images), size),
+            **_litert_ways(model, images, examples),
         }
-        packed_size, float_size = self._perceptron_bytes()
-        remark = (
-            f"binary_mlp, {' x '.join(map(str, self.hidden_units))}: {packed_size:,} bytes packed, "
-            f"{float_size:,} in float32: {float_size / packed_size:.1f} times"
-        )
-        return self._compared("binary_lenet, 1 image", ways, _near, "dann, numba", remark)
+        task = f"binary_lenet, {batch} image{'s' * (batch > 1)}"
+        return self._compared(task, ways, _near, "dann, numba")
 
-    def _compared(self, task, ways, compare, reference=None, remark=""):
+    def _compared(self, task, ways, compare, reference=None):
         """Compares what the ways give, then times them."""
         outputs = {name: np.asarray(way.checked()) for name, way in ways.items()}
         first = next(iter(outputs.values()))
@@ -156,7 +164,7 @@ class PackedSuite:
         }
         calls = {name: way.run for name, way in ways.items()}
         times = in_turns(calls, self.rounds, _TURN)
-        return Comparison(task, times, reference, notes, remark)
+        return Comparison(task, times, reference, notes)
 
 
 class _Way:
@@ -190,15 +198,13 @@ def _as_after_training(model, rng):
             weight.assign(rng.uniform(0.5, 1.5, weight.shape))
 
 
-def _litert_ways(model, one, examples):
+def _litert_ways(model, images, examples):
     ways = {}
-    for name, content in (
-        ("LiteRT, float32", litert_file(model)),
-        ("LiteRT, int8", litert_file(model, examples)),
-    ):
+    for name, given in (("LiteRT, float32", None), ("LiteRT, int8", examples)):
+        content = litert_file(model, given, batch=len(images))
         runner = LiteRTModel(content)
-        invoke = partial(runner.invoke, runner.quantized(one))
-        ways[name] = _Way(invoke, len(content), partial(runner.predict, one))
+        invoke = partial(runner.invoke, runner.quantized(images))
+        ways[name] = _Way(invoke, len(content), partial(runner.predict, images))
     return ways
 
 

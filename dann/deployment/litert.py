@@ -10,24 +10,25 @@ import keras
 import numpy as np
 
 
-def litert_file(model: keras.Model, images: np.ndarray | None = None) -> bytes:
-    """Converts a classifier to a LiteRT file for one input at a time.
+def litert_file(model: keras.Model, images: np.ndarray | None = None, batch: int = 1) -> bytes:
+    """Converts a classifier to a LiteRT file.
 
     Args:
         model: Model of one input and one output.
         images: Inputs `(n, ...)` that decide the ranges of 8-bit integers, for weights,
             activations, inputs and outputs. With `None` (default) all stays float32.
+        batch: How many inputs the file takes at a time. Defaults to `1`.
     """
     import tensorflow as tf
 
-    signature = [keras.InputSpec(shape=(1, *model.input_shape[1:]), dtype="float32")]
+    signature = [keras.InputSpec(shape=(batch, *model.input_shape[1:]), dtype="float32")]
     with _quiet(), tempfile.TemporaryDirectory() as folder:
         model.export(folder, verbose=False, input_signature=signature)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         if images is not None:
-            examples = np.asarray(images, "float32")
+            parts = _batches(np.asarray(images, "float32"), batch)
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
-            converter.representative_dataset = lambda: ([one[None]] for one in examples)
+            converter.representative_dataset = lambda: ([part] for part in parts)
             converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
             converter.inference_input_type = converter.inference_output_type = tf.int8
         return converter.convert()
@@ -60,19 +61,30 @@ class LiteRTModel:
         """Returns inputs in the type that the file takes."""
         return _to_integers(np.asarray(inputs, "float32"), self._input)
 
-    def invoke(self, one: np.ndarray) -> Any:
-        """Runs one input `(1, ...)`, in the type that the file takes."""
-        self.interpreter.set_tensor(self._input["index"], one)
+    def invoke(self, batch: np.ndarray) -> Any:
+        """Runs as many inputs as the file takes, in the type that it takes."""
+        self.interpreter.set_tensor(self._input["index"], batch)
         self.interpreter.invoke()
         return self.interpreter.get_tensor(self._output["index"])
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:
-        """Returns the outputs `(n, ...)` of `inputs` `(n, ...)`, both as floats."""
-        outputs = [self.invoke(one[None]) for one in self.quantized(inputs)]
+        """Returns the outputs `(n, ...)` of `inputs` `(n, ...)`, both as floats.
+
+        Raises:
+            ValueError: If `n` is no multiple of what the file takes at a time.
+        """
+        parts = _batches(self.quantized(inputs), int(self._input["shape"][0]))
+        outputs = [self.invoke(part) for part in parts]
         shape = tuple(self._output["shape"][1:])
         values = np.concatenate(outputs) if outputs else np.zeros((0, *shape), "float32")
         scale, zero = self._output["quantization"]
         return (values.astype("float32") - zero) * np.float32(scale) if scale else values
+
+
+def _batches(inputs, batch):
+    if len(inputs) % batch:
+        raise ValueError(f"Expected a multiple of {batch} inputs. Received: {len(inputs)}")
+    return [inputs[start : start + batch] for start in range(0, len(inputs), batch)]
 
 
 def _to_integers(values, details):

@@ -7,7 +7,7 @@ import numpy as np
 
 from dann.checks import check_integer, check_shape
 from dann.deployment.engines import ENGINES
-from dann.deployment.engines.numba_engine import import_kernels
+from dann.deployment.engines.numba_engine import import_machine
 from dann.deployment.packed_file import read
 from dann.deployment.program import Program
 
@@ -63,13 +63,13 @@ class PackedModel:
         for start in range(0, len(inputs), batch_size):
             with np.errstate(over="ignore"):  # inf, as in Keras
                 batch = np.ascontiguousarray(inputs[start : start + batch_size], "float32")
-            outputs[start : start + batch_size] = self._run(batch)
+            self._run(batch, outputs[start : start + batch_size])
         return outputs
 
 
 def _fastest_engine():
     try:
-        import_kernels()
+        import_machine()
     except ImportError:
         return "numpy"
     return "numba"

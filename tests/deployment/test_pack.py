@@ -488,9 +488,10 @@ def test_a_nan_counts_as_minus_1(engine, tmp_path):
 
 @pytest.fixture
 def numba_anew(monkeypatch):
-    """Lets `load` import the kernels of numba once more."""
-    monkeypatch.delitem(sys.modules, "dann.deployment.engines.numba_kernels", raising=False)
-    monkeypatch.delattr(engines, "numba_kernels", raising=False)
+    """Lets `load` import what numba compiles once more."""
+    for name in ("numba_bits", "numba_floats", "numba_machine", "numba_vectors"):
+        monkeypatch.delitem(sys.modules, f"dann.deployment.engines.{name}", raising=False)
+        monkeypatch.delattr(engines, name, raising=False)
 
 
 def test_numba_runs_where_it_may_write_no_folder(packed, numba_anew, monkeypatch):

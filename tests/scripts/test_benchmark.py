@@ -78,7 +78,15 @@ def test_the_diagnostics_suite_counts_the_backward_passes(tmp_path, run_here):
 @pytest.mark.slow
 def test_the_packed_suite_reports_times_sizes_and_agreement(tmp_path, run_here):
     pytest.importorskip("ai_edge_litert")
-    small = ["rounds=1", "units=64", "batches=[1]", "channels=8", "side=6", "hidden_units=[64]"]
+    small = [
+        "rounds=1",
+        "units=64",
+        "batches=[1]",
+        "channels=8",
+        "side=6",
+        "hidden_units=[64]",
+        "images=[1,4]",
+    ]
     arguments = [f"packed.{value}" for value in small]
     result = run_here(RUN, ["suite=packed", *arguments], tmp_path)
     assert result.returncode == 0
@@ -86,7 +94,7 @@ def test_the_packed_suite_reports_times_sizes_and_agreement(tmp_path, run_here):
     lite = ["LiteRT, float32", "LiteRT, int8"]
     dense = ["dann, numba", "NumPy, float32"]
     lenet = ["Keras", "dann, numba", "dann, NumPy", *lite]
-    assert [name for name, _ in rows] == [*dense, "dann, numba", *lite, *lenet]
+    assert [name for name, _ in rows] == [*dense, "dann, numba", *lite, *lenet, *lenet]
     told = [cells[4] for _, cells in rows[:2]]
     assert told == ["512 bytes, the same", "16,384 bytes, the same"]
     assert all(float(cells[0]) > 0 and float(cells[1]) > 0 for _, cells in rows)

@@ -31,12 +31,12 @@ class NumpyEngine:
         self.threads = threads
         self._steps = [(self._prepare(step), step.inputs) for step in program.steps[1:]]
 
-    def __call__(self, inputs: np.ndarray) -> np.ndarray:
-        """Returns the logits of a batch of `float32`."""
+    def __call__(self, inputs: np.ndarray, outputs: np.ndarray) -> None:
+        """Writes the logits of a batch of `float32` into `outputs`."""
         values = [inputs]
         for run, numbers in self._steps:
             values.append(run(*(values[number] for number in numbers)))
-        return values[-1]
+        outputs[...] = values[-1]
 
     def _prepare(self, step: Step) -> Run:
         if step.op in ELEMENTWISE:
@@ -75,10 +75,10 @@ class NumpyEngine:
         kernel = kernel.reshape(-1, taps, channels)
         run = self.products(pack_bits(kernel).reshape(len(kernel), -1), taps * channels)
         border = pack_bits(np.full(channels, attributes["pad_value"] > 0))
-        zeros = _zeros_in_padding(kernel, attributes)
+        zeros = zeros_in_padding(kernel, attributes)
 
         def convolve(bits):
-            view = _windows(_padded(bits, attributes["pads"], border), attributes)
+            view = windows(padded(bits, attributes["pads"], border), attributes)
             sums = run(view.reshape(-1, taps * words_for(channels)))
             sums = sums.reshape(-1, *step.shape)
             if zeros is not None:
@@ -88,19 +88,19 @@ class NumpyEngine:
         return convolve
 
     def _dense(self, step):
-        kernel = _float_kernel(step, step.attributes["fan_in"])
+        kernel = float_kernel(step, step.attributes["fan_in"])
         return _with_bias(step, lambda values: as_floats(values) @ kernel)
 
     def _conv(self, step):
         attributes = step.attributes
         groups, taps = attributes["groups"], int(np.prod(attributes["size"]))
         channels = attributes["input_shape"][-1] // groups
-        kernel = _float_kernel(step, taps * channels)
+        kernel = float_kernel(step, taps * channels)
         grouped = kernel.reshape(taps, channels, groups, -1)
 
         def convolve(values):
-            images = _padded(as_floats(values), attributes["pads"], attributes["pad_value"])
-            view = _windows(images, attributes)
+            images = padded(as_floats(values), attributes["pads"], attributes["pad_value"])
+            view = windows(images, attributes)
             if groups == 1:
                 outputs = view.reshape(-1, taps * channels) @ kernel
             else:
@@ -126,12 +126,12 @@ class NumpyEngine:
         combine = np.bitwise_or if step.kind == "bits" else np.maximum
         # Below every value: words are unsigned, and no sum reaches the lowest int32.
         lowest = {"float": -np.inf, "int": np.iinfo("int32").min, "bits": 0}[step.kind]
-        return lambda images: _pooled(step, images, combine, lowest)
+        return lambda images: pooled(step, images, combine, lowest)
 
     def _average_pool(self, step):
         ones = np.ones((1, *step.attributes["input_shape"][:-1], 1), "float32")
-        counts = _pooled(step, ones, np.add, 0)
-        return lambda images: _pooled(step, as_floats(images), np.add, 0) / counts
+        counts = pooled(step, ones, np.add, 0)
+        return lambda images: pooled(step, as_floats(images), np.add, 0) / counts
 
     def _reshape(self, step):
         size = step.attributes["input_shape"][-1]
@@ -151,7 +151,7 @@ class NumpyEngine:
         return run
 
 
-def _float_kernel(step, inputs):
+def float_kernel(step: Step, inputs: int) -> np.ndarray:
     """A kernel `(inputs, units)` of `float32`, from bits or from floats."""
     if "kernel" in step.arrays:
         return step.arrays["kernel"].reshape(inputs, -1).astype("float32")
@@ -165,19 +165,28 @@ def _with_bias(step, run):
     return lambda values: run(values) + bias
 
 
-def _zeros_in_padding(kernel, attributes):
-    """What to add to the sums where padding counts as 0, because its bits stand for -1."""
+def zeros_in_padding(kernel: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray | None:
+    """What to add to the sums where padding counts as 0, because its bits stand for -1.
+
+    Args:
+        kernel: Whether each weight is +1, `(units, taps, channels)`.
+        attributes: Those of the convolution.
+
+    Returns:
+        Sums `(*outputs, units)`, or `None` if there is nothing to add.
+    """
     if attributes["pad_value"] or not np.any(attributes["pads"]):
         return None
     inside = np.ones((1, *attributes["input_shape"][:-1], 1), bool)
-    outside = ~_windows(_padded(inside, attributes["pads"], False), attributes)
+    outside = ~windows(padded(inside, attributes["pads"], False), attributes)
     outside = outside.reshape(*outside.shape[1 : inside.ndim - 1], -1)  # (*outputs, taps)
     of_taps = np.where(kernel, 1, -1).sum(axis=-1).T  # (taps, units)
     return (outside.astype("int32") @ of_taps).astype("int32")
 
 
-def _pooled(step, images, combine, border):
-    view = _windows(_padded(images, step.attributes["pads"], border), step.attributes)
+def pooled(step: Step, images: np.ndarray, combine: np.ufunc, border: float) -> np.ndarray:
+    """Combines the pixels of each window, with a border of one value around the images."""
+    view = windows(padded(images, step.attributes["pads"], border), step.attributes)
     rank = images.ndim - 2
     # Tap by tap: several times faster than a reduction over short axes.
     taps = [view[(slice(None),) * (1 + rank) + tap] for tap in np.ndindex(*step.attributes["size"])]
@@ -187,7 +196,7 @@ def _pooled(step, images, combine, border):
     return total
 
 
-def _padded(images: np.ndarray, pads: Sequence[Sequence[int]], values: Any) -> np.ndarray:
+def padded(images: np.ndarray, pads: Sequence[Sequence[int]], values: Any) -> np.ndarray:
     """Images `(batch, *spatial, channels)` with a border of one value, or one for each channel."""
     if not any(map(any, pads)):
         return images
@@ -200,7 +209,7 @@ def _padded(images: np.ndarray, pads: Sequence[Sequence[int]], values: Any) -> n
     return whole
 
 
-def _windows(images: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:
+def windows(images: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:
     """A view `(batch, *outputs, *size, channels)` of the windows of padded images."""
     size, strides, dilation = (attributes[name] for name in ("size", "strides", "dilation"))
     spatial, steps = images.shape[1:-1], images.strides[1:-1]

@@ -1,4 +1,4 @@
-"""Products of signs by 64-bit words, compiled by numba."""
+"""Products of signs by 64-bit words, and signs as bits, compiled by numba."""
 
 from typing import Any
 
@@ -8,23 +8,17 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 8  # units side by side: two AVX2 registers, one of AVX-512
+from dann.deployment.engines.instructions import LANES
+
 _WEIGHTS = (3, 2, 0)  # powers of 2: how many words one count of bits serves, the largest first
 _WORD = ir.IntType(64)
 _WORDS = ir.VectorType(_WORD, LANES)
+COMPARED = 16  # values at a time
 _INDICES = ir.VectorType(ir.IntType(32), LANES)
 
 
-def _jitted(function):
-    """Compiles at the first use and keeps the result on disk, if numba finds a folder for it."""
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # no folder that can be written
-        return numba.njit(nogil=True)(function)
-
-
-@_jitted
-def products(rows, tiles, size, sums, first, last):  # pragma: no cover, compiled
+@numba.njit(nogil=True)
+def products(rows, tiles, size, sums, first, last):
     """Fills `sums[first:last]` with the products of rows and units.
 
     Args:
@@ -77,6 +71,30 @@ def _of_tile(typing, rows, row, tiles, tile, words, size, sums, place):
 
 
 _tile_products: Any = intrinsic(_of_tile)
+
+
+def _of_values(typing, values, place, least, other):
+    """Which of `COMPARED` values, from a place on, are at least those of another array, as bits."""
+
+    def generate(context, builder, signature, given):
+        def load(number):
+            kind = signature.args[number]
+            array = context.make_array(kind)(context, builder, given[number])
+            start = builder.gep(array.data, [given[number + 1]])
+            vector = ir.VectorType(context.get_value_type(kind.dtype), COMPARED)
+            loaded = builder.load(builder.bitcast(start, vector.as_pointer()))
+            loaded.align = 4
+            return loaded
+
+        floats = isinstance(signature.args[0].dtype, types.Float)
+        compare = builder.fcmp_ordered if floats else builder.icmp_signed
+        bits = builder.bitcast(compare(">=", load(0), load(2)), ir.IntType(COMPARED))
+        return builder.zext(bits, _WORD)
+
+    return types.uint64(values, types.intp, least, types.intp), generate
+
+
+at_least: Any = intrinsic(_of_values)
 
 
 def _count_differences(builder, row, units, words):
