@@ -24,6 +24,7 @@ from dann.adaptation.regularizers.regularizer import (
 from dann.adaptation.smooth_task import losses_at_moved_weights
 from dann.checks import check_choice, check_number
 from dann.layers import GradientReversal
+from dann.layers.batch_normalization import FROM_FILES
 from dann.schedules import StrengthSchedule
 
 PASSES = ("joint", "separate")
@@ -324,10 +325,11 @@ class AdversarialModel(BackboneClassifier):
 
     @classmethod
     def from_config(cls, config):
-        parts = {
-            key: keras.saving.deserialize_keras_object(value)
-            for key, value in config.items()
-            if isinstance(value, dict | list) and key != "dtype"
-        }
+        with keras.saving.custom_object_scope(FROM_FILES):
+            parts = {
+                key: keras.saving.deserialize_keras_object(value)
+                for key, value in config.items()
+                if isinstance(value, dict | list) and key != "dtype"
+            }
         given = {key: value for key, value in config.items() if key != "load_after"}
         return cls(**{**given, **parts})

@@ -6,7 +6,7 @@ from keras import layers, ops
 
 from dann.deployment.elementwise import FUNCTIONS
 from dann.deployment.graph import PackError
-from dann.layers import BinarySign, RPReLU, RSign
+from dann.layers import BatchNormalization, BinarySign, RPReLU, RSign
 
 
 def array(values) -> np.ndarray:
@@ -177,7 +177,7 @@ def _nothing(steps, node, inputs):
 LAYERS = {
     layers.Activation: _activation,
     layers.Add: _add,
-    layers.BatchNormalization: _batch_norm,
+    **dict.fromkeys((BatchNormalization, layers.BatchNormalization), _batch_norm),
     layers.Dense: _dense,
     layers.Flatten: reshape,
     layers.LeakyReLU: _leaky_relu,

@@ -77,6 +77,6 @@ def _rule(node, layers, operations):
     if kind not in layers:
         raise PackError(
             f"Layer {node.name!r} cannot be packed. Expected one of "
-            f"{', '.join(sorted(cls.__name__ for cls in layers))}. Received: {kind.__name__}"
+            f"{', '.join(sorted({cls.__name__ for cls in layers}))}. Received: {kind.__name__}"
         )
     return layers[kind]

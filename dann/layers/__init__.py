@@ -1,5 +1,6 @@
 """Keras layers around the functions of `dann.gradients`, and layers that join domains."""
 
+from dann.layers.batch_normalization import BatchNormalization
 from dann.layers.binary_convolutions import (
     BinaryConv1D,
     BinaryConv1DTranspose,
@@ -20,6 +21,7 @@ from dann.layers.shifted_activations import RPReLU, RSign
 from dann.layers.weight_clip import WeightClip
 
 __all__ = [
+    "BatchNormalization",
     "BinaryConv1D",
     "BinaryConv1DTranspose",
     "BinaryConv2D",

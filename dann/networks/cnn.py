@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
+from dann.layers import BatchNormalization
 from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape, rescale
 
@@ -41,12 +42,12 @@ def cnn_backbone(
     x = rescale(input_range)(inputs)
     for channels in filters:
         x = layers.Conv2D(channels, 3, padding="same", use_bias=False)(x)
-        x = layers.BatchNormalization(momentum=0.95)(x)
+        x = BatchNormalization(momentum=0.95)(x)
         x = layers.ReLU()(x)
         x = layers.MaxPooling2D()(x)
     x = layers.Flatten()(x)
     x = layers.Dense(units, use_bias=False)(x)
-    x = layers.BatchNormalization(momentum=0.95)(x)
+    x = BatchNormalization(momentum=0.95)(x)
     x = layers.ReLU()(x)
     if dropout:
         x = layers.Dropout(dropout)(x)

@@ -7,7 +7,7 @@ import keras
 from keras import layers
 
 from dann.checks import check_choice, check_flag
-from dann.layers import BinaryConv2D, BinaryDense, BinarySign
+from dann.layers import BatchNormalization, BinaryConv2D, BinaryDense, BinarySign
 
 FIRST_LAYERS = ("float", "binary_kernel", "binary")
 
@@ -74,4 +74,4 @@ class Precision:
 
 def normalized(x: Any) -> Any:
     """Returns batch-normalized activations, with the momentum .9 that binary networks need."""
-    return layers.BatchNormalization(momentum=0.9)(x)
+    return BatchNormalization(momentum=0.9)(x)

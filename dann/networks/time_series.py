@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
+from dann.layers import BatchNormalization
 from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape
 
@@ -55,7 +56,7 @@ def time_series_backbone(
     x = inputs
     for channels, size in zip(filters, kernel_sizes, strict=True):
         x = layers.Conv1D(channels, size, padding="same", use_bias=False)(x)
-        x = layers.BatchNormalization(momentum=0.95)(x)
+        x = BatchNormalization(momentum=0.95)(x)
         x = layers.ReLU()(x)
     x = layers.GlobalAveragePooling1D()(x)
     if dropout:
