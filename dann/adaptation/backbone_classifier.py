@@ -58,7 +58,7 @@ class BackboneClassifier(PairClassifier):
         if self._plain.feature_shape is None:
             raise ValueError(
                 "The number of features is known from the first batch on, because the backbone is "
-                "not built: call `backbone(inputs[:1])` first, or use it in `when_known`. "
+                "not built: call `model.build(input_shape)` or `model(inputs[:1])` first. "
                 f"Received: {self.backbone.name}"
             )
         return self._plain.feature_shape
@@ -79,6 +79,19 @@ class BackboneClassifier(PairClassifier):
         A method makes the networks that follow the features in it.
         """
         self._plain.when_known(make)
+
+    def build(self, input_shape):
+        """Makes the weights for plain inputs of a shape, or shapes in the structure of the inputs.
+
+        The inputs are taken for floats; call `model(inputs[:1])` for others.
+        """
+        if not self.built:
+            self._plain.see(
+                keras.tree.map_shape_structure(
+                    lambda shape: keras.KerasTensor((None, *shape[1:]), keras.config.floatx()),
+                    input_shape,
+                )
+            )
 
     def __call__(self, inputs, *args, **kwargs):
         known = self.input_specs

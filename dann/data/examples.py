@@ -35,11 +35,9 @@ class Examples:
         }
         if len(lengths) != 1:
             found = " and ".join(f"{count} {name}" for count, name in lengths.items())
-            several = isinstance(columns["inputs"], list | tuple)
-            hint = "; `numpy.asarray(rows)` makes one input of a list of rows" if several else ""
             raise ValueError(
                 f"The {domain} must have one label for each input, and all arrays one length"
-                f"{hint}. Received: {found or 'no arrays'}"
+                f"{_hint(columns['inputs'])}. Received: {found or 'no arrays'}"
             )
         self.count = next(iter(lengths))
 
@@ -131,6 +129,15 @@ def columns_of(item: Any, with_labels: bool, domain: str) -> Any:
         columns["labels"] = np.asarray(columns["labels"])  # a loader gives strings in a list
         refuse_strings(columns["labels"], domain)
     return keras.tree.map_structure(lambda one: np.asarray(in_memory(one, domain)), columns)
+
+
+def _hint(inputs):
+    """What to write if inputs came as a list of arrays, which are several inputs for Keras."""
+    if not isinstance(inputs, list | tuple):
+        return ""
+    if len({np.shape(row) for row in keras.tree.flatten(inputs)}) > 1:
+        return "; `keras.utils.pad_sequences(rows)` makes one input of rows of several lengths"
+    return "; `numpy.asarray(rows)` makes one input of a list of rows"
 
 
 def as_batch(columns: Any) -> Any:

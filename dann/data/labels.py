@@ -30,6 +30,13 @@ def class_numbers(labels: Any, name: str = "labels") -> np.ndarray:
             f"The {name} must be numbers; {NUMBER_THEM}. Received: {found.dtype} such as "
             f"{found.flat[0]!r}"
         )
+    if found.ndim > 2:
+        raise ValueError(
+            f"The {name} must be one class for each example, because whole examples are compared; "
+            "pool the maps of a model, as in `keras.Sequential([model.classifier, "
+            "keras.layers.GlobalAveragePooling2D()])`, and give a class for each image. Received: "
+            f"maps of labels, {found.dtype} of shape {found.shape}"
+        )
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim == 2 and np.isin(found, (0, 1)).all() and (found.sum(axis=1) == 1).all():

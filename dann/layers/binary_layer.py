@@ -18,6 +18,8 @@ from dann.gradients.estimators import (
 from dann.layers.binary_sign import BinarySign
 from dann.layers.weight_clip import WeightClip
 
+_OF_LARQ = {"input_quantizer": "input_estimator", "kernel_quantizer": "kernel_estimator"}
+
 
 class BinaryLayer(keras.layers.Layer):
     """A Keras layer with a binary kernel and binary inputs; goes before the Keras class.
@@ -82,6 +84,10 @@ class BinaryLayer(keras.layers.Layer):
         clip: bool = True,
         **kwargs,
     ):
+        for name in _OF_LARQ.keys() & kwargs:
+            raise TypeError(
+                f"Larq's `{name}` is `{_OF_LARQ[name]}` here. Received: {name}={kwargs[name]!r}"
+            )
         super().__init__(*args, **kwargs)
         self._refuse_float()
         if kernel_estimator is None:

@@ -105,10 +105,7 @@ class GradientReversal(keras.layers.Layer):
     def call(self, inputs, training=False):
         if training:
             if self.schedule:
-                step = self.step.value
-                if not isinstance(self.schedule, StrengthSchedule | schedules.LearningRateSchedule):
-                    step = ops.cast(step, "float32")  # functions divide it by floats
-                self.strength.assign(ops.cast(self.schedule(step), "float32"))
+                self.strength.assign(ops.cast(self._scheduled(), "float32"))
             self.step.assign_add(1)
             self._begun = True
         if not self._begun:
@@ -117,6 +114,20 @@ class GradientReversal(keras.layers.Layer):
         return keras.tree.map_structure(
             lambda tensor: reverse_gradient(tensor, strength, way=self.way), inputs
         )
+
+    def _scheduled(self):
+        """The strength of this step."""
+        schedule: Any = self.schedule
+        if isinstance(schedule, StrengthSchedule | schedules.LearningRateSchedule):
+            return schedule(self.step.value)
+        try:
+            return schedule(ops.cast(self.step.value, "float32"))  # it may divide by floats
+        except Exception as error:  # of each backend's own type
+            raise TypeError(
+                "A strength that is a function must compute with `keras.ops`, because training "
+                "compiles it: `keras.ops.exp` for `math.exp`, `keras.ops.where` for `if`. "
+                f"Received: {schedule!r}, which raises {type(error).__name__}"
+            ) from error
 
     def _told_if_not_begun(self, upstream, inputs):
         """Passes a gradient on, and warns if no call has been a training step so far."""

@@ -108,6 +108,20 @@ def test_parts_that_are_built_late_start_and_learn_like_parts_that_are_built_ear
         assert values == pytest.approx(logs[1][name], rel=1e-5), name
 
 
+@pytest.mark.parametrize("kind", ["numbers", "dict"])
+def test_building_for_a_shape_makes_the_weights_as_the_first_batch_does(kind, tmp_path):
+    inputs = BOTH[kind]
+    shapes = keras.tree.map_structure(lambda one: (None, *one.shape[1:]), inputs["source"])
+    trained = fitted(DANN(OwnModel(kind), num_classes=3), inputs)
+    trained.save_weights(tmp_path / "all.weights.h5")
+    model = DANN(OwnModel(kind), num_classes=3)
+    model.build(shapes)
+    assert model.num_features == trained.num_features
+    model.load_weights(tmp_path / "all.weights.h5")
+    np.testing.assert_array_equal(logits_of(model, inputs), logits_of(trained, inputs))
+    fitted(model, inputs)
+
+
 def test_lengths_of_sequences_may_change_from_batch_to_batch():
     model = DANN(OwnModel("tokens"), num_classes=3)
     for length in (5, 3):

@@ -158,6 +158,8 @@ def test_reading_without_end_is_told(monkeypatch):
         ((X, Y, Y, Y), TARGET, "Received: a tuple of 4"),
         ((X, Y.astype(str)), TARGET, r"np.unique\(labels, return_inverse=True\).*such as '0'"),
         (([[1.0], [2.0, 3.0]], [0, 1]), TARGET, "rows of one length; .*Received: a list of rows"),
+        (([np.ones(2), np.ones(3)], [0, 1]), TARGET, r"pad_sequences.*3 inputs"),
+        (([np.ones(3), np.ones(3)], [0, 1]), TARGET, r"numpy.asarray\(rows\)` makes.*3 inputs"),
         ((X, Y, [-1.0, *[1.0] * 9]), TARGET, r"source must be finite and at least 0.*: -1.0$"),
         ((X, Y, [np.nan, *[1.0] * 9]), TARGET, r"finite and at least 0.*Received: nan$"),
         ((X, Y, np.zeros(10)), TARGET, r"some above 0. Received: zeros alone$"),

@@ -16,6 +16,7 @@ from support.numpy_convolution import (
 )
 
 from dann.autodiff import gradients
+from dann.gradients import binary_sign
 from dann.gradients.estimators import EDE, DoReFa, MagnitudeAware, Stochastic, SwishSign, Ternary
 from dann.layers import (
     BinaryConv1D,
@@ -551,6 +552,16 @@ def policy_set_when_built():
             lambda: BinaryDense(2, input_estimator=lambda x: x),
             ValueError,
             "needs a name to be saved.*register_keras_serializable.*Received: <function",
+        ),
+        (
+            lambda: BinaryDense(2, input_estimator=binary_sign),
+            ValueError,
+            "name of an estimator, such as 'htanh'.*Received: <function binary_sign",
+        ),
+        (
+            lambda: BinaryDense(2, kernel_quantizer="ste_sign"),
+            TypeError,
+            "`kernel_quantizer` is `kernel_estimator` here.*'ste_sign'",
         ),
         (
             lambda: BinaryDense(2, kernel_estimator=keras.layers.PReLU()),

@@ -1,4 +1,5 @@
 import contextlib
+import math
 
 import keras
 import numpy as np
@@ -202,6 +203,23 @@ def test_a_function_divides_the_step_as_a_float():
 def test_a_function_without_a_name_for_files_is_refused():
     with pytest.raises(ValueError, match="register_keras_serializable.*above its definition"):
         GradientReversal(lambda step: 1.0)
+
+
+@keras.saving.register_keras_serializable("tests")
+def by_the_math_module(step):
+    return 1 - math.exp(-step / 10)
+
+
+@keras.saving.register_keras_serializable("tests")
+def by_if(step):
+    return 0.0 if step < 2 else 1.0
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="PyTorch runs any Python")
+@pytest.mark.parametrize("strength", [by_the_math_module, by_if])
+def test_a_function_that_cannot_be_compiled_is_told_to_use_the_operations_of_keras(strength):
+    with pytest.raises(TypeError, match="`keras.ops.where` for `if`.*Received: <function by_"):
+        trained_weight(GradientReversal(strength), steps=3)
 
 
 def test_each_of_several_inputs_is_reversed_and_keeps_its_place():

@@ -158,6 +158,7 @@ def test_a_source_that_does_not_fit_is_refused(name):
         ((inputs, labels[:5]), ValueError, "63 inputs and 5 labels"),
         ((inputs, labels + 0.5), ValueError, "one-hot. Received: float64"),
         ((inputs, labels + 1), ValueError, "source .*below 3, .*Received: 3"),
+        ((inputs, np.zeros((63, 4, 4))), ValueError, "pool the maps.*Received: maps of labels"),
     ]:
         with pytest.raises(error, match=message):
             values(name, checkpoint(0), TARGET, source=source)
