@@ -9,6 +9,7 @@ from dann.adaptation.forward_pass import ForwardPass, Losses, is_pair
 from dann.adaptation.label_checks import check_form, check_range, wrong_labels_told
 from dann.adaptation.logit_losses import loss_of_logits, metrics_of_logits
 from dann.adaptation.replicas import (
+    check_optimizer,
     devices_of,
     each_device_alone,
     replicas_of,
@@ -130,6 +131,7 @@ class PairClassifier(keras.Model):
         return contextlib.nullcontext()
 
     def make_train_function(self, force=False):
+        check_optimizer(self.optimizer, replicas_of(self))
         # A step that creates variables is traced twice, and tracing is most of the start of `fit`.
         if not (self._makes_weights() or self.optimizer.built):
             with strategy_scope(self):

@@ -12,6 +12,9 @@ from typing import Any
 import keras
 from keras import ops
 
+# What Keras's optimizers do with the gradients before the replicas add them up.
+_OF_SHARES = ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps")
+
 
 def num_replicas() -> int:
     """Returns how many replicas share a batch in the current scope or step."""
@@ -73,6 +76,28 @@ def replicas_of(model: keras.Model) -> int:
     """Returns how many replicas TensorFlow's strategy makes of a model; 1 without a strategy."""
     strategy = getattr(model, "distribute_strategy", None)
     return 1 if strategy is None else strategy.num_replicas_in_sync
+
+
+def check_optimizer(optimizer: Any, replicas: int) -> None:
+    """Raises an error if an optimizer would treat each replica's share as the whole gradient.
+
+    TensorFlow adds the shares up after Keras has clipped or accumulated each, so that `n` replicas
+    would clip `n` times as late as one device.
+
+    Raises:
+        ValueError: If several replicas train, and the optimizer or a part of it clips or
+            accumulates.
+    """
+    parts = getattr(optimizer, "optimizers", [optimizer]) if replicas > 1 else []
+    for part in parts:
+        given = [f"{name}={getattr(part, name)}" for name in _OF_SHARES if getattr(part, name)]
+        if given:
+            raise ValueError(
+                "On several devices of TensorFlow an optimizer cannot clip or accumulate "
+                "gradients, because it does so with the share of each device: train on JAX "
+                "(`KERAS_BACKEND=jax`), or leave it out. Received: "
+                f"{', '.join(given)} and {replicas} devices"
+            )
 
 
 @contextlib.contextmanager

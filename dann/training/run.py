@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.replicas import devices_of
+from dann.adaptation.replicas import check_optimizer, devices_of, replicas_of
 from dann.adaptation.shared_weights import in_first_group
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
@@ -68,7 +68,8 @@ class Run:
 
     Raises:
         ValueError: If `steps` is not a multiple of `steps_per_epoch`, the source does not fill a
-            batch, the devices cannot split it evenly, or an oracle has no labels to learn from.
+            batch, the devices cannot split it evenly, the optimizer does not work on several of
+            TensorFlow's, or an oracle has no labels to learn from.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Run:
         self.group = joined()
         batches = self._batches(model)  # raises an error if the data cannot be batched
         batches.check_devices(devices_of(model))
+        check_optimizer(model.optimizer, replicas_of(model))
         self._give_a_batch()
         self.oracle_curve = trainer.oracle_curve
         if checkpoint is not None:

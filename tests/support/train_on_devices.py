@@ -91,7 +91,12 @@ CASES |= {
     "averaged weights": Case(
         lambda: DANN(backbone(), num_classes=3), optimizer={"use_ema": True, "ema_momentum": 0.5}
     ),
+    "clipped": Case(lambda: DANN(backbone(), num_classes=3), optimizer={"global_clipnorm": 0.05}),
+    "accumulated": Case(
+        lambda: DANN(backbone(), num_classes=3), optimizer={"gradient_accumulation_steps": 2}
+    ),
 }
+REFUSED = {"clipped", "accumulated"}  # with several devices, on TensorFlow
 # On TensorFlow these compute from a replica's part what one device computes from the whole batch,
 # or draw the same noise for each part. `docs/scaling.md` lists them.
 OF_REPLICA = {

@@ -91,9 +91,9 @@ def _check_registered(function):
     known = keras.saving.get_registered_object(keras.saving.get_registered_name(named))
     if known is None and named.__module__.split(".")[0] == "dann":
         raise ValueError(
-            "A file could not name this function of dann. A binary layer takes the sign by itself: "
-            "give the name of an estimator, such as 'htanh', or a layer, `dann.layers.BinarySign()`."
-            f" Received: {function!r}"
+            "A file cannot name this function of dann. A binary layer takes the sign by itself: "
+            "give the name of an estimator, such as 'htanh', or a layer, "
+            f"`dann.layers.BinarySign()`. Received: {function!r}"
         )
     if known is None and named.__module__.split(".")[0] != "keras":
         raise ValueError(
