@@ -7,6 +7,7 @@ python benchmarks/run.py suite=jacobian           Jacobians, beside a tape's own
 python benchmarks/run.py suite=input              training pairs from folders of JPEGs
 python benchmarks/run.py suite=packed             binary layers and networks
 python benchmarks/run.py suite=diagnostics        certificate, conflict, game and sharpness
+python benchmarks/run.py suite=growth             how time grows with batch, data, network, devices
 python benchmarks/run.py suite=all                one after the other
 python benchmarks/run.py input.image_size=64      other values
 python benchmarks/run.py processes=3 record=docs/performance.json

@@ -14,6 +14,7 @@ from benchmarks.timing import Comparison, in_turns
 from dann.adaptation import DANN, SourceOnly
 from dann.checks import check_integer
 from dann.data import pair
+from dann.layers import BatchNormalization
 from dann.networks import domain_head, label_head
 from dann.training.plain_training import plain_training
 
@@ -43,7 +44,8 @@ class StepSuite:
 
     All train one network on the same arrays, shuffled, with stochastic gradient descent: a
     `tf.function` by hand fed by `tf.data`, ADAPT's `DANN`, and PyTorch with threads that do not
-    spin. A rival that is not installed is named and left out.
+    spin. Networks by hand have Keras's own layers, as does one of `dann` if its network has others.
+    A rival that is not installed is named and left out.
 
     Args:
         networks: By name, the arguments of a `Task`.
@@ -95,12 +97,17 @@ class StepSuite:
                 comparisons.append(Comparison(f"{name}, {kind}", times, reference, remark=remark))
         return comparisons
 
-    def parts(self, task: Task) -> list[keras.Model]:
-        """Returns the backbone, a label head and a domain head, with weights of their own."""
+    def parts(self, task: Task, of_keras: bool = False) -> list[keras.Model]:
+        """Returns the backbone, a label head and a domain head, with weights of their own.
+
+        Args:
+            task: What is trained.
+            of_keras: Whether the backbone has Keras's own layers alone. Defaults to `False`.
+        """
         keras.utils.set_random_seed(0)
         length = task.backbone.output_shape[-1]
         return [
-            keras.models.clone_model(task.backbone),
+            keras.models.clone_model(task.backbone, clone_function=_of_keras if of_keras else None),
             label_head(length, self.num_classes, task.label_units),
             domain_head(length, task.domain_units),
         ]
@@ -119,6 +126,8 @@ class StepSuite:
         if task.steps % _EXECUTION == 0:
             name = f"dann, {_EXECUTION} steps an execution"
             ways[name] = self._by_dann(task, arrays, _EXECUTION)
+        if any(isinstance(layer, BatchNormalization) for layer in task.backbone.layers):
+            ways["dann, Keras's layers"] = self._by_dann(task, arrays, of_keras=True)
         ways["tf.function by hand"] = self._by_hand(task, arrays)
         if is_installed("adapt"):
             from benchmarks.rivals.adapt_dann import adapt_steps
@@ -142,7 +151,7 @@ class StepSuite:
         ours = SourceOnly(backbone, label_head=head)
         ours.compile(keras.optimizers.SGD(_RATE), metrics=["accuracy"])
         pairs = pair((source, labels), target, self.batch_size, seed=0)
-        backbone, head, _ = self.parts(task)
+        backbone, head, _ = self.parts(task, of_keras=True)
         plain = keras.Model(backbone.input, head(backbone.output))
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         plain.compile(keras.optimizers.SGD(_RATE), loss, metrics=["accuracy"])
@@ -152,8 +161,8 @@ class StepSuite:
             "Keras": lambda: plain.fit(source, labels, self.batch_size, verbose=quiet),
         }
 
-    def _by_dann(self, task, arrays, execution=1):
-        backbone, head, domain = self.parts(task)
+    def _by_dann(self, task, arrays, execution=1, of_keras=False):
+        backbone, head, domain = self.parts(task, of_keras)
         model = DANN(backbone, label_head=head, domain_head=domain, strength=1.0)
         optimizer = keras.optimizers.SGD(_RATE)
         model.compile(optimizer, metrics=["accuracy"], steps_per_execution=execution)
@@ -162,7 +171,7 @@ class StepSuite:
         return lambda: model.fit(pairs, verbose=0)
 
     def _by_hand(self, task, arrays):
-        step = plain_training(self.parts(task), _RATE, strength=1.0).step
+        step = plain_training(self.parts(task, of_keras=True), _RATE, strength=1.0).step
         source, target, labels = arrays
         data = tf.data.Dataset
         domains = data.from_tensor_slices((source, labels)), data.from_tensor_slices(target)
@@ -177,3 +186,10 @@ class StepSuite:
                 step(inputs, others, its_labels)
 
         return run
+
+
+def _of_keras(layer):
+    """The same layer with weights of its own, of Keras's class where the package has its own."""
+    plain = isinstance(layer, BatchNormalization)
+    kind = keras.layers.BatchNormalization if plain else type(layer)
+    return kind.from_config(layer.get_config())

@@ -162,6 +162,7 @@ class BenchmarkConfig:
     jacobian: dict[str, Any] = MISSING
     diagnostics: dict[str, Any] = MISSING
     packed: dict[str, Any] = MISSING
+    growth: dict[str, Any] = MISSING
     paths: PathsConfig = MISSING
 
 
