@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from dann.data import DomainPair
 
-_POINTS = 300  # of each domain in the view of the features
+_POINTS = 200  # of each domain in the view of the features
 _NAMED = 20  # largest number of classes for which a matrix shows numbers and names
 _SOURCE = {"color": "#1b4f8f", "marker": "o", "facecolors": "none"}
 _TARGET = {"color": "#e0701b", "marker": "x"}
@@ -104,7 +104,7 @@ def save_confusion(
 
 
 def features_of(backbone: keras.Model, domains: DomainPair) -> np.ndarray:
-    """Computes the features of up to 300 test inputs of each domain, the source's first.
+    """Computes the features of up to 200 test inputs of each domain, the source's first.
 
     Returns:
         Array `(n + m, num_features)`.
