@@ -143,6 +143,16 @@ def test_its_losses_can_be_computed_from_features_without_changing_it(name):
     assert {"label/loss", *losses.adversarial} - {"teacher"} <= set(logs)
 
 
+@each_method
+def test_all_that_follows_the_features_runs_on_features_of_any_origin(name):
+    model = METHODS[name]()
+    features = {part: RNG.normal(size=(12, 6)).astype("float32") for part in INPUTS}
+    forward = model.from_features(features, training=False)
+    assert set(model.extract(INPUTS, training=False)) <= {"source", "target"}
+    for part, logits in forward.logits.items():
+        np.testing.assert_allclose(logits, model.label_head(features[part]), rtol=1e-5, atol=1e-6)
+
+
 @few_methods
 def test_its_classifier_shares_the_weights_and_gives_the_same_logits(name):
     model = compiled(name)
