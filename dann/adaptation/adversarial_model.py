@@ -304,8 +304,14 @@ class AdversarialModel(BackboneClassifier):
         return Losses(label, adversarial, total, {}, logged)
 
     def step_losses(self, x, y, forward, sample_weight=None, training=True):
-        if forward.start is None:
+        if not (training and self.task_radius):
             return self.pair_losses(x, y, forward, sample_weight, training)
+        if forward.start is None:
+            raise ValueError(
+                "A smooth step (`task_radius`) repeats the pass from the state before it, which "
+                "only `model(pair, training=True)` keeps; `pair_losses` takes any pass. Received: "
+                "a forward pass without `start`"
+            )
         return losses_at_moved_weights(self, x, y, forward.start, sample_weight)
 
     def get_config(self):
