@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
+from dann.config.building import distribution_of
 from dann.config.config_error import ConfigError
-from dann.config.distribution import distribution_of
 from dann.training.directory_claim import claim
 from dann.training.process_group import before_exit
 from dann.training.run_directory import RunDirectory

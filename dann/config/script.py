@@ -19,11 +19,11 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from dann.config.building import distribution_of
 from dann.config.config_checks import check_command, check_objects
 from dann.config.config_error import ConfigError
-from dann.config.distribution import distribution_of
 from dann.config.interruption import ending_with, stopped_by_signals
-from dann.config.startup import start_backend
+from dann.config.start_backend import start_backend
 from dann.training.keras_file import KerasFileError
 from dann.training.process_group import joined
 from dann.training.run_directory import ResumeError, RunDirectory

@@ -10,9 +10,9 @@ from dann.checks import check_choice, check_flag
 from dann.data.cache import CACHES, check_memory, in_gigabytes
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import MAX_PIXELS, ImageFiles, check_image_size
-from dann.data.kept_rows import KeptRows
 from dann.data.labelled_paths import LabelledPaths, read_folder, read_lists, shared_files, some
 from dann.data.lazy_arrays import Rows
+from dann.data.memory_cache import MemoryCache
 from dann.data.readers import READERS
 from dann.data.splits import hold_out
 
@@ -126,7 +126,7 @@ def image_folder(
         ("source", "target"), (source, target), files, chosen, strict=True
     ):
         images, readable = _load(its_files, name, folder, cache_folder, on_error)
-        images = KeptRows(images) if cache == "memory" else images
+        images = MemoryCache(images) if cache == "memory" else images
         labels = labels[readable]
         if tests is None:
             stratify = labels if role == "source" else None

@@ -53,7 +53,7 @@ from dann.registry import D, Registry
 Diagnostic = Callable[..., dict[str, Any]]
 
 
-class Diagnostics(Registry[Diagnostic]):
+class DiagnosticRegistry(Registry[Diagnostic]):
     """Diagnostics by name, each of which takes its data in any form; see `as_batch`."""
 
     def register(self, name: str, **facts: Any) -> Callable[[D], D]:
@@ -64,12 +64,12 @@ class Diagnostics(Registry[Diagnostic]):
             def of_batch(model, data, *args, **kwargs):
                 return diagnostic(model, as_batch(model, data), *args, **kwargs)
 
-            return super(Diagnostics, self).register(name, **facts)(of_batch)
+            return super(DiagnosticRegistry, self).register(name, **facts)(of_batch)
 
         return add
 
 
-DIAGNOSTICS = Diagnostics("diagnostic")
+DIAGNOSTICS = DiagnosticRegistry("diagnostic")
 
 
 @dataclasses.dataclass(frozen=True)
