@@ -1,12 +1,9 @@
 """Checks of arguments, with one wording: what was expected, and what came."""
 
-import importlib
 import math
 import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-from dann.standard_error import held_back, is_no_information
 
 _SHOWN = 5  # wrong labels in a message
 
@@ -179,16 +176,6 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(_message(name, "True or False", "", value))
     return value
-
-
-def has_tensorflow() -> bool:
-    """Returns whether TensorFlow can be imported; this imports it."""
-    try:
-        with held_back(is_no_information):
-            importlib.import_module("tensorflow")
-    except ImportError:
-        return False
-    return True
 
 
 def check_shape(

@@ -8,9 +8,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from dann.checks import has_tensorflow, is_integer
+from dann.checks import is_integer
 from dann.config.config_error import ConfigError
 from dann.config.instantiation import call, instantiate
+from dann.installed import has_tensorflow
 from dann.training.distribution import Distribution
 from dann.training.run_directory import RunDirectory, load_model
 
