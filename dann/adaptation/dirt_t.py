@@ -22,6 +22,7 @@ class TeacherLogits(NamedTuple):
     "dirt_t",
     summary="a second stage on the target alone, taught by its own past",
     when="after a first stage that is mostly right",
+    title="DIRT-T",
     needs={"radius": 0.5},
     python="DIRTT.from_model(trained, radius=...)",
     command="method=dirt_t method.teacher=<run>",
