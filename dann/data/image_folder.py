@@ -133,8 +133,8 @@ def image_folder(
             split = hold_out(len(labels), test_share, seed, stratify)
         else:
             split = np.flatnonzero(~tests[readable]), np.flatnonzero(tests[readable])
-        for part, chosen in zip(("train", "test"), split, strict=True):
-            parts[f"{role}_{part}"] = Rows(images, readable[chosen]), labels[chosen]
+        for part, rows in zip(("train", "test"), split, strict=True):
+            parts[f"{role}_{part}"] = Rows(images, readable[rows]), labels[rows]
     _check_every_class(source, parts["source_train"][1], class_names)
     parts["target_train"], target_labels = parts["target_train"]
     return DomainPair(
