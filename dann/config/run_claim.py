@@ -66,7 +66,7 @@ class Claim(Callback):
         return distribution.leads
 
     def _work_elsewhere(self, hydra):
-        """Gives a process that leads no training a folder of its own, until its end."""
+        """Gives each non-leading process a temporary folder."""
         folder = self._claimed.enter_context(tempfile.TemporaryDirectory(prefix="dann"))
         before_exit(self._claimed.close)
         with read_write(hydra), open_dict(hydra):

@@ -50,7 +50,10 @@ def check_format(format: str) -> str:
     missing = [name for name in needs if not is_installed(name)]
     if missing:
         names = " ".join(missing).replace("_", "-")
-        raise ImportError(f"format={format} needs what `pip install {names}` installs")
+        raise ImportError(
+            f"format={format} needs packages that are missing. "
+            f"Install them with `pip install {names}`"
+        )
     return format
 
 
