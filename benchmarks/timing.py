@@ -98,8 +98,8 @@ def _cpu_seconds():
 def table(comparisons: Sequence[Comparison]) -> str:
     """Formats comparisons, a line a way.
 
-    CPU and wall time are the least of all rounds, which other work disturbs least. `times` is the
-    median over the rounds of the CPU time over that of the reference, with its range.
+    CPU and wall time are the minimum over all rounds, which other work disturbs least. `times` is
+    the median over the rounds of the CPU time over that of the reference, with its range.
     """
     lines = []
     for comparison in comparisons:

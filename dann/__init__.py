@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dann.standard_error import held_back, is_no_information
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # written by docs/tables.py
     from dann import adaptation as adaptation
     from dann import autodiff as autodiff
     from dann import data as data

@@ -1,12 +1,9 @@
 """Checks of arguments, with one wording: what was expected, and what came."""
 
-import importlib
 import math
 import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-from dann.standard_error import held_back, is_no_information
 
 _SHOWN = 5  # wrong labels in a message
 
@@ -45,13 +42,18 @@ def check_number(
     ValueError: Argument `p` must be a finite number above 0 and of at most 1. Received: p=1.5
     """
     wanted = f"a finite number{_range(low, high, above, below)}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if not is_number(value):
         raise TypeError(_message(name, wanted, why, value))
     number = float(value)
     outside = not low <= number <= high or (above and number == low) or (below and number == high)
     if outside or not math.isfinite(number):
         raise ValueError(_message(name, wanted, why, value))
     return number
+
+
+def is_number(value: Any) -> bool:
+    """Returns whether it is a real number of Python or NumPy. A `bool` does not count as one."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def is_integer(value: Any) -> bool:
@@ -87,6 +89,73 @@ def check_integer(
     return int(value)
 
 
+def check_integers(
+    name: str, values: Any, low: int | None = None, *, empty: bool = True, why: str = ""
+) -> list[int]:
+    """Returns `values` as a list if they are integers of at least `low`.
+
+    Args:
+        name: Name of the argument, for the error.
+        values: The integers, in anything to go through but text.
+        low: Smallest value. Defaults to none.
+        empty: Whether there may be none of them. Defaults to `True`.
+        why: As in `check_number`.
+
+    Raises:
+        TypeError: If they are not a list, or one is not an integer.
+        ValueError: If one is below `low`, or there are none though `empty` is `False`.
+
+    Example:
+
+    >>> from dann.checks import check_integers
+    >>> check_integers("sizes", [], empty=False)
+    Traceback (most recent call last):
+        ...
+    ValueError: Argument `sizes` must be a list of one or more integers. Received: sizes=[]
+    """
+    bound = -math.inf if low is None else low
+    wanted = f"a list of {'' if empty else 'one or more '}integers{_range(bound, math.inf)}"
+    listed = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    given = list(values) if listed else values
+    if not listed or not all(map(is_integer, given)):
+        raise TypeError(_message(name, wanted, why, given))
+    if any(value < bound for value in given) or not (given or empty):
+        raise ValueError(_message(name, wanted, why, given))
+    return [int(value) for value in given]
+
+
+def check_text(name: str, value: Any) -> str:
+    """Returns `value` if it is text that is not empty.
+
+    Raises:
+        TypeError: If it is not text.
+        ValueError: If it is empty.
+    """
+    if not isinstance(value, str) or not value:
+        error = ValueError if value == "" else TypeError
+        raise error(_message(name, "text that is not empty", "", value))
+    return value
+
+
+def check_names(name: str, values: Any, known: Iterable[str]) -> list[str]:
+    """Returns `values` as a list if they are one or more of the known names.
+
+    Raises:
+        TypeError: If they are not a list, tuple or set of text.
+        ValueError: If one is not known, or there are none; the error lists the known names.
+    """
+    if not isinstance(values, list | tuple | set | frozenset) or not all(
+        isinstance(value, str) for value in values
+    ):
+        received = repr(values) if isinstance(values, str) else type(values).__name__
+        raise TypeError(f"Argument `{name}` must be a list of names. Received: {received}")
+    known, given = list(known), list(values)
+    if unknown := [value for value in given if value not in known] or not given:
+        listed = ", ".join(map(repr, known))
+        raise ValueError(_message(name, f"names from: {listed}", "", unknown if given else given))
+    return given
+
+
 def check_choice(name: str, value: Any, choices: Iterable[Any], *, why: str = "") -> Any:
     """Returns `value` if it is one of the choices.
 
@@ -107,16 +176,6 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(_message(name, "True or False", "", value))
     return value
-
-
-def has_tensorflow() -> bool:
-    """Returns whether TensorFlow can be imported; this imports it."""
-    try:
-        with held_back(is_no_information):
-            importlib.import_module("tensorflow")
-    except ImportError:
-        return False
-    return True
 
 
 def check_shape(

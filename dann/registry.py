@@ -6,6 +6,8 @@ import pkgutil
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
+from dann.checks import check_choice
+
 T = TypeVar("T")
 D = TypeVar("D")  # what is decorated keeps its own type
 
@@ -81,12 +83,7 @@ class Registry(Mapping[str, T]):
         Raises:
             ValueError: If there is none of that name; the message lists the names.
         """
-        if name not in self._entries:
-            raise ValueError(
-                f"Unknown {self.kind}: choose one of {', '.join(map(repr, self))}. "
-                f"Received: {name!r}"
-            )
-        return self._entries[name]
+        return self._entries[check_choice(self.kind, name, self)]
 
     def entries(self) -> list[Entry[T]]:
         """Returns all entries by name."""

@@ -1,7 +1,7 @@
-"""Writes the tables of the documentation from the package's registries and from `conf/`.
+"""Writes what follows from the package's registries and from `conf/`: tables and lists of names.
 
 python docs/tables.py            fills every marked region
-python docs/tables.py --check    names the pages that are out of date, and fails if there are any
+python docs/tables.py --check    names the files that are out of date, and fails if there are any
 
 A page marks where a table stands and which columns it has:
 
@@ -18,6 +18,10 @@ likes are what a suite of `benchmarks/` has put into `docs/performance.json`.
 
 A threshold in a sentence is marked too: `<!-- winning.APART -->.35<!-- = -->` is a constant of a
 module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end of a healthy range.
+
+Editors and type checkers do not run the registration of methods and regularizers. The imports for
+them, under `if TYPE_CHECKING` in `dann/__init__.py` and `dann/adaptation/__init__.py`, are written
+too.
 """
 
 import functools
@@ -31,17 +35,20 @@ import sys
 
 import dann
 from benchmarks import record
+from dann.adaptation import METHODS, REGULARIZERS
 from dann.diagnostics.healthy_ranges import healthy_ranges
 from dann.experiments.results import read_results
 from dann.registry import Registry
 
 ROOT = pathlib.Path(__file__).parents[1]
+LINE_LENGTH = 100
 HEADS = {
     "summary": "what it does",
     "when": "when to pick it",
     "command": "on the command line",
 }
 REGION = re.compile(r"(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
+NAMES = re.compile(r"(if TYPE_CHECKING:  # written by docs/tables.py\n)(?: {4}.*\n)*")
 THRESHOLD = re.compile(r"(<!-- (\S+)([. ])(\w+) -->)[-.\d]+(?=<!-- = -->)")
 
 
@@ -59,6 +66,35 @@ def registries():
 def pages():
     """Every page that may hold a table."""
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+
+
+def packages():
+    """The packages whose names the registration gives, with the module that each name is from."""
+    classes = {*METHODS.values(), *REGULARIZERS.values()}
+    rooms = {name for name in dann.__all__ if not isinstance(getattr(dann, name), type)}
+    return {
+        ROOT / "dann/__init__.py": {
+            name: "dann" if name in rooms else "dann.adaptation" for name in dann.__all__
+        },
+        ROOT / "dann/adaptation/__init__.py": {cls.__name__: cls.__module__ for cls in classes},
+    }
+
+
+def renewed(known):
+    """Every file of which parts are written here, with the text that it should have."""
+    texts = {page: filled(page.read_text(), known) for page in pages()}
+    return texts | {path: named(path.read_text(), names) for path, names in packages().items()}
+
+
+def named(text, names):
+    """A package's text with the imports for type checkers written anew, as Ruff has them."""
+    rows = []
+    for name, module in sorted(names.items(), key=lambda n: (n[1], not n[0].isupper(), n[0])):
+        row = f"    from {module} import {name} as {name}"
+        if len(row) > LINE_LENGTH:
+            row = f"    from {module} import (\n        {name} as {name},\n    )"
+        rows.append(f"{row}\n")
+    return NAMES.sub(lambda match: match[1] + "".join(rows), text)
 
 
 def filled(text, known):
@@ -263,14 +299,14 @@ def markdown(heads, rows):
 
 
 def main():
-    """Writes the tables, or checks them."""
+    """Writes the tables and lists, or checks them."""
     known = registries()
-    stale = [page for page in pages() if filled(page.read_text(), known) != page.read_text()]
-    names = ", ".join(str(page.relative_to(ROOT)) for page in stale)
+    stale = {path: text for path, text in renewed(known).items() if text != path.read_text()}
+    names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
     if "--check" in sys.argv[1:]:
         sys.exit(f"Run `python docs/tables.py`: {names} out of date." if stale else 0)
-    for page in stale:
-        page.write_text(filled(page.read_text(), known))
+    for path, text in stale.items():
+        path.write_text(text)
     print(f"Written: {names or 'nothing'}")
 
 

@@ -21,7 +21,7 @@ def main():
     )
     parser.add_argument("--devices", type=int, help="how many devices share a step")
     given = parser.parse_args()
-    from dann.config.startup import start_backend
+    from dann.config.start_backend import start_backend
     from dann.training.distribution import Distribution
 
     try:

@@ -24,7 +24,7 @@ def test_an_entry_has_the_registered_facts(colours):
 
 
 def test_an_unknown_name_lists_those_there_are(colours):
-    with pytest.raises(ValueError, match="Unknown colour: choose one of 'blue', 'red'.*'green'"):
+    with pytest.raises(ValueError, match="`colour` must be one of 'blue', 'red'.*'green'"):
         colours.entry("green")
 
 

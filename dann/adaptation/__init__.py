@@ -11,7 +11,7 @@ from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.optimizers.faster_heads import faster_heads
 from dann.registry import import_modules
 
-if TYPE_CHECKING:  # editors and type checkers cannot run the registration
+if TYPE_CHECKING:  # written by docs/tables.py
     from dann.adaptation.cdan import CDAN as CDAN
     from dann.adaptation.daln import DALN as DALN
     from dann.adaptation.dann import DANN as DANN

@@ -52,8 +52,9 @@ class AdversarialModel(BackboneClassifier):
         losses = model.pair_losses(inputs, labels, forward, training=training)  # Losses
 
     `call` puts the augmentation before them. `compute_loss` takes the total of the losses and logs
-    them; `pair_losses` itself logs nothing. `domain_scores(forward)` tells what the discriminator
-    gives for each example. `critic_steps` is how many steps a critic takes for one of the rest.
+    them; `pair_losses` itself logs nothing. `domain_scores(forward)` returns the discriminator's
+    logits for each example. `critic_steps` is the number of critic steps per step of the other
+    networks.
     `from_features(..., reversal=other)` puts another function in the reversal's place, as the
     diagnostics do to see the gradient on both sides of it.
 
@@ -111,7 +112,7 @@ class AdversarialModel(BackboneClassifier):
             method is out of its range.
     """
 
-    critic_steps = 1  # steps of the critic for one of the rest
+    critic_steps = 1  # of the critic per step of the other networks
     oracle = False  # whether the labelled part of its pairs is the target
     classifies_target = False  # whether training needs the target's logits
     of_classes = False  # whether it compares classes, so that it needs at least two outputs
@@ -304,8 +305,14 @@ class AdversarialModel(BackboneClassifier):
         return Losses(label, adversarial, total, {}, logged)
 
     def step_losses(self, x, y, forward, sample_weight=None, training=True):
-        if forward.start is None:
+        if not (training and self.task_radius):
             return self.pair_losses(x, y, forward, sample_weight, training)
+        if forward.start is None:
+            raise ValueError(
+                "A smooth step (`task_radius`) repeats the pass from the state before it, which "
+                "only `model(pair, training=True)` keeps; `pair_losses` takes any pass. Received: "
+                "a forward pass without `start`"
+            )
         return losses_at_moved_weights(self, x, y, forward.start, sample_weight)
 
     def get_config(self):

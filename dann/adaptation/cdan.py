@@ -16,6 +16,7 @@ from dann.layers import MultilinearMap
     "cdan_e",
     summary="CDAN+E: CDAN in which sure predictions weigh more",
     when="CDAN, where many predictions are unsure at first",
+    title="CDAN+E",
     arguments={"entropy_conditioning": True},
 )
 @METHODS.register(

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.forward_pass import ForwardPass, is_pair
+from dann.adaptation.forward_pass import ForwardPass, at_least_single, is_pair
 from dann.adaptation.methods import METHODS
 from dann.adaptation.model_parts import copy_of, refuse_discriminator
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
@@ -13,7 +13,7 @@ from dann.checks import check_integer, check_number
 
 
 class TeacherLogits(NamedTuple):
-    """What the teacher says of the target, logits `(batch, num_classes)`."""
+    """Logits of the teacher for the target, `(batch, num_classes)`."""
 
     logits: Any
 
@@ -22,6 +22,7 @@ class TeacherLogits(NamedTuple):
     "dirt_t",
     summary="a second stage on the target alone, taught by its own past",
     when="after a first stage that is mostly right",
+    title="DIRT-T",
     needs={"radius": 0.5},
     python="DIRTT.from_model(trained, radius=...)",
     command="method=dirt_t method.teacher=<run>",
@@ -189,9 +190,13 @@ class DIRTT(AdversarialModel):
             self._refresh()
         return self.run_pair(pair, training)
 
+    def run_pair(self, inputs, training):
+        seen = self.augment(inputs, training)
+        forward = self.from_features(self.extract(seen, training), training)
+        return forward._replace(adversary=self._taught(seen))
+
     def extract(self, inputs, training):
         features = {"target": self.backbone(inputs["target"], training=training)}
-        features["teacher"] = self.teacher(inputs["target"], training=False)
         if "source" in inputs:
             features["source"] = self.backbone(inputs["source"], training=False)
         return features
@@ -203,8 +208,9 @@ class DIRTT(AdversarialModel):
             logits["source"] = ops.stop_gradient(watched)
         return logits
 
-    def adversary(self, features, logits, training, reversal):
-        return TeacherLogits(features["teacher"])
+    def _taught(self, inputs):
+        """Returns what the teacher says of the target, in inference."""
+        return TeacherLogits(at_least_single(self.teacher(inputs["target"], training=False)))
 
     def _refresh(self):
         """Copies the classifier into the teacher if it is time, and counts the step."""
@@ -224,8 +230,9 @@ class DIRTT(AdversarialModel):
         return super().compute_loss(x, y, y_pred, sample_weight, training=training)
 
     def pair_losses(self, x, y, forward, sample_weight=None, training=True):
-        logits = forward.logits["target"], forward.adversary.logits
-        log_p, log_q = map(ops.log_softmax, logits)
+        # A pass that was made from features has not seen the inputs, which the teacher needs.
+        teacher = forward.adversary or self._taught(x)
+        log_p, log_q = map(ops.log_softmax, (forward.logits["target"], teacher.logits))
         divergence = ops.mean(ops.sum(ops.exp(log_q) * (log_q - log_p), axis=-1))
         taught = {"teacher": self.teacher_weight * divergence}
         losses = self.gathered(x, y, forward, ops.zeros_like(divergence), taught)

@@ -15,6 +15,7 @@ from dann.checks import check_choice
     "fdal",
     summary="a critic of the classes under an f-divergence",
     when="to choose the divergence",
+    title="f-DAL",
 )
 @keras.saving.register_keras_serializable("dann")
 class FDAL(AdversarialModel):

@@ -36,7 +36,7 @@ def through_reversal(
 
 
 class ForwardPass(NamedTuple):
-    """What a model gives for a pair of domains.
+    """What a model gives for a pair of domains, and what a step needs to repeat the pass.
 
     Attributes:
         features: Features `(batch, num_features)`, or maps of them `(batch, ..., num_features)`, by
@@ -45,8 +45,8 @@ class ForwardPass(NamedTuple):
             those of the target only where the method or a regularizer needs them.
         adversary: What the method's own networks gave, as the method's `adversary` returns it;
             `None` where a method has none.
-        start: Values of the model's non-trainable variables before the pass, where a step needs
-            them (`task_radius`), otherwise `None`.
+        start: Values of the model's non-trainable variables before the pass, if it was a training
+            step's of a model with a `task_radius`; otherwise `None`, as from `from_features`.
     """
 
     features: dict[str, Any]

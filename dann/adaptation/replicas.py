@@ -102,7 +102,7 @@ def check_optimizer(optimizer: Any, replicas: int) -> None:
 
 @contextlib.contextmanager
 def each_device_alone() -> Iterator[None]:
-    """Lets every device see all data, on JAX: a batch that is no multiple cannot be split there."""
+    """Lets every device see all data, on JAX, which cannot split a batch that is not a multiple."""
     distribution = keras.distribution.distribution()
     if distribution is not None:
         keras.distribution.set_distribution(None)

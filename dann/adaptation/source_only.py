@@ -11,6 +11,7 @@ from dann.adaptation.regularizers.regularizer import check_regularizers
     "source_only",
     summary="the baseline: trains on the source alone",
     when="always, to compare with",
+    title="source only",
 )
 @keras.saving.register_keras_serializable("dann")
 class SourceOnly(AdversarialModel):
@@ -62,6 +63,7 @@ class SourceOnly(AdversarialModel):
     "target_only",
     summary="an oracle, not a method: trains on the labels of the target",
     when="to see what adaptation could reach at most",
+    title="train on target (oracle)",
 )
 @keras.saving.register_keras_serializable("dann")
 class TargetOnly(SourceOnly):

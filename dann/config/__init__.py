@@ -7,11 +7,11 @@ from dann.config.building import (
     build_model,
     build_optimizer,
     count_steps,
+    distribution_of,
     step_intervals,
 )
 from dann.config.config_error import ConfigError
 from dann.config.config_of_run import config_of_run
-from dann.config.distribution import distribution_of
 from dann.config.instantiation import instantiate
 from dann.config.ranking import Ranking
 from dann.config.resuming import is_done, settings_of

@@ -1,4 +1,4 @@
-"""The objects of a training run, from its composed config."""
+"""The objects of a training run, and its distribution, from its composed config."""
 
 import dataclasses
 import functools
@@ -8,9 +8,11 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from dann.checks import has_tensorflow, is_integer
+from dann.checks import is_integer
 from dann.config.config_error import ConfigError
 from dann.config.instantiation import call, instantiate
+from dann.installed import has_tensorflow
+from dann.training.distribution import Distribution
 from dann.training.run_directory import RunDirectory, load_model
 
 
@@ -117,6 +119,16 @@ def _start_from_teacher(model: Any, path: str) -> Any:
             f"Received: {path}"
         )
     return model.start_from(load_model(file, compile=False))
+
+
+def distribution_of(cfg: Any) -> Distribution:
+    """Returns the distribution that a config asks for; by default everything is on one device.
+
+    Raises:
+        ValueError: If the config of it is wrong.
+    """
+    given: Any = OmegaConf.to_container(cfg.get("distribution", OmegaConf.create()))
+    return Distribution(**given)
 
 
 def count_steps(cfg: DictConfig, domains: Any) -> None:

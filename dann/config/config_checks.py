@@ -9,8 +9,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from dann.checks import check_integer
 from dann.config.allowed_targets import GROUPS
-from dann.config.argument_checks import check_values
 from dann.config.config_error import ConfigError
+from dann.config.config_values import check_values
 from dann.config.instantiation import check_packages, check_targets
 from dann.config.known_keys import check_known
 from dann.config.target_names import check_names, registered_names
@@ -98,8 +98,7 @@ def _check_epochs(cfg, overrides):
             "trainer.epochs takes the place of trainer.steps and trainer.steps_per_epoch; give one "
             f"of them. Received: trainer.epochs={epochs} {' '.join(steps)}"
         )
-    if epochs < 1:
-        raise ConfigError(f"trainer.epochs must be at least 1. Received: {epochs}")
+    check_integer("trainer.epochs", epochs, low=1)
 
 
 def _check_settings(cfg):

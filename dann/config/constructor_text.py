@@ -16,6 +16,7 @@ _CHECKS: dict[str, Callable[..., Any]] = {
         checks.check_choice,
         checks.check_flag,
         checks.check_integer,
+        checks.check_integers,
         checks.check_number,
     )
 }

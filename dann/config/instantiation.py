@@ -8,8 +8,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from dann.config.allowed_targets import allowed
-from dann.config.argument_checks import check_arguments, defaults_of
 from dann.config.config_error import ConfigError
+from dann.config.config_values import check_arguments, defaults_of
 
 _PACKAGES = ("dann.", "keras.")
 _WORDS = ("_target_", "_partial_")

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
+from dann.config.building import distribution_of
 from dann.config.config_error import ConfigError
-from dann.config.distribution import distribution_of
 from dann.training.directory_claim import claim
 from dann.training.process_group import before_exit
 from dann.training.run_directory import RunDirectory
@@ -66,7 +66,7 @@ class Claim(Callback):
         return distribution.leads
 
     def _work_elsewhere(self, hydra):
-        """Gives a process that leads no training a folder of its own, until its end."""
+        """Gives each non-leading process a temporary folder."""
         folder = self._claimed.enter_context(tempfile.TemporaryDirectory(prefix="dann"))
         before_exit(self._claimed.close)
         with read_write(hydra), open_dict(hydra):

@@ -1,5 +1,6 @@
 """Runs a script from its config, and reports errors in one line."""
 
+import dataclasses
 import errno
 import inspect
 import os
@@ -19,11 +20,11 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from dann.config.building import distribution_of
 from dann.config.config_checks import check_command, check_objects
 from dann.config.config_error import ConfigError
-from dann.config.distribution import distribution_of
 from dann.config.interruption import ending_with, stopped_by_signals
-from dann.config.startup import start_backend
+from dann.config.start_backend import start_backend
 from dann.training.keras_file import KerasFileError
 from dann.training.process_group import joined
 from dann.training.run_directory import ResumeError, RunDirectory
@@ -56,50 +57,7 @@ def run_script(
         is_done: Function of the config that returns whether nothing is left to do; it is called
             before large libraries are loaded. Defaults to `None`: there is always work to do.
     """
-    full_errors = os.environ.get("HYDRA_FULL_ERROR") == "1"
-    begun, failed = [], []
-    launched_by = os.getpid()
-
-    def job(cfg: DictConfig) -> str | None:
-        """Returns the error, if there is one; in a sweep it may run in another process."""
-        with ending_with(launched_by, _remove_unused_of_job):
-            return one_job(cfg)
-
-    def one_job(cfg: DictConfig) -> str | None:
-        begun.append(cfg)
-        try:
-            check_command(cfg)
-            distribution = distribution_of(cfg)
-            if _is_done(is_done, cfg, distribution):
-                return None
-            start_backend(distribution.split_processor)
-            distribution.check()
-            check_objects(cfg)
-            prepared = prepare(cfg)
-        except Exception as error:
-            _tell_others(error)
-            if full_errors or not _is_told(error, ValueError, TypeError, OmegaConfBaseException):
-                raise
-            RunDirectory(HydraConfig.get().runtime.output_dir).put_config_back()
-            _remove_unused_of_job()
-            failed.append(error)
-            _report(error, begun)
-            return str(error)
-        try:
-            work(prepared)
-            _leave_others()
-            return None
-        except Exception as error:
-            _tell_others(error)
-            if not full_errors and _is_told(error, FloatingPointError, ResumeError):
-                _report(error, begun)
-            elif HydraConfig.get().mode == RunMode.MULTIRUN:
-                traceback.print_exc()
-            else:
-                raise
-            failed.append(error)
-            return str(error)
-
+    job = _Job(prepare, work, is_done, os.environ.get("HYDRA_FULL_ERROR") == "1", os.getpid())
     conf = pathlib.Path(inspect.getfile(prepare)).resolve().parent.parent / "conf"
     main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
@@ -108,17 +66,91 @@ def run_script(
         for beginning in ("provider=hydra.searchpath", "Callback .* raised"):
             warnings.filterwarnings("error", beginning)
         with stopped_by_signals(_clean_up):
-            main(job)()
+            main(job.run)()
     except Exception as error:
         # Before the first job any error is about the command, because Hydra raises plain ones too.
         kinds = HydraException, OmegaConfBaseException, UserWarning
-        about_command = not begun or isinstance(error, kinds)
-        if full_errors or not about_command:
+        about_command = not job.begun or isinstance(error, kinds)
+        if job.full_errors or not about_command:
             raise
-        failed.append(error)
-        _report(error, begun)
-    if failed:
+        job.report(error)
+    if job.failed:
         sys.exit(1)
+
+
+@dataclasses.dataclass
+class _Job:
+    """What a script does with a config, of a sweep with each, perhaps in another process.
+
+    Attributes:
+        begun: The configs so far.
+        failed: Whether one of them ended in an error that was reported.
+    """
+
+    prepare: Callable[[DictConfig], Any]
+    work: Callable[[Any], Any]
+    is_done: Callable[[DictConfig], bool] | None
+    full_errors: bool
+    launched_by: int
+    begun: list[DictConfig] = dataclasses.field(default_factory=list)
+    failed: bool = False
+
+    def run(self, cfg: DictConfig) -> str | None:
+        """Returns the error, if there is one."""
+        with ending_with(self.launched_by, _remove_unused_of_job):
+            self.begun.append(cfg)
+            try:
+                if not _starts(cfg, self.is_done):
+                    return None
+                prepared = self.prepare(cfg)
+            except Exception as error:
+                return self._unprepared(error)
+            try:
+                self.work(prepared)
+                _leave_others()
+                return None
+            except Exception as error:
+                return self._unfinished(error)
+
+    def _unprepared(self, error):
+        """Ends a job after an error that the user can fix, or raises it again."""
+        _tell_others(error)
+        kinds = ValueError, TypeError, OmegaConfBaseException
+        if self.full_errors or not _is_told(error, *kinds):
+            raise error
+        RunDirectory(HydraConfig.get().runtime.output_dir).put_config_back()
+        _remove_unused_of_job()
+        self.report(error)
+        return str(error)
+
+    def _unfinished(self, error):
+        """Ends a job after an error of its work, so that others of a sweep run, or raises it."""
+        _tell_others(error)
+        if not self.full_errors and _is_told(error, FloatingPointError, ResumeError):
+            self.report(error)
+        elif HydraConfig.get().mode == RunMode.MULTIRUN:
+            traceback.print_exc()
+            self.failed = True
+        else:
+            raise error
+        return str(error)
+
+    def report(self, error: Exception) -> None:
+        """Prints an error in one line, and lets the script fail."""
+        self.failed = True
+        _report(error, self.begun)
+
+
+def _starts(cfg, is_done):
+    """Checks the config, and starts the backend unless nothing is left to do."""
+    check_command(cfg)
+    distribution = distribution_of(cfg)
+    if _is_done(is_done, cfg, distribution):
+        return False
+    start_backend(distribution.split_processor)
+    distribution.check()
+    check_objects(cfg)
+    return True
 
 
 def _is_done(is_done, cfg, distribution):

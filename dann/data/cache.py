@@ -22,10 +22,9 @@ def load_or_compute(
 ) -> dict[str, np.ndarray]:
     """Loads arrays from a `.npz` file, or computes them and writes the file.
 
-    The file is written under another name and renamed, so that it is there whole or not at all; of
-    two processes the second waits for the first. The checksums in the file are verified. If it is
-    broken, such as half of a copy, or holds other arrays, it is computed again; a printed line says
-    so.
+    The file is written under another name and renamed, so that it is complete or absent; a second
+    process waits for the first. The checksums in the file are verified. If it is broken, such as
+    half of a copy, or holds other arrays, it is computed again; a printed line says so.
 
     Args:
         path: The file.

@@ -92,16 +92,7 @@ def csv_table(
         "source test": source_test,
         "target test": target_test,
     }
-    present = {part: pathlib.Path(path).expanduser() for part, path in paths.items() if path}
-    domains = ("source", "target")
-    for name in domains:
-        if name not in present:
-            raise ValueError(
-                f"Argument `{name}` must be the path of a CSV file. Received: {paths[name]!r}"
-            )
-    tests = [f"{name} test" if f"{name} test" in present else name for name in domains]
-    trained, tested = ({name: present[name] for name in names} for names in (domains, tests))
-    check_files_apart(trained, tested)
+    present = _present(paths)
     check_integer("max_categories", max_categories, 2)
     check_number("max_gigabytes", max_gigabytes, 0, above=True)
     tables, columns, texts = read_tables(present, label, numeric, categorical, delimiter)
@@ -123,7 +114,29 @@ def csv_table(
         class_names=names,
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]
-    inputs = _encode(cells, train, columns, texts)
+    return _with_inputs(pair, _encode(cells, train, columns, texts))
+
+
+def _present(paths):
+    """The paths that are given, by part; raises `ValueError` if they are not those of two domains.
+
+    None may be trained on and tested on.
+    """
+    present = {part: pathlib.Path(path).expanduser() for part, path in paths.items() if path}
+    domains = ("source", "target")
+    for name in domains:
+        if name not in present:
+            raise ValueError(
+                f"Argument `{name}` must be the path of a CSV file. Received: {paths[name]!r}"
+            )
+    tests = [f"{name} test" if f"{name} test" in present else name for name in domains]
+    trained, tested = ({name: present[name] for name in names} for names in (domains, tests))
+    check_files_apart(trained, tested)
+    return present
+
+
+def _with_inputs(pair, inputs):
+    """The pair with inputs in place of the numbers of their rows."""
 
     def encoded(examples):
         return inputs[examples[0][:, 0]], examples[1]

@@ -48,7 +48,7 @@ class ImageCache:
         try:
             found = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except Exception as error:  # a broken header can raise anything
-            raise ValueError("it is cut short or is no array") from error
+            raise ValueError("it is truncated or not an array") from error
         if found.shape != self.shape or found.dtype != np.uint8:
             raise ValueError(f"it holds {found.dtype} {found.shape}, not uint8 {self.shape}")
         if checksum(self.path) != noted:

@@ -10,9 +10,9 @@ from dann.checks import check_choice, check_flag
 from dann.data.cache import CACHES, check_memory, in_gigabytes
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import MAX_PIXELS, ImageFiles, check_image_size
-from dann.data.kept_rows import KeptRows
 from dann.data.labelled_paths import LabelledPaths, read_folder, read_lists, shared_files, some
 from dann.data.lazy_arrays import Rows
+from dann.data.memory_cache import MemoryCache
 from dann.data.readers import READERS
 from dann.data.splits import hold_out
 
@@ -126,15 +126,15 @@ def image_folder(
         ("source", "target"), (source, target), files, chosen, strict=True
     ):
         images, readable = _load(its_files, name, folder, cache_folder, on_error)
-        images = KeptRows(images) if cache == "memory" else images
+        images = MemoryCache(images) if cache == "memory" else images
         labels = labels[readable]
         if tests is None:
             stratify = labels if role == "source" else None
             split = hold_out(len(labels), test_share, seed, stratify)
         else:
             split = np.flatnonzero(~tests[readable]), np.flatnonzero(tests[readable])
-        for part, chosen in zip(("train", "test"), split, strict=True):
-            parts[f"{role}_{part}"] = Rows(images, readable[chosen]), labels[chosen]
+        for part, rows in zip(("train", "test"), split, strict=True):
+            parts[f"{role}_{part}"] = Rows(images, readable[rows]), labels[rows]
     _check_every_class(source, parts["source_train"][1], class_names)
     parts["target_train"], target_labels = parts["target_train"]
     return DomainPair(

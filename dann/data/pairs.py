@@ -91,7 +91,7 @@ class Pairs(keras.utils.PyDataset):
         return pairs
 
     def check_devices(self, devices: int) -> None:
-        """Raises `ValueError` if the batch size is no multiple of the number of devices."""
+        """Raises `ValueError` if the batch size is not a multiple of the number of devices."""
         if self.batch_size % devices:
             raise ValueError(
                 f"The devices split a batch into {devices} equal parts, so its size must be a "
@@ -122,7 +122,7 @@ class Pairs(keras.utils.PyDataset):
                 Defaults to `1`: they follow all of the source's.
 
         Raises:
-            ValueError: If the batch size is no multiple of `devices`.
+            ValueError: If the batch size is not a multiple of `devices`.
         """
         self.check_devices(devices)
         before = self._replicas, self._as_one

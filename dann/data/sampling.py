@@ -15,7 +15,7 @@ class DrawOrder:
 
     Without groups, positions `0` to `n - 1` are one pass over the `n` examples, the next `n`
     positions another pass in another order. With groups, each round draws one example of every
-    group, and each group has passes of its own. A small group is so recycled more often.
+    group, and each group has passes of its own. So a small group repeats more often.
 
     Args:
         groups: The group of each example, `(n,)`, or the number of examples if all are drawn alike.

@@ -59,6 +59,6 @@ def _all(given: Any, examples: Domain, domain: str) -> Any:
     if examples.is_endless and not isinstance(given, Iterator):
         raise ValueError(
             f"The {domain} must have an end, because all of it is read: cut it, as "
-            "`dataset.take(n)` does. Received: a dataset without end"
+            "`dataset.take(n)` does. Received: an endless dataset"
         )
     return examples.first()

@@ -1,6 +1,5 @@
 """A run's classifier in the formats that other programs load."""
 
-import importlib.util
 import os
 import pathlib
 import shutil
@@ -11,10 +10,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.checks import check_choice, has_tensorflow
+from dann.checks import check_choice
 from dann.deployment.litert import LiteRTModel, litert_file
 from dann.deployment.packed_model import load
 from dann.deployment.packing import pack
+from dann.installed import is_installed
 from dann.registry import Registry
 
 # A writer takes a model and a path, and returns the function that runs the file. Its facts:
@@ -47,17 +47,14 @@ def check_format(format: str) -> str:
             f"classifier of any other. Received: KERAS_BACKEND={backend}"
         )
     needs += by_backend[backend] if by_backend else ()
-    missing = [name for name in needs if not _is_there(name)]
+    missing = [name for name in needs if not is_installed(name)]
     if missing:
         names = " ".join(missing).replace("_", "-")
-        raise ImportError(f"format={format} needs what `pip install {names}` installs")
+        raise ImportError(
+            f"format={format} needs packages that are missing. "
+            f"Install them with `pip install {names}`"
+        )
     return format
-
-
-def _is_there(module):
-    if module == "tensorflow":  # others import it, so it must do more than lie there
-        return has_tensorflow()
-    return importlib.util.find_spec(module) is not None
 
 
 def export(

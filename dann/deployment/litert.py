@@ -71,7 +71,7 @@ class LiteRTModel:
         """Returns the outputs `(n, ...)` of `inputs` `(n, ...)`, both as floats.
 
         Raises:
-            ValueError: If `n` is no multiple of what the file takes at a time.
+            ValueError: If `n` is not a multiple of what the file takes at a time.
         """
         parts = _batches(self.quantized(inputs), int(self._input["shape"][0]))
         outputs = [self.invoke(part) for part in parts]

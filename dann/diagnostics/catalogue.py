@@ -45,6 +45,7 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
+from dann.checks import check_names
 from dann.diagnostics.instruments.batch import as_batch
 from dann.diagnostics.instruments.passes import Passes
 from dann.registry import D, Registry
@@ -52,7 +53,7 @@ from dann.registry import D, Registry
 Diagnostic = Callable[..., dict[str, Any]]
 
 
-class Diagnostics(Registry[Diagnostic]):
+class DiagnosticRegistry(Registry[Diagnostic]):
     """Diagnostics by name, each of which takes its data in any form; see `as_batch`."""
 
     def register(self, name: str, **facts: Any) -> Callable[[D], D]:
@@ -63,12 +64,12 @@ class Diagnostics(Registry[Diagnostic]):
             def of_batch(model, data, *args, **kwargs):
                 return diagnostic(model, as_batch(model, data), *args, **kwargs)
 
-            return super(Diagnostics, self).register(name, **facts)(of_batch)
+            return super(DiagnosticRegistry, self).register(name, **facts)(of_batch)
 
         return add
 
 
-DIAGNOSTICS = Diagnostics("diagnostic")
+DIAGNOSTICS = DiagnosticRegistry("diagnostic")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,17 +120,9 @@ def choose(
             f"by name. Received: a {type(diagnostics).__name__} of "
             f"{', '.join(map(str, diagnostics))}"
         )
-    listed = isinstance(diagnostics, list | tuple | set | frozenset)
-    if not (listed and all(isinstance(name, str) for name in diagnostics)):
-        received = repr(diagnostics) if isinstance(diagnostics, str) else type(diagnostics).__name__
-        raise TypeError(f"Argument `diagnostics` must be a list of names. Received: {received}")
-    unknown = [name for name in diagnostics if name not in DIAGNOSTICS]
-    if unknown or not diagnostics:
-        raise ValueError(
-            f"Argument `diagnostics` must hold some of {list(DIAGNOSTICS)}. "
-            f"Received: {unknown or list(diagnostics)}"
-        )
-    return {name: DIAGNOSTICS[name] for name in diagnostics}
+    return {
+        name: DIAGNOSTICS[name] for name in check_names("diagnostics", diagnostics, DIAGNOSTICS)
+    }
 
 
 def run(diagnostic: Callable[..., dict[str, Any]], passes: Passes, **options: Any) -> dict:

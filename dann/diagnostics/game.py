@@ -68,9 +68,10 @@ def game(
     imaginary part turns.
 
     For `DANN`, with or without label smoothing, the losses are differentiated without the reversal
-    and the signs put in by hand. For any other method with a reversal the field is the gradient
-    that a step takes, and `J v` comes from central differences of it. `docs/diagnostics.md` says
-    why, and lists the measurements with their formulas and healthy values.
+    and the signs put in by hand. For any other method with a reversal, and for a class that derives
+    from `DANN`, the field is the gradient that a step takes, and `J v` comes from central
+    differences of it. `docs/diagnostics.md` says why, and lists the measurements with their
+    formulas and healthy values.
 
     If heads learn faster (`dann.optimizers.faster_heads`), their part of the field is multiplied by
     the factor.

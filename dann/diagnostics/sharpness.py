@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.forward_pass import ForwardPass
 from dann.checks import check_integer
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
@@ -82,7 +83,9 @@ def sharpness(
     variables = weights_of_task(model)
 
     def loss():
-        return task_loss(model, model.extract(x, training), x, y, training)
+        features = model.extract(x, training)
+        forward = ForwardPass(features, model.classify(features, training))
+        return task_loss(model, forward, x, y, training)
 
     function = at_weights(model, variables, loss)
     values = [ops.convert_to_tensor(variable.value) for variable in variables]

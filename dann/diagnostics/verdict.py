@@ -25,7 +25,7 @@ VERDICTS = {
     "they can be separated.",
     "unstable": "The training is unstable.",
     "saturated binary layer": "A binary layer is saturated: hardly any gradient passes through.",
-    "undetermined": "There is no verdict on the adaptation.",
+    "undetermined": "Too little was measured for a verdict.",
 }
 
 

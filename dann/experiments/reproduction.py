@@ -16,6 +16,7 @@ from dann.checks import check_integer
 from dann.experiments.processes import Processes
 from dann.experiments.results import read_results, result_of_run, write_results
 from dann.experiments.results_page import results_page
+from dann.training import RunDirectory
 from dann.training.directory_claim import claiming
 
 
@@ -160,7 +161,8 @@ class Reproduction:
         directory.mkdir(parents=True, exist_ok=True)
         for seed in seeds:
             self._clear(directory / f"seed_{seed}")
-        told = f"{experiment} {method}: seeds {seeds}, log in {directory}/log.txt\n"
+        log_file = RunDirectory(directory).log_file
+        told = f"{experiment} {method}: seeds {seeds}, log in {log_file}\n"
         print(told, end="", flush=True)  # in one piece, as other threads print too
         arguments = [
             "-m",
@@ -172,7 +174,7 @@ class Reproduction:
         if self.settings.paths.data_dir is not None:
             arguments.append(f"paths.data_dir={self.settings.paths.data_dir}")
         arguments.append(f"paths.cache_dir={self.settings.paths.cache_dir}")
-        with (directory / "log.txt").open("a") as log:
+        with log_file.open("a") as log:
             command = [sys.executable, str(self.script), *arguments]
             return self.processes.run(
                 command, stdout=log, stderr=subprocess.STDOUT, env=self._environment()

@@ -4,16 +4,10 @@ import collections
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 
+from dann.adaptation import METHODS
 from dann.experiments.results import CHOSEN, Result
 from dann.selection import SCORES
 
-_NAMES = {
-    "source_only": "source only",
-    "target_only": "train on target (oracle)",
-    "cdan_e": "CDAN+E",
-    "fdal": "f-DAL",
-    "dirt_t": "DIRT-T",
-}
 _BEGINNING = """# Results
 
 `{command}` makes this page from
@@ -137,7 +131,12 @@ def _names(results):
 def _name(method, first_stages):
     name, *arguments = method.split()
     told = [_told(argument, first_stages) for argument in arguments]
-    return ", ".join([_NAMES.get(name, name.upper()), *told])
+    return ", ".join([_title(name), *told])
+
+
+def _title(method):
+    facts = METHODS.entry(method).facts if method in METHODS else {}  # a user's table may name any
+    return facts.get("title", method.upper())
 
 
 def _told(argument, first_stages):

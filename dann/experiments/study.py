@@ -106,7 +106,7 @@ class Study:
             self._train(trial.number, arguments)
             self._tell(trial.number)
             value = self.study.trials[trial.number].value
-            log = self._folder(trial.number) / "log.txt"
+            log = RunDirectory(self._folder(trial.number)).log_file
             print(f": failed, see {log}" if value is None else f": {value:.4f}", flush=True)
         trials = {self._folder(t.number).name: _arguments(t) for t in self.study.trials}
         return rank_sweep(self.directory, self.settings.objective, trials, name="optimize")
@@ -115,9 +115,9 @@ class Study:
         return self.directory / f"trial_{number}"
 
     def _train(self, number, arguments):
-        folder = self._folder(number)
-        folder.mkdir(parents=True, exist_ok=True)
-        RunDirectory(folder).discard_summary()  # of an earlier study
+        folder = RunDirectory(self._folder(number))
+        folder.path.mkdir(parents=True, exist_ok=True)
+        folder.discard_summary()  # of an earlier study
         command = [
             *(sys.executable, str(self.script)),
             "compare=false",
@@ -128,7 +128,7 @@ class Study:
         ]
         if self.settings.paths.data_dir is not None:
             command.append(f"paths.data_dir={self.settings.paths.data_dir}")
-        with (folder / "log.txt").open("w") as log:
+        with folder.log_file.open("w") as log:
             subprocess.run(command, stdout=log, stderr=subprocess.STDOUT)
 
     def _tell(self, number):

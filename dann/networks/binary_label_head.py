@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.checks import check_flag, check_integer
+from dann.checks import check_flag, check_integer, check_integers
 from dann.networks.float_twin import Precision, normalized
 
 
@@ -51,10 +51,11 @@ def binary_label_head(
     precision = Precision(binary, input_estimator, kernel_estimator)
     inputs = keras.Input((num_features,), name="features")
     x = inputs
-    for place, units in enumerate(hidden_units):
+    widths = check_integers("hidden_units", hidden_units, low=1)
+    for place, units in enumerate(widths):
         x = precision.between(x) if place else x
         x = normalized(precision.dense(units)(x))
-    x = precision.features(x) if hidden_units else x
+    x = precision.features(x) if widths else x
     # Logits feed a loss; half precision would round them.
     if check_flag("binary_logits", binary_logits):
         x = precision.dense(num_classes, dtype="float32")(x)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
+from dann.checks import check_number
 from dann.layers import BatchNormalization
 from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape, rescale
@@ -38,6 +39,7 @@ def cnn_backbone(
     """
     least = 2 ** len(filters)
     shape = check_input_shape("cnn_backbone", input_shape, height=least, width=least, channels=1)
+    check_number("dropout", dropout, 0, 1, below=True)
     inputs = keras.Input(shape, name="images")
     x = rescale(input_range)(inputs)
     for channels in filters:

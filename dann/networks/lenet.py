@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
+from dann.checks import check_number
 from dann.networks.backbones import NETWORKS
 from dann.networks.initialization import initializers
 from dann.networks.inputs import check_input_shape, rescale
@@ -58,6 +59,7 @@ def lenet_backbone(
           whose digit scripts train this network.
     """
     shape = check_input_shape("lenet_backbone", input_shape, height=16, width=16, channels=1)
+    check_number("dropout", dropout, 0, 1, below=True)
     if len(filters) != 2:
         raise ValueError(f"Argument `filters` must hold two numbers. Received: {tuple(filters)}")
     inputs = keras.Input(shape, name="images")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
+from dann.checks import check_integers, check_number
 from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import rescale
 
@@ -36,14 +37,15 @@ def mlp_backbone(
         A functional model from `(batch, *input_shape)` to features `(batch, hidden_units[-1])`.
 
     Raises:
-        ValueError: If `hidden_units` is empty.
+        TypeError: If `hidden_units` are not integers, or `dropout` is not a number.
+        ValueError: If `hidden_units` is empty, or a number is out of its range.
     """
-    if not hidden_units:
-        raise ValueError("Argument `hidden_units` must name at least one layer. Received: none")
+    widths = check_integers("hidden_units", hidden_units, low=1, empty=False)
+    check_number("dropout", dropout, 0, 1, below=True)
     inputs = keras.Input(tuple(input_shape), name="inputs")
     x = inputs if input_range is None else rescale(input_range)(inputs)
     x = layers.Flatten()(x) if len(input_shape) > 1 else x
-    for units in hidden_units:
+    for units in widths:
         x = layers.Dense(units, activation="relu")(x)
         if dropout:
             x = layers.Dropout(dropout)(x)

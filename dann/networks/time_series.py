@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
+from dann.checks import check_number
 from dann.layers import BatchNormalization
 from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape
@@ -47,6 +48,7 @@ def time_series_backbone(
         - [Wang et al., 2017](https://arxiv.org/abs/1611.06455), section II-B.
     """
     shape = check_input_shape("time_series_backbone", input_shape, time=1, channels=1)
+    check_number("dropout", dropout, 0, 1, below=True)
     if not filters or len(filters) != len(kernel_sizes):
         raise ValueError(
             "Arguments `filters` and `kernel_sizes` must hold one number for each stage, at least "

@@ -5,7 +5,7 @@ import os
 from typing import NamedTuple
 
 from dann.selection import Evaluation, evaluate
-from dann.selection.evaluate import NOT_COMPUTED
+from dann.selection.regret import NOT_COMPUTED
 from dann.training.run_directory import RunDirectory
 
 

@@ -58,6 +58,7 @@ class RunDirectory:
     def __init__(self, path: str | os.PathLike):
         self.path = pathlib.Path(path)
         self.config_file = self.path / ".hydra" / "config.yaml"
+        self.log_file = self.path / "log.txt"  # what a run in a process of its own printed
         self.summary_file = self.path / "summary.json"
         self.metrics_file = self.path / "metrics.csv"
         self.oracle_file = self.path / "oracle.csv"

@@ -142,6 +142,20 @@ def test_the_teacher_is_a_constant_in_inference_mode():
     assert np.abs(np.array(forward.logits["target"]) - expected).max() > 0.01
 
 
+def test_a_pass_from_features_has_the_loss_of_a_pass_from_inputs():
+    model = linear_dirt_t(teacher_weight=TEACHER_WEIGHT)
+    model.compile("sgd")
+    weights = weights_of(model)
+    forward = model.from_features(model.extract(PAIR, training=False), training=False)
+    found, expected = (
+        model.pair_losses(PAIR, LABELS, one, training=False).adversarial["teacher"]
+        for one in (forward, model.run_pair(PAIR, training=False))
+    )
+    assert float(found) == pytest.approx(float(expected), rel=1e-6)
+    by_hand = TEACHER_WEIGHT * terms_at(*weights)["teacher"](*weights)
+    assert float(found) == pytest.approx(by_hand, rel=1e-4)
+
+
 @pytest.mark.parametrize("augmentation", [None, {"target": keras.layers.Rescaling(2.0)}])
 def test_it_learns_from_the_target_alone(augmentation):
     """Inputs of one domain, a pair, and a pair with another source and other labels."""

@@ -1,8 +1,6 @@
 """The contract of `AdversarialModel`, which every registered method keeps."""
 
-import ast
 import functools
-import inspect
 
 import keras
 import numpy as np
@@ -100,20 +98,6 @@ def test_every_method_and_regularizer_is_registered_and_exported():
     }
 
 
-def test_type_checkers_see_every_name():
-    """They cannot run the registration, so that two files list what it exports."""
-
-    def listed(package):
-        blocks = [
-            node for node in ast.parse(inspect.getsource(package)).body if isinstance(node, ast.If)
-        ]
-        return {alias.asname for node in blocks[0].body for alias in node.names}
-
-    things = [entry.thing.__name__ for entry in (*ENTRIES.values(), *REGULARIZERS)]
-    assert listed(dann.adaptation) == set(things)
-    assert listed(dann) == set(dann.__all__)
-
-
 @pytest.mark.parametrize("entry", [*ENTRIES.values(), *REGULARIZERS], ids=lambda entry: entry.name)
 def test_tables_can_say_what_it_does_and_when_to_pick_it(entry):
     assert entry.summary
@@ -157,6 +141,16 @@ def test_its_losses_can_be_computed_from_features_without_changing_it(name):
     if name not in DRAWS:
         assert float(losses.total) == pytest.approx(logs["loss"], rel=1e-5)
     assert {"label/loss", *losses.adversarial} - {"teacher"} <= set(logs)
+
+
+@each_method
+def test_all_that_follows_the_features_runs_on_features_of_any_origin(name):
+    model = METHODS[name]()
+    features = {part: RNG.normal(size=(12, 6)).astype("float32") for part in INPUTS}
+    forward = model.from_features(features, training=False)
+    assert set(model.extract(INPUTS, training=False)) <= {"source", "target"}
+    for part, logits in forward.logits.items():
+        np.testing.assert_allclose(logits, model.label_head(features[part]), rtol=1e-5, atol=1e-6)
 
 
 @few_methods

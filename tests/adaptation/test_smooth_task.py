@@ -67,6 +67,17 @@ def test_evaluation_does_not_move_the_weights():
     assert logs["label/loss"] == pytest.approx(label_loss(a, b), rel=1e-5)
 
 
+def test_a_step_on_a_pass_without_the_state_before_it_raises_an_error():
+    model = smooth_dann()
+    model.compile("sgd")
+    forward = model.from_features(model.extract(PAIR, training=True), training=True)
+    with pytest.raises(ValueError, match="task_radius.*Received: .*without `start`"):
+        model.compute_loss(PAIR, LABELS, forward, training=True)
+    a, b, _ = weights_of(model)
+    losses = model.pair_losses(PAIR, LABELS, forward)
+    assert float(losses.label) == pytest.approx(label_loss(a, b), rel=1e-5)
+
+
 @keras.saving.register_keras_serializable("tests")
 class SquaredHead(Regularizer):
     """The sum of squares of the label head's weights, which it reads itself."""

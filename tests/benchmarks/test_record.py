@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks import record
 from benchmarks.commands import run_python
-from benchmarks.suites.run import RunSuite
 from benchmarks.suites.startup import StartupSuite
+from benchmarks.suites.whole_run import RunSuite
 from benchmarks.timing import Comparison, Times, table
 
 

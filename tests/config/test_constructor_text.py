@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from dann.config.argument_checks import check_values
 from dann.config.config_error import ConfigError
+from dann.config.config_values import check_values
 from dann.config.constructor_text import arguments_of
 
 

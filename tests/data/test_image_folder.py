@@ -86,7 +86,7 @@ def test_batches_pair_images_with_their_labels(load, cache):
 
 
 def test_nothing_is_in_memory_before_it_is_asked_for(load):
-    kinds = {"disk": "memmap", "none": "ImageFiles", "memory": "KeptRows"}
+    kinds = {"disk": "memmap", "none": "ImageFiles", "memory": "MemoryCache"}
     for cache, kind in kinds.items():
         pair = load(cache=cache)
         for images, _ in parts(pair).values():

@@ -305,7 +305,7 @@ def test_models_without_one_graph_of_fixed_size_are_refused(tmp_path):
     [
         (
             lambda path: load(path, "cuda"),
-            "engine: choose one of 'numba', 'numpy'. Received: 'cuda'",
+            "`engine` must be one of 'numba', 'numpy'. Received: engine='cuda'",
         ),
         (lambda path: load(path, threads=0), "`threads` .*at least 1. Received: threads=0"),
         (lambda path: load(path).predict(np.zeros((2, 3))), r"\(batch, 4\).*Received: .*\(2, 3\)"),

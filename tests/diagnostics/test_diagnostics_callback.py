@@ -88,7 +88,7 @@ def test_what_cannot_be_measured_once_the_training_diverges_is_nan():
 
 
 def test_what_does_not_fit_is_refused_before_the_first_step():
-    with pytest.raises(ValueError, match=r"some of \['bounds', .*Received: \['gain'\]"):
+    with pytest.raises(ValueError, match=r"names from: 'bounds', .*Received: .*\['gain'\]"):
         Diagnostics(["gain"], BATCH)
     with pytest.raises(TypeError, match="a list of names. Received: 'game'"):
         Diagnostics("game", BATCH)

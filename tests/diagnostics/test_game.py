@@ -167,6 +167,27 @@ def test_the_spectrum_of_another_method_is_that_of_its_field_by_differences():
     assert max(abs(wrong - value).min() for value in true) > 0.05
 
 
+class TripleDomainLoss(DANN):
+    """A method of a user's own: the discriminator counts three times."""
+
+    def domain_loss(self, domain, logits, weights=None):
+        return 3 * super().domain_loss(domain, logits, weights)
+
+
+def test_the_spectrum_of_a_class_that_changes_the_losses_of_dann_is_that_of_its_own_field():
+    model, weights = linear_dann(cls=TripleDomainLoss)
+    flat = np.concatenate([weight.ravel() for weight in weights])
+    factors = np.repeat([1.0, 1.0, 3.0], [6, 4, 2])
+    jacobian = central_differences(lambda w: factors * field_by_hand(w, 3 * 0.7), flat)
+    true = np.linalg.eigvals(jacobian)
+    found = game(model, DATA)
+    eigenvalues = found["game/eigenvalues/real"] + 1j * found["game/eigenvalues/imag"]
+    for value in true:
+        assert abs(eigenvalues - value).min() < 1e-3
+    assert found["game/rotation"] == pytest.approx(abs(true.imag).max(), abs=1e-3)
+    assert found["game/radius"] == pytest.approx(abs(true).max(), rel=1e-3)
+
+
 def test_differences_of_a_field_give_the_spectrum_of_its_derivative():
     model, _ = linear_dann()
     values = [ops.convert_to_tensor(variable.value) for variable in players(model)]

@@ -1,4 +1,4 @@
-"""The tables of the documentation say what the registries say."""
+"""What `docs/tables.py` writes says what the registries say."""
 
 import importlib.util
 
@@ -20,6 +20,28 @@ def known():
 @pytest.mark.parametrize("page", tables.pages(), ids=lambda page: page.name)
 def test_a_page_has_the_tables_that_the_registries_give(page, known):
     assert page.read_text() == tables.filled(page.read_text(), known), "run docs/tables.py"
+
+
+def test_type_checkers_see_the_names_that_the_registries_give():
+    for path, names in tables.packages().items():
+        assert path.read_text() == tables.named(path.read_text(), names), "run docs/tables.py"
+
+
+def test_a_list_of_names_is_sorted_and_its_lines_are_short():
+    text = "if TYPE_CHECKING:  # written by docs/tables.py\n    import old\n\nafter\n"
+    long = "A" + 40 * "a"
+    names = {long: "b", "Two": "a.c", "ONE": "a.c", "rooms": "a"}
+    assert tables.named(text, names).splitlines() == [
+        "if TYPE_CHECKING:  # written by docs/tables.py",
+        "    from a import rooms as rooms",
+        "    from a.c import ONE as ONE",
+        "    from a.c import Two as Two",
+        "    from b import (",
+        f"        {long} as {long},",
+        "    )",
+        "",
+        "after",
+    ]
 
 
 def test_a_table_has_a_row_for_each_entry_and_the_columns_that_the_page_asks_for():

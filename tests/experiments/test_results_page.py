@@ -55,6 +55,12 @@ def test_the_page_has_mean_spread_and_share_of_the_gap():
     assert "Hardware: a machine, 2 cores." in page
 
 
+def test_a_row_has_the_title_of_its_method_or_its_name_in_capitals():
+    methods = ("cdan", "cdan_e", "fdal", "method_of_another")
+    _, rows = page_rows([variant(method=method) for method in methods])
+    assert [row["method"] for row in rows] == ["CDAN", "CDAN+E", "f-DAL", "METHOD_OF_ANOTHER"]
+
+
 def test_a_second_stage_is_after_the_row_that_taught_it():
     first = variant(method="dann regularizer=[entropy,vat]", settings="abcdef")
     path = "method.teacher=runs/a_to_b/dann/{}/seed_${{seed}} method.radius=1"

@@ -224,10 +224,30 @@ def test_logits_stay_in_single_precision():
         (lambda: label_head(6, 1), "at least 2, .*`label_head`.* Received: num_classes=1"),
         (lambda: lenet_backbone(initializer="jax"), "one of .* Received: initializer='jax'"),
         (lambda: lenet_backbone(filters=(20,)), r"two numbers. Received: \(20,\)"),
-        (lambda: mlp_backbone((3,), hidden_units=()), "at least one layer. Received: none"),
+        (
+            lambda: mlp_backbone((3,), hidden_units=()),
+            r"`hidden_units` must be a list of one or more integers.*Received: hidden_units=\[\]",
+        ),
+        (lambda: label_head(6, 4, hidden_units=(3, 0)), r"of at least 1.*hidden_units=\[3, 0\]"),
+        (lambda: cnn_backbone((8, 8, 1), dropout=1), "of at least 0 and below 1.*dropout=1"),
         (lambda: time_series_backbone((9, 2), (4, 4), (3,)), r"each stage.*kernel_sizes=\(3,\)"),
     ],
 )
 def test_arguments_that_make_no_network_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"hidden_units": 3}, "`hidden_units` must be a list of .*integers.*Received: .*=3"),
+        ({"hidden_units": (True,)}, r"`hidden_units`.*Received: hidden_units=\[True\]"),
+        ({"dropout": True}, "`dropout` must be a finite number.*Received: dropout=True"),
+    ],
+)
+@pytest.mark.parametrize("make", [label_head, mlp_backbone])
+def test_widths_and_shares_of_the_wrong_type_are_refused(make, arguments, message):
+    sizes = (6, 4) if make is label_head else ((3,),)
+    with pytest.raises(TypeError, match=message):
+        make(*sizes, **arguments)

@@ -97,7 +97,7 @@ def test_a_missing_package_is_reported_in_one_line(
         importlib.util, "find_spec", lambda name, *rest: None if name == "tf2onnx" else find(name)
     )
     result = run_here("export.py", [f"run={run}", "format=onnx"], tmp_path)
-    check_refused(result, "format=onnx needs what `pip install tf2onnx` installs")
+    check_refused(result, "missing. Install them with `pip install tf2onnx`")
 
 
 def test_a_classifier_that_cannot_be_packed_is_reported_in_one_line(

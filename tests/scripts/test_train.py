@@ -133,7 +133,7 @@ IMPOSSIBLE = {
     "trainer.steps_per_epoch=-1": "`trainer.steps_per_epoch` must be an integer of at least 1",
     "trainer.epochs=2 trainer.steps=100": "give one of them. Received: trainer.epochs=2",
     "trainer.epochs=2 ++trainer.steps=100": "give one of them. Received: trainer.epochs=2",
-    "trainer.epochs=0": "trainer.epochs must be at least 1. Received: 0",
+    "trainer.epochs=0": "`trainer.epochs` must be an integer of at least 1",
     "trainer.check_every=0": "`trainer.check_every` must be an integer of at least 1",
     "callbacks.metrics=0": "callbacks.metrics must name a callback as `_target_`. Received: 0",
     "trainer.batch_size=9000": "must fill a batch of 9000",
@@ -141,7 +141,7 @@ IMPOSSIBLE = {
     "target_labelled=900": "Received: per_class=900",
     "augmentation=affine augmentation.source.0.height_factor=3": "in the range [-1.0, 1.0]",
     "network=time_series": "time_series",
-    "network=binary_lenet network.binary=no": "network.backbone.binary must be true or false",
+    "network=binary_lenet network.binary=no": "`network.backbone.binary` must be True or False",
     "network=binary_lenet network.binary=false callbacks=binary": "in which none trains",
 }
 

@@ -10,10 +10,10 @@ import tempfile
 import filelock
 import tensorflow_datasets as tfds
 
-from dann.checks import has_tensorflow
 from dann.data.builders.mnist_files import find_mnist
 from dann.data.cache import make_folder
 from dann.data.checksums import fault_of, is_sealed, seal
+from dann.installed import has_tensorflow
 
 
 def prepared(

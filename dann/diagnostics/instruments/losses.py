@@ -12,7 +12,6 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.forward_pass import ForwardPass
-from dann.adaptation.masks import joined, mask_of, mean
 from dann.adaptation.smooth_task import frozen
 
 
@@ -85,13 +84,14 @@ def at_weights(
     return of_values
 
 
-def task_loss(model: AdversarialModel, features: dict, x: dict, y: Any, training: bool) -> Any:
+def task_loss(
+    model: AdversarialModel, forward: ForwardPass, x: dict, y: Any, training: bool
+) -> Any:
     """Returns the label loss plus those of the regularizers, a scalar.
 
     It includes losses of the layers' weights, such as a `kernel_regularizer`, and leaves out those
     of their outputs. For a model that is not compiled the loss is cross-entropy.
     """
-    forward = ForwardPass(features, model.classify(features, training))
     if model.compiled:
         label = model.label_loss(x, y, forward, training=training)
     else:
@@ -99,17 +99,3 @@ def task_loss(model: AdversarialModel, features: dict, x: dict, y: Any, training
         label += sum(model.losses)
     added = (r.weight * r.loss(model, x, forward) for r in model.regularizers)
     return label + sum(added, 0.0)
-
-
-def domain_loss(model: Any, features: dict, training: bool) -> Any:
-    """Returns the domain loss of a `dann.DANN` without the reversal, a scalar.
-
-    It includes the losses of regularizers of the discriminator's weights.
-    """
-    source, target = features["source"], features["target"]
-    logits = model.domain_head(joined(source, target), training=training)
-    is_target = ops.arange(ops.shape(logits)[0]) >= ops.shape(source)[0]
-    domain = ops.reshape(is_target, (-1, *(1,) * (len(logits.shape) - 1)))
-    labels = ops.broadcast_to(model.smoothed(domain), ops.shape(logits))
-    losses = ops.binary_crossentropy(labels, ops.cast(logits, "float32"), from_logits=True)
-    return mean(losses[..., 0], mask_of(logits)) + sum(model.domain_head.losses)

@@ -78,7 +78,7 @@ def _run(model: AdversarialModel, x) -> dict[str, dict]:
         features["target"] = to_numpy(model.backbone(x["target"], training=False))
     logits = {
         name: to_numpy(model.label_head(features[name], training=False))
-        for name in ("source", "target")  # others, as a teacher's, are not those of the backbone
+        for name in ("source", "target")
     }
     domain = {}
     if scores is not None:

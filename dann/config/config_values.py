@@ -1,12 +1,12 @@
 """Checks of a config's values that the classes make too late, or do not make."""
 
 import inspect
-import math
 import os
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from dann.checks import check_flag, check_number, check_text, is_number
 from dann.config.allowed_targets import GROUPS
 from dann.config.config_error import ConfigError
 from dann.config.constructor_text import arguments_of
@@ -62,11 +62,11 @@ def check_arguments(node: Any, defaults_of: Callable[[str], Mapping[str, Any]], 
         for name, value in node.items():
             place = f"{key}.{name}"
             check_arguments(value, defaults_of, place)
-            _check_kind(place, value, defaults.get(name))
+            _refuse(_check_kind, place, value, defaults.get(name))
             if key.startswith("callbacks") and name in _PLACES and name in defaults:
                 _check_place(place, value, defaults[name])
-    elif isinstance(node, float) and not math.isfinite(node):
-        raise ConfigError(f"{key} must be finite. Received: {node}")
+    elif isinstance(node, float):
+        _refuse(check_number, key, node)
 
 
 def defaults_of(target: Callable) -> dict[str, Any]:
@@ -81,25 +81,25 @@ def defaults_of(target: Callable) -> dict[str, Any]:
     }
 
 
+def _refuse(check, *arguments):
+    """Checks an argument, and raises `ConfigError` where the check raises another error."""
+    try:
+        check(*arguments)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(str(error)) from None
+
+
 def _check_kind(key, value, default):
     if (isinstance(value, dict) and value) or key.endswith(_OF_ANY_KIND):
         return
     if isinstance(default, bool):
-        wanted = "true or false" if not isinstance(value, bool) else ""
-    elif value is None:
+        check_flag(key, value)
+    elif value is None or (isinstance(default, str) and is_number(value)):
         return
-    elif isinstance(default, int | float):
-        wanted = "" if _is_number(value) or (isinstance(value, list) and value) else "a number"
+    elif isinstance(default, int | float) and not (isinstance(value, list) and value):
+        check_number(key, value)
     elif isinstance(default, str):
-        wanted = "" if _is_number(value) or (isinstance(value, str) and value) else "a word"
-    else:
-        return
-    if wanted:
-        raise ConfigError(f"{key} must be {wanted}. Received: {value!r}")
-
-
-def _is_number(value):
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        check_text(key, value)
 
 
 def _check_place(key, value, default):

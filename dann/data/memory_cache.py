@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 
-class KeptRows:
+class MemoryCache:
     """An array-like whose rows are read at their first use and kept in memory.
 
     Memory is taken row by row as it is filled, up to the size of all rows. Threads may share it:
