@@ -109,7 +109,7 @@ def test_the_packed_suite_reports_times_sizes_and_agreement(tmp_path, run_here):
     [
         (
             "suite=output",
-            "one of all, diagnostics, growth, input, jacobian, packed, run, startup, step. Received",
+            "one of all, diagnostics, growth, input, jacobian, packed, run, startup, step",
         ),
         ("suite=packed packed.batches=5", "`batches` must be a list of numbers. Received: 5"),
         ("input.rounds=0", "`rounds`"),
