@@ -186,7 +186,7 @@ def test_the_estimators_reach_every_binary_layer(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: binary_mlp_backbone((3,), ()), "at least one layer. Received: none"),
+        (lambda: binary_mlp_backbone((3,), ()), r"one or more integers.*hidden_units=\[\]"),
         (lambda: MAKERS["mlp"](first_layer="int8"), "one of .*. Received: first_layer='int8'"),
         (lambda: binary_lenet_backbone((15, 28, 3)), "at least 16.*Received: .*=15"),
         (lambda: binary_lenet_backbone(filters=(8,)), r"two numbers. Received: \(8,\)"),
