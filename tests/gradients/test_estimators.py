@@ -345,7 +345,7 @@ def test_the_overridden_operation_serves_htanh_alone(name):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: get_estimator("ste"), ValueError, "one of .*'htanh'.*Received: 'ste'"),
+        (lambda: get_estimator("ste"), ValueError, "one of .*'htanh'.*Received: estimator='ste'"),
         (lambda: get_estimator(5.0), TypeError, "a name or an object of .* Received: 5.0"),
         (lambda: SwishSign(0), ValueError, "`beta` must be .*above 0. Received: beta=0"),
         (lambda: EDE(low=2, high=1), ValueError, "`high` must be at least `low`.*low=2, high=1"),

@@ -79,7 +79,7 @@ def test_a_bad_directory_is_reported_in_one_line_and_left_as_it_is(folder, run_h
         (["run=empty"], "Expected a run directory of scripts/train.py. Received: no empty/"),
         (["run=no_checkpoint"], "`checkpoint.every` asks for. Received: no no_checkpoint/checkpoi"),
         (["run=broken"], "Received: broken/checkpoints/last.keras, which is cut short"),
-        (["run=run", "diagnostics=[gain]"], "Received: ['gain']"),
+        (["run=run", "diagnostics=[gain]"], "Received: diagnostics=['gain']"),
         (["run=run", "samples=1"], "`samples` must be an integer of at least 4"),
         (["run=blocked"], "Expected to write a file. Received: the directory blocked/report.html"),
         ([], "run must be given"),
