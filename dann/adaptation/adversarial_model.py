@@ -24,7 +24,7 @@ from dann.adaptation.regularizers.regularizer import (
 from dann.adaptation.smooth_task import losses_at_moved_weights
 from dann.checks import check_choice, check_number
 from dann.layers import GradientReversal
-from dann.layers.batch_normalization import FROM_FILES
+from dann.layers.batch_normalization import deserialize
 from dann.schedules import StrengthSchedule
 
 PASSES = ("joint", "separate")
@@ -332,11 +332,10 @@ class AdversarialModel(BackboneClassifier):
 
     @classmethod
     def from_config(cls, config):
-        with keras.saving.custom_object_scope(FROM_FILES):
-            parts = {
-                key: keras.saving.deserialize_keras_object(value)
-                for key, value in config.items()
-                if isinstance(value, dict | list) and key != "dtype"
-            }
+        parts = {
+            key: deserialize(value)
+            for key, value in config.items()
+            if isinstance(value, dict | list) and key != "dtype"
+        }
         given = {key: value for key, value in config.items() if key != "load_after"}
         return cls(**{**given, **parts})

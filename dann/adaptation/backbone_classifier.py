@@ -85,13 +85,18 @@ class BackboneClassifier(PairClassifier):
 
         The inputs are taken for floats; call `model(inputs[:1])` for others.
         """
-        if not self.built:
-            self._plain.see(
-                keras.tree.map_shape_structure(
-                    lambda shape: keras.KerasTensor((None, *shape[1:]), keras.config.floatx()),
-                    input_shape,
-                )
+        if self.built:
+            return
+        shapes = input_shape["source"] if is_pair(input_shape) else input_shape
+        if not isinstance(shapes, dict | list | tuple):
+            raise TypeError(
+                "Argument `input_shape` must be a shape, such as (None, 28, 28, 3), or shapes in "
+                f"the structure of the inputs. Received: {input_shape!r}"
             )
+        specs = keras.tree.map_shape_structure(
+            lambda shape: keras.KerasTensor((None, *shape[1:]), keras.config.floatx()), shapes
+        )
+        self._plain.see(specs)
 
     def __call__(self, inputs, *args, **kwargs):
         known = self.input_specs

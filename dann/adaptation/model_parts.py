@@ -13,7 +13,7 @@ import numpy as np
 from dann.adaptation.methods import named
 from dann.adaptation.plain_network import graph_of, last_activation, shapes_of
 from dann.checks import check_integer
-from dann.layers.batch_normalization import FROM_FILES
+from dann.layers.batch_normalization import deserialize
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
@@ -216,8 +216,7 @@ def copy_of(network: Any) -> Any:
     """Returns a network of the same layers with new weights, built where the network is."""
     if isinstance(network, keras.Sequential) or graph_of(network):
         return keras.models.clone_model(network)
-    config = keras.saving.serialize_keras_object(network)
-    return keras.saving.deserialize_keras_object(config, custom_objects=FROM_FILES)
+    return deserialize(keras.saving.serialize_keras_object(network))
 
 
 def _like(network, name):

@@ -88,9 +88,10 @@ def check_optimizer(optimizer: Any, replicas: int) -> None:
         ValueError: If several replicas train, and the optimizer or a part of it clips or
             accumulates.
     """
-    parts = getattr(optimizer, "optimizers", [optimizer]) if replicas > 1 else []
-    for part in parts:
-        given = [f"{name}={getattr(part, name)}" for name in _OF_SHARES if getattr(part, name)]
+    for part in _parts(optimizer) if replicas > 1 else ():
+        given = [
+            f"{name}={getattr(part, name)}" for name in _OF_SHARES if getattr(part, name, None)
+        ]
         if given:
             raise ValueError(
                 "On several devices of TensorFlow an optimizer cannot clip or accumulate "
@@ -98,6 +99,12 @@ def check_optimizer(optimizer: Any, replicas: int) -> None:
                 "(`KERAS_BACKEND=jax`), or leave it out. Received: "
                 f"{', '.join(given)} and {replicas} devices"
             )
+
+
+def _parts(optimizer):
+    """An optimizer and those that it holds, such as the one whose loss it scales."""
+    held = [*getattr(optimizer, "optimizers", ()), getattr(optimizer, "inner_optimizer", None)]
+    return [optimizer, *(part for one in held if one is not None for part in _parts(one))]
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from dann.deployment.elementwise import FUNCTIONS
 from dann.deployment.program import Program
 
 _LARGEST = 2**31 - 1  # of any size
+_MOST = 2**28  # values of an example, a gigabyte of floats
 
 
 def check_program(program: Program) -> None:
@@ -24,7 +25,11 @@ def check_program(program: Program) -> None:
     for number, step in enumerate(steps):
         given = [steps[place] for place in step.inputs]
         if (step.op == "input") != (number == 0) or not _is_shape(step.shape):
-            raise _error(step, "one input, the first step, and shapes of whole numbers")
+            raise _error(
+                step,
+                "one input, the first step, and shapes of whole numbers from 1 on, for at most 2**28 "
+                "values",
+            )
         count = 0 if step.op == "input" else 1
         if len(given) != count and not (step.op == "add" and len(given) > 1):
             raise _error(step, f"{count} inputs")
@@ -36,7 +41,7 @@ def check_program(program: Program) -> None:
 
 
 def _is_shape(shape):
-    return bool(shape) and _are_whole(shape, 0)
+    return bool(shape) and _are_whole(shape, 1) and math.prod(shape) <= _MOST
 
 
 def _are_whole(values, least):

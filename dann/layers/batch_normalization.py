@@ -1,5 +1,17 @@
+from collections.abc import Mapping
+from typing import Any
+
 import keras
 from keras import ops
+
+# As Keras writes this layer into files. Its own has no registered name there, and somebody else's
+# class of this name has another module.
+_IN_FILES = {
+    "module": "keras.layers",
+    "class_name": "BatchNormalization",
+    "registered_name": "BatchNormalization",
+}
+_NAME = "dann>BatchNormalization"
 
 
 class BatchNormalization(keras.layers.BatchNormalization):
@@ -17,7 +29,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
     with a mask, `synchronized=True`, `renorm=True` or another axis than the last.
 
     Files name Keras's layer in its place, so that a network with it loads without `dann`. A model
-    of `dann.adaptation` that comes from a file has this layer again; another one has Keras's.
+    of `dann.adaptation` that comes from a file has this layer again; another one has Keras's, and
+    so have the copies of it that Keras makes from configs, as `copy.deepcopy` does.
 
     The arguments are those of `keras.layers.BatchNormalization`.
 
@@ -46,6 +59,10 @@ class BatchNormalization(keras.layers.BatchNormalization):
             moving.assign(moving * self.momentum + value * (1.0 - self.momentum))
         return outputs
 
+    def __reduce__(self):
+        # Keras would name the class by its module, where pickle finds another one.
+        return _copied, (self.get_config(), self.get_build_config(), self.get_weights())
+
     def _can_be_fused(self, inputs, mask):
         plain = self.trainable and not self.synchronized and not self.renorm and mask is None
         rank = len(inputs.shape)
@@ -58,8 +75,27 @@ class BatchNormalization(keras.layers.BatchNormalization):
         )
 
 
-# For `keras.saving.custom_object_scope`: files then bring this layer where they were saved with it.
-FROM_FILES = {"BatchNormalization": BatchNormalization}
+def deserialize(config: Any) -> Any:
+    """Returns what `keras.saving.deserialize_keras_object` does, with this layer where it was."""
+    with keras.saving.custom_object_scope({_NAME: BatchNormalization}):
+        return keras.saving.deserialize_keras_object(_named(config))
+
+
+def _named(config):
+    """A config in which this layer has a name of its own."""
+    if isinstance(config, Mapping):
+        ours = all(config.get(key) == value for key, value in _IN_FILES.items())
+        named = {key: _named(value) for key, value in config.items()}
+        return {**named, "registered_name": _NAME} if ours else named
+    return type(config)(map(_named, config)) if isinstance(config, list | tuple) else config
+
+
+def _copied(config, build_config, weights):
+    layer = BatchNormalization.from_config(config)
+    if build_config:
+        layer.build_from_config(build_config)
+        layer.set_weights(weights)
+    return layer
 
 
 def _fused(inputs, gamma, beta, epsilon):

@@ -126,7 +126,8 @@ class GradientReversal(keras.layers.Layer):
             raise TypeError(
                 "A strength that is a function must compute with `keras.ops`, because training "
                 "compiles it: `keras.ops.exp` for `math.exp`, `keras.ops.where` for `if`. "
-                f"Received: {schedule!r}, which raises {type(error).__name__}"
+                f"Received: {schedule!r}, which raises {type(error).__name__}: "
+                f"{str(error).splitlines()[0] if str(error) else 'nothing'}"
             ) from error
 
     def _told_if_not_begun(self, upstream, inputs):

@@ -76,7 +76,8 @@ def test_what_would_act_on_a_replicas_share_is_refused(given):
     optimizer = keras.optimizers.SGD(0.1, **given)
     parts = PerVariable({"kernel": optimizer}, rest=keras.optimizers.SGD(0.1))
     [(name, value)] = given.items()
-    for one in (optimizer, parts):
+    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, **given))
+    for one in (optimizer, parts, scaled):
         check_optimizer(one, replicas=1)
         with pytest.raises(ValueError, match=f"JAX.*Received: {name}={value} and 2 devices"):
             check_optimizer(one, replicas=2)

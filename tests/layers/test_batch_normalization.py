@@ -1,5 +1,7 @@
 """Batch normalization computes what Keras's does, by a fused operation on TensorFlow."""
 
+import copy
+import pickle
 import subprocess
 import sys
 
@@ -153,6 +155,37 @@ def test_a_method_from_a_file_trains_on_with_the_same_layers(tmp_path):
         each.fit(dann.data.pair(*data, batch_size=16, seed=0), verbose=0)
     for weight, other in zip(model.weights, again.weights, strict=True):
         np.testing.assert_array_equal(np.asarray(weight), np.asarray(other))
+
+
+class Doubled(keras.layers.BatchNormalization):
+    """Somebody's own, not registered."""
+
+    def call(self, inputs, training=None, mask=None):
+        return 2 * super().call(inputs, training=training, mask=mask)
+
+
+Doubled.__name__ = "BatchNormalization"
+
+
+def test_a_class_of_the_same_name_stays_its_own(tmp_path):
+    inputs = keras.Input((4, 4, 1))
+    backbone = keras.Model(inputs, keras.layers.Flatten()(Doubled()(inputs)))
+    dann.DANN(backbone, num_classes=3).save(tmp_path / "model.keras")
+    with pytest.raises(TypeError, match="Could not locate class 'BatchNormalization'"):
+        keras.saving.load_model(tmp_path / "model.keras")
+    known = {"BatchNormalization": Doubled}
+    again = keras.saving.load_model(tmp_path / "model.keras", custom_objects=known)
+    assert type(again.backbone.layers[1]) is Doubled
+
+
+def test_a_layer_is_copied_and_pickled_with_its_weights():
+    _, layer = layers((6, 3, 2, 4), momentum=0.7)
+    for again in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert type(again) is BatchNormalization
+        assert again.get_config() == layer.get_config()
+        for weight, other in zip(layer.get_weights(), again.get_weights(), strict=True):
+            np.testing.assert_array_equal(weight, other)
+    assert not pickle.loads(pickle.dumps(BatchNormalization())).built
 
 
 def test_plain_layers_of_a_file_stay_plain(tmp_path):
