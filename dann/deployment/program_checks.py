@@ -27,7 +27,7 @@ def check_program(program: Program) -> None:
         if (step.op == "input") != (number == 0) or not _is_shape(step.shape):
             raise _error(
                 step,
-                "one input, the first step, and shapes of whole numbers from 1 on, for at most 2**28 "
+                "one input, the first step, and shapes of whole numbers from 1 on, at most 2**28 "
                 "values",
             )
         count = 0 if step.op == "input" else 1

@@ -77,8 +77,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
 
 def deserialize(config: Any) -> Any:
     """Returns what `keras.saving.deserialize_keras_object` does, with this layer where it was."""
-    with keras.saving.custom_object_scope({_NAME: BatchNormalization}):
-        return keras.saving.deserialize_keras_object(_named(config))
+    known = {_NAME: BatchNormalization}  # beside what the caller's scope knows
+    return keras.saving.deserialize_keras_object(_named(config), custom_objects=known)
 
 
 def _named(config):
