@@ -104,13 +104,12 @@ def mean(step, n, floats, integers, numbers):
     outputs = part(floats, step.target, n, rows * size)
     outputs[:] = np.float32(0)
     for row in range(n * rows):
-        image = images[row // rows * pixels * size : (row // rows + 1) * pixels * size]
         output = outputs[row * size : (row + 1) * size]
+        image = images[row // rows * pixels * size : (row // rows + 1) * pixels * size]
         for tap in range(taps):
             pixel = table[row % rows * taps + tap]
             if pixel >= 0:
-                for channel in range(size):
-                    output[channel] += image[pixel * size + channel]
+                output += image[pixel * size : (pixel + 1) * size]
         output /= counts[row % rows]
 
 
