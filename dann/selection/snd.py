@@ -1,7 +1,6 @@
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from dann.checks import check_number
 from dann.selection.predictions import check_target, probabilities
@@ -55,6 +54,12 @@ def snd(
     total = 0.0
     for start in range(0, count, rows):
         part = units[start : start + rows] @ units.T / temperature  # (rows, n)
-        part[np.arange(len(part)), start + np.arange(len(part))] = -np.inf  # not of itself
-        total += special.entr(special.softmax(part, axis=1)).sum()
+        itself = np.arange(len(part)), start + np.arange(len(part))
+        part[itself] = -np.inf
+        part -= part.max(axis=1, keepdims=True)
+        powers = np.exp(part)
+        part[itself] = 0.0  # its power is 0
+        sums = powers.sum(axis=1)
+        # H(P_i) = log Z - sum_j P_ij s_ij takes one logarithm a row.
+        total += np.sum(np.log(sums) - np.einsum("ij,ij->i", powers, part) / sums)
     return float(total / count)
