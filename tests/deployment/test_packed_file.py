@@ -176,6 +176,8 @@ def test_steps_that_fit_together_are_run():
         ({"conv": {"attributes": {"groups": True}}}, "groups that divide 2 channels"),
         ({"conv": {"attributes": {"dilation": [2**63, 1]}}}, "from 1 on for dilation"),
         ({"flat": {"shape": (10**30,)}}, "shapes of whole numbers"),
+        ({"flat": {"shape": (0,)}}, "whole numbers from 1 on"),
+        ({"flat": {"shape": (2**15, 2**14)}}, r"at most 2\*\*28 values"),
         (
             {"dense": {"arrays": {"kernel_bits": np.full((3, 1), 2**45, "<u8")}}},
             "zeros after the 45 bits of each row of kernel_bits",

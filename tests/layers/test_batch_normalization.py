@@ -1,6 +1,7 @@
 """Batch normalization computes what Keras's does, by a fused operation on TensorFlow."""
 
 import copy
+import doctest
 import pickle
 import subprocess
 import sys
@@ -155,6 +156,15 @@ def test_a_method_from_a_file_trains_on_with_the_same_layers(tmp_path):
         each.fit(dann.data.pair(*data, batch_size=16, seed=0), verbose=0)
     for weight, other in zip(model.weights, again.weights, strict=True):
         np.testing.assert_array_equal(np.asarray(weight), np.asarray(other))
+
+
+@on_tensorflow
+def test_the_example_of_the_docstring_runs():
+    """Pytest does not find it, because the class names Keras's module."""
+    [example] = doctest.DocTestFinder().find(BatchNormalization, "layer", module=False)[:1]
+    found = doctest.DocTestRunner().run(example)
+    assert found.attempted == 4
+    assert found.failed == 0
 
 
 class Doubled(keras.layers.BatchNormalization):
