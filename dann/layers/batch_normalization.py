@@ -15,7 +15,7 @@ _NAME = "dann>BatchNormalization"
 
 
 class BatchNormalization(keras.layers.BatchNormalization):
-    """Keras's batch normalization, in about half the time on TensorFlow.
+    """Keras's batch normalization, in half to two thirds of the time on TensorFlow.
 
     Keras computes a training step of it by a dozen operations, each over all activations. This
     layer has one fused operation forward and one backward, with the same values and gradients up to
