@@ -76,8 +76,9 @@ few_methods = parametrize(slow=set(METHODS) - FEW)
 
 
 def compiled(name, **kwargs):
+    """A model whose optimizer has a state, but does not enlarge the rounding of tiny gradients."""
     model = METHODS[name]()
-    model.compile(keras.optimizers.Adam(0.01), metrics=["accuracy"], **kwargs)
+    model.compile(keras.optimizers.Adam(0.01, epsilon=1e-3), metrics=["accuracy"], **kwargs)
     return model
 
 
@@ -165,7 +166,6 @@ def test_its_classifier_shares_the_weights_and_gives_the_same_logits(name):
 
 @each_method
 def test_it_comes_back_from_a_file_and_trains_on_as_before(name, reloaded):
-    keras.utils.set_random_seed(1)  # Adam enlarges rounding where weights get nearly no gradient
     model = compiled(name)
     model.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
     again = reloaded(model)
