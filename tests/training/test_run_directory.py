@@ -166,7 +166,7 @@ def test_a_directory_with_the_config_and_logs_alone_is_unused(run):
 
 def test_the_files_of_a_run_need_no_keras():
     code = "import sys; from dann.training import RunDirectory; sys.exit('keras' in sys.modules)"
-    environment = {"DANN_LAZY_IMPORT": "1", "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
+    environment = {"PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
 
 
