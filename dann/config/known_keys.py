@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dann.config.instantiation import ConfigError
 
-_READ = ("head_rate",)  # by `build_optimizer`
+_READ = ("head_rate", "learning_rate")  # by `build_optimizer` and by `conf/optimizer/sgd.yaml`
 _GLOBAL = ("experiment", "debug")  # groups whose files set other keys
 
 

@@ -53,8 +53,20 @@ def settings_digest(cfg: Any) -> str:
         del kept["distribution"]
     elif kept["distribution"].get("model_parallel") == 1:
         del kept["distribution"]["model_parallel"]
+    kept["network"], kept["optimizer"] = _with_rate(cfg, settings)
     kept["callbacks"] = {k: v for k, v in callbacks if v and v.get("_target_") not in _LOOKING_ON}
     return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _with_rate(cfg, settings):
+    """The network without the learning rate it proposes, and the optimizer with it."""
+    network, optimizer = {**settings.get("network", {})}, {**settings.get("optimizer", {})}
+    network.pop("learning_rate", None)
+    rate = optimizer.get("learning_rate")
+    if isinstance(rate, dict) and "initial_learning_rate" in rate:
+        value = cfg.optimizer.learning_rate.initial_learning_rate
+        optimizer["learning_rate"] = {**rate, "initial_learning_rate": value}
+    return network, optimizer
 
 
 def _switched_on(node):

@@ -1,5 +1,6 @@
 """Experiments over methods and seeds, with the table and the page of their results."""
 
+import dataclasses
 import os
 import pathlib
 import re
@@ -14,8 +15,9 @@ from typing import Any
 
 from dann.checks import check_integer
 from dann.experiments.processes import Processes
-from dann.experiments.results import read_results, result_of_run, write_results
+from dann.experiments.results import SCORE, read_results, result_of_run, write_results
 from dann.experiments.results_page import results_page
+from dann.experiments.sweep import agreement_of_runs
 from dann.training import RunDirectory
 from dann.training.directory_claim import claiming
 
@@ -202,6 +204,7 @@ class Reproduction:
                     bar = self.settings.bars.get(experiment)
                     result = result_of_run(directory, experiment, method, digest, bar)
                     self.results.append(result)
+        self._compare_runs()
         if self.results:
             write_results(self.results, self.csv)
             self.results = read_results(self.csv)
@@ -214,6 +217,23 @@ class Reproduction:
                 self.settings.overrides,
             )
             self.csv.with_suffix(".md").write_text(page)
+
+    def _compare_runs(self):
+        """Tells each run of an experiment how far it agrees with the others that are here."""
+        for experiment in self.settings.experiments:
+            folders = {
+                str(self._directory(experiment, method) / f"seed_{seed}"): (method, seed)
+                for method in self.settings.methods
+                for seed in self.settings.seeds
+            }
+            found = agreement_of_runs(pathlib.Path(), folders)
+            values = {(experiment, *folders[folder]): value for folder, value in found.items()}
+            for index, result in enumerate(self.results):
+                key = result.experiment, result.method, result.seed
+                if key in values and result.settings == self.digests[key[:2]]:
+                    told = {f"{SCORE}agreement": round(values[key], 6)}
+                    measures = {**result.measures, **told}
+                    self.results[index] = dataclasses.replace(result, measures=measures)
 
     def _noted(self):
         """Returns the experiments that `experiments.md` beside the results has a section on."""

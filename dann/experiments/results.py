@@ -5,6 +5,7 @@ A new measure adds rows, so older files without it still load.
 
 import csv
 import dataclasses
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +13,7 @@ from dann.training.files_on_disk import replacing
 from dann.training.run_directory import RunDirectory
 
 CHOSEN = "chosen/"  # and the name of a score
+SCORE = "score/"  # likewise
 _COLUMNS = ["measure", "value"]
 # Until 0.1.0 a run had one row, with these columns for what is a measure now.
 _WIDE = {
@@ -42,7 +44,8 @@ class Result:
             `seconds` and `cpu_seconds` are the wall and CPU time of the training. Where the run has
             them: `bar/steps` and `bar/cpu_seconds`, until the target accuracy was first seen at
             the experiment's bar or above; `oracle/best`, the best target accuracy after any epoch;
-            `chosen/<score>`, the target accuracy after the epoch that this score puts first.
+            `chosen/<score>`, the target accuracy after the epoch that this score puts first;
+            `score/<score>`, the score of the final weights.
     """
 
     experiment: str
@@ -92,7 +95,12 @@ def result_of_run(
         domains=f"{summary['source']} → {summary['target']}",
         steps=summary["steps"],
         hardware=summary["hardware"],
-        measures={**measures, **_first_passing(run, bar), **_choices(run)},
+        measures={
+            **measures,
+            **_first_passing(run, bar),
+            **_choices(run),
+            **_final_scores(summary),
+        },
     )
 
 
@@ -108,6 +116,13 @@ def _first_passing(run, bar) -> dict[str, float]:
         if accuracy >= bar:
             return dict(zip(("bar/steps", "bar/cpu_seconds"), cost, strict=True))
     return {}
+
+
+def _final_scores(summary) -> dict[str, float]:
+    """The label-free scores of the weights that the run ended with, where they are finite."""
+    prefix = "selection/"
+    found = {name.removeprefix(prefix): v for name, v in summary.items() if name.startswith(prefix)}
+    return {f"{SCORE}{name}": round(v, 6) for name, v in found.items() if math.isfinite(v)}
 
 
 def _choices(run) -> dict[str, float]:

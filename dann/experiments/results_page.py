@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from dann.adaptation import METHODS
 from dann.experiments.results import CHOSEN, Result
+from dann.experiments.scores_section import scores_section
 from dann.selection import SCORES
 
 _BEGINNING = """# Results
@@ -60,6 +61,7 @@ def results_page(
         if experiment in noted:
             section += f"\n[What was tried and seen](experiments.md#{experiment}).\n"
         parts.append(section)
+    parts += scores_section(results)
     return "\n".join(parts)
 
 

@@ -2,7 +2,7 @@
 
 import csv
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 from dann.training import RunDirectory
 from dann.training.files_on_disk import replacing
 
+AGREEMENT = "selection/agreement"
+_OF_EQUALS = "selection/info_max"
 _RUN = ("rank", "run", "overrides")
 
 
@@ -21,9 +23,14 @@ def rank_sweep(
 ) -> str | None:
     """Ranks the runs of a sweep by a label-free score and writes `sweep.csv` and `sweep.png`.
 
+    The score `"agreement"` is `dann.selection.agreement` of the runs that know the same target
+    examples. Runs that agree equally, as two do, are ranked by InfoMax, and so are all if none has
+    another one to agree with.
+
     The table has a row for each run and measure, the best run first, with the columns `rank`,
     `run`, `overrides`, `measure` and `value`. The measures of a run are the label-free scores of
-    its summary, such as `selection/info_max`, then `source/accuracy` and `target/accuracy`. Of runs
+    its summary, such as `selection/info_max`, its agreement with the others, `source/accuracy` and
+    `target/accuracy`. Of runs
     with the same score the earlier comes first. A failed run has one row, without a measure.
 
     Target accuracies are an oracle's, so nothing is ranked by them. They are shown, and give the
@@ -32,7 +39,7 @@ def rank_sweep(
 
     Args:
         directory: Folder of the sweep.
-        score: The score to rank by, such as `"info_max"`.
+        score: The score to rank by, `"agreement"` or one of every run, such as `"info_max"`.
         overrides: Command-line arguments of each run that was begun, by its folder in `directory`.
         name: Name of the two files, without the ending.
 
@@ -41,9 +48,13 @@ def rank_sweep(
     """
     directory = pathlib.Path(directory)
     rows = [_row(directory, run, arguments) for run, arguments in overrides.items()]
+    for run, value in agreement_of_runs(directory, overrides).items():
+        next(row for row in rows if row["run"] == run)[AGREEMENT] = value
     key = f"selection/{score}"
+    if key == AGREEMENT and not any(key in row for row in rows):
+        key = _OF_EQUALS
     ranked = [row for row in rows if key in row and not row["oracle"]]
-    ranked.sort(key=lambda row: -row[key])
+    ranked.sort(key=lambda row: (-row[key], -row.get(_OF_EQUALS, 0.0)))
     if not ranked:
         return None
     for rank, row in enumerate(ranked, start=1):
@@ -54,6 +65,28 @@ def rank_sweep(
     _write(ranked + others, directory / f"{name}.csv")
     _save_figure(ranked, key, directory / f"{name}.png")
     return _as_text(ranked, others, key, regret)
+
+
+def agreement_of_runs(directory: pathlib.Path, runs: Iterable[str]) -> dict[str, float]:
+    """Returns how far runs agree on the target's classes, by their folders in `directory`.
+
+    Only runs that know the same target examples are compared. A run that has none to be compared
+    with, or learned from the target's labels, is left out.
+    """
+    from dann.selection import agreement  # loads Keras
+
+    alike: dict[str, dict[str, Any]] = {}
+    for name in runs:
+        run = RunDirectory(directory / name)
+        there = run.classes_file.is_file() and run.is_finished()
+        if there and not run.summary()["oracle"]:
+            digest, classes = run.target_classes()
+            alike.setdefault(digest, {})[name] = classes
+    found = {}
+    for classes in alike.values():
+        if len(classes) > 1:
+            found.update(zip(classes, agreement(list(classes.values())), strict=True))
+    return found
 
 
 def _row(directory, run, arguments) -> dict[str, Any]:

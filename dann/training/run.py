@@ -26,7 +26,7 @@ from dann.training.one_process import alone
 from dann.training.process_group import joined
 from dann.training.resumable_fit import fit
 from dann.training.run_directory import RunDirectory
-from dann.training.run_scores import selection_scores
+from dann.training.run_scores import selection_scores, target_classes
 from dann.training.run_settings import check_checkpoint, check_trainer
 
 _TEST_BATCH = 256
@@ -35,7 +35,8 @@ _TEST_BATCH = 256
 class Run:
     """Trains a model, beside a baseline if there is one, and writes the run directory.
 
-    It writes figures, the classifier and the summary; callbacks write metrics, TensorBoard events
+    It writes figures, the classifier, the summary and, if there are scores, the classes that it
+    predicts for some of the target's training inputs, by which runs are compared; callbacks write metrics, TensorBoard events
     and checkpoints. The flat keys of the summary are `method`, `oracle` (whether it learns from the
     target's labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `seconds` (of
     training), `cpu_seconds` (of training, all threads), `source/accuracy`, `target/accuracy`, the
@@ -114,6 +115,7 @@ class Run:
         self.finite = StopOnNonFinite(trainer.check_every, inputs)
         self.keep = selection.keep if selection else None
         self.scores = selection_scores(domains, selection, seed)
+        self.samples = selection.samples if selection else 0
 
     @claiming
     def train(self) -> dict[str, Any]:
@@ -259,6 +261,9 @@ class Run:
     def _write(self, summary, history, views, predicted):
         """Writes the results, the summary last, because it marks the run as finished."""
         self.directory.save_classifier(self.model.classifier)
+        if self.scores is not None:
+            found = target_classes(self.model, self.domains, self.samples)
+            self.directory.write_target_classes(*found)
         figures = {
             "samples": partial(run_figures.save_samples, self.domains),
             "curves": partial(run_figures.save_curves, history, self.steps_per_epoch),

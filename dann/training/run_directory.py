@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -63,6 +64,7 @@ class RunDirectory:
         self.metrics_file = self.path / "metrics.csv"
         self.oracle_file = self.path / "oracle.csv"
         self.classifier_file = self.path / "classifier.keras"
+        self.classes_file = self.path / "target_classes.npz"
         self.checkpoints = self.path / "checkpoints"
         self.baseline_checkpoints = self.checkpoints / "source_only"
         self.settings_file = self.checkpoints / "settings.json"
@@ -105,9 +107,9 @@ class RunDirectory:
             draft.write_text(json.dumps(summary, indent=2) + "\n")
 
     def discard_summary(self) -> None:
-        """Deletes summary and classifier, so that a restarted run does not look finished."""
-        self.summary_file.unlink(missing_ok=True)
-        self.classifier_file.unlink(missing_ok=True)
+        """Deletes the results, so that a restarted run does not look finished."""
+        for path in (self.summary_file, self.classifier_file, self.classes_file):
+            path.unlink(missing_ok=True)
 
     def has_checkpoints(self) -> bool:
         """Returns whether there is a checkpoint from which the run could resume."""
@@ -158,6 +160,25 @@ class RunDirectory:
         """Saves the classifier."""
         with replacing(self.classifier_file) as draft:
             classifier.save(draft)
+
+    def target_classes(self) -> tuple[str, Any]:
+        """Returns the digest of some target examples and the classes predicted for them."""
+        import numpy as np
+
+        wanted = f"{_TRAINED}, with scores (`selection.scores`)"
+        path = _present(self.classes_file, wanted)
+        try:
+            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+                return str(file["digest"]), file["classes"]
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise ValueError(f"Expected {wanted}. Received: {path}, which is broken") from error
+
+    def write_target_classes(self, digest: str, classes: Any) -> None:
+        """Writes the classes predicted for some target examples, whose digest tells them."""
+        import numpy as np
+
+        with replacing(self.classes_file) as draft, draft.open("wb") as file:
+            np.savez_compressed(file, digest=digest, classes=classes)
 
     def model(self) -> Any:
         """Returns the whole model of the last epoch, discriminator and optimizer included.

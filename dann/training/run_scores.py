@@ -1,12 +1,17 @@
 """The label-free scores of a run, on examples of its domains."""
 
+import hashlib
 from typing import Any
 
+import keras
 import numpy as np
 
 from dann.data import DomainPair
 from dann.selection import SCORES, SelectionScores, choose
+from dann.selection.predictions import logits
 from dann.training.run_settings import check_selection
+
+_BATCH = 256
 
 
 def selection_scores(domains: DomainPair, selection: Any, seed: int) -> SelectionScores | None:
@@ -37,6 +42,21 @@ def selection_scores(domains: DomainPair, selection: Any, seed: int) -> Selectio
     source = inputs[chosen], labels[chosen]
     target = domains.target_train
     return SelectionScores(list(choose(selection.scores)), source, target[some(target)])
+
+
+def target_classes(model: Any, domains: DomainPair, samples: int) -> tuple[str, np.ndarray]:
+    """Predicts the classes of some of the target's training inputs, the same ones in every run.
+
+    Returns:
+        A digest of the inputs, by which other runs on the same ones are found, and the classes.
+    """
+    target = domains.target_train
+    chosen = np.sort(np.random.default_rng(0).permutation(len(target))[:samples])
+    inputs = target[chosen]
+    digest = hashlib.sha256()
+    for part in map(np.asarray, keras.tree.flatten(inputs)):
+        digest.update((part.astype(str) if part.dtype.hasobject else part).tobytes())
+    return digest.hexdigest(), logits(model, inputs, _BATCH).argmax(axis=1)
 
 
 def _check_tests_differ(domains, chosen):

@@ -66,10 +66,35 @@ def test_all_computes_every_score():
     assert choose(composed("selection=all").selection.scores) == dict(SCORES)
 
 
-def test_the_default_computes_some_scores_and_ranks_by_one_of_them():
+def test_the_default_computes_some_scores_and_ranks_by_agreement():
     selection = composed().selection
-    assert selection.rank_by in choose(selection.scores)
+    assert selection.rank_by == "agreement"  # and InfoMax ranks those that agree equally
+    assert "info_max" in choose(selection.scores)
     assert composed("selection.scores=[snd,dev]").selection.scores == ["snd", "dev"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rate"),
+    [
+        ([], 0.1),
+        (["network=mlp"], 0.02),
+        (["network.learning_rate=.05"], 0.05),
+        (["optimizer.learning_rate.initial_learning_rate=.05"], 0.05),
+        (["network=mlp", "optimizer.learning_rate.initial_learning_rate=.05"], 0.05),
+    ],
+)
+def test_sgd_begins_at_the_rate_of_the_network_unless_told_another(overrides, rate):
+    cfg = composed(*overrides)
+    assert cfg.optimizer.learning_rate.initial_learning_rate == rate
+    told = [f"optimizer.learning_rate.initial_learning_rate={rate}"]
+    assert config.settings_digest(cfg) == config.settings_digest(composed(*overrides, *told))
+
+
+def test_the_rate_that_a_network_proposes_counts_only_where_it_is_used():
+    others = ["optimizer=adam", "network=cnn"]
+    wanted = config.settings_digest(composed(*others))
+    assert config.settings_digest(composed(*others, "network.learning_rate=.3")) == wanted
+    assert config.settings_digest(composed("network.learning_rate=.3")) != wanted
 
 
 def test_a_run_with_all_scores_has_the_digest_that_it_had_when_they_were_listed():

@@ -30,8 +30,8 @@ def changed(run, *overrides):
     ("overrides", "told"),
     [
         (["seed=3", "balanced=true"], "Received: seed 0 then, 3 now; balanced False then, True"),
-        (["trainer.steps=300"], "Received: trainer.steps 1500 then, 300 now; "),
-        (["trainer.steps=3000"], "no schedule follows .*; schedule.total_steps 1500 then, 3000"),
+        (["trainer.steps=300"], "Received: trainer.steps 1000 then, 300 now; "),
+        (["trainer.steps=3000"], "no schedule follows .*; schedule.total_steps 1000 then, 3000"),
         (["method=source_only"], "method._target_ dann.DANN then, dann.SourceOnly now"),
         (
             ["+callbacks.stop._target_=keras.callbacks.EarlyStopping"],

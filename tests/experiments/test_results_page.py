@@ -27,7 +27,8 @@ def accuracy(value, **changes):
 
 def page_rows(results, bars=None, published=None):
     page = results_page(results, bars or {}, published or {})
-    table = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("|")]
+    of_tasks = page.partition("## Scores without target labels")[0]
+    table = [line.split("|")[1:-1] for line in of_tasks.splitlines() if line.startswith("|")]
     header, _, *rows = [[cell.strip() for cell in line] for line in table]
     return page, [dict(zip(header, row, strict=True)) for row in rows]
 

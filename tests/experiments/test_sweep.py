@@ -7,6 +7,7 @@ import pytest
 from support.sweep_table import runs_of
 
 from dann.experiments.sweep import rank_sweep
+from dann.training import RunDirectory
 
 RUNS = {  # score, target accuracy
     "0": (1.5, 0.70),
@@ -29,6 +30,12 @@ def sweep(tmp_path):
         }
         (tmp_path / run / "summary.json").write_text(json.dumps(summary))
     return tmp_path
+
+
+def give_classes(sweep, **classes):
+    """Writes the target's classes of runs `r0`, `r1` and so on, all of the same examples."""
+    for run, values in classes.items():
+        RunDirectory(sweep / run[1:]).write_target_classes("digest", values)
 
 
 def rows_of(directory):
@@ -97,3 +104,46 @@ def test_a_table_that_cannot_be_finished_leaves_the_earlier_one(sweep, monkeypat
 def test_without_a_finished_run_nothing_is_ranked(tmp_path, sweep):
     assert rank_sweep(sweep, "dev", OVERRIDES) is None
     assert not (sweep / "sweep.csv").exists()
+
+
+def test_runs_are_ranked_by_their_agreement_on_the_target(sweep):
+    give_classes(sweep, r0=[0, 1, 2, 2], r1=[0, 1, 1, 0], r2=[0, 1, 2, 0])
+    text = rank_sweep(sweep, "agreement", OVERRIDES)
+    rows = rows_of(sweep)
+    assert [row["run"] for row in rows] == ["2", "1", "0", "3"]
+    assert [float(row["selection/agreement"]) for row in rows[:3]] == [0.75, 0.625, 0.625]
+    assert "regret of selection/agreement: 0.0 points" in text
+
+
+def test_runs_that_agree_equally_are_ranked_by_info_max(sweep):
+    give_classes(sweep, r0=[0, 1, 2], r2=[0, 1, 1])
+    rank_sweep(sweep, "agreement", OVERRIDES)
+    assert [(row["run"], row["rank"]) for row in rows_of(sweep)] == [
+        *[("2", "1"), ("0", "2")],
+        *[("1", ""), ("3", "")],
+    ]
+
+
+def test_runs_that_cannot_be_compared_are_ranked_by_info_max(sweep):
+    text = rank_sweep(sweep, "agreement", OVERRIDES)
+    assert [row["run"] for row in rows_of(sweep)] == ["1", "2", "0", "3"]
+    assert "regret of selection/info_max" in text
+    RunDirectory(sweep / "0").write_target_classes("of other examples", [0, 1])
+    RunDirectory(sweep / "2").write_target_classes("of these", [0, 1])
+    assert rank_sweep(sweep, "agreement", OVERRIDES) == text
+
+
+def test_an_oracle_has_no_part_in_the_agreement_of_the_others(sweep):
+    path = sweep / "1/summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "oracle": True}))
+    give_classes(sweep, r0=[0, 1, 2, 2], r1=[0, 1, 2, 2], r2=[0, 1, 2, 0])
+    rank_sweep(sweep, "agreement", OVERRIDES)
+    values = {row["run"]: row.get("selection/agreement") for row in rows_of(sweep)}
+    assert values == {"0": "0.75", "1": None, "2": "0.75", "3": None}
+
+
+def test_the_other_measures_of_a_sweep_do_not_depend_on_the_score_it_is_ranked_by(sweep):
+    give_classes(sweep, r0=[0, 1, 2], r1=[0, 1, 1], r2=[0, 1, 1])
+    rank_sweep(sweep, "snd", OVERRIDES)
+    assert [row["run"] for row in rows_of(sweep)] == ["0", "2", "1", "3"]
+    assert float(rows_of(sweep)[0]["selection/agreement"]) == pytest.approx(2 / 3)

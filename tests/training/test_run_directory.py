@@ -164,6 +164,20 @@ def test_a_directory_with_the_config_and_logs_alone_is_unused(run):
     assert not run.is_unused()
 
 
+def test_the_classes_of_the_target_come_back_with_the_digest_of_their_examples(run):
+    with pytest.raises(FileNotFoundError, match=r"with scores \(`selection.scores`\)\. Received"):
+        run.target_classes()
+    run.path.mkdir(parents=True, exist_ok=True)
+    run.write_target_classes("of these", [2, 0, 1])
+    digest, classes = run.target_classes()
+    assert (digest, classes.tolist()) == ("of these", [2, 0, 1])
+    run.classes_file.write_bytes(run.classes_file.read_bytes()[:40])
+    with pytest.raises(ValueError, match="target_classes.npz, which is broken"):
+        run.target_classes()
+    run.discard_summary()
+    assert not run.classes_file.exists()
+
+
 def test_the_files_of_a_run_need_no_keras():
     code = "import sys; from dann.training import RunDirectory; sys.exit('keras' in sys.modules)"
     environment = {"PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
@@ -176,6 +190,7 @@ def test_no_other_module_spells_the_names_of_a_runs_files():
         '"step-',
         '"summary.json"',
         '"oracle.csv"',
+        '"target_classes.npz"',
         '"diagnosis.json"',
         '"report.html"',
         '"last.keras"',

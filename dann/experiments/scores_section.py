@@ -1,0 +1,102 @@
+"""The section of the results that tells how well each label-free score chooses."""
+
+import statistics
+from collections.abc import Callable, Sequence
+
+from scipy import stats
+
+from dann.experiments.results import CHOSEN, SCORE, Result
+from dann.selection import SCORES
+
+_FEWEST = 5  # runs of a task that are ranked
+_BEGINNING = """## Scores without target labels
+
+How well does each score of `dann.selection` choose? Target accuracy is on the test set; no score reads it.
+
+Among finished runs: in each cell are the rank correlation (Spearman's) of the score with the target accuracy, over
+all methods, settings and seeds of the task but the oracle, and the regret: the best target accuracy minus that of the
+run that the score puts first, in points. `agreement` compares the runs of the task with each other.
+"""
+_OF_EPOCHS = """
+Among the epochs of a run: the mean regret over all runs that have the score and an oracle curve, in points.
+"""
+
+
+def scores_section(results: Sequence[Result]) -> list[str]:
+    """Returns the section in Markdown as a list of one text, empty where no run has scores."""
+    ranked = [r for r in results if r.method.split()[0] != "target_only"]
+    lines = [*_of_runs(ranked), *_of_epochs(ranked)]
+    return [_BEGINNING + "\n".join(lines) + "\n"] if lines else []
+
+
+def _of_runs(results):
+    """Lines of the table of the choice among runs; none if no task has enough of them."""
+    tasks: dict[str, list[Result]] = {}
+    for result in results:
+        if any(name.startswith(SCORE) for name in result.measures):
+            tasks.setdefault(result.experiment, []).append(result)
+    tasks = {name: runs for name, runs in tasks.items() if len(runs) >= _FEWEST}
+    if not tasks:
+        return []
+    heads = [f"{name} ({len(runs)} runs)" for name, runs in tasks.items()]
+    lines = ["", _row(["score", *heads, "mean"]), "|" + "---|" * (len(tasks) + 2)]
+
+    def found(name):
+        return [_correlation_and_regret(runs, f"{SCORE}{name}") for runs in tasks.values()]
+
+    for name in _sorted_by(["agreement", *SCORES], lambda name: _means(found(name))):
+        cells = [_cell(pair) for pair in (*found(name), _means(found(name)))]
+        lines.append(_row([f"`{name}`", *cells]))
+    return lines
+
+
+def _correlation_and_regret(runs, measure):
+    """Both for a task, or `None` where not every run has the score, or all have the same."""
+    scores = [run.measures.get(measure) for run in runs]
+    if None in scores or len(set(scores)) == 1:
+        return None
+    accuracies = [run.target_accuracy for run in runs]
+    chosen = accuracies[scores.index(max(scores))]
+    return float(stats.spearmanr(scores, accuracies).statistic), max(accuracies) - chosen
+
+
+def _means(pairs):
+    """The means over the tasks, or `None` where one is missing."""
+    if None in pairs:
+        return None
+    correlations, regrets = zip(*pairs, strict=True)
+    return statistics.mean(correlations), statistics.mean(regrets)
+
+
+def _cell(pair):
+    return "" if pair is None else f"{pair[0]:.2f}, {100 * pair[1]:.1f}"
+
+
+def _of_epochs(results):
+    """Lines of the table of the choice among epochs; none if no run has an oracle curve."""
+    regrets = {
+        name: [
+            run.measures["oracle/best"] - run.measures[f"{CHOSEN}{name}"]
+            for run in results
+            if f"{CHOSEN}{name}" in run.measures and "oracle/best" in run.measures
+        ]
+        for name in SCORES
+    }
+    regrets = {name: values for name, values in regrets.items() if values}
+    if not regrets:
+        return []
+    lines = [_OF_EPOCHS, _row(["score", "mean regret", "runs"]), "|---|---|---|"]
+    for name in sorted(regrets, key=lambda name: statistics.mean(regrets[name])):
+        mean = 100 * statistics.mean(regrets[name])
+        lines.append(_row([f"`{name}`", f"{mean:.2f}", str(len(regrets[name]))]))
+    return lines
+
+
+def _sorted_by(names: Sequence[str], means: Callable) -> list[str]:
+    """The names that have a mean, the highest correlation first; then those without."""
+    known = [name for name in names if means(name) is not None]
+    return sorted(known, key=lambda name: -means(name)[0]) + [n for n in names if n not in known]
+
+
+def _row(cells):
+    return f"| {' | '.join(cells)} |"
