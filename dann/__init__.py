@@ -76,7 +76,8 @@ def _read_when_used(name):
     """A module that is imported with the first use of one of its names."""
     if name not in sys.modules:
         spec = importlib.util.find_spec(name)
-        assert spec is not None and spec.loader is not None  # it is in this package
+        assert spec is not None
+        assert spec.loader is not None
         spec.loader = importlib.util.LazyLoader(spec.loader)
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
@@ -97,8 +98,8 @@ def _classes():
 class _RegistersWithKeras:
     """A finder of modules, which makes the import of Keras end with that of the package's classes.
 
-    They are registered with Keras then, so `keras.models.load_model` knows them after `import dann`,
-    which itself need not wait for Keras: packed files run without it.
+    They are registered with Keras then, so `keras.models.load_model` knows them. `import dann`
+    itself need not wait for Keras: packed files run without it.
     """
 
     def find_spec(self, name, path=None, target=None):

@@ -13,8 +13,10 @@ is `name`, `in Python` (what is registered, with its arguments), `summary`, or a
 entries; `method=` is the name under a head that shows how a command line says it. The table
 `groups` lists the choices in `conf/`; `supported_networks`, `supported_methods`, `supported_labels`
 and `supported_messages` are what `tests/test_users_matrix.py` tries. `results` is a summary of
-`docs/results.csv`, `lacking` the marks in `tests/support/lacking.py`; `performance_step` and its
-likes are what a suite of `benchmarks/` has put into `docs/performance.json`.
+`docs/results.csv`; `default_run` and `default_run_seeds` are its runs of the default,
+`scores_among_runs` how well each score ranks its runs, and `scores_in_short` some rows of that.
+`lacking` is what the marks in `tests/support/lacking.py` say; `performance_step` and its likes are
+what a suite of `benchmarks/` has put into `docs/performance.json`.
 
 A threshold in a sentence is marked too: `<!-- winning.APART -->.35<!-- = -->` is a constant of a
 module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end of a healthy range.
@@ -38,6 +40,7 @@ from benchmarks import record
 from dann.adaptation import METHODS, REGULARIZERS
 from dann.diagnostics.healthy_ranges import healthy_ranges
 from dann.experiments.results import read_results
+from dann.experiments.scores_section import scores_section
 from dann.registry import Registry
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -213,6 +216,60 @@ def results():
     return markdown(["", *heads.values()], sorted(rows))
 
 
+DEFAULT_RUN = {
+    "source_only": "source only",
+    "dann schedule.high=0": "both domains in batch normalization, strength 0",
+    "dann": "DANN",
+    "target_only": "trained on the target (oracle)",
+}
+
+
+def runs_of_the_default():
+    """The target accuracies of the default run by its methods, each in the order of the seeds."""
+    runs = [
+        r for r in read_results(ROOT / "docs/results.csv") if r.experiment == "digits_to_photos"
+    ]
+    runs.sort(key=lambda run: run.seed)
+    of = {m: [run.target_accuracy for run in runs if run.method == m] for m in DEFAULT_RUN}
+    return sorted({run.seed for run in runs}), of
+
+
+def default_run():
+    """The mean target accuracy of the default run and its standard deviation, by method."""
+    of = runs_of_the_default()[1]
+    return markdown(list(DEFAULT_RUN.values()), [[percent(*of[method]) for method in DEFAULT_RUN]])
+
+
+def default_run_seeds():
+    """The target accuracies of the default run, seed by seed."""
+    seeds, of = runs_of_the_default()
+    of["gain"] = [one - other for one, other in zip(of["dann"], of["source_only"], strict=True)]
+    rows = [[str(seed), *(percent(of[m][k]) for m in of)] for k, seed in enumerate(seeds)]
+    rows.append(["mean ± standard deviation", *(percent(*values) for values in of.values())])
+    return markdown(["seed", *DEFAULT_RUN.values(), "gain of DANN over source only"], rows)
+
+
+def percent(*shares):
+    """The mean in percent, with the sample standard deviation if there are several."""
+    spread = f" ± {100 * statistics.stdev(shares):.1f}" if len(shares) > 1 else ""
+    return f"{100 * statistics.mean(shares):.1f}{spread}%"
+
+
+def scores_among_runs():
+    """How well each score ranks the runs of a task, as on the page of the results."""
+    [section] = scores_section(read_results(ROOT / "docs/results.csv"))
+    lines = section.splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith("| score |"))
+    return "\n".join(lines[first : lines.index("", first)])
+
+
+def scores_in_short():
+    """The rows of the recommended score, of InfoMax and of the baseline."""
+    head, rule, *rows = scores_among_runs().splitlines()
+    shown = ("agreement", "info_max", "source_accuracy")
+    return "\n".join([head, rule, *(row for row in rows if row.split("`")[1] in shown)])
+
+
 def spread(accuracies):
     """The mean and the sample standard deviation, without the 0 before the point."""
     if not accuracies:
@@ -280,6 +337,10 @@ MADE = {
     "groups": groups,
     "lacking": lacking,
     "results": results,
+    "default_run": default_run,
+    "default_run_seeds": default_run_seeds,
+    "scores_among_runs": scores_among_runs,
+    "scores_in_short": scores_in_short,
     **{
         f"performance_{suite}": functools.partial(performance, suite)
         for suite in record.read(record.PLACE)

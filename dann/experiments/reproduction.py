@@ -219,21 +219,19 @@ class Reproduction:
             self.csv.with_suffix(".md").write_text(page)
 
     def _compare_runs(self):
-        """Tells each run of an experiment how far it agrees with the others that are here."""
-        for experiment in self.settings.experiments:
-            folders = {
-                str(self._directory(experiment, method) / f"seed_{seed}"): (method, seed)
-                for method in self.settings.methods
-                for seed in self.settings.seeds
-            }
-            found = agreement_of_runs(pathlib.Path(), folders)
-            values = {(experiment, *folders[folder]): value for folder, value in found.items()}
-            for index, result in enumerate(self.results):
-                key = result.experiment, result.method, result.seed
-                if key in values and result.settings == self.digests[key[:2]]:
-                    told = {f"{SCORE}agreement": round(values[key], 6)}
-                    measures = {**result.measures, **told}
-                    self.results[index] = dataclasses.replace(result, measures=measures)
+        """Tells each run how far it agrees with the other seeds that are here."""
+        runs = {
+            self._directory(*key) / f"seed_{seed}": (*key, seed)
+            for key in self.digests
+            for seed in self.settings.seeds
+        }
+        found = agreement_of_runs({path: key[:-1] for path, key in runs.items()})
+        values = {runs[path]: round(value, 6) for path, value in found.items()}
+        for index, result in enumerate(self.results):
+            key = result.experiment, result.method, result.seed
+            if key in values and result.settings == self.digests[key[:2]]:
+                measures = {**result.measures, f"{SCORE}agreement": values[key]}
+                self.results[index] = dataclasses.replace(result, measures=measures)
 
     def _noted(self):
         """Returns the experiments that `experiments.md` beside the results has a section on."""

@@ -1,7 +1,8 @@
 """The section of the results that tells how well each label-free score chooses."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from scipy import stats
 
@@ -11,14 +12,17 @@ from dann.selection import SCORES
 _FEWEST = 5  # runs of a task that are ranked
 _BEGINNING = """## Scores without target labels
 
-How well does each score of `dann.selection` choose? Target accuracy is on the test set; no score reads it.
+How well does each score of `dann.selection` choose? Target accuracy is on the test set; no score
+reads it.
 
-Among finished runs: in each cell are the rank correlation (Spearman's) of the score with the target accuracy, over
-all methods, settings and seeds of the task but the oracle, and the regret: the best target accuracy minus that of the
-run that the score puts first, in points. `agreement` compares the runs of the task with each other.
+Among finished runs: in each cell are the rank correlation (Spearman's) of the score with the target
+accuracy, over all methods, settings and seeds of the task but the oracle, and the regret: the best
+target accuracy minus that of the run that the score puts first, in points. `agreement` compares the
+seeds of the same settings with each other.
 """
 _OF_EPOCHS = """
-Among the epochs of a run: the mean regret over all runs that have the score and an oracle curve, in points.
+Among the epochs of a run: the mean regret over all runs that have the score and an oracle curve, in
+points.
 """
 
 
@@ -41,12 +45,13 @@ def _of_runs(results):
     heads = [f"{name} ({len(runs)} runs)" for name, runs in tasks.items()]
     lines = ["", _row(["score", *heads, "mean"]), "|" + "---|" * (len(tasks) + 2)]
 
-    def found(name):
-        return [_correlation_and_regret(runs, f"{SCORE}{name}") for runs in tasks.values()]
-
-    for name in _sorted_by(["agreement", *SCORES], lambda name: _means(found(name))):
-        cells = [_cell(pair) for pair in (*found(name), _means(found(name)))]
-        lines.append(_row([f"`{name}`", *cells]))
+    found = {
+        name: [_correlation_and_regret(runs, f"{SCORE}{name}") for runs in tasks.values()]
+        for name in ["agreement", *SCORES]
+    }
+    rows = {name: [*pairs, _means(pairs)] for name, pairs in found.items() if any(pairs)}
+    for name in sorted(rows, key=lambda name: -(rows[name][-1] or (-2,))[0]):
+        lines.append(_row([f"`{name}`", *map(_cell, rows[name])]))
     return lines
 
 
@@ -57,7 +62,8 @@ def _correlation_and_regret(runs, measure):
         return None
     accuracies = [run.target_accuracy for run in runs]
     chosen = accuracies[scores.index(max(scores))]
-    return float(stats.spearmanr(scores, accuracies).statistic), max(accuracies) - chosen
+    found: Any = stats.spearmanr(scores, accuracies)
+    return float(found.statistic), max(accuracies) - chosen
 
 
 def _means(pairs):
@@ -90,12 +96,6 @@ def _of_epochs(results):
         mean = 100 * statistics.mean(regrets[name])
         lines.append(_row([f"`{name}`", f"{mean:.2f}", str(len(regrets[name]))]))
     return lines
-
-
-def _sorted_by(names: Sequence[str], means: Callable) -> list[str]:
-    """The names that have a mean, the highest correlation first; then those without."""
-    known = [name for name in names if means(name) is not None]
-    return sorted(known, key=lambda name: -means(name)[0]) + [n for n in names if n not in known]
 
 
 def _row(cells):

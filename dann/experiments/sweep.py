@@ -2,7 +2,7 @@
 
 import csv
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -23,13 +23,13 @@ def rank_sweep(
 ) -> str | None:
     """Ranks the runs of a sweep by a label-free score and writes `sweep.csv` and `sweep.png`.
 
-    The score `"agreement"` is `dann.selection.agreement` of the runs that know the same target
-    examples. Runs that agree equally, as two do, are ranked by InfoMax, and so are all if none has
-    another one to agree with.
+    The score `"agreement"` is `dann.selection.agreement` of the runs that differ in the seed alone.
+    Runs that agree equally, as two do, are ranked by InfoMax, and so is the whole sweep if a run
+    has no other to agree with.
 
     The table has a row for each run and measure, the best run first, with the columns `rank`,
     `run`, `overrides`, `measure` and `value`. The measures of a run are the label-free scores of
-    its summary, such as `selection/info_max`, its agreement with the others, `source/accuracy` and
+    its summary, such as `selection/info_max`, its agreement, `source/accuracy` and
     `target/accuracy`. Of runs
     with the same score the earlier comes first. A failed run has one row, without a measure.
 
@@ -48,12 +48,19 @@ def rank_sweep(
     """
     directory = pathlib.Path(directory)
     rows = [_row(directory, run, arguments) for run, arguments in overrides.items()]
-    for run, value in agreement_of_runs(directory, overrides).items():
-        next(row for row in rows if row["run"] == run)[AGREEMENT] = value
+    settings = {
+        directory / run: tuple(one for one in arguments if not one.startswith("seed="))
+        for run, arguments in overrides.items()
+    }
+    agreement = agreement_of_runs(settings)
+    for row in rows:
+        if directory / row["run"] in agreement:
+            row[AGREEMENT] = agreement[directory / row["run"]]
     key = f"selection/{score}"
-    if key == AGREEMENT and not any(key in row for row in rows):
+    candidates = [row for row in rows if not row.get("oracle", True)]
+    if key == AGREEMENT and not all(key in row for row in candidates):
         key = _OF_EQUALS
-    ranked = [row for row in rows if key in row and not row["oracle"]]
+    ranked = [row for row in candidates if key in row]
     ranked.sort(key=lambda row: (-row[key], -row.get(_OF_EQUALS, 0.0)))
     if not ranked:
         return None
@@ -67,21 +74,24 @@ def rank_sweep(
     return _as_text(ranked, others, key, regret)
 
 
-def agreement_of_runs(directory: pathlib.Path, runs: Iterable[str]) -> dict[str, float]:
-    """Returns how far runs agree on the target's classes, by their folders in `directory`.
+def agreement_of_runs(settings: Mapping[pathlib.Path, Hashable]) -> dict[pathlib.Path, float]:
+    """Returns how far each run agrees on the target's classes with those of the same settings.
 
-    Only runs that know the same target examples are compared. A run that has none to be compared
-    with, or learned from the target's labels, is left out.
+    A run that has no other to be compared with, that is, a finished one with the same settings and
+    the same target examples, is left out, and so is one that learned from the target's labels.
+
+    Args:
+        settings: The settings of each run, the seed left out, by its directory.
     """
     from dann.selection import agreement  # loads Keras
 
-    alike: dict[str, dict[str, Any]] = {}
-    for name in runs:
-        run = RunDirectory(directory / name)
+    alike: dict[Hashable, dict[pathlib.Path, Any]] = {}
+    for path, of_run in settings.items():
+        run = RunDirectory(path)
         there = run.classes_file.is_file() and run.is_finished()
         if there and not run.summary()["oracle"]:
             digest, classes = run.target_classes()
-            alike.setdefault(digest, {})[name] = classes
+            alike.setdefault((of_run, digest), {})[path] = classes
     found = {}
     for classes in alike.values():
         if len(classes) > 1:

@@ -1,4 +1,4 @@
-"""How far independent trainings agree on the target's classes."""
+"""How far trainings that differ in the seed agree on the target's classes."""
 
 from collections.abc import Sequence
 
@@ -6,27 +6,27 @@ import numpy as np
 
 
 def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
-    """Scores checkpoints of several trainings by their agreement on the target.
+    """Scores trainings with the same settings and other seeds by their agreement on the target.
 
-    With the classes `c_i` that checkpoint `i` predicts for the `n` examples of the target, for each
-    of the `m` checkpoints:
+    With the classes `c_i` that training `i` predicts for the examples of the target, for each of
+    `m` trainings:
 
     - `1 / (m - 1) sum over j != i of mean over the target of [c_i(x) = c_j(x)]`, in [0, 1]
 
-    Wrong predictions differ more between trainings than right ones. Unlike the other scores it does
-    not reward a model that is certain of the wrong classes, unless most of the others are wrong in
-    the same way. The trainings should differ in seed or settings, and three are the fewest that it
-    can tell apart: two agree equally with each other.
+    Two trainings disagree about as often as one of them is wrong, because they are seldom wrong in
+    the same way. So the mean over the trainings tells good settings from bad ones, and unlike the
+    other scores it does not reward certainty of the wrong classes. Two trainings agree equally with
+    each other; from three on it also tells which of them is unlike the rest.
 
     Args:
         predictions: Classes `(n,)` or logits `(n, num_classes)` of the same target examples, by
-            checkpoint; at least two.
+            training; at least two.
 
     Returns:
-        The score of each checkpoint; higher is better.
+        The score of each training; higher is better.
 
     Raises:
-        ValueError: If there are fewer than two checkpoints, or they have different numbers of
+        ValueError: If there are fewer than two trainings, or they have different numbers of
             examples, or none.
 
     Example:
@@ -36,15 +36,15 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
     [0.625, 0.625, 0.5]
 
     Reference:
-        - [Jiang et al., 2022](https://arxiv.org/abs/2106.13799): two trainings disagree about as
-          often as either is wrong.
+        - [Jiang et al., 2022](https://arxiv.org/abs/2106.13799), theorem 4.1: the expected
+          disagreement of two trainings is the expected error, if the ensemble is calibrated.
     """
     arrays = [np.asarray(values) for values in predictions]
     classes = [values.argmax(axis=1) if values.ndim == 2 else values for values in arrays]
     shapes = sorted({values.shape for values in classes})
     if len(classes) < 2 or len(shapes) > 1 or len(shapes[0]) != 1 or not shapes[0][0]:
         raise ValueError(
-            "Expected classes `(n,)` or logits `(n, num_classes)` of at least two checkpoints for "
+            "Expected classes `(n,)` or logits `(n, num_classes)` of at least two trainings for "
             f"the same examples. Received: shapes {[values.shape for values in arrays]}"
         )
     stacked = np.stack(classes)

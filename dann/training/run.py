@@ -36,9 +36,11 @@ class Run:
     """Trains a model, beside a baseline if there is one, and writes the run directory.
 
     It writes figures, the classifier, the summary and, if there are scores, the classes that it
-    predicts for some of the target's training inputs, by which runs are compared; callbacks write metrics, TensorBoard events
-    and checkpoints. The flat keys of the summary are `method`, `oracle` (whether it learns from the
-    target's labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `seconds` (of
+    predicts for some of the target's training inputs, by which runs are compared. Callbacks write
+    metrics, TensorBoard events and checkpoints.
+
+    The flat keys of the summary are `method`, `oracle` (whether it learns from the target's
+    labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `seconds` (of
     training), `cpu_seconds` (of training, all threads), `source/accuracy`, `target/accuracy`, the
     label-free scores as `selection/<name>` and, with a baseline, its times and accuracies under
     `source_only/`. Accuracies are shares in [0, 1] on the test sets, of the weights that the

@@ -116,6 +116,12 @@ def test_a_run_directory_becomes_a_result(tmp_path):
     assert result_of_run(tmp_path, "a_to_b", "dann", "abc", bar=0.6) == RUN
 
 
+def test_the_scores_of_the_final_weights_are_read_where_they_are_finite(tmp_path):
+    scores = {"selection/info_max": 1.25, "selection/snd": -float("inf")}
+    (tmp_path / "summary.json").write_text(json.dumps({**SUMMARY, **scores}))
+    assert result_of_run(tmp_path, "a_to_b", "dann", "abc") == variant({"score/info_max": 1.25})
+
+
 def test_the_choices_of_the_scores_are_read_where_the_run_has_them(tmp_path):
     (tmp_path / "summary.json").write_text(json.dumps(SUMMARY))
     metrics = "epoch,selection/info_max,selection/dev\n0,1.5,0.1\n1,1.75,0.2\n2,1.25,0.3\n"

@@ -106,7 +106,7 @@ def test_without_a_finished_run_nothing_is_ranked(tmp_path, sweep):
     assert not (sweep / "sweep.csv").exists()
 
 
-def test_runs_are_ranked_by_their_agreement_on_the_target(sweep):
+def test_runs_that_differ_in_the_seed_are_ranked_by_their_agreement_on_the_target(sweep):
     give_classes(sweep, r0=[0, 1, 2, 2], r1=[0, 1, 1, 0], r2=[0, 1, 2, 0])
     text = rank_sweep(sweep, "agreement", OVERRIDES)
     rows = rows_of(sweep)
@@ -115,22 +115,32 @@ def test_runs_are_ranked_by_their_agreement_on_the_target(sweep):
     assert "regret of selection/agreement: 0.0 points" in text
 
 
-def test_runs_that_agree_equally_are_ranked_by_info_max(sweep):
-    give_classes(sweep, r0=[0, 1, 2], r2=[0, 1, 1])
-    rank_sweep(sweep, "agreement", OVERRIDES)
-    assert [(row["run"], row["rank"]) for row in rows_of(sweep)] == [
-        *[("2", "1"), ("0", "2")],
-        *[("1", ""), ("3", "")],
-    ]
+def test_settings_are_ranked_by_the_agreement_of_their_own_seeds(sweep):
+    for run in ("3", "4"):
+        (sweep / run).mkdir()
+        (sweep / run / "summary.json").write_text((sweep / "0/summary.json").read_text())
+    give_classes(sweep, r0=[0, 1, 2], r1=[0, 1, 1], r2=[2, 2, 2], r3=[0, 1, 0], r4=[2, 2, 2])
+    overrides = {
+        **{run: [f"seed={run}", "method=dann"] for run in "013"},
+        **{run: ["method=cdan", f"seed={run}"] for run in "24"},
+    }
+    rank_sweep(sweep, "agreement", overrides)
+    values = {row["run"]: float(row["selection/agreement"]) for row in rows_of(sweep)}
+    assert values == pytest.approx({"2": 1, "4": 1, "1": 2 / 3, "0": 2 / 3, "3": 2 / 3})
+    assert list(values) == ["2", "4", "1", "0", "3"]  # equal ones by InfoMax
 
 
-def test_runs_that_cannot_be_compared_are_ranked_by_info_max(sweep):
+def test_a_sweep_with_a_run_that_has_no_other_to_agree_with_is_ranked_by_info_max(sweep):
+    give_classes(sweep, r0=[0, 1, 2], r2=[0, 1, 2])
     text = rank_sweep(sweep, "agreement", OVERRIDES)
     assert [row["run"] for row in rows_of(sweep)] == ["1", "2", "0", "3"]
+    assert float(rows_of(sweep)[1]["selection/agreement"]) == 1
     assert "regret of selection/info_max" in text
-    RunDirectory(sweep / "0").write_target_classes("of other examples", [0, 1])
-    RunDirectory(sweep / "2").write_target_classes("of these", [0, 1])
+    RunDirectory(sweep / "1").write_target_classes("of other examples", [0, 1, 2])
     assert rank_sweep(sweep, "agreement", OVERRIDES) == text
+    one_seed = {run: ["seed=0", f"trainer.steps={run}"] for run in ("0", "1", "2")}
+    give_classes(sweep, r1=[0, 1, 2])
+    assert "regret of selection/info_max" in rank_sweep(sweep, "agreement", one_seed)
 
 
 def test_an_oracle_has_no_part_in_the_agreement_of_the_others(sweep):
@@ -142,7 +152,7 @@ def test_an_oracle_has_no_part_in_the_agreement_of_the_others(sweep):
     assert values == {"0": "0.75", "1": None, "2": "0.75", "3": None}
 
 
-def test_the_other_measures_of_a_sweep_do_not_depend_on_the_score_it_is_ranked_by(sweep):
+def test_the_agreement_is_in_the_table_whatever_it_is_ranked_by(sweep):
     give_classes(sweep, r0=[0, 1, 2], r1=[0, 1, 1], r2=[0, 1, 1])
     rank_sweep(sweep, "snd", OVERRIDES)
     assert [row["run"] for row in rows_of(sweep)] == ["0", "2", "1", "3"]

@@ -1,4 +1,4 @@
-"""How far checkpoints of several trainings agree."""
+"""How far trainings agree."""
 
 import numpy as np
 import pytest
@@ -43,5 +43,5 @@ def test_two_agree_equally_and_equal_ones_completely():
     ids=["none", "one", "other numbers", "no examples", "maps", "scalars"],
 )
 def test_what_cannot_be_compared_is_refused(predictions):
-    with pytest.raises(ValueError, match="of at least two checkpoints .* Received: shapes"):
+    with pytest.raises(ValueError, match="of at least two trainings .* Received: shapes"):
         agreement(predictions)

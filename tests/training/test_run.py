@@ -290,6 +290,32 @@ def test_the_scores_of_every_epoch_are_written_and_the_last_are_in_the_summary(d
         assert summary[f"selection/{name}"] == rows[-1][name] == pytest.approx(value, rel=1e-6)
 
 
+def test_it_keeps_the_classes_of_the_same_target_examples_whatever_its_seed(domains, tmp_path):
+    found = []
+    for seed in (1, 2):
+        run = training.Run(
+            tmp_path / str(seed), domains, TRAINER, seed, compiled(DANN), selection=SELECTION
+        )
+        run.train()
+        found.append((run, *run.directory.target_classes()))
+    (run, digest, classes), (_, other, _) = found
+    assert digest == other
+    chosen = np.sort(np.random.default_rng(0).permutation(12)[:8])
+    logits = run.model.predict(domains.target_train[chosen], verbose=0)
+    np.testing.assert_array_equal(classes, logits.argmax(axis=1))
+    other_inputs = dataclasses.replace(domains, target_train=255 - domains.target_train)
+    again = training.Run(
+        tmp_path / "3", other_inputs, TRAINER, 1, compiled(DANN), selection=SELECTION
+    )
+    again.train()
+    assert again.directory.target_classes()[0] != digest
+
+
+def test_without_scores_it_keeps_no_classes(domains, tmp_path):
+    training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN)).train()
+    assert not (tmp_path / "target_classes.npz").exists()
+
+
 def test_scores_that_would_read_the_labels_of_the_targets_test_set_are_refused(domains, tmp_path):
     alike = dataclasses.replace(domains, target_test=domains.source_test)
     with pytest.raises(ValueError, match="use selection=none. Received: the same test set for bo"):

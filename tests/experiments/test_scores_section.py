@@ -1,0 +1,73 @@
+"""How well each score chooses, on results that are made up."""
+
+from test_results import variant
+
+from dann.experiments.scores_section import scores_section
+
+ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+def runs(scores, accuracies=ACCURACIES, **changes):
+    """Runs with the measures of each score, by seed."""
+    return [
+        variant(
+            {"target/accuracy": accuracy, **{name: of[k] for name, of in scores.items()}},
+            seed=k,
+            **changes,
+        )
+        for k, accuracy in enumerate(accuracies)
+    ]
+
+
+def rows_of(results):
+    """The cells of each line of each table, by what begins the line."""
+    [section] = scores_section(results)
+    lines = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("|")]
+    return {name: cells for name, *cells in [[cell.strip() for cell in line] for line in lines]}
+
+
+def test_a_task_has_the_rank_correlation_and_the_regret_of_every_score():
+    found = rows_of(
+        runs(
+            {
+                "score/agreement": (1, 2, 3, 4, 5),
+                "score/info_max": (1, 2, 3, 5, 4),  # 1 - 6 * 2 / (5 * 24) = .9
+                "score/snd": (5, 4, 3, 2, 1),
+            }
+        )
+    )
+    assert found["score"] == ["a_to_b (5 runs)", "mean"]
+    assert list(found) == ["score", "---", "`agreement`", "`info_max`", "`snd`"]
+    assert found["`agreement`"] == ["1.00, 0.0", "1.00, 0.0"]
+    assert found["`info_max`"] == ["0.90, 10.0", "0.90, 10.0"]
+    assert found["`snd`"] == ["-1.00, 40.0", "-1.00, 40.0"]
+
+
+def test_tasks_stand_side_by_side_and_a_score_that_one_lacks_has_no_mean_and_comes_last():
+    first = runs({"score/info_max": (1, 2, 3, 4, 5), "score/snd": (1, 2, 3, 4, 5)})
+    second = runs({"score/info_max": (5, 4, 3, 2, 1)}, experiment="c_to_d")
+    found = rows_of([*first, *second])
+    assert found["score"] == ["a_to_b (5 runs)", "c_to_d (5 runs)", "mean"]
+    assert found["`info_max`"] == ["1.00, 0.0", "-1.00, 40.0", "0.00, 20.0"]
+    assert found["`snd`"] == ["1.00, 0.0", "", ""]
+    assert list(found)[-1] == "`snd`"
+
+
+def test_an_oracle_is_not_ranked_and_few_runs_and_equal_scores_tell_nothing():
+    known = {"score/info_max": (1, 2, 3, 4, 5)}
+    oracle = variant({"score/info_max": 9, "target/accuracy": 1.0}, method="target_only")
+    assert rows_of([*runs(known), oracle])["`info_max`"] == ["1.00, 0.0", "1.00, 0.0"]
+    assert scores_section(runs(known)[:4]) == []
+    assert "`snd`" not in rows_of(runs({**known, "score/snd": (1, 1, 1, 1, 1)}))
+
+
+def test_the_choice_among_epochs_has_its_mean_regret_and_the_number_of_runs():
+    first = variant({"oracle/best": 0.9, "chosen/snd": 0.8, "chosen/dev": 0.85})
+    second = variant({"oracle/best": 0.9, "chosen/snd": 0.9}, seed=1)
+    found = rows_of([first, second, variant(seed=2)])
+    assert found["`snd`"] == ["5.00", "2"]
+    assert found["`dev`"] == ["5.00", "1"]
+
+
+def test_without_scores_there_is_no_section():
+    assert scores_section([variant()]) == []
