@@ -14,9 +14,11 @@ python benchmarks/run.py processes=3 record=docs/performance.json
                                                   in 3 processes, and kept for docs/performance.md
 """
 
+import os
 import pathlib
 import signal
 
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 from benchmarks.rivals import prepare_rivals  # noqa: E402

@@ -1,6 +1,5 @@
 """Domain-adversarial training built on gradient reversal, for Keras 3."""
 
-import contextlib
 import importlib
 import importlib.util
 import os
@@ -60,8 +59,6 @@ _ROOMS = (
 
 
 def __getattr__(name):
-    if name == "schedules":  # a single file, which is read when something in it is asked for
-        return _read_when_used("dann.schedules")
     if name in _ROOMS:
         return importlib.import_module(f"dann.{name}")
     # Classes are capitalized; asking for anything else must not import Keras.
@@ -70,18 +67,6 @@ def __getattr__(name):
     if name == "__all__":
         return [*_ROOMS, *_classes()]
     raise AttributeError(f"module 'dann' has no attribute {name!r}")
-
-
-def _read_when_used(name):
-    """A module that is imported with the first use of one of its names."""
-    if name not in sys.modules:
-        spec = importlib.util.find_spec(name)
-        assert spec is not None
-        assert spec.loader is not None
-        spec.loader = importlib.util.LazyLoader(spec.loader)
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
 
 
 def __dir__():
@@ -95,39 +80,11 @@ def _classes():
     return {each.__name__: each for each in found if isinstance(each, type)}
 
 
-class _RegistersWithKeras:
-    """A finder of modules, which makes the import of Keras end with that of the package's classes.
-
-    They are registered with Keras then, so `keras.models.load_model` knows them. `import dann`
-    itself need not wait for Keras: packed files run without it.
-    """
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "keras":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            sys.meta_path.insert(0, self)
-            return None
-        run = spec.loader.exec_module
-
-        def run_and_register(module):
-            quiet = "TF_CPP_MIN_LOG_LEVEL" in os.environ
-            try:
-                # TensorFlow tells how it was built at each start.
-                with contextlib.nullcontext() if quiet else held_back(is_no_information):
-                    run(module)
-            except BaseException:
-                sys.meta_path.insert(0, self)  # it may be imported again
-                raise
-            importlib.import_module("dann.adaptation")
-
-        spec.loader.exec_module = run_and_register
-        return spec
-
-
-if "keras" in sys.modules:
+# `import dann` registers every class with Keras, so that `keras.models.load_model` knows them. The
+# scripts put it off: a typing error on the command line need not wait for TensorFlow. Where there
+# is no Keras, packed files are still run.
+if os.environ.get("DANN_LAZY_IMPORT") != "1" and importlib.util.find_spec("keras"):
+    if "keras" not in sys.modules and "TF_CPP_MIN_LOG_LEVEL" not in os.environ:
+        with held_back(is_no_information):  # TensorFlow tells how it was built at each start
+            importlib.import_module("keras")
     importlib.import_module("dann.adaptation")
-else:
-    sys.meta_path.insert(0, _RegistersWithKeras())

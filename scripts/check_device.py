@@ -7,9 +7,11 @@ The exit status is 0 if all is well, and 1, with one line that says what is not,
 """
 
 import argparse
+import os
 import signal
 import sys
 
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 

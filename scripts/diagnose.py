@@ -8,8 +8,10 @@ It writes diagnosis.json, figures/diagnosis_*.svg and report.html into the run d
 is one page that needs no network, and opens with a verdict.
 """
 
+import os
 import signal
 
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 from dann import config  # noqa: E402

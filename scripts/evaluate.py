@@ -8,8 +8,10 @@ score puts first. The choices are made without target labels; the two columns on
 them. A score that the run did not compute is listed too, with the reason.
 """
 
+import os
 import signal
 
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 from dann import config  # noqa: E402

@@ -9,8 +9,10 @@ The file goes to `export/` in the run directory, if it gives what the classifier
 the target's test set.
 """
 
+import os
 import signal
 
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 from dann import config  # noqa: E402

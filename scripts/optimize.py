@@ -8,10 +8,12 @@ Needs `pip install -e ".[optuna]"`. The same command continues where it was stop
 """
 
 import importlib.util
+import os
 import pathlib
 import signal
 import sys
 
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 from dann import config  # noqa: E402

@@ -10,10 +10,12 @@ A run is not repeated if the table has it, or its directory is finished, with th
 after an interruption the same command continues where it stopped.
 """
 
+import os
 import pathlib
 import signal
 import sys
 
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 from dann import config  # noqa: E402

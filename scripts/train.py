@@ -9,8 +9,10 @@ python scripts/train.py experiment=mnist_to_mnist_m paths.data_dir=...
 python scripts/train.py --help                             every group and key
 """
 
+import os
 import signal
 
+os.environ.setdefault("DANN_LAZY_IMPORT", "1")  # errors in the command come before TensorFlow
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
 from dann import config  # noqa: E402

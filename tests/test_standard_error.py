@@ -46,6 +46,7 @@ def test_after_an_error_everything_is_shown(capfd):
 def test_importing_the_package_alone_writes_nothing_of_tensorflows(closed):
     command = [sys.executable, "-c", f"{closed}import dann; print(dann.DANN.__name__)"]
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}
-    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # of tests and of scripts run by them
+    for key in ("TF_CPP_MIN_LOG_LEVEL", "DANN_LAZY_IMPORT"):  # of tests and of scripts run by them
+        environment.pop(key, None)
     found = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (found.stdout, found.stderr, found.returncode) == ("DANN\n", "", 0)

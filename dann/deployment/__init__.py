@@ -1,6 +1,7 @@
 """Binary networks as files of 1-bit weights, and engines that run them.
 
-Only `pack` and `summarize` need Keras. NumPy alone loads and runs a packed file.
+Only `pack` and `summarize` need Keras. Without it, or with `DANN_LAZY_IMPORT=1` in the environment,
+NumPy alone loads and runs a packed file.
 """
 
 import importlib

@@ -516,18 +516,22 @@ def test_numpy_runs_where_numba_cannot_be_imported(packed, numba_anew, monkeypat
         load(path, "numba")
 
 
-def test_a_fresh_process_loads_and_predicts_without_keras(packed, tmp_path):
+@pytest.mark.parametrize(
+    ("lazy", "prelude"), [("1", "import sys"), ("0", "import sys; sys.modules['keras'] = None")]
+)
+def test_a_fresh_process_loads_and_predicts_without_keras(packed, tmp_path, lazy, prelude):
     _, path, inputs, expected = packed
     for name in ("tensorflow", "keras", "jax"):
         (tmp_path / f"{name}.py").write_text("raise ModuleNotFoundError('blocked')")
     np.save(tmp_path / "inputs.npy", inputs)
     program = (
-        "import sys; import numpy as np; from dann.deployment import load; "
+        f"{prelude}; import numpy as np; from dann.deployment import load; "
         "model = load(sys.argv[1], 'numpy'); "
         "np.save('outputs.npy', model.predict(np.load('inputs.npy')))"
     )
     environment = {
         **os.environ,
+        "DANN_LAZY_IMPORT": lazy,
         "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
     }
     command = [sys.executable, "-c", program, str(path)]

@@ -18,10 +18,12 @@ with claim(sys.argv[1]):
 @pytest.fixture
 def held(tmp_path):
     """A directory that another process has claimed, and that process."""
+    environment = {**os.environ, "DANN_LAZY_IMPORT": "1"}
     other = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path / "run")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        env=environment,
     )
     assert other.stdout is not None
     assert other.stdout.readline() == b"claimed\n"
