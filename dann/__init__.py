@@ -62,7 +62,7 @@ def __getattr__(name):
     if name in _ROOMS:
         return importlib.import_module(f"dann.{name}")
     # Classes are capitalized; asking for anything else must not import Keras.
-    if name[0].isupper() and name in (classes := _classes()):
+    if name[:1].isupper() and name in (classes := _classes()):
         return classes[name]
     if name == "__all__":
         return [*_ROOMS, *_classes()]

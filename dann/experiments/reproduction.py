@@ -219,19 +219,23 @@ class Reproduction:
             self.csv.with_suffix(".md").write_text(page)
 
     def _compare_runs(self):
-        """Tells each run how far it agrees with the other seeds that are here."""
-        runs = {
-            self._directory(*key) / f"seed_{seed}": (*key, seed)
-            for key in self.digests
-            for seed in self.settings.seeds
-        }
-        found = agreement_of_runs({path: key[:-1] for path, key in runs.items()})
-        values = {runs[path]: round(value, 6) for path, value in found.items()}
-        for index, result in enumerate(self.results):
-            key = result.experiment, result.method, result.seed
-            if key in values and result.settings == self.digests[key[:2]]:
-                measures = {**result.measures, f"{SCORE}agreement": values[key]}
-                self.results[index] = dataclasses.replace(result, measures=measures)
+        """Tells each run how far it agrees with the other seeds of its row.
+
+        A row whose runs are not all here keeps what it had.
+        """
+        runs = {}
+        for key, digest in self.digests.items():
+            rows = [
+                (index, self._directory(*key) / f"seed_{result.seed}")
+                for index, result in enumerate(self.results)
+                if (result.experiment, result.method, result.settings) == (*key, digest)
+            ]
+            if all(self.digest_of_run(path) == digest for _, path in rows):
+                runs.update({path: (key, index) for index, path in rows})
+        for path, value in agreement_of_runs(runs).items():
+            index = runs[path][1]
+            told = {**self.results[index].measures, f"{SCORE}agreement": round(value, 6)}
+            self.results[index] = dataclasses.replace(self.results[index], measures=told)
 
     def _noted(self):
         """Returns the experiments that `experiments.md` beside the results has a section on."""

@@ -56,11 +56,11 @@ def _of_runs(results):
 
 
 def _correlation_and_regret(runs, measure):
-    """Both for a task, or `None` where not every run has the score, or all have the same."""
+    """Both for a task, or `None` where not every run has the score, or all are equal."""
     scores = [run.measures.get(measure) for run in runs]
-    if None in scores or len(set(scores)) == 1:
-        return None
     accuracies = [run.target_accuracy for run in runs]
+    if None in scores or len(set(scores)) == 1 or len(set(accuracies)) == 1:
+        return None
     chosen = accuracies[scores.index(max(scores))]
     found: Any = stats.spearmanr(scores, accuracies)
     return float(found.statistic), max(accuracies) - chosen

@@ -1,7 +1,10 @@
 """The runs of a sweep, ranked without target labels."""
 
+import contextlib
 import csv
+import math
 import pathlib
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -24,14 +27,14 @@ def rank_sweep(
     """Ranks the runs of a sweep by a label-free score and writes `sweep.csv` and `sweep.png`.
 
     The score `"agreement"` is `dann.selection.agreement` of the runs that differ in the seed alone.
-    Runs that agree equally, as two do, are ranked by InfoMax, and so is the whole sweep if a run
-    has no other to agree with.
+    Runs that agree equally, as two do, are ranked by InfoMax. The whole sweep is, and says so, if a
+    run has no other to agree with.
 
     The table has a row for each run and measure, the best run first, with the columns `rank`,
     `run`, `overrides`, `measure` and `value`. The measures of a run are the label-free scores of
-    its summary, such as `selection/info_max`, its agreement, `source/accuracy` and
-    `target/accuracy`. Of runs
-    with the same score the earlier comes first. A failed run has one row, without a measure.
+    its summary, such as `selection/info_max`, its agreement if it has one, `source/accuracy` and
+    `target/accuracy`. Of runs with the same score the earlier comes first. A failed run has one
+    row, without a measure.
 
     Target accuracies are an oracle's, so nothing is ranked by them. They are shown, and give the
     regret: the best of the column minus that of the run that the score puts first. A run that
@@ -48,20 +51,20 @@ def rank_sweep(
     """
     directory = pathlib.Path(directory)
     rows = [_row(directory, run, arguments) for run, arguments in overrides.items()]
-    settings = {
-        directory / run: tuple(one for one in arguments if not one.startswith("seed="))
-        for run, arguments in overrides.items()
-    }
-    agreement = agreement_of_runs(settings)
+    found = agreement_of_runs(
+        {directory / run: _settings_and_seed(arguments) for run, arguments in overrides.items()}
+    )
     for row in rows:
-        if directory / row["run"] in agreement:
-            row[AGREEMENT] = agreement[directory / row["run"]]
+        if directory / row["run"] in found:
+            row[AGREEMENT] = found[directory / row["run"]]
     key = f"selection/{score}"
     candidates = [row for row in rows if not row.get("oracle", True)]
-    if key == AGREEMENT and not all(key in row for row in candidates):
+    alone = [row["run"] for row in candidates if AGREEMENT not in row]
+    if key == AGREEMENT and alone:
+        print(f"Ranked by {_OF_EQUALS}: no other seed with the settings of {', '.join(alone)}")
         key = _OF_EQUALS
     ranked = [row for row in candidates if key in row]
-    ranked.sort(key=lambda row: (-row[key], -row.get(_OF_EQUALS, 0.0)))
+    ranked.sort(key=lambda row: (_last_if_nan(row[key]), _last_if_nan(row.get(_OF_EQUALS, 0.0))))
     if not ranked:
         return None
     for rank, row in enumerate(ranked, start=1):
@@ -74,29 +77,45 @@ def rank_sweep(
     return _as_text(ranked, others, key, regret)
 
 
-def agreement_of_runs(settings: Mapping[pathlib.Path, Hashable]) -> dict[pathlib.Path, float]:
-    """Returns how far each run agrees on the target's classes with those of the same settings.
+def agreement_of_runs(
+    runs: Mapping[pathlib.Path, tuple[Hashable, Hashable]],
+) -> dict[pathlib.Path, float]:
+    """Returns how far each run agrees on the target's classes with other seeds of its settings.
 
-    A run that has no other to be compared with, that is, a finished one with the same settings and
-    the same target examples, is left out, and so is one that learned from the target's labels.
+    A run that has no other to be compared with, that is, a finished one with the same settings,
+    another seed and the same target examples, is left out, and so is one that learned from the
+    target's labels or whose file of classes cannot be read.
 
     Args:
-        settings: The settings of each run, the seed left out, by its directory.
+        runs: The settings of each run, without the seed, and its seed, by its directory.
     """
     from dann.selection import agreement  # loads Keras
 
-    alike: dict[Hashable, dict[pathlib.Path, Any]] = {}
-    for path, of_run in settings.items():
+    alike: dict[Hashable, dict[Hashable, tuple[pathlib.Path, Any]]] = {}
+    for path, (settings, seed) in runs.items():
         run = RunDirectory(path)
-        there = run.classes_file.is_file() and run.is_finished()
-        if there and not run.summary()["oracle"]:
+        with contextlib.suppress(FileNotFoundError, ValueError):
             digest, classes = run.target_classes()
-            alike.setdefault((of_run, digest), {})[path] = classes
+            if not run.summary()["oracle"]:
+                alike.setdefault((settings, digest), {}).setdefault(seed, (path, classes))
     found = {}
-    for classes in alike.values():
-        if len(classes) > 1:
-            found.update(zip(classes, agreement(list(classes.values())), strict=True))
+    for of_seeds in alike.values():
+        if len(of_seeds) > 1:
+            paths, classes = zip(*of_seeds.values(), strict=True)
+            found.update(zip(paths, agreement(classes), strict=True))
     return found
+
+
+def _last_if_nan(score):
+    """The place of a score in an order from the best down."""
+    return math.inf if math.isnan(score) else -score
+
+
+def _settings_and_seed(arguments):
+    """What a run's arguments say without the seed, and the seed."""
+    seeds = [one for one in arguments if re.match(r"\+{0,2}seed=", one)]
+    others = tuple(one for one in arguments if one not in seeds)
+    return others, seeds[-1].partition("=")[2] if seeds else None
 
 
 def _row(directory, run, arguments) -> dict[str, Any]:

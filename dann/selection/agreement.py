@@ -3,20 +3,23 @@
 from collections.abc import Sequence
 
 import numpy as np
+from sklearn.metrics import cohen_kappa_score
+
+from dann.selection.predictions import finite
 
 
 def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
     """Scores trainings with the same settings and other seeds by their agreement on the target.
 
-    With the classes `c_i` that training `i` predicts for the examples of the target, for each of
-    `m` trainings:
+    With the share `a` of target examples on which two trainings predict the same class, and the
+    share `e` that two with their shares of classes would have by chance, Cohen's kappa is
 
-    - `1 / (m - 1) sum over j != i of mean over the target of [c_i(x) = c_j(x)]`, in [0, 1]
+    - `kappa = (a - e) / (1 - e)`, in [-1, 1]; 0 if both predict one and the same class for all
 
-    Two trainings disagree about as often as one of them is wrong, because they are seldom wrong in
-    the same way. So the mean over the trainings tells good settings from bad ones, and unlike the
-    other scores it does not reward certainty of the wrong classes. Two trainings agree equally with
-    each other; from three on it also tells which of them is unlike the rest.
+    The score of a training is its mean kappa with each of the others. Two trainings disagree about
+    as often as one of them is wrong, if they are not wrong in the same way; settings that are tell
+    nothing by it. Two trainings agree equally with each other; from three on the score also tells
+    which of them is unlike the rest.
 
     Args:
         predictions: Classes `(n,)` or logits `(n, num_classes)` of the same target examples, by
@@ -26,27 +29,40 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
         The score of each training; higher is better.
 
     Raises:
-        ValueError: If there are fewer than two trainings, or they have different numbers of
-            examples, or none.
+        ValueError: If there are fewer than two trainings, they have different numbers of examples,
+            or none, or a logit is not finite.
 
     Example:
 
     >>> from dann.selection import agreement
-    >>> agreement([[0, 1, 2, 2], [0, 1, 2, 1], [0, 1, 1, 0]])
-    [0.625, 0.625, 0.5]
+    >>> agreement([[0, 1, 0, 1], [0, 1, 0, 1], [0, 1, 1, 0]])
+    [0.5, 0.5, 0.0]
 
     Reference:
+        - [Cohen, 1960](https://doi.org/10.1177/001316446002000104).
         - [Jiang et al., 2022](https://arxiv.org/abs/2106.13799), theorem 4.1: the expected
           disagreement of two trainings is the expected error, if the ensemble is calibrated.
     """
     arrays = [np.asarray(values) for values in predictions]
-    classes = [values.argmax(axis=1) if values.ndim == 2 else values for values in arrays]
+    classes = [_classes(values) for values in arrays]
     shapes = sorted({values.shape for values in classes})
     if len(classes) < 2 or len(shapes) > 1 or len(shapes[0]) != 1 or not shapes[0][0]:
         raise ValueError(
             "Expected classes `(n,)` or logits `(n, num_classes)` of at least two trainings for "
             f"the same examples. Received: shapes {[values.shape for values in arrays]}"
         )
-    stacked = np.stack(classes)
-    alike = np.array([(stacked == one).mean(axis=1) for one in stacked])
-    return ((alike.sum(axis=1) - 1) / (len(classes) - 1)).tolist()
+    kappas = np.array([[_kappa(one, other) for other in classes] for one in classes])
+    np.fill_diagonal(kappas, 0)
+    return (kappas.sum(axis=1) / (len(classes) - 1)).tolist()
+
+
+def _classes(values):
+    if values.ndim != 2:
+        return values
+    return finite("predictions", values).argmax(axis=1)
+
+
+def _kappa(one, other):
+    if np.array_equal(one, other):
+        return float((one != one[0]).any())  # undefined by chance alone if there is one class
+    return float(cohen_kappa_score(one, other))

@@ -83,7 +83,7 @@ def logits(model: keras.Model | RememberingModel, inputs: Any, batch_size: int) 
         NotFiniteError: If a logit is not finite.
         ValueError: If the model does not give one logit for each of at least 2 classes.
     """
-    values = _finite("logits", remembering(model).logits(inputs, batch_size))
+    values = finite("logits", remembering(model).logits(inputs, batch_size))
     if values.ndim > 2:
         raise ValueError(
             "A score needs one prediction for each example; if a model predicts maps, pool them, "
@@ -126,7 +126,7 @@ def features(model: keras.Model | RememberingModel, inputs: Any, batch_size: int
             "This score needs the features of a `dann.adaptation.AdversarialModel`, which has a "
             f"`backbone`. Received: {type(now.model).__name__}"
         )
-    return _finite("features", now.features(inputs, batch_size)).astype("float64")
+    return finite("features", now.features(inputs, batch_size)).astype("float64")
 
 
 def check_target(model: Any, target: Any, least: int = 1) -> Any:
@@ -263,7 +263,7 @@ def _compiled(network):
     return functools.partial(network, training=False)
 
 
-def _finite(what, values):
+def finite(what, values):
     """Returns the values; raises `NotFiniteError` if some of them are not finite."""
     broken = int((~np.isfinite(values).reshape(len(values), -1).all(axis=1)).sum())
     if broken:

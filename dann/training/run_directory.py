@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -170,7 +171,7 @@ class RunDirectory:
         try:
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 return str(file["digest"]), file["classes"]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
             raise ValueError(f"Expected {wanted}. Received: {path}, which is broken") from error
 
     def write_target_classes(self, digest: str, classes: Any) -> None:

@@ -66,10 +66,9 @@ def test_all_computes_every_score():
     assert choose(composed("selection=all").selection.scores) == dict(SCORES)
 
 
-def test_the_default_computes_some_scores_and_ranks_by_agreement():
+def test_the_default_computes_some_scores_and_ranks_by_one_of_them():
     selection = composed().selection
-    assert selection.rank_by == "agreement"  # and InfoMax ranks those that agree equally
-    assert "info_max" in choose(selection.scores)
+    assert selection.rank_by in choose(selection.scores)
     assert composed("selection.scores=[snd,dev]").selection.scores == ["snd", "dev"]
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 
 import pytest
 from support.sweep_table import runs_of
@@ -107,53 +108,74 @@ def test_without_a_finished_run_nothing_is_ranked(tmp_path, sweep):
 
 
 def test_runs_that_differ_in_the_seed_are_ranked_by_their_agreement_on_the_target(sweep):
-    give_classes(sweep, r0=[0, 1, 2, 2], r1=[0, 1, 1, 0], r2=[0, 1, 2, 0])
+    give_classes(sweep, r0=[0, 1, 1, 0], r1=[0, 1, 0, 1], r2=[0, 1, 0, 1])
     text = rank_sweep(sweep, "agreement", OVERRIDES)
     rows = rows_of(sweep)
-    assert [row["run"] for row in rows] == ["2", "1", "0", "3"]
-    assert [float(row["selection/agreement"]) for row in rows[:3]] == [0.75, 0.625, 0.625]
-    assert "regret of selection/agreement: 0.0 points" in text
+    assert [row["run"] for row in rows] == ["1", "2", "0", "3"]
+    assert [float(row["selection/agreement"]) for row in rows[:3]] == [0.5, 0.5, 0.0]
+    assert "regret of selection/agreement: 15.0 points" in text
 
 
 def test_settings_are_ranked_by_the_agreement_of_their_own_seeds(sweep):
     for run in ("3", "4"):
         (sweep / run).mkdir()
         (sweep / run / "summary.json").write_text((sweep / "0/summary.json").read_text())
-    give_classes(sweep, r0=[0, 1, 2], r1=[0, 1, 1], r2=[2, 2, 2], r3=[0, 1, 0], r4=[2, 2, 2])
+    give_classes(
+        sweep,
+        **{"r0": [0, 1, 1, 0], "r1": [0, 1, 0, 1], "r3": [0, 1, 0, 1]},
+        **{"r2": [2, 1, 2, 2], "r4": [2, 1, 2, 2]},
+    )
     overrides = {
-        **{run: [f"seed={run}", "method=dann"] for run in "013"},
-        **{run: ["method=cdan", f"seed={run}"] for run in "24"},
+        **{"0": ["seed=0", "method=dann"], "1": ["++seed=1", "method=dann"]},
+        **{"3": ["method=dann", "+seed=3"], "2": ["method=cdan", "seed=2"]},
+        **{"4": ["method=cdan", "seed=4"]},
     }
     rank_sweep(sweep, "agreement", overrides)
     values = {row["run"]: float(row["selection/agreement"]) for row in rows_of(sweep)}
-    assert values == pytest.approx({"2": 1, "4": 1, "1": 2 / 3, "0": 2 / 3, "3": 2 / 3})
-    assert list(values) == ["2", "4", "1", "0", "3"]  # equal ones by InfoMax
+    assert values == {"2": 1, "4": 1, "1": 0.5, "3": 0.5, "0": 0}
+    assert list(values) == ["2", "4", "1", "3", "0"]  # equal ones by InfoMax
 
 
-def test_a_sweep_with_a_run_that_has_no_other_to_agree_with_is_ranked_by_info_max(sweep):
+def test_a_sweep_with_a_run_that_has_no_other_to_agree_with_is_ranked_by_info_max(sweep, capsys):
     give_classes(sweep, r0=[0, 1, 2], r2=[0, 1, 2])
     text = rank_sweep(sweep, "agreement", OVERRIDES)
+    told = "Ranked by selection/info_max: no other seed with the settings of 1\n"
+    assert capsys.readouterr().out == told
     assert [row["run"] for row in rows_of(sweep)] == ["1", "2", "0", "3"]
     assert float(rows_of(sweep)[1]["selection/agreement"]) == 1
     assert "regret of selection/info_max" in text
     RunDirectory(sweep / "1").write_target_classes("of other examples", [0, 1, 2])
     assert rank_sweep(sweep, "agreement", OVERRIDES) == text
-    one_seed = {run: ["seed=0", f"trainer.steps={run}"] for run in ("0", "1", "2")}
-    give_classes(sweep, r1=[0, 1, 2])
-    assert "regret of selection/info_max" in rank_sweep(sweep, "agreement", one_seed)
+    (sweep / "1/target_classes.npz").write_bytes(b"")
+    assert rank_sweep(sweep, "agreement", OVERRIDES) == text
+
+
+@pytest.mark.parametrize("seeds", ["000", [None] * 3], ids=["one seed", "no seed"])
+def test_runs_with_the_same_seed_are_not_compared(sweep, seeds):
+    give_classes(sweep, r0=[0, 1, 2], r1=[0, 1, 2], r2=[0, 1, 2])
+    overrides = {str(k): [] if seed is None else [f"seed={seed}"] for k, seed in enumerate(seeds)}
+    assert "regret of selection/info_max" in rank_sweep(sweep, "agreement", overrides)
+    assert "selection/agreement" not in rows_of(sweep)[0]
+
+
+def test_a_score_that_is_no_number_comes_last(sweep):
+    path = sweep / "1/summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "selection/info_max": math.nan}))
+    rank_sweep(sweep, "info_max", OVERRIDES)
+    assert [row["run"] for row in rows_of(sweep)] == ["2", "0", "1", "3"]
 
 
 def test_an_oracle_has_no_part_in_the_agreement_of_the_others(sweep):
     path = sweep / "1/summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "oracle": True}))
-    give_classes(sweep, r0=[0, 1, 2, 2], r1=[0, 1, 2, 2], r2=[0, 1, 2, 0])
+    give_classes(sweep, r0=[0, 1, 1, 0], r1=[0, 1, 1, 0], r2=[0, 1, 0, 1])
     rank_sweep(sweep, "agreement", OVERRIDES)
     values = {row["run"]: row.get("selection/agreement") for row in rows_of(sweep)}
-    assert values == {"0": "0.75", "1": None, "2": "0.75", "3": None}
+    assert values == {"0": "0.0", "1": None, "2": "0.0", "3": None}
 
 
 def test_the_agreement_is_in_the_table_whatever_it_is_ranked_by(sweep):
-    give_classes(sweep, r0=[0, 1, 2], r1=[0, 1, 1], r2=[0, 1, 1])
+    give_classes(sweep, r0=[0, 1, 1, 0], r1=[0, 1, 0, 1], r2=[0, 1, 0, 1])
     rank_sweep(sweep, "snd", OVERRIDES)
     assert [row["run"] for row in rows_of(sweep)] == ["0", "2", "1", "3"]
-    assert float(rows_of(sweep)[0]["selection/agreement"]) == pytest.approx(2 / 3)
+    assert float(rows_of(sweep)[1]["selection/agreement"]) == 0.5

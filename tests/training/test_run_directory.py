@@ -171,9 +171,11 @@ def test_the_classes_of_the_target_come_back_with_the_digest_of_their_examples(r
     run.write_target_classes("of these", [2, 0, 1])
     digest, classes = run.target_classes()
     assert (digest, classes.tolist()) == ("of these", [2, 0, 1])
-    run.classes_file.write_bytes(run.classes_file.read_bytes()[:40])
-    with pytest.raises(ValueError, match="target_classes.npz, which is broken"):
-        run.target_classes()
+    whole = run.classes_file.read_bytes()
+    for broken in (whole[:40], b"", whole[:60] + bytes(20) + whole[80:]):
+        run.classes_file.write_bytes(broken)
+        with pytest.raises(ValueError, match="target_classes.npz, which is broken"):
+            run.target_classes()
     run.discard_summary()
     assert not run.classes_file.exists()
 
