@@ -1,6 +1,6 @@
 """Trains a network on labelled source data and unlabelled target data.
 
-python scripts/train.py                                    the default, in about two minutes
+python scripts/train.py                                    the default, in about a minute
 python scripts/train.py method=source_only                 another method
 python scripts/train.py -m method=dann,cdan seed=0,1       a sweep, ranked without target labels
 python scripts/train.py trainer.epochs=20                   20 passes over the source

@@ -9,7 +9,7 @@ from scipy import stats
 from dann.experiments.results import CHOSEN, SCORE, Result
 from dann.selection import SCORES
 
-_FEWEST = 5  # runs of a task that are ranked
+_FEWEST = 10  # runs of a task from which a correlation tells something
 _BEGINNING = """## Scores without target labels
 
 How well does each score of `dann.selection` choose? Target accuracy is on the test set; no score
