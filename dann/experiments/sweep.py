@@ -10,6 +10,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from dann.standard_error import held_back, is_no_information
 from dann.training import RunDirectory
 from dann.training.files_on_disk import replacing
 
@@ -64,7 +65,8 @@ def rank_sweep(
         print(f"Ranked by {_OF_EQUALS}: no other seed with the settings of {', '.join(alone)}")
         key = _OF_EQUALS
     ranked = [row for row in candidates if key in row]
-    ranked.sort(key=lambda row: (_last_if_nan(row[key]), _last_if_nan(row.get(_OF_EQUALS, 0.0))))
+    keys = (key, _OF_EQUALS) if key == AGREEMENT else (key,)
+    ranked.sort(key=lambda row: [_last_if_nan(row.get(one, 0.0)) for one in keys])
     if not ranked:
         return None
     for rank, row in enumerate(ranked, start=1):
@@ -89,8 +91,6 @@ def agreement_of_runs(
     Args:
         runs: The settings of each run, without the seed, and its seed, by its directory.
     """
-    from dann.selection import agreement  # loads Keras
-
     alike: dict[Hashable, dict[Hashable, tuple[pathlib.Path, Any]]] = {}
     for path, (settings, seed) in runs.items():
         run = RunDirectory(path)
@@ -98,12 +98,16 @@ def agreement_of_runs(
             digest, classes = run.target_classes()
             if not run.summary()["oracle"]:
                 alike.setdefault((settings, digest), {}).setdefault(seed, (path, classes))
-    found = {}
-    for of_seeds in alike.values():
-        if len(of_seeds) > 1:
-            paths, classes = zip(*of_seeds.values(), strict=True)
-            found.update(zip(paths, agreement(classes), strict=True))
-    return found
+    groups = [zip(*found.values(), strict=True) for found in alike.values() if len(found) > 1]
+    if not groups:
+        return {}
+    with held_back(is_no_information):
+        from dann.selection import agreement  # loads Keras, which a launcher has not done
+    return {
+        path: value
+        for paths, classes in groups
+        for path, value in zip(paths, agreement(classes), strict=True)
+    }
 
 
 def _last_if_nan(score):

@@ -15,6 +15,7 @@ import pytest
 from dann.config.schema import PathsConfig, ReproduceConfig
 from dann.experiments.reproduction import Reproduction
 from dann.experiments.results import read_results
+from dann.training import RunDirectory
 
 SCRIPT = textwrap.dedent("""
     import json, pathlib, sys
@@ -103,6 +104,29 @@ def test_a_run_in_the_table_is_not_repeated(reproduce, tmp_path):
     reproduce(seeds=[0, 1, 2]).run()
     assert "seed=1,2 " in calls(tmp_path)[1]
     assert [r.seed for r in read_results(tmp_path / "docs/results.csv")] == [0, 1, 2]
+
+
+def test_runs_of_a_row_are_told_how_far_they_agree(reproduce, tmp_path):
+    reproduce(seeds=[0, 1, 2]).run()
+    folder = tmp_path / "runs/a_to_b/dann/first"
+    for seed, classes in enumerate(([0, 1, 0, 1], [0, 1, 0, 1], [0, 1, 1, 0])):
+        run = RunDirectory(folder / f"seed_{seed}")
+        run.write_summary({**run.summary(), "oracle": False})
+        run.write_target_classes("digest", classes)
+
+    def agreements():
+        results = read_results(tmp_path / "docs/results.csv")
+        return [result.measures.get("score/agreement") for result in results]
+
+    assert agreements() == [None, None, None]
+    reproduce(seeds=[0, 1, 2]).run()
+    assert agreements() == [0.5, 0.5, 0.0]
+    reproduce(seeds=[0, 1]).run()  # fewer seeds, but the whole row is compared
+    assert agreements() == [0.5, 0.5, 0.0]
+    RunDirectory(folder / "seed_2").write_target_classes("digest", [0, 1, 0, 1])
+    (folder / "seed_2/digest").write_text("of other settings")
+    reproduce(seeds=[0, 1]).run()
+    assert agreements() == [0.5, 0.5, 0.0]
 
 
 def test_a_finished_run_that_is_missing_from_the_table_is_added(reproduce, tmp_path):

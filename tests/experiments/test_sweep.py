@@ -158,6 +158,14 @@ def test_runs_with_the_same_seed_are_not_compared(sweep, seeds):
     assert "selection/agreement" not in rows_of(sweep)[0]
 
 
+def test_of_runs_with_the_same_score_the_earlier_comes_first(sweep):
+    for run in RUNS:
+        path = sweep / run / "summary.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "selection/snd": 1.0}))
+    rank_sweep(sweep, "snd", OVERRIDES)
+    assert [row["run"] for row in rows_of(sweep)] == ["0", "1", "2", "3"]
+
+
 def test_a_score_that_is_no_number_comes_last(sweep):
     path = sweep / "1/summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "selection/info_max": math.nan}))
