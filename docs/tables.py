@@ -243,10 +243,15 @@ def default_run():
 def default_run_seeds():
     """The target accuracies of the default run, seed by seed."""
     seeds, of = runs_of_the_default()
-    of["gain"] = [one - other for one, other in zip(of["dann"], of["source_only"], strict=True)]
-    rows = [[str(seed), *(percent(of[m][k]) for m in of)] for k, seed in enumerate(seeds)]
-    rows.append(["mean ± standard deviation", *(percent(*values) for values in of.values())])
-    return markdown(["seed", *DEFAULT_RUN.values(), "gain of DANN over source only"], rows)
+    gains = [one - other for one, other in zip(of["dann"], of["source_only"], strict=True)]
+    rows = [
+        [str(seed), *(percent(values[k]) for values in of.values()), f"{100 * gains[k]:+.1f}"]
+        for k, seed in enumerate(seeds)
+    ]
+    gain = f"{100 * statistics.mean(gains):+.1f} ± {100 * statistics.stdev(gains):.1f}"
+    means = [*(percent(*values) for values in of.values()), gain]
+    rows.append(["mean ± standard deviation", *means])
+    return markdown(["seed", *DEFAULT_RUN.values(), "points gained over source only"], rows)
 
 
 def percent(*shares):

@@ -113,4 +113,6 @@ def _check_settings(cfg):
     check_trainer(settings)
     check_jit_compile(cfg.trainer.jit_compile)
     check_checkpoint(cfg.checkpoint)
-    check_selection(OmegaConf.to_object(cfg.selection), registered_names("selection", "SCORES"))
+    scores = registered_names("selection", "SCORES")
+    check_selection(OmegaConf.to_object(cfg.selection), scores)
+    check_choice("selection.rank_by", cfg.selection.rank_by, (None, "agreement", *scores))

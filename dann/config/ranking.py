@@ -50,6 +50,8 @@ class Ranking(Callback):
             table = rank_sweep(directory, score, overrides)
             if table is not None:
                 print(f"{table}\nWritten to {directory / 'sweep.csv'}", flush=True)
+            elif not all(job["failed"] for job in jobs):
+                print(f"Not ranked: no run has selection/{score}", flush=True)
         if any(job["failed"] for job in jobs):
             sys.exit(1)
 

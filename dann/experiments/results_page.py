@@ -16,8 +16,9 @@ _BEGINNING = """# Results
 test set, after the last step. No checkpoint and no seed was picked. Target labels fill these
 columns and train the rows marked as an oracle; no other training and no score reads them.
 [experiments.md](experiments.md) tells how the settings were chosen and what had been seen by then.
-The experiments `digits_...` blend source images with unlabelled target images, except in the rows
-of source only and the oracle.
+The experiments on `digits_recipe` (`digits_mnist_to_mnist_m`, `digits_mnist_to_usps` and
+`digits_usps_to_mnist`) blend source images with unlabelled target images, except in the rows of
+source only and the oracle.
 
 How to read the first table of a task:
 

@@ -46,7 +46,7 @@ def _of_runs(results):
     lines = ["", _row(["score", *heads, "mean"]), "|" + "---|" * (len(tasks) + 2)]
 
     found = {
-        name: [_correlation_and_regret(runs, f"{SCORE}{name}") for runs in tasks.values()]
+        name: [_correlation_and_regret(runs, name) for runs in tasks.values()]
         for name in ["agreement", *SCORES]
     }
     rows = {name: [*pairs, _means(pairs)] for name, pairs in found.items() if any(pairs)}
@@ -55,15 +55,19 @@ def _of_runs(results):
     return lines
 
 
-def _correlation_and_regret(runs, measure):
-    """Both for a task, or `None` where not every run has the score, or all are equal."""
-    scores = [run.measures.get(measure) for run in runs]
+def _correlation_and_regret(runs, name):
+    """Both for a task, or `None` where not every run has the score, or all are equal.
+
+    Of runs that agree equally, InfoMax chooses, as in a sweep.
+    """
+    scores = [run.measures.get(f"{SCORE}{name}") for run in runs]
     accuracies = [run.target_accuracy for run in runs]
     if None in scores or len(set(scores)) == 1 or len(set(accuracies)) == 1:
         return None
-    chosen = accuracies[scores.index(max(scores))]
+    keys = [SCORE + name, *([f"{SCORE}info_max"] if name == "agreement" else [])]
+    chosen = max(runs, key=lambda run: [run.measures.get(key, 0.0) for key in keys])
     found: Any = stats.spearmanr(scores, accuracies)
-    return float(found.statistic), max(accuracies) - chosen
+    return float(found.statistic), max(accuracies) - chosen.target_accuracy
 
 
 def _means(pairs):

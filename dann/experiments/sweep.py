@@ -61,7 +61,7 @@ def rank_sweep(
     key = f"selection/{score}"
     candidates = [row for row in rows if not row.get("oracle", True)]
     alone = [row["run"] for row in candidates if AGREEMENT not in row]
-    if key == AGREEMENT and alone:
+    if key == AGREEMENT and alone and any(_OF_EQUALS in row for row in candidates):
         print(f"Ranked by {_OF_EQUALS}: no other seed with the settings of {', '.join(alone)}")
         key = _OF_EQUALS
     ranked = [row for row in candidates if key in row]

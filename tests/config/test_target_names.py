@@ -23,6 +23,7 @@ REFUSED = [
     "seed=-1",
     "selection.scores=[none_such]",
     "selection.samples=-1",
+    "selection.rank_by=none_such",
     "selection.keep=dev",
     "checkpoint.every=0min",
     "checkpoint.keep=0",

@@ -60,6 +60,21 @@ def test_tasks_stand_side_by_side_and_a_score_that_one_lacks_has_no_mean_and_com
     assert list(found)[-1] == "`snd`"
 
 
+def test_of_runs_that_agree_equally_info_max_chooses_and_of_others_the_first():
+    equal = (1, 1, 1, 1, 0)
+    found = rows_of(
+        runs(
+            {
+                "score/agreement": equal,
+                "score/snd": equal,
+                "score/info_max": (1, 2, 4, 3, 5),
+            }
+        )
+    )
+    regrets = {name: cells[0].split(", ")[1] for name, cells in found.items() if name[0] == "`"}
+    assert regrets == {"`agreement`": "20.0", "`snd`": "40.0", "`info_max`": "0.0"}
+
+
 def test_an_oracle_is_not_ranked_and_few_runs_and_equal_scores_tell_nothing():
     known = {"score/info_max": (1, 2, 3, 4, 5)}
     oracle = variant({"score/info_max": 9, "target/accuracy": 1.0}, method="target_only")
