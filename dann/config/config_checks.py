@@ -7,7 +7,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from dann.checks import check_integer
+from dann.checks import check_choice, check_integer
 from dann.config.allowed_targets import GROUPS
 from dann.config.config_error import ConfigError
 from dann.config.config_values import check_values

@@ -126,9 +126,9 @@ def test_settings_are_ranked_by_the_agreement_of_their_own_seeds(sweep):
         **{"r2": [2, 1, 2, 2], "r4": [2, 1, 2, 2]},
     )
     overrides = {
-        **{"0": ["seed=0", "method=dann"], "1": ["++seed=1", "method=dann"]},
-        **{"3": ["method=dann", "+seed=3"], "2": ["method=cdan", "seed=2"]},
-        **{"4": ["method=cdan", "seed=4"]},
+        **{"0": ["seed=0", "method=dann"], "3": ["method=dann", "+seed=3"]},
+        **{"1": ["++seed=1", "method=dann"], "4": ["method=cdan", "seed=4"]},
+        **{"2": ["method=cdan", "seed=2"]},
     }
     rank_sweep(sweep, "agreement", overrides)
     values = {row["run"]: float(row["selection/agreement"]) for row in rows_of(sweep)}
