@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # written by docs/tables.py
     from dann.adaptation import AdversarialModel as AdversarialModel
     from dann.adaptation import ConditionalEntropy as ConditionalEntropy
     from dann.adaptation import Regularizer as Regularizer
+    from dann.adaptation import SelfEnsembling as SelfEnsembling
     from dann.adaptation import SourceOnly as SourceOnly
     from dann.adaptation import TargetOnly as TargetOnly
     from dann.adaptation import VirtualAdversarial as VirtualAdversarial

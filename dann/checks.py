@@ -218,6 +218,25 @@ def check_shape(
         raise error(f"{what} must have the shape {words}{reason}. Received: shape {shape}")
 
 
+def check_value_range(name: str, values: Any) -> tuple[float, float]:
+    """Returns the smallest and the largest value of pixels, two numbers in this order.
+
+    Raises:
+        ValueError: If they are not two numbers of which the first is smaller.
+
+    Example:
+
+    >>> from dann.checks import check_value_range
+    >>> check_value_range("value_range", (0, 255))
+    (0, 255)
+    """
+    given = tuple(values)
+    if len(given) != 2 or not given[0] < given[1]:
+        wanted = "hold the smallest and the largest pixel value, in this order"
+        raise ValueError(f"Argument `{name}` must {wanted}. Received: {name}={given}")
+    return given
+
+
 def check_class_range(
     what: str,
     labels: Any,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # written by docs/tables.py
         ConditionalEntropy as ConditionalEntropy,
     )
     from dann.adaptation.regularizers.mcc import MCC as MCC
+    from dann.adaptation.regularizers.self_ensembling import SelfEnsembling as SelfEnsembling
     from dann.adaptation.regularizers.virtual_adversarial import (
         VirtualAdversarial as VirtualAdversarial,
     )

@@ -137,7 +137,7 @@ class AdversarialModel(BackboneClassifier):
         self.when_known(self._check_blend)
         self.regularizers = check_regularizers(regularizers)
         check_classes([self, *self.regularizers], self.num_classes)
-        self.regularizer_layers = [layer for r in self.regularizers for layer in r.layers]
+        self.when_known(self._join_regularizers)
         self.task_radius = check_number("task_radius", task_radius, low=0)
         if strength is None and self.task_radius:
             raise ValueError(
@@ -168,6 +168,11 @@ class AdversarialModel(BackboneClassifier):
             )
         self.reversal.strength = value  # pyright: ignore[reportAttributeAccessIssue]
 
+    def _join_regularizers(self):
+        for regularizer in self.regularizers:
+            regularizer.join(self)
+        self.regularizer_layers = [layer for r in self.regularizers for layer in r.layers]
+
     def _check_blend(self):
         check_blend(self.augmentation.get("blend"), self.input_specs)
 
@@ -179,7 +184,14 @@ class AdversarialModel(BackboneClassifier):
     def call(self, inputs, training=False):
         if not is_pair(inputs):
             return self.classified(inputs, training)
+        if training:
+            self.before_step()
         return self.run_pair(inputs, training)
+
+    def before_step(self) -> None:
+        """Lets the regularizers do what they do before each training step."""
+        for regularizer in self.regularizers:
+            regularizer.before_step(self)
 
     def run_pair(self, inputs: dict, training: bool) -> ForwardPass:
         """Runs the model on a pair: augmentation, `extract`, `from_features`."""

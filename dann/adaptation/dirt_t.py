@@ -187,6 +187,7 @@ class DIRTT(AdversarialModel):
                 "Received: a labelled target"
             )
         if training:
+            self.before_step()
             self._refresh()
         return self.run_pair(pair, training)
 

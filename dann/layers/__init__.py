@@ -17,6 +17,7 @@ from dann.layers.binary_sign import BinarySign
 from dann.layers.domain_blend import DomainBlend
 from dann.layers.gradient_reversal import GradientReversal
 from dann.layers.multilinear_map import MultilinearMap
+from dann.layers.random_convolution import RandomConvolution
 from dann.layers.shifted_activations import RPReLU, RSign
 from dann.layers.weight_clip import WeightClip
 
@@ -36,6 +37,7 @@ __all__ = [
     "DomainBlend",
     "GradientReversal",
     "MultilinearMap",
+    "RandomConvolution",
     "RPReLU",
     "RSign",
     "WeightClip",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import keras
 
-from dann.checks import check_integer, check_shape
+from dann.checks import check_integer, check_shape, check_value_range
 
 
 def check_input_shape(network: str, input_shape: Sequence[int], **least: int) -> tuple[int, ...]:
@@ -24,10 +24,5 @@ def check_input_shape(network: str, input_shape: Sequence[int], **least: int) ->
 
 def rescale(input_range: Sequence[float]) -> keras.layers.Layer:
     """Returns the layer that maps values from `input_range` to [-1, 1]."""
-    low, high = input_range
-    if not low < high:
-        raise ValueError(
-            "Argument `input_range` must hold the smallest and the largest pixel value, in this "
-            f"order. Received: input_range={tuple(input_range)}"
-        )
+    low, high = check_value_range("input_range", input_range)
     return keras.layers.Rescaling(2.0 / (high - low), offset=-1.0 - 2.0 * low / (high - low))

@@ -54,8 +54,8 @@ def of_method(entry):
 
 
 def with_regularizer(entry):
-    seed = {"seed": 1} if entry.name == "vat" else {}
-    regularizer = entry.thing(weight=1.0, **entry.facts.get("needs", {}), **seed)
+    more = {"vat": {"seed": 1}, "self_ensembling": {"threshold": 0.0}}.get(entry.name, {})
+    regularizer = entry.thing(weight=1.0, **entry.facts.get("needs", {}), **more)
     return DANN(backbone(), num_classes=3, regularizers=[regularizer])
 
 

@@ -18,7 +18,7 @@ class Regularizer:
 
     A subclass has a `name`, under which its loss is logged as `name/loss`, and overrides `loss`.
     Random generators and counts belong into Keras layers that it lists in `layers`, so that they
-    are saved with the model.
+    are saved with the model. Layers that depend on the model's networks it makes in `join`.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `1.0`.
@@ -35,6 +35,12 @@ class Regularizer:
 
     def __init__(self, weight: float = 1.0):
         self.weight = check_number("weight", weight, low=0)
+
+    def join(self, model: Any) -> None:
+        """Is called once, as soon as the networks of the model that it joins are known."""
+
+    def before_step(self, model: Any) -> None:
+        """Is called at the beginning of each training step, before the forward pass."""
 
     def loss(self, model: Any, x: dict[str, Any], forward: ForwardPass) -> Any:
         """Returns the loss before it is multiplied by the weight, a scalar.

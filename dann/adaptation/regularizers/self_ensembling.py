@@ -1,0 +1,134 @@
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.adaptation.forward_pass import at_least_single
+from dann.adaptation.model_parts import copy_of
+from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
+from dann.checks import check_number
+
+
+@REGULARIZERS.register(
+    "self_ensembling",
+    summary="augmented target images get the class that an averaged teacher is sure of",
+    when="with augmentation; most predictions are right already",
+)
+@keras.saving.register_keras_serializable("dann")
+class SelfEnsembling(Regularizer):
+    """Self-ensembling: the classifier agrees with a moving average of itself, its mean teacher.
+
+    With `q` the teacher's softmax of a target example as it is, and `p` the classifier's of the
+    same example as it is trained on, that is augmented and with dropout,
+
+    - loss: `mean_t [max_k q_k > threshold] * mean_k (p_k - q_k)^2`, where `q` is constant
+
+    Before training step `n`, counted from 0, each number `w` of the classifier, its weights and its
+    moving statistics, goes into the teacher's `v`:
+
+    - `v = d v + (1 - d) w` with `d = min(decay, n / (n + 1))`
+
+    So the teacher begins as the classifier and averages all its steps, until `decay` says which it
+    forgets. It runs in inference mode. Its numbers and the count are saved with the model. After
+    training, `teacher.predict(images)` asks the teacher itself.
+
+    Without augmentation or dropout the two hardly differ and the loss does little.
+
+    Args:
+        weight: Factor of the loss, at least 0. Defaults to `3.0`, as in the authors' code.
+        threshold: Confidence above which the teacher is believed, from 0 up to below 1. Defaults
+            to `0.968`, as in the authors' code.
+        decay: Share of the teacher that each step keeps, in [0, 1). Defaults to `0.99`.
+
+    Raises:
+        ValueError: If it joins a second model: each teacher has one classifier.
+
+    Example:
+
+    >>> import dann, keras
+    >>> shifts = [keras.layers.RandomTranslation(0.1, 0.1)]
+    >>> backbone = dann.networks.cnn_backbone((16, 16, 1), filters=(4, 8), units=6)
+    >>> model = dann.DANN(
+    ...     backbone, num_classes=3, augmentation={"source": shifts, "target": shifts},
+    ...     regularizers=[dann.SelfEnsembling()],
+    ... )
+
+    Reference:
+        - [French et al., 2018](https://arxiv.org/abs/1706.05208), sections 3.1 to 3.3. There both
+          views are augmented, and each domain has its own batch statistics.
+        - [Tarvainen and Valpola, 2017](https://arxiv.org/abs/1703.01780): the mean teacher.
+    """
+
+    name = "self_ensembling"
+    of_classes = True
+
+    def __init__(self, weight: float = 3.0, threshold: float = 0.968, decay: float = 0.99):
+        super().__init__(weight)
+        self.threshold = check_number("threshold", threshold, low=0, high=1, below=True)
+        self.decay = check_number("decay", decay, low=0, high=1, below=True)
+        self.teacher: Any = None
+
+    def join(self, model):
+        if self.teacher is not None:
+            raise ValueError(
+                "A teacher has one classifier: give each model its own `SelfEnsembling()`. "
+                "Received: one that has joined a model before"
+            )
+        self.teacher = MeanTeacher(copy_of(model.classifier), self.decay, name="mean_teacher")
+        self.layers = (self.teacher,)
+
+    def before_step(self, model):
+        self.teacher.learn_from(model.classifier)
+
+    def loss(self, model, x, forward):
+        q = ops.softmax(at_least_single(self.teacher(x["target"])))
+        q = ops.stop_gradient(q)
+        p = ops.softmax(forward.logits["target"])
+        sure = ops.cast(ops.max(q, axis=-1) > self.threshold, p.dtype)
+        return ops.mean(sure * ops.mean(ops.square(p - q), axis=-1))
+
+    def get_config(self):
+        return {**super().get_config(), "threshold": self.threshold, "decay": self.decay}
+
+
+class MeanTeacher(keras.layers.Layer):
+    """A network whose weights are a moving average of another's, in inference mode.
+
+    Args:
+        network: A network with the same weights' shapes as the other.
+        decay: Share that each step keeps, in [0, 1).
+    """
+
+    def __init__(self, network: keras.Model, decay: float, **kwargs):
+        super().__init__(trainable=False, **kwargs)
+        self.network = network
+        self.network.trainable = False
+        self.decay = decay
+        self.step = self.add_weight(
+            name="step",
+            shape=(),
+            dtype="int",
+            initializer="zeros",
+            trainable=False,
+            aggregation="only_first_replica",
+        )
+        self.built = True
+
+    def call(self, inputs):
+        return self.network(inputs, training=False)
+
+    def learn_from(self, other: keras.Model) -> None:
+        """Moves the weights towards those of the other network, and counts the step."""
+        step = ops.cast(self.step.value, "float32")
+        kept = ops.minimum(self.decay, step / (step + 1))
+        for mine, its in zip(self.network.weights, other.weights, strict=True):
+            if keras.backend.is_float_dtype(mine.dtype):
+                share = ops.cast(1 - kept, mine.dtype)
+                mine.assign(mine.value + share * (its.value - mine.value))
+            else:
+                mine.assign(its.value)
+        self.step.assign_add(1)
+
+    def predict(self, inputs: Any) -> Any:
+        """Returns the logits of inputs, as `keras.Model.predict` gives them."""
+        return self.network.predict(inputs, verbose=0)

@@ -1,0 +1,165 @@
+"""The mean teacher and its loss, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from support.arrays import assert_all_close, assert_all_equal
+from support.closed_forms import central_differences, cross_entropy, softmax
+from support.networks import linear_parts, weights_of, with_random_weights
+from support.one_step import MODES, check_step, step
+from support.pair import LABELS, PAIR, SOURCE, TARGET
+
+import dann
+from dann.adaptation import DANN, AdversarialModel, SelfEnsembling
+from dann.networks import mlp_backbone
+
+WEIGHT = 1.7
+
+
+def model_with(regularizer, **kwargs):
+    model = AdversarialModel(**linear_parts(), strength=None, regularizers=[regularizer], **kwargs)
+    return with_random_weights(model)
+
+
+def random_like(weights):
+    rng = np.random.default_rng(5)
+    return [rng.normal(size=weight.shape) for weight in weights]
+
+
+def numbers(network):
+    return [keras.ops.convert_to_numpy(weight) for weight in network.weights]
+
+
+def agreement(p, q, threshold):
+    sure = q.max(axis=1) > threshold
+    return np.mean(sure * np.mean((p - q) ** 2, axis=1))
+
+
+@pytest.mark.parametrize("decay", [0.4, 0.95])  # below and above 3 / 4, the share of step 3
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode, decay):
+    regularizer = SelfEnsembling(WEIGHT, threshold=0.6, decay=decay)
+    model = model_with(regularizer)
+    teacher = regularizer.teacher.network
+    for weight, drawn in zip(teacher.weights, random_like(teacher.weights), strict=True):
+        weight.assign(drawn)
+    regularizer.teacher.step.assign(3)
+    before, (a, b) = numbers(teacher), weights_of(model)
+    kept = min(decay, 3 / 4)
+    v, w = (kept * old + (1 - kept) * new for old, new in zip(before, (a, b), strict=True))
+    q = softmax(TARGET @ v @ w)
+    assert 0 < np.sum(q.max(axis=1) > 0.6) < len(q)
+
+    def total(a, b):
+        joins = WEIGHT * agreement(softmax(TARGET @ a @ b), q, 0.6)
+        return cross_entropy(SOURCE @ a @ b, LABELS) + joins
+
+    gradients = central_differences(total, [a, b])
+    loss = agreement(softmax(TARGET @ a @ b), q, 0.6)
+    check_step(model, mode, {"self_ensembling/loss": loss}, gradients, total(a, b))
+    assert_all_close(numbers(teacher), [v, w], rtol=1e-5)
+    assert int(regularizer.teacher.step) == 4
+
+
+def test_the_teacher_begins_as_the_classifier_and_averages_its_steps():
+    regularizer = SelfEnsembling(decay=0.999)
+    model = model_with(regularizer)
+    model.compile(keras.optimizers.SGD(0.1))
+    seen = []
+    for _ in range(3):
+        seen.append(weights_of(model))
+        model.fit(PAIR, LABELS, batch_size=5, verbose=0)
+        means = [np.mean(values, axis=0) for values in zip(*seen, strict=True)]
+        assert_all_close(numbers(regularizer.teacher.network), means, rtol=1e-5)
+
+
+def test_moving_statistics_go_into_the_teacher_too():
+    backbone = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
+    regularizer = SelfEnsembling()
+    model = DANN(backbone, num_classes=3, regularizers=[regularizer])
+    model.compile("sgd")
+    model.fit(PAIR, LABELS, batch_size=5, verbose=0)
+    mean = keras.ops.convert_to_numpy(backbone.layers[0].moving_mean)
+    model.fit(PAIR, LABELS, batch_size=5, verbose=0)
+    of_teacher = regularizer.teacher.network.weights[2]
+    assert of_teacher.name == "moving_mean"
+    # The average of the first step's, which is 0, and of the second's.
+    assert_all_close(keras.ops.convert_to_numpy(of_teacher), mean / 2)
+
+
+def test_the_teacher_sees_the_images_as_they_are():
+    doubled = {"target": [keras.layers.Rescaling(2.0)]}
+    regularizer = SelfEnsembling(WEIGHT, threshold=0.0)
+    model = model_with(regularizer, augmentation=doubled)
+    a, b = weights_of(model)
+    loss = agreement(softmax(2 * TARGET @ a @ b), softmax(TARGET @ a @ b), 0.0)
+    logs, _ = step(model, "graph")
+    assert loss > 1e-3
+    assert logs["self_ensembling/loss"] == pytest.approx(loss, rel=1e-4)
+
+
+def test_nothing_but_a_training_step_moves_the_teacher():
+    regularizer = SelfEnsembling()
+    model = model_with(regularizer)
+    model.compile(keras.optimizers.SGD(0.1))
+    model.fit(PAIR, LABELS, batch_size=5, epochs=2, verbose=0)
+    before = numbers(regularizer.teacher)
+    model.predict(TARGET, verbose=0)
+    model.evaluate(PAIR, LABELS, verbose=0)
+    model.pair_losses(PAIR, LABELS, model(PAIR), training=False)
+    assert_all_equal(numbers(regularizer.teacher), before)
+
+
+def test_no_gradient_and_no_optimizer_reaches_the_teacher():
+    regularizer = SelfEnsembling()
+    model = model_with(regularizer)
+    teachers = {id(weight) for weight in regularizer.teacher.weights}
+    assert teachers <= {id(weight) for weight in model.non_trainable_weights}
+    assert not regularizer.teacher.trainable_weights
+    assert not teachers & {id(weight) for weight in model.classifier.weights}
+
+
+def test_it_joins_a_backbone_that_is_built_at_the_first_batch():
+    backbone = keras.Sequential([keras.layers.Dense(4)])
+    regularizer = SelfEnsembling()
+    model = DANN(backbone, num_classes=3, regularizers=[regularizer])
+    assert regularizer.teacher is None
+    model.compile("sgd")
+    model.fit(PAIR, LABELS, batch_size=5, verbose=0)
+    assert int(regularizer.teacher.step) == 1
+
+
+@pytest.mark.tensorflow
+def test_the_teacher_and_its_settings_come_back_from_a_file(reloaded):
+    regularizer = SelfEnsembling(0.5, threshold=0.7, decay=0.8)
+    model = DANN(mlp_backbone((3,), hidden_units=(6,)), num_classes=3, regularizers=[regularizer])
+    model.compile("sgd")
+    model.fit(PAIR, LABELS, batch_size=5, epochs=3, verbose=0)
+    again = reloaded(model).regularizers[0]
+    assert (again.weight, again.threshold, again.decay) == (0.5, 0.7, 0.8)
+    assert_all_equal(numbers(again.teacher), numbers(regularizer.teacher))
+    predicted = again.teacher.predict(TARGET)
+    assert_all_close(predicted, regularizer.teacher.predict(TARGET))
+
+
+def test_a_second_model_is_refused():
+    regularizer = SelfEnsembling()
+    model_with(regularizer)
+    with pytest.raises(ValueError, match="each model its own .*joined a model before"):
+        model_with(regularizer)
+
+
+def test_it_joins_the_second_stage_as_well():
+    regularizer = SelfEnsembling(threshold=0.0)
+    first = dann.DANN(mlp_backbone((3,), hidden_units=(6,)), num_classes=3)
+    second = dann.DIRTT.from_model(first, radius=0.5, regularizers=[regularizer])
+    second.compile("sgd")
+    second.fit(PAIR, LABELS, batch_size=5, epochs=2, verbose=0)
+    assert int(regularizer.teacher.step) == 2
+
+
+@pytest.mark.parametrize("arguments", [{"threshold": 1.0}, {"decay": 1.0}, {"decay": -0.1}])
+def test_what_is_out_of_range_is_refused(arguments):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=f"`{name}` must be .* below 1. Received: {name}="):
+        SelfEnsembling(**arguments)

@@ -1,0 +1,121 @@
+import keras
+import numpy as np
+import pytest
+from scipy.signal import correlate2d
+
+from dann.adaptation import DANN
+from dann.layers import RandomConvolution
+
+RNG = np.random.default_rng(0)
+IMAGES = RNG.uniform(0, 255, (3, 9, 8, 2)).astype("float32")
+
+
+def convolved(layer, images=IMAGES):
+    return keras.ops.convert_to_numpy(layer(images, training=True))
+
+
+def kernels(layer, channels, count):
+    return np.stack(
+        [keras.ops.convert_to_numpy(layer._kernel(channels, "float32")) for _ in range(count)]
+    )
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_each_image_is_mixed_with_its_convolution(size, monkeypatch):
+    kernel = RNG.normal(size=(size, size, 2, 2)).astype("float32")
+    shares = np.array([0.0, 0.3, 1.0], "float32").reshape(3, 1, 1, 1)
+    monkeypatch.setattr(RandomConvolution, "_kernel", lambda *_: kernel)
+    monkeypatch.setattr(RandomConvolution, "_shares", lambda *_: shares)
+    x = IMAGES / 127.5 - 1
+    expected = np.zeros_like(x)
+    for image, result in zip(x, expected, strict=True):
+        for out in range(2):
+            for into in range(2):
+                plane = kernel[:, :, into, out]
+                result[..., out] += correlate2d(image[..., into], plane, mode="same")
+    expected = 127.5 + 127.5 * (shares * x + (1 - shares) * expected)
+    np.testing.assert_allclose(
+        convolved(RandomConvolution((size,))), expected, rtol=1e-4, atol=1e-3
+    )
+
+
+def test_kernels_of_each_size_keep_the_scale_and_are_drawn_equally_often():
+    found = kernels(RandomConvolution((1, 3, 5), seed=2), 2, 600)
+    side = np.max(np.abs(found), axis=(0, 3, 4)) > 0
+    assert side.all()
+    sizes = {}
+    for kernel in found:
+        filled = np.argwhere(np.any(kernel != 0, axis=(2, 3)))
+        size = filled[:, 0].max() - filled[:, 0].min() + 1
+        assert len(filled) == size**2
+        assert tuple(filled.mean(axis=0)) == (2.0, 2.0)
+        sizes.setdefault(int(size), []).append(kernel[kernel != 0])
+    for size in (1, 3, 5):
+        # The variance of a sum of size^2 * 2 products with numbers of variance 1 is 1.
+        assert np.std(sizes[size]) == pytest.approx((2 * size**2) ** -0.5, rel=0.1)
+        assert len(sizes[size]) == pytest.approx(200, abs=45)
+
+
+def test_shares_are_uniform_and_the_rate_says_how_many_batches_change():
+    layer = RandomConvolution(rate=0.3, seed=2)
+    found = np.stack(
+        [keras.ops.convert_to_numpy(layer._shares(8, "float32")) for _ in range(400)]
+    ).reshape(400, 8)
+    changed = ~np.all(found == 1, axis=1)
+    assert changed.mean() == pytest.approx(0.3, abs=0.08)
+    assert found[changed].mean() == pytest.approx(0.5, abs=0.05)
+    assert found[changed].std() == pytest.approx(12**-0.5, abs=0.03)
+
+
+def test_other_numbers_the_next_time_and_the_same_ones_for_the_same_seed():
+    layer, again = (RandomConvolution(rate=1.0, seed=3) for _ in range(2))
+    first = convolved(layer)
+    assert np.any(convolved(layer) != first)
+    np.testing.assert_array_equal(convolved(again), first)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_without_a_change_the_images_stay_and_have_its_type(training):
+    whole = IMAGES.astype("uint8")
+    out = RandomConvolution(rate=0.0)(whole, training=training)
+    assert keras.backend.standardize_dtype(out.dtype) == "float32"
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(out), whole)
+
+
+def test_in_inference_the_images_stay():
+    np.testing.assert_array_equal(RandomConvolution(rate=1.0)(IMAGES, training=False), IMAGES)
+
+
+def test_an_even_size_is_refused():
+    with pytest.raises(ValueError, match=r"odd sizes. Received: \(1, 2\)"):
+        RandomConvolution((1, 2))
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.5])
+def test_a_rate_out_of_range_is_refused(rate):
+    with pytest.raises(ValueError, match="`rate` must be .* 0 .* 1. Received: rate="):
+        RandomConvolution(rate=rate)
+
+
+@pytest.mark.parametrize("value_range", [(255, 0), (1, 1)])
+def test_a_range_without_width_is_refused(value_range):
+    with pytest.raises(ValueError, match="`value_range` must hold the smallest and the largest"):
+        RandomConvolution(value_range=value_range)
+
+
+@pytest.mark.tensorflow
+def test_a_model_that_has_it_trains_compiled_and_comes_back_from_a_file(reloaded):
+    images = keras.Input((None, None, 2))
+    backbone = keras.Model(images, keras.layers.GlobalAveragePooling2D()(images))
+    layers = {
+        "source": [RandomConvolution((1, 3), rate=0.7, value_range=(0, 1), seed=1)],
+        "target": [RandomConvolution()],
+    }
+    model = DANN(backbone, num_classes=2, augmentation=layers)
+    model.compile("sgd")
+    pair = {"source": IMAGES, "target": IMAGES}
+    logs = model.fit(pair, np.arange(3) % 2, verbose=0).history
+    assert np.isfinite(logs["loss"]).all()
+    again = reloaded(model).augmentation["source"].layers[0]
+    found = (tuple(again.kernel_sizes), again.rate, tuple(again.value_range), again.seed)
+    assert found == ((1, 3), 0.7, (0, 1), 1)
