@@ -164,12 +164,17 @@ def _check_one_class(folder, domain, classes):
     for found in classes:
         for file, path in found.items():
             paths[file].append(os.path.relpath(path, folder))
-    several = [" and ".join(names) for names in paths.values() if len(names) > 1]
+    several = [_links(names) for names in paths.values() if len(names) > 1]
     if several:
         raise ValueError(
             f"A file of {domain} must be in one class; remove the links to it in the others. "
             f"Received: {len(several)} in several: {some(several)}"
         )
+
+
+def _links(names, limit=3):
+    more = [f"{len(names) - limit} more"] if len(names) > limit else []
+    return " and ".join([*names[:limit], *more])
 
 
 def _report_others(domain, names):

@@ -95,6 +95,14 @@ def test_hard_links_to_a_file_are_that_file(root):
         read_folder(root, "photo")
 
 
+def test_of_many_links_to_a_file_the_first_are_named(root):
+    for number in range(5):
+        (root / f"photo/more_{number}").mkdir()
+        os.link(root / "photo/bike/1.png", root / f"photo/more_{number}/0.png")
+    with pytest.raises(ValueError, match="more_0/0.png and more_1/0.png and 3 more$"):
+        read_folder(root, "photo")
+
+
 @pytest.mark.parametrize("link", ["a file", "a folder", "a class", "the domain"])
 def test_a_file_linked_from_two_classes_is_refused(root, link):
     places = {

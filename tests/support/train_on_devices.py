@@ -105,6 +105,7 @@ OF_REPLICA = {
     "wdgrl",
     "dirt_t",
     "mcc (regularizer)",
+    "self_ensembling (regularizer)",
     "vat (regularizer)",
     "batch normalization",
     "dropout",

@@ -21,7 +21,15 @@ class SelfEnsembling(Regularizer):
     With `q` the teacher's softmax of a target example as it is, and `p` the classifier's of the
     same example as it is trained on, that is augmented and with dropout,
 
-    - loss: `mean_t [max_k q_k > threshold] * mean_k (p_k - q_k)^2`, where `q` is constant
+    - `S = mean_t [max_k q_k > threshold] * mean_k (p_k - q_k)^2`, where `q` is constant
+
+    Nothing in `S` keeps classes from dying out. So another term pulls the mean prediction
+    `m = mean_t p` of a batch to `C` equal shares, the more the teacher is sure of, `s = mean_t
+    [max_k q_k > threshold]`:
+
+    - `B = s * sum_k BCE(m_k, 1 / C)`, with the binary cross-entropy `BCE(m, y) = -y log m - (1 - y)
+      log(1 - m)`
+    - loss: `S + balance * B`
 
     Before training step `n`, counted from 0, each number `w` of the classifier, its weights and its
     moving statistics, goes into the teacher's `v`:
@@ -39,6 +47,8 @@ class SelfEnsembling(Regularizer):
         threshold: Confidence above which the teacher is believed, from 0 up to below 1. Defaults
             to `0.968`, as in the authors' code.
         decay: Share of the teacher that each step keeps, in [0, 1). Defaults to `0.99`.
+        balance: Factor of `B`, at least 0. Defaults to `0.005`, as in the authors' code. `0.0`
+            leaves it out: for targets whose classes do not come in equal parts.
 
     Raises:
         ValueError: If it joins a second model: each teacher has one classifier.
@@ -62,10 +72,17 @@ class SelfEnsembling(Regularizer):
     name = "self_ensembling"
     of_classes = True
 
-    def __init__(self, weight: float = 3.0, threshold: float = 0.968, decay: float = 0.99):
+    def __init__(
+        self,
+        weight: float = 3.0,
+        threshold: float = 0.968,
+        decay: float = 0.99,
+        balance: float = 0.005,
+    ):
         super().__init__(weight)
         self.threshold = check_number("threshold", threshold, low=0, high=1, below=True)
         self.decay = check_number("decay", decay, low=0, high=1, below=True)
+        self.balance = check_number("balance", balance, low=0)
         self.teacher: Any = None
 
     def join(self, model):
@@ -85,10 +102,18 @@ class SelfEnsembling(Regularizer):
         q = ops.stop_gradient(q)
         p = ops.softmax(forward.logits["target"])
         sure = ops.cast(ops.max(q, axis=-1) > self.threshold, p.dtype)
-        return ops.mean(sure * ops.mean(ops.square(p - q), axis=-1))
+        agreement = ops.mean(sure * ops.mean(ops.square(p - q), axis=-1))
+        return agreement + self.balance * ops.mean(sure) * _imbalance(ops.mean(p, axis=0))
 
     def get_config(self):
-        return {**super().get_config(), "threshold": self.threshold, "decay": self.decay}
+        own = {"threshold": self.threshold, "decay": self.decay, "balance": self.balance}
+        return {**super().get_config(), **own}
+
+
+def _imbalance(shares):
+    """The binary cross-entropies of the classes' shares `(classes,)` from equal ones, summed."""
+    equal = ops.full_like(shares, 1 / shares.shape[0])
+    return ops.sum(ops.binary_crossentropy(equal, shares))
 
 
 class MeanTeacher(keras.layers.Layer):

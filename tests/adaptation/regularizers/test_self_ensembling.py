@@ -30,15 +30,17 @@ def numbers(network):
     return [keras.ops.convert_to_numpy(weight) for weight in network.weights]
 
 
-def agreement(p, q, threshold):
+def loss_of(p, q, threshold, balance=0.005):
     sure = q.max(axis=1) > threshold
-    return np.mean(sure * np.mean((p - q) ** 2, axis=1))
+    m, y = p.mean(axis=0), 1 / p.shape[1]
+    entropies = -y * np.log(m) - (1 - y) * np.log(1 - m)
+    return np.mean(sure * np.mean((p - q) ** 2, axis=1)) + balance * sure.mean() * entropies.sum()
 
 
 @pytest.mark.parametrize("decay", [0.4, 0.95])  # below and above 3 / 4, the share of step 3
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode, decay):
-    regularizer = SelfEnsembling(WEIGHT, threshold=0.6, decay=decay)
+    regularizer = SelfEnsembling(WEIGHT, threshold=0.6, decay=decay, balance=0.4)
     model = model_with(regularizer)
     teacher = regularizer.teacher.network
     for weight, drawn in zip(teacher.weights, random_like(teacher.weights), strict=True):
@@ -51,11 +53,11 @@ def test_loss_and_every_gradient_match_the_formula(mode, decay):
     assert 0 < np.sum(q.max(axis=1) > 0.6) < len(q)
 
     def total(a, b):
-        joins = WEIGHT * agreement(softmax(TARGET @ a @ b), q, 0.6)
+        joins = WEIGHT * loss_of(softmax(TARGET @ a @ b), q, 0.6, 0.4)
         return cross_entropy(SOURCE @ a @ b, LABELS) + joins
 
     gradients = central_differences(total, [a, b])
-    loss = agreement(softmax(TARGET @ a @ b), q, 0.6)
+    loss = loss_of(softmax(TARGET @ a @ b), q, 0.6, 0.4)
     check_step(model, mode, {"self_ensembling/loss": loss}, gradients, total(a, b))
     assert_all_close(numbers(teacher), [v, w], rtol=1e-5)
     assert int(regularizer.teacher.step) == 4
@@ -92,7 +94,7 @@ def test_the_teacher_sees_the_images_as_they_are():
     regularizer = SelfEnsembling(WEIGHT, threshold=0.0)
     model = model_with(regularizer, augmentation=doubled)
     a, b = weights_of(model)
-    loss = agreement(softmax(2 * TARGET @ a @ b), softmax(TARGET @ a @ b), 0.0)
+    loss = loss_of(softmax(2 * TARGET @ a @ b), softmax(TARGET @ a @ b), 0.0)
     logs, _ = step(model, "graph")
     assert loss > 1e-3
     assert logs["self_ensembling/loss"] == pytest.approx(loss, rel=1e-4)
@@ -131,12 +133,13 @@ def test_it_joins_a_backbone_that_is_built_at_the_first_batch():
 
 @pytest.mark.tensorflow
 def test_the_teacher_and_its_settings_come_back_from_a_file(reloaded):
-    regularizer = SelfEnsembling(0.5, threshold=0.7, decay=0.8)
+    regularizer = SelfEnsembling(0.5, threshold=0.7, decay=0.8, balance=0.1)
     model = DANN(mlp_backbone((3,), hidden_units=(6,)), num_classes=3, regularizers=[regularizer])
     model.compile("sgd")
     model.fit(PAIR, LABELS, batch_size=5, epochs=3, verbose=0)
     again = reloaded(model).regularizers[0]
-    assert (again.weight, again.threshold, again.decay) == (0.5, 0.7, 0.8)
+    settings = again.weight, again.threshold, again.decay, again.balance
+    assert settings == (0.5, 0.7, 0.8, 0.1)
     assert_all_equal(numbers(again.teacher), numbers(regularizer.teacher))
     predicted = again.teacher.predict(TARGET)
     assert_all_close(predicted, regularizer.teacher.predict(TARGET))
