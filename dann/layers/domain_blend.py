@@ -1,19 +1,22 @@
 import keras
 from keras import ops
 
-from dann.checks import check_flag, check_number
+from dann.checks import check_choice, check_flag, check_number
 
 
 @keras.saving.register_keras_serializable("dann")
 class DomainBlend(keras.layers.Layer):
     """Blends each source image with an unlabelled target image, in training.
 
-    - `y = |x_s - m x_t|` with one `m` for each example, uniform from 0 to `factor`
+    With one `m` for each example, uniform from 0 to `factor`, by `rule`
 
-    The labelled source images then have the background of target images. MNIST-M was made by this
-    blend, with photos and `m = 1`. The layer first rolls the target images, in height and in width,
-    by a part between a third and two thirds that it draws for every batch. That moves their objects
-    from the middle to the edges, away from the objects of the source.
+    - `"difference"`: `y = |x_s - m x_t|`. MNIST-M was made by this blend, with photos and `m = 1`.
+    - `"sum"`: `y = (1 - m) x_s + m x_t`, the domain mixup
+
+    The labelled source images then have the background of target images. The layer first rolls the
+    target images, in height and in width, by a part between a third and two thirds that it draws
+    for every batch. That moves their objects from the middle to the edges, away from the objects of
+    the source.
 
     As `"blend"` of a method's `augmentation` it runs after the augmentation of either domain; see
     `dann.adaptation.AdversarialModel`.
@@ -21,6 +24,7 @@ class DomainBlend(keras.layers.Layer):
     Args:
         factor: Largest share of the target image, above 0 and at most 1. Defaults to `1.0`.
         roll: Whether the target images are rolled. Defaults to `True`.
+        rule: `"difference"` (default) or `"sum"`.
         seed: Seed of shares and rolls. Defaults to a random one.
 
     Input shape:
@@ -43,13 +47,21 @@ class DomainBlend(keras.layers.Layer):
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.4: the blend.
         - [Xu et al., 2020](https://arxiv.org/abs/1912.01805), section 3.2: source images that are
-          mixed with unlabelled target images, there by a weighted sum.
+          mixed with unlabelled target images by a weighted sum.
     """
 
-    def __init__(self, factor: float = 1.0, roll: bool = True, seed: int | None = None, **kwargs):
+    def __init__(
+        self,
+        factor: float = 1.0,
+        roll: bool = True,
+        seed: int | None = None,
+        rule: str = "difference",
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.factor = check_number("factor", factor, low=0, high=1, above=True)
         self.roll = check_flag("roll", roll)
+        self.rule = check_choice("rule", rule, ("difference", "sum"))
         self.seed = seed
         self.generator = keras.random.SeedGenerator(seed)
 
@@ -65,6 +77,8 @@ class DomainBlend(keras.layers.Layer):
             target = self._rolled(target)
         shape = (ops.shape(source)[0], 1, 1, 1)
         share = keras.random.uniform(shape, 0.0, self.factor, source.dtype, self.generator)
+        if self.rule == "sum":
+            return source + share * (target - source)
         return ops.abs(source - share * target)
 
     def _rolled(self, images):
@@ -80,7 +94,8 @@ class DomainBlend(keras.layers.Layer):
         return input_shape[0]
 
     def get_config(self):
-        return {**super().get_config(), "factor": self.factor, "roll": self.roll, "seed": self.seed}
+        own = {"factor": self.factor, "roll": self.roll, "seed": self.seed, "rule": self.rule}
+        return {**super().get_config(), **own}
 
 
 def _check_images(shapes):

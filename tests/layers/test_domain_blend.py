@@ -31,6 +31,19 @@ def test_it_is_the_difference_with_one_share_an_example(factor):
     assert np.any(blended(layer, SOURCE) != again)  # other shares the next time
 
 
+def test_the_sum_weighs_both_images_to_one():
+    layer = DomainBlend(0.8, roll=False, seed=3, rule="sum")
+    mixed = blended(layer, SOURCE)
+    differing = blended(DomainBlend(0.8, roll=False, seed=3), np.zeros_like(SOURCE))
+    share = (differing / TARGET)[:, :1, :1, :1]  # the same draws
+    np.testing.assert_allclose(mixed, (1 - share) * SOURCE + share * TARGET, rtol=1e-4)
+
+
+def test_an_unknown_rule_is_refused():
+    with pytest.raises(ValueError, match="`rule` must be .*difference.*sum.*Received"):
+        DomainBlend(rule="product")
+
+
 def test_target_images_are_rolled_by_a_third_to_two_thirds_of_both_sides():
     layer, shifts = DomainBlend(1.0, seed=3), set()
     sides = list(itertools.product(range(6), range(4)))
@@ -104,7 +117,7 @@ def test_a_model_that_blends_trains_compiled_and_comes_back_from_a_file(reloaded
     model = DANN(
         of_any_size(),
         num_classes=2,
-        augmentation={"blend": DomainBlend(0.7, roll=False, seed=1)},
+        augmentation={"blend": DomainBlend(0.7, roll=False, seed=1, rule="sum")},
     )
     model.compile("sgd")
     images = RNG.integers(0, 256, (2, 4, 8, 8, 1)).astype("uint8")
@@ -112,4 +125,4 @@ def test_a_model_that_blends_trains_compiled_and_comes_back_from_a_file(reloaded
     logs = model.fit(pair, np.arange(4) % 2, verbose=0).history
     assert np.isfinite(logs["loss"]).all()
     again = reloaded(model).augmentation["blend"]
-    assert (again.factor, again.roll, again.seed) == (0.7, False, 1)
+    assert (again.factor, again.roll, again.seed, again.rule) == (0.7, False, 1, "sum")
