@@ -99,6 +99,7 @@ class ReproduceConfig:
     jobs: int = 1
     runs_dir: str = MISSING
     results: str = MISSING
+    summary: list[str] = MISSING
     bars: dict[str, float] = MISSING
     published: dict[str, dict[str, float]] = MISSING
     paths: PathsConfig = MISSING

@@ -31,7 +31,7 @@ class Reproduction:
 
     Args:
         settings: Object with `experiments`, `methods`, `seeds`, `overrides`, `jobs`, `runs_dir`,
-            `results`, `bars`, `published`, `paths.data_dir` and `paths.cache_dir`;
+            `results`, `summary`, `bars`, `published`, `paths.data_dir` and `paths.cache_dir`;
             `conf/reproduce.yaml` has them. A method may have arguments, as `"mdd schedule=mdd"`.
         script: The training script.
         digest_of_command: Returns the digest of the settings that a run's arguments make.
@@ -210,6 +210,7 @@ class Reproduction:
             self.results = read_results(self.csv)
             page = results_page(
                 self.results,
+                self.settings.summary,
                 self.settings.bars,
                 self.settings.published,
                 self._noted(),

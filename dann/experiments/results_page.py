@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dann.adaptation import METHODS
 from dann.experiments.results import CHOSEN, Result
 from dann.experiments.scores_section import scores_section
+from dann.experiments.summary_section import summary_section
 from dann.selection import SCORES
 
 _BEGINNING = """# Results
@@ -37,6 +38,7 @@ oracle finds.
 
 def results_page(
     results: Sequence[Result],
+    summary: Sequence[str],
     bars: Mapping[str, float],
     published: Mapping[str, Mapping[str, float]],
     noted: Collection[str] = (),
@@ -47,6 +49,7 @@ def results_page(
 
     Args:
         results: The results.
+        summary: Experiments to show in the table on top.
         bars: For each experiment, the target accuracy that the page reports the first passing of.
         published: Target accuracies of the literature, by experiment and method.
         noted: Experiments that `experiments.md` beside the page has a section on, which is linked.
@@ -55,6 +58,7 @@ def results_page(
     """
     more = f" 'overrides=[{','.join(overrides)}]'" if overrides else ""
     parts = [_BEGINNING.format(command=f"python scripts/reproduce.py{more}", table=table)]
+    parts += summary_section(results, summary, published)
     for experiment, title in _titles(results).items():
         of_it = [result for result in results if result.experiment == experiment]
         command = " ".join([f"experiment={experiment}", "method=...", *overrides])

@@ -41,6 +41,7 @@ SETTINGS = ReproduceConfig(
     overrides=[],
     runs_dir="runs",
     results="docs/results.csv",
+    summary=[],
     bars={},
     published={},
     paths=PathsConfig(cache_dir="cache"),
@@ -163,7 +164,7 @@ from dann.experiments.processes import ended_by_interruption
 from dann.experiments.reproduction import Reproduction
 settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
-    runs_dir="runs", results="results.csv", bars={}, published={},
+    runs_dir="runs", results="results.csv", summary=[], bars={}, published={},
     paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
 )
 

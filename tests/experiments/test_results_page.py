@@ -16,7 +16,7 @@ def test_the_page_in_the_documentation_is_the_one_of_its_table():
     cfg = OmegaConf.load(ROOT / "conf/reproduce.yaml")
     results = read_results(ROOT / "docs/results.csv")
     noted = re.findall(r"^## (\w+)$", (ROOT / "docs/experiments.md").read_text(), re.M)
-    page = results_page(results, cfg.bars, cfg.published, noted)
+    page = results_page(results, cfg.summary, cfg.bars, cfg.published, noted)
     assert (ROOT / "docs/results.md").read_text() == page
     assert {result.experiment for result in results} <= set(noted)
 
@@ -26,7 +26,7 @@ def accuracy(value, **changes):
 
 
 def page_rows(results, bars=None, published=None):
-    page = results_page(results, bars or {}, published or {})
+    page = results_page(results, (), bars or {}, published or {})
     of_tasks = page.partition("## Scores without target labels")[0]
     table = [line.split("|")[1:-1] for line in of_tasks.splitlines() if line.startswith("|")]
     header, _, *rows = [[cell.strip() for cell in line] for line in table]
@@ -98,19 +98,19 @@ def test_the_page_says_when_the_bar_was_first_passed():
 
 def test_experiments_on_the_same_domains_have_their_names_in_their_titles():
     others = variant(experiment="small_a_to_b"), variant(experiment="c", domains="C → D")
-    page = results_page([RUN, *others], {}, {})
+    page = results_page([RUN, *others], (), {}, {})
     titles = [line for line in page.splitlines() if line.startswith("## ")]
     assert titles == ["## A → B (a_to_b)", "## A → B (small_a_to_b)", "## C → D"]
 
 
 def test_the_page_has_its_table_its_arguments_and_a_link_to_the_notes():
-    page = results_page([RUN], {}, {}, ["a_to_b", "other"], "short.csv", ["trainer.steps=9"])
+    page = results_page([RUN], (), {}, {}, ["a_to_b", "other"], "short.csv", ["trainer.steps=9"])
     assert "`python scripts/reproduce.py 'overrides=[trainer.steps=9]'`" in page
     assert "[short.csv](short.csv)" in page
     assert "`python scripts/train.py experiment=a_to_b method=... trainer.steps=9`" in page
     assert page.endswith("\n\n[What was tried and seen](experiments.md#a_to_b).\n")
     assert "#other" not in page
-    assert "experiments.md#" not in results_page([RUN], {}, {}, ["other"])
+    assert "experiments.md#" not in results_page([RUN], (), {}, {}, ["other"])
 
 
 def choices(page):
@@ -130,7 +130,7 @@ def test_the_page_says_what_every_registered_score_would_have_chosen():
         variant(chosen, method="cdan_e", seed=0),
         variant(method="cdan_e", seed=1),  # not all runs of CDAN+E have them
     ]
-    titles, rows = choices(results_page(results, {}, {}))
+    titles, rows = choices(results_page(results, (), {}, {}))
     assert titles == ["last", *SCORES, "best (oracle)"]
     means = ["0.4500" if name == "snd" else "0.6000" for name in SCORES]
     assert rows == [["DANN", "0.7000", *means, "0.7500"]]
@@ -139,7 +139,7 @@ def test_the_page_says_what_every_registered_score_would_have_chosen():
 def test_a_score_that_older_runs_lack_leaves_their_cells_empty():
     older = {"chosen/entropy": 0.6, "oracle/best": 0.75}
     newer = variant({**older, "chosen/snd": 0.5}, method="cdan_e")
-    titles, rows = choices(results_page([variant(older), newer], {}, {}))
+    titles, rows = choices(results_page([variant(older), newer], (), {}, {}))
     assert set(titles) == {"last", "entropy", "snd", "best (oracle)"}
     of_dann = dict(zip(titles, rows[1][1:], strict=True))
     assert (of_dann["snd"], of_dann["entropy"]) == ("", "0.6000")

@@ -1,0 +1,58 @@
+from test_results import variant
+
+from dann.experiments.summary_section import summary_section
+
+PUBLISHED = {"a_to_b": {"dann": 0.952, "cdan": 0.977}}
+
+
+def accuracy(value, method="dann", seed=0, **changes):
+    return variant({"target/accuracy": value}, method=method, seed=seed, **changes)
+
+
+def rows_of(results, experiments=("a_to_b",)):
+    lines = [line for line in summary_section(results, experiments, PUBLISHED) if line[:1] == "|"]
+    header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def test_a_row_has_the_means_and_what_the_adversary_adds():
+    results = [
+        *[accuracy(a, seed=s) for s, a in enumerate((0.7, 0.8, 0.9))],
+        *[accuracy(a, "dann schedule.high=0", seed=s) for s, a in enumerate((0.7, 0.75))],
+        accuracy(0.5, "source_only"),
+        accuracy(0.1, "cdan"),
+    ]
+    assert rows_of(results) == [
+        {
+            "experiment": "`a_to_b`",
+            "runs, steps": "3, 4,000",
+            "source only": "50.0",
+            "DANN, strength 0": "72.5 ± 3.5",
+            "DANN": "80.0 ± 10.0",
+            "the adversary adds": "+7.5",
+            "train on target (oracle)": "",
+            "DANN, published": "95.2",
+        }
+    ]
+
+
+def test_an_adversary_that_costs_accuracy_is_negative():
+    results = [accuracy(0.7), accuracy(0.8, "dann schedule.high=0")]
+    assert rows_of(results)[0]["the adversary adds"] == "-10.0"
+
+
+def test_rows_come_in_the_order_of_the_experiments_and_only_those_with_dann():
+    results = [
+        accuracy(0.7),
+        accuracy(0.6, experiment="b_to_c"),
+        accuracy(0.6, experiment="not_asked_for"),
+        accuracy(0.6, "source_only", experiment="without"),
+    ]
+    rows = rows_of(results, ("b_to_c", "without", "a_to_b", "nowhere"))
+    assert [row["experiment"] for row in rows] == ["`b_to_c`", "`a_to_b`"]
+    assert [row["DANN, published"] for row in rows] == ["", "95.2"]
+
+
+def test_without_results_there_is_no_section():
+    assert summary_section([accuracy(0.7)], ["other"], {}) == []
+    assert summary_section([accuracy(0.7)], [], {}) == []
