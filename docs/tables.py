@@ -269,10 +269,22 @@ def scores_among_runs():
 
 
 def scores_in_short():
-    """The rows of the recommended score, of InfoMax and of the baseline."""
-    head, rule, *rows = scores_among_runs().splitlines()
-    shown = ("agreement", "info_max", "source_accuracy")
-    return "\n".join([head, rule, *(row for row in rows if row.split("`")[1] in shown)])
+    """The means of the two recommended scores and of the baseline."""
+    head, _, *rows = (
+        [cell.strip() for cell in row.split("|")[1:-1]] for row in scores_among_runs().splitlines()
+    )
+    shown = [
+        row for row in rows if row[0].strip("`") in ("agreement", "info_max", "source_accuracy")
+    ]
+    complete = [k for k in range(1, len(head) - 1) if all(row[k] for row in rows)]
+    runs = sum(int(re.search(r"\((\d+) runs\)", head[k])[1]) for k in complete)
+    means = [[row[0], *row[-1].split(", ")] for row in shown]
+    heads = [
+        "score",
+        f"rank correlation, mean of {len(complete)} comparisons ({runs} runs)",
+        "points lost",
+    ]
+    return markdown(heads, means)
 
 
 def spread(accuracies):

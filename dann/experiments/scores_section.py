@@ -1,5 +1,6 @@
 """The section of the results that tells how well each label-free score chooses."""
 
+import itertools
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,7 @@ reads it.
 Among finished runs: in each cell are the rank correlation (Spearman's) of the score with the target
 accuracy, over all methods, settings and seeds of the task but the oracle, and the regret: the best
 target accuracy minus that of the run that the score puts first, in points. `agreement` compares the
-seeds of the same settings with each other.
+seeds of the same settings with each other. The means are over the tasks that have every score.
 """
 _OF_EPOCHS = """
 Among the epochs of a run: the mean regret over all runs that have the score and an oracle curve, in
@@ -49,7 +50,9 @@ def _of_runs(results):
         name: [_correlation_and_regret(runs, name) for runs in tasks.values()]
         for name in ["agreement", *SCORES]
     }
-    rows = {name: [*pairs, _means(pairs)] for name, pairs in found.items() if any(pairs)}
+    found = {name: pairs for name, pairs in found.items() if any(pairs)}
+    complete = [all(pairs) for pairs in zip(*found.values(), strict=True)]
+    rows = {name: [*pairs, _means(pairs, complete)] for name, pairs in found.items()}
     for name in sorted(rows, key=lambda name: -(rows[name][-1] or (-2,))[0]):
         lines.append(_row([f"`{name}`", *map(_cell, rows[name])]))
     return lines
@@ -70,11 +73,11 @@ def _correlation_and_regret(runs, name):
     return float(found.statistic), max(accuracies) - chosen.target_accuracy
 
 
-def _means(pairs):
-    """The means over the tasks, or `None` where one is missing."""
-    if None in pairs:
+def _means(pairs, complete):
+    """The means over the tasks that are complete, or `None` if none is."""
+    if not any(complete):
         return None
-    correlations, regrets = zip(*pairs, strict=True)
+    correlations, regrets = zip(*itertools.compress(pairs, complete), strict=True)
     return statistics.mean(correlations), statistics.mean(regrets)
 
 

@@ -50,14 +50,24 @@ def test_a_task_has_the_rank_correlation_and_the_regret_of_every_score():
     assert found["`snd`"] == ["-1.00, 40.0", "-1.00, 40.0"]
 
 
-def test_tasks_stand_side_by_side_and_a_score_that_one_lacks_has_no_mean_and_comes_last():
-    first = runs({"score/info_max": (1, 2, 3, 4, 5), "score/snd": (1, 2, 3, 4, 5)})
+def test_tasks_stand_side_by_side_and_means_are_of_those_that_have_every_score():
+    both = {"score/info_max": (1, 2, 3, 4, 5), "score/snd": (1, 2, 3, 5, 4)}
+    turned = {"score/info_max": (5, 4, 3, 2, 1), "score/snd": (1, 2, 3, 4, 5)}
+    lacking = {"score/info_max": (5, 4, 3, 2, 1)}
+    tasks = {"a_to_b": both, "c_to_d": turned, "e_to_f": lacking}
+    found = rows_of([run for name, of in tasks.items() for run in runs(of, experiment=name)])
+    assert found["score"] == [*(f"{name} (5 runs)" for name in tasks), "mean"]
+    assert found["`info_max`"] == ["1.00, 0.0", "-1.00, 40.0", "-1.00, 40.0", "0.00, 20.0"]
+    assert found["`snd`"] == ["0.90, 10.0", "1.00, 0.0", "", "0.95, 5.0"]
+    assert list(found)[-2:] == ["`snd`", "`info_max`"]
+
+
+def test_where_no_task_has_every_score_there_are_no_means():
+    first = runs({"score/snd": (1, 2, 3, 4, 5)})
     second = runs({"score/info_max": (5, 4, 3, 2, 1)}, experiment="c_to_d")
     found = rows_of([*first, *second])
-    assert found["score"] == ["a_to_b (5 runs)", "c_to_d (5 runs)", "mean"]
-    assert found["`info_max`"] == ["1.00, 0.0", "-1.00, 40.0", "0.00, 20.0"]
     assert found["`snd`"] == ["1.00, 0.0", "", ""]
-    assert list(found)[-1] == "`snd`"
+    assert found["`info_max`"] == ["", "-1.00, 40.0", ""]
 
 
 def test_of_runs_that_agree_equally_info_max_chooses_and_of_others_the_first():
