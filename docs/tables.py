@@ -199,19 +199,19 @@ def supported_messages():
 def results():
     """The mean target accuracy and its standard deviation, without adaptation, by DANN, at best."""
     heads = {
-        "source_only": "source only",
-        "dann": "DANN",
-        "dann regularizer=mcc": "DANN with MCC",
-        "target_only": "trained on the target (oracle)",
+        ("", "source_only"): "source only",
+        ("", "dann"): "DANN",
+        ("", "dann regularizer=mcc"): "DANN with MCC",
+        ("teacher_", "dann"): "`experiment=teacher_...`",
+        ("", "target_only"): "trained on the target (oracle)",
     }
-    found = {}
+    found, domains = {}, {}
     for one in read_results(ROOT / "docs/results.csv"):
-        row = found.setdefault((one.experiment, one.domains), {})
-        row.setdefault(one.method, []).append(one.target_accuracy)
+        found.setdefault((one.experiment, one.method), []).append(one.target_accuracy)
+        domains[one.experiment] = one.domains.upper()
     rows = [
-        [domains.upper(), *(spread(found[name, domains].get(method)) for method in heads)]
-        for name, domains in found
-        if name in ("mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist")
+        [domains[task], *(spread(found.get((family + task, method))) for family, method in heads)]
+        for task in ("mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist")
     ]
     return markdown(["", *heads.values()], sorted(rows))
 

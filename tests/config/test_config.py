@@ -244,8 +244,16 @@ def test_both_tasks_of_usps_share_all_but_the_domains():
     assert groups("mnist_to_usps", *shared) == groups("usps_to_mnist", *shared)
 
 
-def test_both_published_tasks_share_all_but_the_domains_and_the_rate():
-    shared = "trainer", "network", "schedule", "augmentation", "method", "selection"
+@pytest.mark.parametrize("name", ["mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"])
+def test_the_recipe_with_a_teacher_is_one_setting_for_three_tasks(name):
+    everything = list(OmegaConf.to_container(composed("experiment=teacher")))
+    shared = [group for group in everything if group not in ("data", "name", "hydra")]
+    assert groups(f"teacher_{name}", *shared) == groups("teacher", *shared)
+    assert groups(f"teacher_{name}", "data") == groups(name, "data")
+
+
+def test_both_published_tasks_share_all_but_the_domains_the_rate_and_the_steps():
+    shared = "network", "schedule", "augmentation", "method", "selection"
     assert groups("protocol_mnist_to_usps", *shared) == groups("protocol_usps_to_mnist", *shared)
     to_usps, to_mnist = (
         config.build_optimizer(composed(f"experiment=protocol_{task}"), None).learning_rate
