@@ -10,6 +10,7 @@ from dann.adaptation.model_parts import copy_of, refuse_discriminator
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
 from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
 from dann.checks import check_integer, check_number
+from dann.layers.state import add_state
 
 
 class TeacherLogits(NamedTuple):
@@ -114,14 +115,7 @@ class DIRTT(AdversarialModel):
         self.when_known(self._make_teacher)
         if self.built:
             self.teacher.set_weights(self.classifier.get_weights())
-        self.step = self.add_weight(
-            name="step",
-            shape=(),
-            dtype="int",
-            initializer="zeros",
-            trainable=False,
-            aggregation="only_first_replica",
-        )
+        self.step = add_state(self, "step", "int", 0)
         self.track("teacher/loss")
 
     @classmethod

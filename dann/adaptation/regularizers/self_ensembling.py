@@ -7,6 +7,7 @@ from dann.adaptation.forward_pass import at_least_single
 from dann.adaptation.model_parts import copy_of
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.checks import check_number
+from dann.layers.state import add_state
 
 
 @REGULARIZERS.register(
@@ -126,17 +127,10 @@ class MeanTeacher(keras.layers.Layer):
 
     def __init__(self, network: keras.Model, decay: float, **kwargs):
         super().__init__(trainable=False, **kwargs)
-        self.network = network
+        self.network: Any = network
         self.network.trainable = False
         self.decay = decay
-        self.step = self.add_weight(
-            name="step",
-            shape=(),
-            dtype="int",
-            initializer="zeros",
-            trainable=False,
-            aggregation="only_first_replica",
-        )
+        self.step = add_state(self, "step", "int", 0)
         self.built = True
 
     def call(self, inputs):
