@@ -59,8 +59,7 @@ class Claim(Callback):
     def _leads(self, config):
         try:
             distribution = distribution_of(config)
-            if distribution.num_processes > 1:
-                distribution.check_batch_size(config.trainer.batch_size)
+            distribution.check_batch_size(config.trainer.batch_size)
         except (TypeError, ValueError) as error:
             _refuse(error)
         return distribution.leads

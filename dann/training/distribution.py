@@ -83,7 +83,15 @@ class Distribution:
         return self.process_id == 0
 
     def check_batch_size(self, batch_size: int) -> None:
-        """Raises `ValueError` if several processes cannot have equal parts of a batch."""
+        """Raises `ValueError` if processes or devices cannot have equal parts of a batch."""
+        parts = 1
+        if self.kind == "data_parallel" and self.devices != "all":
+            parts = int(self.devices) // self.model_parallel
+        if batch_size % parts:
+            raise ValueError(
+                f"The devices split a batch into {parts} equal parts, so trainer.batch_size must be "
+                f"a multiple of {parts}. Received: batch_size={batch_size}"
+            )
         if batch_size % self.num_processes:
             raise ValueError(
                 f"{self.num_processes} processes share a batch in equal parts, so "

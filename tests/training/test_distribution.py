@@ -101,6 +101,16 @@ def test_each_process_gets_an_equal_part():
         distribution.check_batch_size(15)
 
 
+def test_devices_that_cannot_share_a_batch_are_refused_before_they_are_made():
+    Distribution("data_parallel", 4).check_batch_size(16)
+    Distribution("data_parallel", "all").check_batch_size(15)
+    Distribution("data_parallel", 6, model_parallel=2).check_batch_size(15)
+    with pytest.raises(ValueError, match="9999 equal parts.* Received: batch_size=64"):
+        Distribution("data_parallel", 9999).check_batch_size(64)
+    with pytest.raises(ValueError, match="multiple of 2. Received: batch_size=15"):
+        Distribution("data_parallel", 4, model_parallel=2).check_batch_size(15)
+
+
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX is what it needs")
 def test_several_machines_need_jax():
     with pytest.raises(ValueError, match="KERAS_BACKEND=jax. Received: distribution=multi_host"):
