@@ -89,8 +89,8 @@ class Distribution:
             parts = int(self.devices) // self.model_parallel
         if batch_size % parts:
             raise ValueError(
-                f"The devices split a batch into {parts} equal parts, so trainer.batch_size must be "
-                f"a multiple of {parts}. Received: batch_size={batch_size}"
+                f"The devices split a batch into {parts} equal parts, so trainer.batch_size must "
+                f"be a multiple of {parts}. Received: batch_size={batch_size}"
             )
         if batch_size % self.num_processes:
             raise ValueError(

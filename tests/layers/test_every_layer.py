@@ -26,6 +26,7 @@ from dann.layers import (
     DomainBlend,
     GradientReversal,
     MultilinearMap,
+    RandomConvolution,
     RPReLU,
     RSign,
 )
@@ -65,6 +66,7 @@ CASES = [
     elementwise(RSign),
     elementwise(RPReLU),
     Case(lambda **kw: DomainBlend(0.7, seed=3, **kw), (IMAGES, IMAGES), IMAGES),
+    elementwise(lambda **kw: RandomConvolution((1, 3), rate=1.0, seed=3, **kw)),
     Case(MultilinearMap, (FLAT, (3,)), (12,)),
     Case(lambda **kw: MultilinearMap(max_units=7, seed=3, **kw), (FLAT, (3,)), (7,)),
     Case(lambda **kw: BinaryDense(2, kernel_estimator="magnitude_aware", **kw), (FLAT,), (2,)),
