@@ -1,6 +1,9 @@
 """What a backend does to find several devices, to connect and to train on them."""
 
+import os
 import socket
+
+THREADS_OF_DEVICE = 4  # of XLA, where it splits the processor
 
 
 def start_jax(group):
@@ -30,6 +33,10 @@ def _split_jax(count):
     import jax  # pyright: ignore[reportMissingImports]
 
     jax.config.update("jax_num_cpu_devices", count)
+    # A device that waits for the others holds one of XLA's threads, of which there are as many as
+    # cores. With too few, a busy machine's devices wait for each other until XLA aborts.
+    threads = THREADS_OF_DEVICE * max(count, os.cpu_count() or 1)
+    os.environ.setdefault("NPROC", str(threads))
 
 
 SPLITS = {"tensorflow": _split_tensorflow, "jax": _split_jax}

@@ -58,7 +58,12 @@ class Distribution:
     ):
         self.kind = check_choice("distribution.kind", kind, KINDS)
         number = is_integer(devices) and int(devices) >= 1
-        if kind is not None and devices != "all" and not number:
+        if kind is None and devices != "all":
+            raise ValueError(
+                "distribution.devices is for distribution=data_parallel or multi_host. "
+                f"Received: distribution.devices={devices!r} with distribution=none"
+            )
+        if devices != "all" and not number:
             raise ValueError(
                 "distribution.devices must be a number of devices, at least 1, or 'all'. "
                 f"Received: {devices!r}"

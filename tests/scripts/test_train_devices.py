@@ -1,7 +1,10 @@
 """`scripts/train.py` on several logical devices, each in a process of its own."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -33,6 +36,20 @@ def test_a_run_trains_on_two_devices_and_goes_on_with_one(train, tmp_path, backe
     assert second.returncode == 0, second.stderr
     assert "devices 2 then, 1 now" in second.stderr
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == 6
+
+
+@pytest.mark.slow
+def test_devices_do_not_wait_for_each_other_forever_on_a_busy_machine(train):
+    """With as many threads as cores, XLA aborts after 40 s."""
+    code = "while True: pass"
+    busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count() + 1)]
+    try:
+        done = train("jax", *QUICK, *TWO, "augmentation=affine", "network=cnn")
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.slow

@@ -63,6 +63,11 @@ def with_backbone(layer):
     return DANN(backbone(layer()), num_classes=3)
 
 
+def augmented():
+    noise = {name: [keras.layers.GaussianNoise(0.5, seed=1)] for name in ("source", "target")}
+    return DANN(backbone(), num_classes=3, augmentation=noise)
+
+
 def synchronized():
     if keras.backend.backend() == "jax":  # it needs no argument for it
         return keras.layers.BatchNormalization()
@@ -79,6 +84,7 @@ for _entry in REGULARIZERS.entries():
 CASES |= {
     "batch normalization": Case(lambda: with_backbone(keras.layers.BatchNormalization)),
     "synchronized normalization": Case(lambda: with_backbone(synchronized)),
+    "augmentation": Case(augmented),
     "dropout": Case(lambda: with_backbone(lambda: keras.layers.Dropout(0.5, seed=1))),
     "labelled target": Case(
         lambda: DANN(backbone(), num_classes=3), {"target_labelled": LABELLED}, weighed=True
@@ -108,6 +114,7 @@ OF_REPLICA = {
     "self_ensembling (regularizer)",
     "vat (regularizer)",
     "batch normalization",
+    "augmentation",
     "dropout",
     "several sources",
 }

@@ -1,9 +1,12 @@
 """The choice of devices; `tests/adaptation/test_several_devices.py` holds what they compute."""
 
+import os
+
 import keras
 import pytest
 
 from dann.training import Distribution
+from dann.training.devices_of_backend import SPLITS
 
 not_on_torch = pytest.mark.skipif(
     keras.backend.backend() == "torch", reason="PyTorch has no distribution"
@@ -22,7 +25,8 @@ def test_an_unknown_kind_is_refused():
 
 
 @not_on_torch
-def test_more_devices_than_there_are_are_refused():
+def test_more_devices_than_there_are_are_refused(monkeypatch):
+    monkeypatch.setenv("NPROC", "8")
     keras.distribution.list_devices()  # from here on the processor cannot be split
     distribution = Distribution("data_parallel", 1000)
     distribution.split_processor()
@@ -36,6 +40,25 @@ def test_all_means_accelerators():
         pytest.skip("there are accelerators")
     with pytest.raises(ValueError, match="every accelerator"):
         Distribution("data_parallel").check()
+
+
+def test_devices_without_a_distribution_are_refused():
+    with pytest.raises(ValueError, match="devices is for .*data_parallel.* Received: .*devices=2"):
+        Distribution(devices=2)
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("given", [None, "3"])
+def test_xla_gets_more_threads_than_devices_that_wait_for_each_other(monkeypatch, given):
+    jax = pytest.importorskip("jax")
+    monkeypatch.setattr(jax.config, "update", lambda *_: None)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    if given is None:
+        monkeypatch.delenv("NPROC", raising=False)
+    else:
+        monkeypatch.setenv("NPROC", given)
+    SPLITS["jax"](3)
+    assert os.environ["NPROC"] == (given or "12")
 
 
 def test_no_distribution_asks_for_no_devices():

@@ -99,8 +99,8 @@ class SelfEnsembling(Regularizer):
         self.teacher.learn_from(model.classifier)
 
     def loss(self, model, x, forward):
-        q = ops.softmax(at_least_single(self.teacher(x["target"])))
-        q = ops.stop_gradient(q)
+        # On JAX the teacher of this step is a function of the weights.
+        q = ops.stop_gradient(ops.softmax(at_least_single(self.teacher(x["target"]))))
         p = ops.softmax(forward.logits["target"])
         sure = ops.cast(ops.max(q, axis=-1) > self.threshold, p.dtype)
         agreement = ops.mean(sure * ops.mean(ops.square(p - q), axis=-1))

@@ -100,6 +100,15 @@ def test_the_teacher_sees_the_images_as_they_are():
     assert logs["self_ensembling/loss"] == pytest.approx(loss, rel=1e-4)
 
 
+def test_the_teacher_drops_nothing():
+    backbone = keras.Sequential([keras.Input((3,)), keras.layers.Dropout(0.5, seed=1)])
+    regularizer = SelfEnsembling(threshold=0.0)
+    model = DANN(backbone, num_classes=3, regularizers=[regularizer])
+    model(PAIR, training=True)
+    alone = regularizer.teacher.network(TARGET, training=False)
+    assert_all_close(regularizer.teacher(TARGET, training=True), alone)
+
+
 def test_nothing_but_a_training_step_moves_the_teacher():
     regularizer = SelfEnsembling()
     model = model_with(regularizer)
