@@ -51,10 +51,10 @@ class AdversarialModel(BackboneClassifier):
         forward = model.from_features(features, training)  # a ForwardPass
         losses = model.pair_losses(inputs, labels, forward, training=training)  # Losses
 
-    `call` puts `before_step`, in training, and the augmentation before them. `compute_loss` takes the total of the losses and logs
-    them; `pair_losses` itself logs nothing. `domain_scores(forward)` returns the discriminator's
-    logits for each example. `critic_steps` is the number of critic steps per step of the other
-    networks.
+    `call` puts `before_step`, in training, and the augmentation before them. `compute_loss` takes
+    the total of the losses and logs them; `pair_losses` itself logs nothing.
+    `domain_scores(forward)` returns the discriminator's logits for each example. `critic_steps` is
+    the number of critic steps per step of the other networks.
     `from_features(..., reversal=other)` puts another function in the reversal's place, as the
     diagnostics do to see the gradient on both sides of it.
 
