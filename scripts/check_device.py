@@ -21,6 +21,7 @@ def main():
     )
     parser.add_argument("--devices", type=int, help="how many devices share a step")
     given = parser.parse_args()
+    from dann.config.config_error import ConfigError
     from dann.config.start_backend import start_backend
     from dann.training.distribution import Distribution
 
@@ -32,7 +33,7 @@ def main():
         if several is not None:
             several.check()
         from dann.training.check_device import DeviceError, check_device
-    except (ImportError, RuntimeError, ValueError) as error:
+    except (ConfigError, ImportError, RuntimeError, ValueError) as error:
         return _told(error)
     try:
         for line in check_device(several):

@@ -1,7 +1,7 @@
 """Decides whether a command continues a run, before any large library is loaded."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 from dann.checks import is_integer
 from dann.config.config_error import ConfigError
 from dann.training.run_directory import RunDirectory
+from dann.training.run_settings import differences
 
 # Settings that may change when a run resumes, because the results do not depend on them.
 _FREE = ("resume", "checkpoint", "paths", "experiment", "debug", "distribution")
@@ -31,10 +32,7 @@ def settings_of(cfg: Any) -> dict[str, Any]:
     Args:
         cfg: The composed config of `scripts/train.py`.
     """
-    plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    # The directories may move.
-    plain["paths"] = {key: f"<paths.{key}>" for key in plain["paths"]}
-    settings: Any = OmegaConf.to_container(OmegaConf.create(plain), resolve=True)
+    settings = _resolved(cfg)
     for key in _FREE:
         settings.pop(key, None)
     for key in _FREE_OF_TRAINER:
@@ -47,6 +45,20 @@ def settings_of(cfg: Any) -> dict[str, Any]:
                 del callbacks[name]
         if not node:
             del callbacks[name]
+    return dict(_flat(settings))
+
+
+def settings_of_group(cfg: Any) -> dict[str, Any]:
+    """Returns the settings that processes which train together must share, by their dotted keys.
+
+    It leaves out `paths`, and which of the processes this one is.
+
+    Args:
+        cfg: The composed config of `scripts/train.py`.
+    """
+    settings = _resolved(cfg)
+    for key in ("coordinator", "num_processes", "process_id"):
+        settings["distribution"].pop(key, None)
     return dict(_flat(settings))
 
 
@@ -98,10 +110,12 @@ def is_done(cfg: Any) -> bool:
     return True
 
 
-def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Returns the old and new value of each setting that differs, `"none"` if it is missing."""
-    pairs = {key: (then.get(key, "none"), now.get(key, "none")) for key in {**then, **now}}
-    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+def _resolved(cfg):
+    """The config without its directories, which may move."""
+    plain: Any = OmegaConf.to_container(cfg, resolve=False)
+    plain["paths"] = {key: f"<paths.{key}>" for key in plain["paths"]}
+    settings: Any = OmegaConf.to_container(OmegaConf.create(plain), resolve=True)
+    return settings
 
 
 def _may_grow(cfg, grown):

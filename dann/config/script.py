@@ -24,6 +24,7 @@ from dann.config.building import distribution_of
 from dann.config.config_checks import check_command, check_objects
 from dann.config.config_error import ConfigError
 from dann.config.interruption import ending_with, stopped_by_signals
+from dann.config.resuming import settings_of_group
 from dann.config.start_backend import start_backend
 from dann.training.keras_file import KerasFileError
 from dann.training.process_group import joined
@@ -158,7 +159,7 @@ def _is_done(is_done, cfg, distribution):
     if distribution.kind != "multi_host":
         return is_done is not None and is_done(cfg)
     start_backend(distribution.split_processor)
-    group = distribution.join()
+    group = distribution.join(settings_of_group(cfg))
     done = group.first_says(distribution.leads and is_done is not None and is_done(cfg))
     if done:
         group.leave()

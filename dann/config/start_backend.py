@@ -4,7 +4,10 @@ import logging
 import os
 from collections.abc import Callable
 
+from dann.config.config_error import ConfigError
 from dann.standard_error import held_back
+
+BACKENDS = "tensorflow", "jax", "torch"
 
 
 def start_backend(split_processor: Callable[[], None] | None = None) -> None:
@@ -20,14 +23,16 @@ def start_backend(split_processor: Callable[[], None] | None = None) -> None:
 
     Args:
         split_processor: Function to call before the devices are found. Defaults to `None`.
+
+    Raises:
+        ConfigError: If the backend is none that trains, or its package is not installed.
     """
     quiet = "TF_CPP_MIN_LOG_LEVEL" not in os.environ
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     with held_back():
-        import keras
-
+        keras = _keras()
         if split_processor is not None:
             split_processor()
         if keras.backend.backend() == "tensorflow":
@@ -38,3 +43,21 @@ def start_backend(split_processor: Callable[[], None] | None = None) -> None:
     logging.getLogger("jax").setLevel(logging.WARNING)
     if quiet:
         logging.getLogger("tensorflow").setLevel(logging.ERROR)
+
+
+def _keras():
+    """Imports Keras with its backend, which `KERAS_BACKEND` or Keras's config file names."""
+    try:
+        import keras
+    except ModuleNotFoundError as error:
+        if error.name not in BACKENDS:
+            raise
+        package = "tensorflow" if error.name == "tensorflow" else f"'dann[{error.name}]'"
+        raise ConfigError(
+            f"The backend {error.name} needs its package: pip install {package}; or set "
+            f"KERAS_BACKEND to another of {', '.join(BACKENDS)}. Received: {error}"
+        ) from error
+    backend = keras.backend.backend()
+    if backend not in BACKENDS:
+        raise ConfigError(f"KERAS_BACKEND must be one of {', '.join(BACKENDS)}. Received: {backend}")
+    return keras

@@ -1,6 +1,7 @@
 """How a training is spread over devices, of one machine or of several."""
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from dann.checks import check_choice, check_integer, is_integer
@@ -116,11 +117,15 @@ class Distribution:
             with contextlib.suppress(RuntimeError):  # they were found before; `check` counts them
                 split(self.devices)
 
-    def join(self) -> ProcessGroup | None:
+    def join(self, settings: Mapping[str, Any] | None = None) -> ProcessGroup | None:
         """Joins the other processes, if there are any; the first call connects.
 
+        Args:
+            settings: What all processes must share, by names, as JSON takes it. Defaults to `None`:
+                nothing is compared.
+
         Raises:
-            ConnectionError: If not all are there within 5 minutes.
+            ConnectionError: If not all are there within 5 minutes, or one has other settings.
             ValueError: If the backend is not JAX.
         """
         import keras
@@ -134,7 +139,8 @@ class Distribution:
             )
         group = joined()
         if group is None:
-            group = ProcessGroup(self.coordinator, self.num_processes, self.process_id)
+            mine = self.coordinator, self.num_processes, self.process_id
+            group = ProcessGroup(*mine, settings)
             group.connect(PATIENCE_SECONDS)
             start_jax(group)
         return group

@@ -10,8 +10,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
+
+from dann.training.run_settings import differences
 
 PATIENCE_SECONDS = 300.0  # a cluster may start its processes one after the other
 BEAT_SECONDS = 5.0  # from one sign of life to the next
@@ -35,12 +37,21 @@ class ProcessGroup:
         coordinator: Address of process 0, `host:port`.
         num_processes: Number of processes, at least 1.
         process_id: Which of them this is, from 0.
+        settings: What all must share, by names; process 0 refuses one that has others. Defaults to
+            `None`: nothing.
     """
 
-    def __init__(self, coordinator: str, num_processes: int, process_id: int):
+    def __init__(
+        self,
+        coordinator: str,
+        num_processes: int,
+        process_id: int,
+        settings: Mapping[str, Any] | None = None,
+    ):
         host, _, port = coordinator.rpartition(":")
         self.host, self.port = host.strip("[]"), int(port)
         self.num_processes, self.process_id = num_processes, process_id
+        self.settings = dict(settings or {})
         self.leads = process_id == 0
         self._peers: dict[int, _Peer] = {}
         self._said: queue.Queue = queue.Queue()
@@ -56,7 +67,8 @@ class ProcessGroup:
             patience: Seconds to wait.
 
         Raises:
-            ConnectionError: If some are not there by then, or one expects other numbers.
+            ConnectionError: If some are not there by then, or one expects other numbers or has
+                other settings.
         """
         global _joined
         until = time.monotonic() + patience
@@ -155,6 +167,12 @@ class ProcessGroup:
             wrong = f"Expected one of {self.num_processes} processes. Received: {told}"
         elif number in self._peers:
             wrong = f"Expected each process_id once. Received: {told}, twice"
+        elif different := differences(self.settings, greeting.get("settings", {})):
+            each = "; ".join(f"{key} {one}, {two}" for key, (one, two) in different.items())
+            wrong = (
+                "Expected the same settings in all processes. "
+                f"Received, from process 0 and process {number}: {each}"
+            )
         else:
             peer.name = f"process {number} on {greeting.get('host')}"
             self._peers[number] = peer
@@ -182,7 +200,7 @@ class ProcessGroup:
         peer = _Peer(connection)
         peer.name = f"process 0 on {self.host}"
         mine = {"process_id": self.process_id, "num_processes": self.num_processes}
-        peer.send({**mine, "host": socket.gethostname()})
+        peer.send({**mine, "host": socket.gethostname(), "settings": self.settings})
         return peer
 
     def _listen(self, number, peer):

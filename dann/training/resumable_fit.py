@@ -115,6 +115,8 @@ def fit(
             checkpoints.discard()
         if found:
             _check_goes_on(found, model, epochs, steps_per_epoch, pairs)
+            if verbose:
+                print(f"Resumed after step {state_of(found)['step']}.")
         grouped = group is None and sharing_weights() > 1  # processes have groups of their own
         kind = FirstGroupCallbacks if grouped else ResumableCallbacks
         watched = kind(

@@ -1,6 +1,6 @@
-"""Checks of a run's settings that need neither Keras nor the data."""
+"""What a run's settings must be, and how those of two differ; needs neither Keras nor the data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dann.checks import check_choice, check_integer
@@ -65,3 +65,9 @@ def check_selection(selection: Any, known: Sequence[str]) -> None:
     names = known if "all" in selection.scores else selection.scores
     check_choice("selection.keep", selection.keep, (None, *names))
     check_integer("selection.samples", selection.samples, low=1)
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Returns the old and new value of each setting that differs, `"none"` if it is missing."""
+    pairs = {key: (then.get(key, "none"), now.get(key, "none")) for key in {**then, **now}}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -48,7 +49,7 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
     first.send_signal(signal.SIGTERM)
     output, errors = first.communicate()
     assert first.returncode == 143, errors
-    assert "Stopped after step" in output
+    step = re.search(r"^Stopped after step (\d+)\.$", output, re.MULTILINE)[1]
     assert not (folder / "run/summary.json").exists()
     config = (folder / "run/.hydra/config.yaml").read_text()
     refused = run_here("train.py", [*LINE, "seed=3"], folder)
@@ -56,6 +57,7 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
     assert (folder / "run/.hydra/config.yaml").read_text() == config
     second = run_here("train.py", LINE, folder)
     assert second.returncode == 0, second.stderr
+    assert f"\nResumed after step {step}.\n" in second.stdout
     assert json.loads((folder / "run/summary.json").read_text())["steps"] == 400
     third = run_here("train.py", LINE, folder)
     assert (third.returncode, third.stdout) == (0, f"Finished already: {folder / 'run'}\n")

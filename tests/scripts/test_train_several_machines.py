@@ -29,14 +29,15 @@ def train(cache, tmp_path):
     temporary.mkdir()
     environment |= {"PYTHONPATH": paths, "TMPDIR": str(temporary)}
 
-    def run(count, *arguments):
+    def run(count, *arguments, of_last=()):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{free.getsockname()[1]}"
         common = [*arguments, "distribution=multi_host", f"distribution.coordinator={address}"]
         common += [f"distribution.num_processes={count}", f"hydra.run.dir={tmp_path / 'run'}"]
         for number in range(count):
-            its = [*common, f"distribution.process_id={number}"]
+            own = of_last if number == count - 1 else ()
+            its = [*common, *own, f"distribution.process_id={number}"]
             command = [sys.executable, str(SCRIPT), *its]
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             started.append(subprocess.Popen(command, env=environment, cwd=tmp_path, **pipes))
@@ -97,6 +98,26 @@ def test_what_ends_process_0_is_told_by_all(train, tmp_path):
     assert "Traceback" not in said[0][1] + said[1][1]
     left = [path.name for path in (tmp_path / "temporary").iterdir()]
     assert [name for name in left if name.startswith("dann")] == []
+
+
+def test_processes_with_different_settings_do_not_train(train, tmp_path):
+    processes = train(2, *QUICK, of_last=["seed=1", "trainer.batch_size=32"])
+    statuses, said = finished(processes)
+    assert statuses == [1, 1], said
+    told = (
+        "Expected the same settings in all processes. Received, from process 0 and process 1: "
+        "seed 0, 1; trainer.batch_size 16, 32"
+    )
+    assert said[0][1] == f"error: {told}\n"
+    assert told in said[1][1]
+    assert not (tmp_path / "run").exists()
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_processes_with_different_folders_of_data_train(train, tmp_path):
+    statuses, said = finished(train(2, *QUICK, of_last=[f"paths.data_dir={tmp_path}"]))
+    assert statuses == [0, 0], said
 
 
 def await_step(checkpoints, step, processes):
