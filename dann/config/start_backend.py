@@ -47,6 +47,7 @@ def start_backend(split_processor: Callable[[], None] | None = None) -> None:
 
 def _keras():
     """Imports Keras with its backend, which `KERAS_BACKEND` or Keras's config file names."""
+    known = ", ".join(BACKENDS)
     try:
         import keras
     except ModuleNotFoundError as error:
@@ -55,9 +56,9 @@ def _keras():
         package = "tensorflow" if error.name == "tensorflow" else f"'dann[{error.name}]'"
         raise ConfigError(
             f"The backend {error.name} needs its package: pip install {package}; or set "
-            f"KERAS_BACKEND to another of {', '.join(BACKENDS)}. Received: {error}"
+            f"KERAS_BACKEND to another of {known}. Received: {error}"
         ) from error
     backend = keras.backend.backend()
     if backend not in BACKENDS:
-        raise ConfigError(f"KERAS_BACKEND must be one of {', '.join(BACKENDS)}. Received: {backend}")
+        raise ConfigError(f"KERAS_BACKEND must be one of {known}. Received: {backend}")
     return keras
