@@ -23,10 +23,10 @@ def singular_values(
 ) -> Any:
     """Returns the `k` largest singular values of each example's Jacobian, the largest first.
 
-    Golub and Kahan's bidiagonalization with full reorthogonalization. Each iteration takes one
-    product with the Jacobian, formed as in `jvp`, and one with its transpose. The values found
-    approach the true ones from below, the largest first. With as many iterations as the Jacobian
-    has rows or columns they are exact.
+    Golub and Kahan's bidiagonalization, with the vectors of the smaller side kept orthogonal. Each
+    iteration takes one product with the Jacobian, formed as in `jvp`, and one with its transpose.
+    The values found approach the true ones from below, the largest first. With as many iterations
+    as the Jacobian has rows or columns they are exact.
 
     Args:
         k: Number of singular values, from 1 to the number of inputs or outputs of an example,
@@ -50,6 +50,7 @@ def singular_values(
 
     Reference:
         - [Golub and Kahan, 1965](https://doi.org/10.1137/0702016), section 2.
+        - [Simon and Zha, 2000](https://doi.org/10.1137/S1064827597327309): one side is enough.
     """
     x, shape = check_independence(function, inputs)
     batch, columns = x.shape[0], math.prod(x.shape[1:])
@@ -59,37 +60,31 @@ def singular_values(
         iterations = 3 * k + 10
     check_integer("iterations", iterations, k, why="as each finds one more of the `k` values")
     engine, dtype = running_engine(), working_dtype(x)
-    start = engine.tensor(np.random.default_rng(seed).normal(size=(batch, columns)).astype(dtype))
-    steps = min(iterations, rank)
-    diagonals = engine.run(function, _bidiagonal_form, x, start, steps=steps)
-    alphas, betas = (np.asarray(diagonal, "float64") for diagonal in diagonals)
-    # (steps, steps + 1): the last beta is part of `u^T J` too.
-    matrices = np.zeros((batch, steps, steps + 1))
-    index = np.arange(steps)
-    matrices[:, index, index] = alphas
-    matrices[:, index, index + 1] = betas
-    values = np.linalg.svd(matrices, compute_uv=False)[:, :k]
-    return engine.tensor(values.astype(dtype))
+    start = engine.tensor(np.random.default_rng(seed).normal(size=(batch, rank)).astype(dtype))
+    images = engine.run(function, _images_of_a_basis, x, start, steps=min(iterations, rank))
+    images = np.asarray(images, "float64")  # so that the products lose nothing
+    squares = np.linalg.eigvalsh(images @ np.swapaxes(images, 1, 2))[:, : -k - 1 : -1]
+    return engine.tensor(np.sqrt(np.maximum(squares, 0)).astype(dtype))
 
 
-def _bidiagonal_form(call, x, start, steps):
-    return _bidiagonalize(forward_map(call, x), transposed_map(call, x), start, steps)
+def _images_of_a_basis(call, x, start, steps):
+    maps = forward_map(call, x), transposed_map(call, x)
+    fewer_outputs = start.shape[1] < math.prod(x.shape[1:])  # the start is on the smaller side
+    return _expand(*(reversed(maps) if fewer_outputs else maps), start, steps)
 
 
-def _bidiagonalize(
-    multiply: Callable, multiply_transposed: Callable, start: Any, steps: int
-) -> tuple[Any, Any]:
-    """Brings a batch of matrices to bidiagonal form, as far as `steps` go.
+def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps: int) -> Any:
+    """Returns what matrices `A` make of an orthonormal basis of their Krylov spaces.
 
-    With orthonormal `v_j` and `u_j`, and `v_1` along `start`,
+    With `v_1` along `start`, unit vectors `u_j` and orthonormal `v_j`,
 
     - `alpha_j u_j = A v_j - beta_{j-1} u_{j-1}`
     - `beta_j v_{j+1} = A^T u_j - alpha_j v_j`
 
-    Each new vector is made orthogonal to all before it, twice, because rounding loses that. The
-    singular values of the bidiagonal matrix, `(steps, steps + 1)`, approach those of `A` from
-    below, the largest first. Once the vectors span all that `A` makes of `start`, it draws a new
-    start, to find each of several equal singular values.
+    Each new `v` is made orthogonal to all before it, because rounding loses that. The `u` need not
+    be: the singular values of `A V` approach those of `A` from below, the largest first, whatever
+    led to `V`. Once the `v` span all that `A^T A` makes of `start`, it draws a new start, to find
+    each of several equal singular values.
 
     Args:
         multiply: Function from `v`, `(batch, columns)`, to `A v`, `(batch, rows)`.
@@ -98,7 +93,7 @@ def _bidiagonalize(
         steps: Number of steps, at least 1.
 
     Returns:
-        The diagonal `alpha` and the upper diagonal `beta`, each `(batch, steps)`.
+        The products `A v_j`, `(batch, steps, rows)`.
     """
     batch, columns = start.shape
     dtype = keras.backend.standardize_dtype(start.dtype)
@@ -107,38 +102,35 @@ def _bidiagonalize(
     rows = multiply(first).shape[1]
 
     def step(index, state):
-        right, left, alphas, betas, v, scale = state
-        right = ops.slice_update(right, (0, index, 0), v[:, None])
-        u = _orthogonal(multiply(v), left)
+        basis, images, u, v, beta, scale = state
+        image = multiply(v)
+        basis = ops.slice_update(basis, (0, index, 0), v[:, None])
+        images = ops.slice_update(images, (0, index, 0), image[:, None])
+        u = image - beta * u
         alpha = _norm(u)
         scale = ops.maximum(scale, alpha)
         alpha, u = _normalized(u, alpha, tiny * scale, ops.zeros_like(u))
-        left = ops.slice_update(left, (0, index, 0), u[:, None])
-        v = _orthogonal(multiply_transposed(u), right)
+        v = _orthogonal(multiply_transposed(u), basis)
         beta = _norm(v)
         scale = ops.maximum(scale, beta)
-        # Sines of large multiples are as good as new random numbers.
-        fresh = ops.sin(start * (37.0 * (ops.cast(index, dtype) + 1)))
-        fresh = _orthogonal(fresh, right)
-        fresh = fresh / ops.maximum(_norm(fresh), tiny)
+
+        def draw():
+            # Sines of large multiples are as good as new random numbers.
+            fresh = ops.sin(start * (37.0 * (ops.cast(index, dtype) + 1)))
+            fresh = _orthogonal(fresh, basis)
+            return fresh / ops.maximum(_norm(fresh), tiny)
+
+        fresh = ops.cond(ops.any(beta <= tiny * scale), draw, lambda: start)
         beta, v = _normalized(v, beta, tiny * scale, fresh)
-        alphas = ops.slice_update(alphas, (0, index), alpha)
-        betas = ops.slice_update(betas, (0, index), beta)
-        return right, left, alphas, betas, v, scale
+        return basis, images, u, v, beta, scale
 
     def zeros(*shape):
         return ops.zeros(shape, dtype)
 
-    state = (
-        zeros(batch, steps, columns),
-        zeros(batch, steps, rows),
-        zeros(batch, steps),
-        zeros(batch, steps),
-        first,
-        zeros(batch, 1),
-    )
+    spaces = zeros(batch, steps, columns), zeros(batch, steps, rows)
+    state = (*spaces, zeros(batch, rows), first, zeros(batch, 1), zeros(batch, 1))
     final: Any = ops.fori_loop(0, steps, step, state)
-    return final[2], final[3]
+    return final[1]
 
 
 def _norm(vectors):

@@ -52,6 +52,16 @@ def test_the_largest_value_converges_first_and_from_below():
     np.testing.assert_allclose(default, spectrum[:5], rtol=1e-3)
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(120, 90), (90, 120)])
+def test_small_values_beside_large_ones_are_found(rows, columns):
+    # The vectors lose their orthogonality here unless it is restored twice.
+    spectrum = np.geomspace(1.0, 1e-7, 30)
+    function, zeros = times(rotated(spectrum, rows, columns)), np.zeros((1, columns), "float32")
+    for iterations in (None, 90):
+        values = singular_values(function, zeros, k=20, iterations=iterations)[0]
+        np.testing.assert_allclose(values, spectrum[:20], rtol=0, atol=1e-6)
+
+
 def test_repeated_singular_values_are_all_found():
     spectrum = np.array([3.0, 3.0, 3.0, 2.0, 2.0, 1.0, 0.0, 0.0])
     values = singular_values(times(rotated(spectrum, 8, 8)), np.zeros((1, 8), "float32"), k=8)
