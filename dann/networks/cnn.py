@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.checks import check_number
+from dann.checks import check_integer, check_number
 from dann.layers import BatchNormalization
 from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape, rescale
@@ -14,7 +14,7 @@ from dann.networks.inputs import check_input_shape, rescale
 @NETWORKS.register(
     "cnn",
     summary="A small convolutional network with batch normalization.",
-    example={"input_shape": (16, 16, 1), "filters": (4, 8), "units": 6, "dropout": 0.5},
+    example={"input_shape": (16, 16, 1), "filters": (4, 8), "units": 6, "dropout": 0.5, "convolutions": 2},
 )
 def cnn_backbone(
     input_shape: Sequence[int] = (28, 28, 3),
@@ -23,29 +23,33 @@ def cnn_backbone(
     dropout: float = 0.0,
     input_range: Sequence[float] = (0, 255),
     name: str = "backbone",
+    convolutions: int = 1,
 ) -> keras.Model:
     """Builds a small batch-normalised convolutional backbone.
 
-    A stage is a 3x3 convolution, batch normalization, ReLU and 2x2 max pooling. A dense layer with
-    batch normalization and ReLU follows the last stage.
+    A stage is 3x3 convolutions, each with batch normalization and ReLU, and 2x2 max pooling. A
+    dense layer with batch normalization and ReLU follows the last stage.
 
     Args:
         input_shape: Height, width (at least `2 ** len(filters)` each) and channels of the images.
         filters: Channels of each stage.
         units: Number of features.
         dropout: Share of features dropped in training, in [0, 1). Defaults to `0.0`.
+        convolutions: Number of convolutions of each stage, at least 1. Defaults to `1`.
 
     The other arguments are those of every backbone; see `dann.networks.backbones`.
     """
     least = 2 ** len(filters)
     shape = check_input_shape("cnn_backbone", input_shape, height=least, width=least, channels=1)
     check_number("dropout", dropout, 0, 1, below=True)
+    check_integer("convolutions", convolutions, 1)
     inputs = keras.Input(shape, name="images")
     x = rescale(input_range)(inputs)
     for channels in filters:
-        x = layers.Conv2D(channels, 3, padding="same", use_bias=False)(x)
-        x = BatchNormalization(momentum=0.95)(x)
-        x = layers.ReLU()(x)
+        for _ in range(convolutions):
+            x = layers.Conv2D(channels, 3, padding="same", use_bias=False)(x)
+            x = BatchNormalization(momentum=0.95)(x)
+            x = layers.ReLU()(x)
         x = layers.MaxPooling2D()(x)
     x = layers.Flatten()(x)
     x = layers.Dense(units, use_bias=False)(x)

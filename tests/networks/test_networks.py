@@ -107,6 +107,16 @@ def test_the_published_lenet_has_the_published_parameters():
     assert lenet_backbone(bottleneck_units=256).count_params() == expected + (501 + 4) * 256
 
 
+def test_a_stage_of_the_small_network_has_as_many_convolutions_as_asked_for():
+    network = cnn_backbone((8, 8, 1), filters=(4, 6), units=5, convolutions=3)
+    kinds = [type(layer).__name__ for layer in network.layers[2:]]
+    stage = 3 * ["Conv2D", "BatchNormalization", "ReLU"]
+    dense = ["Flatten", "Dense", "BatchNormalization", "ReLU"]
+    assert kinds == 2 * [*stage, "MaxPooling2D"] + dense
+    channels = [layer.filters for layer in network.layers if hasattr(layer, "filters")]
+    assert channels == [4, 4, 4, 6, 6, 6]
+
+
 def test_lenet_drops_whole_channels_between_its_convolutions():
     backbone = lenet_backbone(dropout=0.5)
     [dropout] = [x for x in backbone.layers if isinstance(x, keras.layers.SpatialDropout2D)]
@@ -229,6 +239,7 @@ def test_logits_stay_in_single_precision():
             r"`hidden_units` must be a list of one or more integers.*Received: hidden_units=\[\]",
         ),
         (lambda: label_head(6, 4, hidden_units=(3, 0)), r"of at least 1.*hidden_units=\[3, 0\]"),
+        (lambda: cnn_backbone((8, 8, 1), convolutions=0), "at least 1.*convolutions=0"),
         (lambda: cnn_backbone((8, 8, 1), dropout=1), "of at least 0 and below 1.*dropout=1"),
         (lambda: time_series_backbone((9, 2), (4, 4), (3,)), r"each stage.*kernel_sizes=\(3,\)"),
     ],
