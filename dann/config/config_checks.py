@@ -39,6 +39,7 @@ def check_command(cfg: DictConfig) -> None:
     _check_given(cfg)
     _check_emptied(cfg, overrides)
     _check_epochs(cfg, overrides)
+    _check_rate(cfg, overrides)
     _check_settings(cfg)
 
 
@@ -99,6 +100,17 @@ def _check_epochs(cfg, overrides):
             f"of them. Received: trainer.epochs={epochs} {' '.join(steps)}"
         )
     check_integer("trainer.epochs", epochs, low=1)
+
+
+def _check_rate(cfg, overrides):
+    """Refuses a learning rate of the network that the optimizer does not take."""
+    given = [one for one in overrides if one.lstrip("+").startswith("network.learning_rate=")]
+    optimizer = OmegaConf.to_yaml(cfg.get("optimizer") or OmegaConf.create(), resolve=False)
+    if given and ("network.learning_rate" not in optimizer or cfg.network.learning_rate is None):
+        raise ConfigError(
+            "network.learning_rate must be a number for an optimizer without a rate of its own, "
+            f"such as optimizer=sgd; else set optimizer.learning_rate. Received: {given[0]}"
+        )
 
 
 def _check_settings(cfg):

@@ -133,6 +133,8 @@ IMPOSSIBLE = {
     "trainer.steps_per_epoch=-1": "`trainer.steps_per_epoch` must be an integer of at least 1",
     "trainer.epochs=2 trainer.steps=100": "give one of them. Received: trainer.epochs=2",
     "trainer.epochs=2 ++trainer.steps=100": "give one of them. Received: trainer.epochs=2",
+    "optimizer=adam network.learning_rate=0.05": "Received: network.learning_rate=0.05",
+    "network.learning_rate=null": "network.learning_rate must be a number",
     "trainer.epochs=0": "`trainer.epochs` must be an integer of at least 1",
     "trainer.check_every=0": "`trainer.check_every` must be an integer of at least 1",
     "callbacks.metrics=0": "callbacks.metrics must name a callback as `_target_`. Received: 0",
