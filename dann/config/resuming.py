@@ -51,7 +51,8 @@ def settings_of(cfg: Any) -> dict[str, Any]:
 def settings_of_group(cfg: Any) -> dict[str, Any]:
     """Returns the settings that processes which train together must share, by their dotted keys.
 
-    It leaves out `paths`, and which of the processes this one is.
+    It leaves out `paths`, `callbacks`, which process 0 alone calls, and which of the processes this
+    one is.
 
     Args:
         cfg: The composed config of `scripts/train.py`.
@@ -59,6 +60,7 @@ def settings_of_group(cfg: Any) -> dict[str, Any]:
     settings = _resolved(cfg)
     for key in ("coordinator", "num_processes", "process_id"):
         settings["distribution"].pop(key, None)
+    settings.pop("callbacks", None)
     return dict(_flat(settings))
 
 

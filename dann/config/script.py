@@ -27,7 +27,7 @@ from dann.config.interruption import ending_with, stopped_by_signals
 from dann.config.resuming import settings_of_group
 from dann.config.start_backend import start_backend
 from dann.training.keras_file import KerasFileError
-from dann.training.process_group import joined
+from dann.training.process_group import before_exit, joined
 from dann.training.run_directory import ResumeError, RunDirectory
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class _Job:
 
     def run(self, cfg: DictConfig) -> str | None:
         """Returns the error, if there is one."""
-        with ending_with(self.launched_by, _remove_unused_of_job):
+        with ending_with(self.launched_by, _undo):
             self.begun.append(cfg)
             try:
                 if not _starts(cfg, self.is_done):
@@ -119,8 +119,7 @@ class _Job:
         kinds = ValueError, TypeError, OmegaConfBaseException
         if self.full_errors or not _is_told(error, *kinds):
             raise error
-        RunDirectory(HydraConfig.get().runtime.output_dir).put_config_back()
-        _remove_unused_of_job()
+        _undo()
         self.report(error)
         return str(error)
 
@@ -159,6 +158,7 @@ def _is_done(is_done, cfg, distribution):
     if distribution.kind != "multi_host":
         return is_done is not None and is_done(cfg)
     start_backend(distribution.split_processor)
+    before_exit(_undo)
     group = distribution.join(settings_of_group(cfg))
     done = group.first_says(distribution.leads and is_done is not None and is_done(cfg))
     if done:
@@ -224,15 +224,18 @@ def _keys_below(node: Any, above: str = "") -> Iterator[str]:
 
 
 def _clean_up():
-    _remove_unused_of_job()
+    _undo()
     ray: Any = sys.modules.get("ray")
     if ray is not None:  # its launcher, some of whose processes would stay for a while
         ray.shutdown()
 
 
-def _remove_unused_of_job():
+def _undo():
+    """Takes back what Hydra wrote for a job that has not begun; afterwards it changes nothing."""
     if HydraConfig.initialized():
-        _remove_unused(pathlib.Path(HydraConfig.get().runtime.output_dir))
+        directory = pathlib.Path(HydraConfig.get().runtime.output_dir)
+        RunDirectory(directory).put_config_back()
+        _remove_unused(directory)
 
 
 def _remove_unused(run_dir):

@@ -47,7 +47,7 @@ def start_backend(split_processor: Callable[[], None] | None = None) -> None:
 
 def _keras():
     """Imports Keras with its backend, which `KERAS_BACKEND` or Keras's config file names."""
-    known = ", ".join(BACKENDS)
+    _check_trains(os.environ.get("KERAS_BACKEND") or BACKENDS[0])
     try:
         import keras
     except ModuleNotFoundError as error:
@@ -56,9 +56,14 @@ def _keras():
         package = "tensorflow" if error.name == "tensorflow" else f"'dann[{error.name}]'"
         raise ConfigError(
             f"The backend {error.name} needs its package: pip install {package}; or set "
-            f"KERAS_BACKEND to another of {known}. Received: {error}"
+            f"KERAS_BACKEND to another of {', '.join(BACKENDS)}. Received: {error}"
         ) from error
-    backend = keras.backend.backend()
-    if backend not in BACKENDS:
-        raise ConfigError(f"KERAS_BACKEND must be one of {known}. Received: {backend}")
+    _check_trains(keras.backend.backend())
     return keras
+
+
+def _check_trains(backend):
+    if backend not in BACKENDS:
+        raise ConfigError(
+            f"KERAS_BACKEND must be one of {', '.join(BACKENDS)}. Received: {backend}"
+        )

@@ -14,7 +14,13 @@ from dann.networks.inputs import check_input_shape, rescale
 @NETWORKS.register(
     "cnn",
     summary="A small convolutional network with batch normalization.",
-    example={"input_shape": (16, 16, 1), "filters": (4, 8), "units": 6, "dropout": 0.5, "convolutions": 2},
+    example={
+        "input_shape": (16, 16, 1),
+        "filters": (4, 8),
+        "units": 6,
+        "dropout": 0.5,
+        "convolutions": 2,
+    },
 )
 def cnn_backbone(
     input_shape: Sequence[int] = (28, 28, 3),

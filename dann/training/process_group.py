@@ -18,6 +18,7 @@ from dann.training.run_settings import differences
 PATIENCE_SECONDS = 300.0  # a cluster may start its processes one after the other
 BEAT_SECONDS = 5.0  # from one sign of life to the next
 SILENCE_SECONDS = 20.0  # after which a process counts as gone
+_SHOWN = 5  # settings that differ
 
 _joined: "ProcessGroup | None" = None
 _last_calls: list[Callable[[], Any]] = []
@@ -54,6 +55,7 @@ class ProcessGroup:
         self.settings = dict(settings or {})
         self.leads = process_id == 0
         self._peers: dict[int, _Peer] = {}
+        self._unlike: list[str] = []
         self._said: queue.Queue = queue.Queue()
         self._here: queue.Queue = queue.Queue()
         self._ending = threading.Lock()
@@ -156,6 +158,11 @@ class ProcessGroup:
                         f"Received: nothing from process {', '.join(map(str, missing))}"
                     )
                 self._welcome(peer, greeting)
+        if self._unlike:  # all are there now, and all are told
+            self._refuse(
+                "Expected the same settings in all processes. Received, from process 0 and "
+                f"{', and from process 0 and '.join(self._unlike)}"
+            )
 
     def _welcome(self, peer, greeting):
         number = greeting.get("process_id")
@@ -167,15 +174,12 @@ class ProcessGroup:
             wrong = f"Expected one of {self.num_processes} processes. Received: {told}"
         elif number in self._peers:
             wrong = f"Expected each process_id once. Received: {told}, twice"
-        elif different := differences(self.settings, greeting.get("settings", {})):
-            each = "; ".join(f"{key} {one}, {two}" for key, (one, two) in different.items())
-            wrong = (
-                "Expected the same settings in all processes. "
-                f"Received, from process 0 and process {number}: {each}"
-            )
         else:
             peer.name = f"process {number} on {greeting.get('host')}"
             self._peers[number] = peer
+            different = differences(self.settings, greeting.get("settings", {}))
+            if different:
+                self._unlike.append(f"process {number}: {_told(different)}")
             return
         self._refuse(wrong, peer)
 
@@ -271,6 +275,13 @@ class _Peer:
         if not isinstance(message, dict | None):
             raise ValueError(f"Expected a message. Received: {line}")
         return message
+
+
+def _told(different):
+    """The first settings that differ, and how many more do."""
+    each = [f"{key} {one}, {other}" for key, (one, other) in different.items()]
+    more = len(each) - _SHOWN
+    return "; ".join(each[:_SHOWN] + ([f"and {more} more"] if more > 0 else []))
 
 
 def before_exit(call: Callable[[], Any]) -> None:

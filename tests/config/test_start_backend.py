@@ -21,10 +21,12 @@ except it.ConfigError as error:
         ("torch", "The backend torch needs its package: pip install 'dann[torch]'"),
         ("tensorflow", "The backend tensorflow needs its package: pip install tensorflow"),
         ("numpy", "KERAS_BACKEND must be one of tensorflow, jax, torch. Received: numpy"),
+        ("openvino", "KERAS_BACKEND must be one of tensorflow, jax, torch. Received: openvino"),
+        ("unknown", "KERAS_BACKEND must be one of tensorflow, jax, torch. Received: unknown"),
     ],
 )
 def test_a_backend_that_cannot_train_is_told(backend, told, tmp_path, monkeypatch):
-    if backend != "numpy":
+    if backend in ("jax", "torch", "tensorflow"):
         (tmp_path / backend).mkdir()
         missing = f"raise ModuleNotFoundError(\"No module named '{backend}'\", name='{backend}')"
         (tmp_path / backend / "__init__.py").write_text(missing)

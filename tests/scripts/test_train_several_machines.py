@@ -114,6 +114,30 @@ def test_processes_with_different_settings_do_not_train(train, tmp_path):
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+def test_what_fails_in_one_process_before_the_training_leaves_nothing(train, tmp_path):
+    statuses, said = finished(train(2, *QUICK, of_last=["paths.cache_dir=/proc/none"]))
+    assert statuses == [1, 1], said
+    assert all(one.count("\n") == 1 and "/proc/none" in one for _, one in said), said
+    assert not (tmp_path / "run").exists()
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_signal_while_the_first_waits_puts_the_config_back(train, tmp_path):
+    assert finished(train(1, *QUICK))[0] == [0]
+    config = tmp_path / "run" / ".hydra" / "config.yaml"
+    before = config.read_text()
+    first, second = train(2, *QUICK, "resume=true", "seed=7")
+    second.kill()
+    until = time.monotonic() + 60
+    while config.read_text() == before and time.monotonic() < until:
+        time.sleep(0.1)
+    assert "seed: 7" in config.read_text()
+    first.send_signal(signal.SIGTERM)
+    assert finished([first])[0] == [143]
+    assert config.read_text() == before
+
+
 @pytest.mark.slow
 def test_processes_with_different_folders_of_data_train(train, tmp_path):
     statuses, said = finished(train(2, *QUICK, of_last=[f"paths.data_dir={tmp_path}"]))
