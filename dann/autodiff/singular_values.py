@@ -62,15 +62,15 @@ def singular_values(
     engine, dtype = running_engine(), working_dtype(x)
     start = engine.tensor(np.random.default_rng(seed).normal(size=(batch, rank)).astype(dtype))
     images = engine.run(function, _images_of_a_basis, x, start, steps=min(iterations, rank))
-    images = np.asarray(images, "float64")  # so that the products lose nothing
-    squares = np.linalg.eigvalsh(images @ np.swapaxes(images, 1, 2))[:, : -k - 1 : -1]
-    return engine.tensor(np.sqrt(np.maximum(squares, 0)).astype(dtype))
+    matrices = np.asarray(images, "float64").swapaxes(1, 2)  # LAPACK is faster on tall ones
+    return engine.tensor(np.linalg.svd(matrices, compute_uv=False)[:, :k].astype(dtype))
 
 
 def _images_of_a_basis(call, x, start, steps):
-    maps = forward_map(call, x), transposed_map(call, x)
-    fewer_outputs = start.shape[1] < math.prod(x.shape[1:])  # the start is on the smaller side
-    return _expand(*(reversed(maps) if fewer_outputs else maps), start, steps)
+    multiply, multiply_transposed = forward_map(call, x), transposed_map(call, x)
+    if start.shape[1] < math.prod(x.shape[1:]):  # fewer outputs than inputs: take the transpose
+        multiply, multiply_transposed = multiply_transposed, multiply
+    return _expand(multiply, multiply_transposed, start, steps)
 
 
 def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps: int) -> Any:

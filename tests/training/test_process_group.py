@@ -46,7 +46,7 @@ def test_processes_with_equal_settings_meet_and_leave(settings):
 
 
 def test_all_hear_which_settings_differ_and_at_most_five_of_each():
-    many = {name: 2 for name in "bcdefgh"}
+    many = dict.fromkeys("bcdefgh", 2)
     statuses, said = meet({"a": 1, "same": 0}, {"a": 2, "same": 0}, {"a": 1, "same": 0, **many})
     assert statuses == [1, 1, 1]
     (first,) = said[0].splitlines()
