@@ -225,6 +225,8 @@ class DIRTT(AdversarialModel):
         return super().compute_loss(x, y, y_pred, sample_weight, training=training)
 
     def pair_losses(self, x, y, forward, sample_weight=None, training=True):
+        # The losses of the layers, such as weight decay; the next passes would replace them.
+        layers = self.classifier.losses
         # A pass that was made from features has not seen the inputs, which the teacher needs.
         teacher = forward.adversary or self._taught(x)
         log_p, log_q = map(ops.log_softmax, (forward.logits["target"], teacher.logits))
@@ -236,8 +238,7 @@ class DIRTT(AdversarialModel):
         if "source" in forward.logits:
             watched = self.label_loss(x, y, forward, sample_weight, training)
             logged["label/loss"] = (watched,)
-        # The losses of the layers, such as weight decay.
-        of_layers = {f"layers/{i}": ops.sum(term) for i, term in enumerate(self.losses)}
+        of_layers = {f"layers/{i}": ops.sum(term) for i, term in enumerate(layers)}
         return losses._replace(others=of_layers, logged=logged)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):

@@ -108,17 +108,17 @@ def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps
         images = ops.slice_update(images, (0, index, 0), image[:, None])
         u = image - beta * u
         alpha = _norm(u)
-        scale = ops.maximum(scale, alpha)
+        scale = _larger(scale, alpha)
         alpha, u = _normalized(u, alpha, tiny * scale, ops.zeros_like(u))
         v = _orthogonal(multiply_transposed(u), basis)
         beta = _norm(v)
-        scale = ops.maximum(scale, beta)
+        scale = _larger(scale, beta)
 
         def draw():
             # Sines of large multiples are as good as new random numbers.
             fresh = ops.sin(start * (37.0 * (ops.cast(index, dtype) + 1)))
             fresh = _orthogonal(fresh, basis)
-            return fresh / ops.maximum(_norm(fresh), tiny)
+            return fresh / _larger(_norm(fresh), ops.full_like(scale, tiny))
 
         fresh = ops.cond(ops.any(beta <= tiny * scale), draw, lambda: start)
         beta, v = _normalized(v, beta, tiny * scale, fresh)
@@ -133,15 +133,25 @@ def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps
     return final[1]
 
 
+# On torch `ops.matmul` and `ops.maximum` make float32 of float64; `einsum` and `where` do not.
+
+
+def _larger(one, other):
+    return ops.where(one > other, one, other)
+
+
 def _norm(vectors):
-    return ops.sqrt(ops.sum(vectors**2, axis=1, keepdims=True))
+    """Returns the lengths `(batch, 1)`, of squares that neither overflow nor vanish."""
+    largest = ops.max(ops.abs(vectors), axis=1, keepdims=True)
+    unit = ops.where(largest > 0, largest, ops.ones_like(largest))
+    return unit * ops.sqrt(ops.sum((vectors / unit) ** 2, axis=1, keepdims=True))
 
 
 def _orthogonal(vectors, basis):
     """Returns `vectors` without their share in the span of `basis`, `(batch, steps, size)`."""
     for _ in range(2):
-        shares = ops.matmul(basis, vectors[:, :, None])  # (batch, steps, 1)
-        vectors = vectors - ops.matmul(ops.transpose(shares, (0, 2, 1)), basis)[:, 0]
+        shares = ops.einsum("bsn,bn->bs", basis, vectors)
+        vectors = vectors - ops.einsum("bs,bsn->bn", shares, basis)
     return vectors
 
 

@@ -24,12 +24,13 @@ class DomainBlend(keras.layers.Layer):
     Args:
         factor: Largest share of the target image, above 0 and at most 1. Defaults to `1.0`.
         roll: Whether the target images are rolled. Defaults to `True`.
-        rule: `"difference"` (default) or `"sum"`.
         seed: Seed of shares and rolls. Defaults to a random one.
+        rule: `"difference"` (default) or `"sum"`.
 
     Input shape:
-        A list of source and target images, both `(batch, height, width, channels)`, of values from
-        0 up. If there are fewer target images, they repeat from the first.
+        A list of source and target images, both `(batch, height, width, channels)`, for the
+        difference of values from 0 up. If there are fewer target images, they repeat from the
+        first.
 
     Output shape:
         That of the source images, in the type that the layer computes in. In inference their values

@@ -76,8 +76,13 @@ class RandomConvolution(keras.layers.Layer):
         middle, half = (low + high) / 2, (high - low) / 2
         x = (images - middle) / half
         share = self._shares(ops.shape(x)[0], x.dtype)
-        convolved = ops.conv(x, self._kernel(x.shape[-1], x.dtype), padding="same")
+        convolved = ops.conv(
+            x, self._kernel(x.shape[-1], x.dtype), padding="same", data_format="channels_last"
+        )
         return middle + half * (share * x + (1 - share) * convolved)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
 
     def _shares(self, count, dtype):
         """The share of itself that each image keeps, all 1 in a batch that is not changed."""

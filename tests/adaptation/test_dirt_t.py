@@ -188,6 +188,21 @@ def test_weight_decay_of_the_classifier_stays_and_counts_once():
     assert fit(model, TARGET, run_eagerly=True)["loss"] == pytest.approx([decay], rel=1e-5)
 
 
+def test_activity_regularization_of_the_classifier_has_its_gradient():
+    regularized = keras.layers.Dense(4, use_bias=False, activity_regularizer="L2")
+    entry = keras.Input((3,))
+    options = {"radius": 1.0, "target_weight": 0.0, "teacher_weight": 0.0}
+    model = DIRTT(keras.Model(entry, regularized(entry)), num_classes=3, **options)
+    before = regularized.get_weights()[0]
+    model.compile(keras.optimizers.SGD(1.0), run_eagerly=True)
+    loss = model.train_on_batch(TARGET)
+    outputs = TARGET @ before
+    factor = regularized.activity_regularizer.l2 / len(TARGET)
+    assert np.ravel(loss)[0] == pytest.approx(factor * np.sum(outputs**2), rel=1e-5)
+    slope = 2 * factor * TARGET.T @ outputs
+    np.testing.assert_allclose(before - regularized.get_weights()[0], slope, rtol=1e-4, atol=1e-7)
+
+
 def test_the_second_stage_starts_from_the_first_and_does_not_change_it():
     first = DANN(mlp_backbone((3,), hidden_units=(6,)), label_head=label_head(6, 3))
     kept = first.get_weights()

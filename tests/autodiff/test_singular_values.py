@@ -62,6 +62,26 @@ def test_small_values_beside_large_ones_are_found(rows, columns):
         np.testing.assert_allclose(values, spectrum[:20], rtol=0, atol=1e-6)
 
 
+def test_double_precision_is_kept():
+    matrix = rotated(np.array([3.0, 2.0, 1.0]), 50, 60)
+    weights = ops.convert_to_tensor(matrix.T, dtype="float64")
+    zeros = ops.zeros((1, 60), "float64")
+    if keras.backend.standardize_dtype(weights.dtype) != "float64":
+        pytest.skip("JAX has float64 only with jax_enable_x64")
+    values = singular_values(lambda x: ops.einsum("bi,io->bo", x, weights), zeros, k=5)
+    np.testing.assert_allclose(ops.convert_to_numpy(values)[0], [3, 2, 1, 0, 0], atol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e18])
+def test_very_small_and_very_large_values_neither_vanish_nor_overflow(scale):
+    spectrum = scale * 0.9 ** np.arange(60)
+    function = times(rotated(spectrum, 60, 80))
+    values = singular_values(function, np.zeros((1, 80), "float32"), k=5)[0]
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(values) / scale, spectrum[:5] / scale, rtol=1e-5
+    )
+
+
 def test_repeated_singular_values_are_all_found():
     spectrum = np.array([3.0, 3.0, 3.0, 2.0, 2.0, 1.0, 0.0, 0.0])
     values = singular_values(times(rotated(spectrum, 8, 8)), np.zeros((1, 8), "float32"), k=8)

@@ -86,6 +86,11 @@ def test_in_inference_the_images_stay():
     np.testing.assert_array_equal(RandomConvolution(rate=1.0)(IMAGES, training=False), IMAGES)
 
 
+def test_its_output_has_the_shape_of_its_input():
+    layers = [RandomConvolution(), keras.layers.Conv2D(2, 3)]
+    assert keras.Sequential(layers).compute_output_shape((None, 8, 8, 3)) == (None, 6, 6, 2)
+
+
 def test_an_even_size_is_refused():
     with pytest.raises(ValueError, match=r"odd sizes. Received: \(1, 2\)"):
         RandomConvolution((1, 2))

@@ -32,13 +32,17 @@ class SelfEnsembling(Regularizer):
       log(1 - m)`
     - loss: `S + balance * B`
 
+    A share of a class below 1e-7 counts as 1e-7 and has no gradient: `B` keeps a class alive, but
+    brings none back.
+
     Before training step `n`, counted from 0, each number `w` of the classifier, its weights and its
     moving statistics, goes into the teacher's `v`:
 
     - `v = d v + (1 - d) w` with `d = min(decay, n / (n + 1))`
 
     So the teacher begins as the classifier and averages all its steps, until `decay` says which it
-    forgets. It runs in inference mode. Its numbers and the count are saved with the model. After
+    forgets. It runs in inference mode, and its numbers have the type of the classifier's: in plain
+    bfloat16 they may stand still. Its numbers and the count are saved with the model. After
     training, `teacher.predict(images)` asks the teacher itself.
 
     Without augmentation or dropout the two hardly differ and the loss does little.
@@ -52,6 +56,8 @@ class SelfEnsembling(Regularizer):
             leaves it out: for targets whose classes do not come in equal parts.
 
     Raises:
+        NotImplementedError: If the classifier cannot be copied, because a class of its own lacks
+            `get_config`.
         ValueError: If it joins a second model: each teacher has one classifier.
 
     Example:
@@ -65,8 +71,7 @@ class SelfEnsembling(Regularizer):
     ... )
 
     Reference:
-        - [French et al., 2018](https://arxiv.org/abs/1706.05208), sections 3.1 to 3.3. There both
-          views are augmented, and each domain has its own batch statistics.
+        - [French et al., 2018](https://arxiv.org/abs/1706.05208), section 3. There both views are augmented, and each domain has its own batch statistics.
         - [Tarvainen and Valpola, 2017](https://arxiv.org/abs/1703.01780): the mean teacher.
     """
 
@@ -126,7 +131,7 @@ class MeanTeacher(keras.layers.Layer):
     """
 
     def __init__(self, network: keras.Model, decay: float, **kwargs):
-        super().__init__(trainable=False, **kwargs)
+        super().__init__(trainable=False, autocast=False, **kwargs)  # the network casts
         self.network: Any = network
         self.network.trainable = False
         self.decay = decay

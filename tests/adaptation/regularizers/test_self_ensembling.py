@@ -109,6 +109,23 @@ def test_the_teacher_drops_nothing():
     assert_all_close(regularizer.teacher(TARGET, training=True), alone)
 
 
+def test_the_teacher_computes_in_the_classifiers_precision_and_not_in_the_programs():
+    keras.config.set_dtype_policy("mixed_float16")
+    exact = [keras.layers.Input((3,)), keras.layers.Dense(2, dtype="float32", use_bias=False)]
+    model = AdversarialModel(
+        keras.Sequential(exact),
+        label_head=keras.Sequential([keras.layers.Dense(3, dtype="float32")]),
+        strength=None,
+        regularizers=[SelfEnsembling()],
+    )
+    large = 1e5 + np.arange(6, dtype="float32").reshape(2, 3)  # float16 ends at 65,504
+    model.regularizers[0].before_step(model)
+    teacher = model.regularizers[0].teacher
+    mine = keras.ops.convert_to_numpy(teacher(large))
+    np.testing.assert_array_equal(mine, keras.ops.convert_to_numpy(model.classifier(large)))
+    assert np.isfinite(mine).all()
+
+
 def test_nothing_but_a_training_step_moves_the_teacher():
     regularizer = SelfEnsembling()
     model = model_with(regularizer)
