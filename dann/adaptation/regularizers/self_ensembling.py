@@ -71,7 +71,8 @@ class SelfEnsembling(Regularizer):
     ... )
 
     Reference:
-        - [French et al., 2018](https://arxiv.org/abs/1706.05208), section 3. There both views are augmented, and each domain has its own batch statistics.
+        - [French et al., 2018](https://arxiv.org/abs/1706.05208), section 3. There both
+          views are augmented, and each domain has its own batch statistics.
         - [Tarvainen and Valpola, 2017](https://arxiv.org/abs/1703.01780): the mean teacher.
     """
 
