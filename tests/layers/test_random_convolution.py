@@ -24,8 +24,9 @@ def kernels(layer, channels, count):
 def test_each_image_is_mixed_with_its_convolution(size, monkeypatch):
     kernel = RNG.normal(size=(size, size, 2, 2)).astype("float32")
     shares = np.array([0.0, 0.3, 1.0], "float32").reshape(3, 1, 1, 1)
-    monkeypatch.setattr(RandomConvolution, "_kernel", lambda *_: kernel)
-    monkeypatch.setattr(RandomConvolution, "_shares", lambda *_: shares)
+    tensors = keras.ops.convert_to_tensor(kernel), keras.ops.convert_to_tensor(shares)
+    monkeypatch.setattr(RandomConvolution, "_kernel", lambda *_: tensors[0])
+    monkeypatch.setattr(RandomConvolution, "_shares", lambda *_: tensors[1])
     x = IMAGES / 127.5 - 1
     expected = np.zeros_like(x)
     for image, result in zip(x, expected, strict=True):
