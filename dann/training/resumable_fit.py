@@ -86,13 +86,13 @@ def fit(
 
     Example:
 
-    >>> import dann, numpy as np
+    >>> import dann, tempfile, numpy as np
     >>> from dann.training import fit
     >>> x, y = np.ones((8, 2), "float32"), np.arange(8) % 2
     >>> model = dann.DANN(dann.networks.mlp_backbone((2,)), num_classes=2)
     >>> model.compile("adam")
     >>> pairs = dann.data.pair((x, y), x, batch_size=4, repeat=True, seed=0)
-    >>> history = fit(model, pairs, "checkpoints", epochs=2, steps_per_epoch=2, verbose=0)
+    >>> history = fit(model, pairs, tempfile.mkdtemp(), epochs=2, steps_per_epoch=2, verbose=0)
     >>> history.epoch
     [0, 1]
     """
