@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from dann.data import DomainPair
 
-_POINTS = 200  # of each domain in the view of the features
+_POINTS = 100  # of each domain in the view of the features
 _NAMED = 20  # largest number of classes for which a matrix shows numbers and names
 _SOURCE = {"color": "#1b4f8f", "marker": "o", "facecolors": "none"}
 _TARGET = {"color": "#e0701b", "marker": "x"}
@@ -27,14 +27,23 @@ def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
         return
     rows = [(domains.source, domains.source_train[0]), (domains.target, domains.target_train)]
     figure = Figure(figsize=(8, 3.9), layout="constrained")
-    upper, lower = (figure.add_subfigure(part) for part in figure.add_gridspec(2, 1))
-    for half, (name, images) in zip((upper, lower), rows, strict=True):
-        half.suptitle(name, fontsize=10)
+    for axes, (name, images) in zip(figure.subplots(2, 1), rows, strict=True):
         chosen = np.linspace(0, len(images) - 1, 20).astype(int)
-        for axes, index in zip(half.subplots(2, 10).flat, chosen, strict=True):
-            axes.imshow(images[index].squeeze(), cmap="gray", vmin=0, vmax=255)
-            axes.axis("off")
+        axes.imshow(_in_two_rows(images[chosen]), cmap="gray", vmin=0, vmax=255)
+        axes.set_title(name, fontsize=10)
+        axes.axis("off")
     figure.savefig(path, dpi=120)
+
+
+def _in_two_rows(images):
+    """Images `(20, height, width, 1 or 3)` as one, in two rows, with white lines between them."""
+    height, width, channels = images.shape[1:]
+    white = 1 if channels == 3 and np.issubdtype(images.dtype, np.floating) else 255
+    gaps = (0, 0), (0, height // 8 + 1), (0, width // 8 + 1), (0, 0)
+    tiles = np.pad(images, gaps, constant_values=white)
+    _, height, width, _ = tiles.shape
+    rows = tiles.reshape(2, 10, height, width, channels).swapaxes(1, 2)
+    return rows.reshape(2 * height, 10 * width, channels)
 
 
 def save_curves(
@@ -104,7 +113,7 @@ def save_confusion(
 
 
 def features_of(backbone: keras.Model, domains: DomainPair) -> np.ndarray:
-    """Computes the features of up to 200 test inputs of each domain, the source's first.
+    """Computes the features of up to 100 test inputs of each domain, the source's first.
 
     Returns:
         Array `(n + m, num_features)`.
