@@ -160,6 +160,7 @@ class BenchmarkConfig:
     startup: dict[str, Any] = MISSING
     run: dict[str, Any] = MISSING
     input: dict[str, Any] = MISSING
+    selection: dict[str, Any] = MISSING
     jacobian: dict[str, Any] = MISSING
     diagnostics: dict[str, Any] = MISSING
     packed: dict[str, Any] = MISSING

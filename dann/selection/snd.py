@@ -6,7 +6,7 @@ from dann.checks import check_number
 from dann.selection.predictions import check_target, probabilities
 from dann.selection.scores import SCORES
 
-_CELLS = 2**22  # of the similarity matrix, in memory at once
+_SIDE = 512  # of the part of the matrix in memory at once, which a processor's cache holds
 
 
 @SCORES.register(
@@ -35,31 +35,37 @@ def snd(
     The scale depends on the number of examples, so compare only scores on the same target. A model
     that predicts the same for everything has the best score.
 
-    The matrix of `n * n` similarities is computed a few rows at a time.
+    The matrix is symmetric, so half of its `n * n` similarities are computed, in float32, a square
+    of them at a time. The time still grows with `n^2`.
 
     Shared arguments and errors: see `dann.selection.compute_scores`.
 
     Args:
         target: Inputs of the target, at least 2.
-        temperature: Temperature of the similarities, above 0. Defaults to the paper's `0.05`.
+        temperature: Temperature of the similarities, at least `0.02`, so that no power overflows.
+            Defaults to the paper's `0.05`.
 
     Reference:
         - [Saito et al., 2021](https://arxiv.org/abs/2108.10860), section 3.
     """
-    check_number("temperature", temperature, 0, above=True)
+    check_number("temperature", temperature, 0.02)
     chances = probabilities(model, check_target(model, target, least=2), batch_size)
     units = chances / np.linalg.norm(chances, axis=1, keepdims=True)
-    count = len(units)
-    rows = max(1, _CELLS // count)
-    total = 0.0
-    for start in range(0, count, rows):
-        part = units[start : start + rows] @ units.T / temperature  # (rows, n)
-        itself = np.arange(len(part)), start + np.arange(len(part))
-        part[itself] = -np.inf
-        part -= part.max(axis=1, keepdims=True)
-        powers = np.exp(part)
-        part[itself] = 0.0  # its power is 0
-        sums = powers.sum(axis=1)
-        # H(P_i) = log Z - sum_j P_ij s_ij takes one logarithm a row.
-        total += np.sum(np.log(sums) - np.einsum("ij,ij->i", powers, part) / sums)
-    return float(total / count)
+    units = units.astype("float32")
+    powers, weighted = np.zeros(len(units)), np.zeros(len(units))  # sums over the neighbours
+    parts = [slice(start, start + _SIDE) for start in range(0, len(units), _SIDE)]
+    for first, rows in enumerate(parts):
+        scaled = units[rows] / np.float32(temperature)
+        for columns in parts[first:]:
+            similar = scaled @ units[columns].T
+            power = np.exp(similar)
+            if columns is rows:
+                np.fill_diagonal(power, 0)  # no example is its own neighbour
+            similar *= power
+            powers[rows] += power.sum(axis=1)
+            weighted[rows] += similar.sum(axis=1)
+            if columns is not rows:
+                powers[columns] += power.sum(axis=0)
+                weighted[columns] += similar.sum(axis=0)
+    # H(P_i) = log Z - sum_j P_ij s_ij takes one logarithm a row.
+    return float(np.mean(np.log(powers) - weighted / powers))

@@ -23,11 +23,16 @@ from benchmarks.suites import SUITES
         ("diagnostics", {"batch_size": 1}, "batch_size=1"),
         ("diagnostics", {"num_classes": 0}, "num_classes=0"),
         ("diagnostics", {"rounds": 0}, "rounds=0"),
+        ("selection", {"examples": [11]}, "examples=11"),
+        ("selection", {"slow": "dev"}, "slow='dev'"),
+        ("selection", {"rounds": 0}, "rounds=0"),
     ],
 )
 def test_a_value_out_of_range_raises_an_error(suite, arguments, received):
     model = network((3, 2), "backbone")
-    needed = {"jacobian": {"networks": {"small": model}}, "diagnostics": {"backbone": model}}
+    of_one = {"backbone": model}
+    needed = {"jacobian": {"networks": {"small": model}}, "diagnostics": of_one}
+    needed["selection"] = of_one
     ((name, _),) = arguments.items()
     with pytest.raises(ValueError, match=f"`{name}`.*Received: {received}"):
         SUITES[suite](**{**needed.get(suite, {}), **arguments})
@@ -41,6 +46,7 @@ def test_a_value_out_of_range_raises_an_error(suite, arguments, received):
         ("jacobian", {"networks": {"small": 3}}),
         ("jacobian", {"memory_budget": None}),
         ("diagnostics", {"backbone": None}),
+        ("selection", {"backbone": None}),
     ],
 )
 def test_a_value_of_another_type_is_named(suite, arguments):

@@ -77,6 +77,16 @@ def test_the_diagnostics_suite_counts_the_backward_passes(tmp_path, run_here):
     }
 
 
+def test_the_selection_suite_tells_the_memory_of_each_way(tmp_path, run_here):
+    arguments = [f"selection.{value}" for value in ("examples=[24,1200]", "rounds=1")]
+    result = run_here(RUN, ["suite=selection", *arguments], tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    rows = rows_of(result.stdout)
+    ways = ["model.predict", "dann, 6 scores", "dann, the same without snd"]
+    assert [name for name, _ in rows] == 2 * ways
+    assert all(float(cells[0]) > 0 and cells[4].endswith(" MiB") for _, cells in rows)
+
+
 @pytest.mark.slow
 def test_the_packed_suite_reports_times_sizes_and_agreement(tmp_path, run_here):
     pytest.importorskip("ai_edge_litert")
@@ -111,7 +121,8 @@ def test_the_packed_suite_reports_times_sizes_and_agreement(tmp_path, run_here):
     [
         (
             "suite=output",
-            "one of all, diagnostics, growth, input, jacobian, packed, run, startup, step",
+            "one of all, diagnostics, growth, input, jacobian, packed, run, selection, startup, "
+            "step",
         ),
         ("suite=packed packed.batches=5", "`batches` must be a list of numbers. Received: 5"),
         ("input.rounds=0", "`rounds`"),

@@ -198,10 +198,10 @@ def test_reverse_validation_trains_the_given_classifier():
 
 @pytest.mark.parametrize(
     ("name", "option", "wrong"),
-    [("snd", "temperature", 0.0), ("mcc", "temperature", -1.0), ("mix_val", "share", 0.5)],
+    [("snd", "temperature", 0.01), ("mcc", "temperature", -1.0), ("mix_val", "share", 0.5)],
 )
 def test_options_out_of_range_are_refused(name, option, wrong):
-    with pytest.raises(ValueError, match=f"above .*Received: {option}={wrong}"):
+    with pytest.raises(ValueError, match=f"(above|at least) .*Received: {option}={wrong}"):
         values(name, checkpoint(0), TARGET, **{option: wrong})
 
 
@@ -213,17 +213,33 @@ def test_options_follow_the_formula():
     assert values("mix_val", model, TARGET, share=0.9) == references.mix_val(20, share=0.9)
 
 
-def test_snd_holds_a_few_rows_of_the_similarities_at_a_time(monkeypatch):
-    whole = values("snd", checkpoint(20), TARGET)
-    monkeypatch.setattr(sys.modules["dann.selection.snd"], "_CELLS", 130)  # 2 rows
-    assert values("snd", checkpoint(20), TARGET) == pytest.approx(whole, rel=1e-12)
-    monkeypatch.setattr(sys.modules["dann.selection.snd"], "_CELLS", 2**16)
-    many = np.random.default_rng(0).normal(size=(3000, 3)).astype("float32")
-    tracemalloc.start()
-    selection.snd(as_logits(), target=many)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 3000 * 3000 * 8 / 8
+@pytest.mark.parametrize("side", [1, 7, 24, 100])
+def test_snd_is_the_same_whatever_part_of_the_matrix_is_in_memory(side, monkeypatch):
+    monkeypatch.setattr(sys.modules["dann.selection.snd"], "_SIDE", side)
+    assert values("snd", checkpoint(20), TARGET) == pytest.approx(references.snd(20), rel=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [0.02, 0.3])
+def test_snd_of_certain_predictions_is_that_of_two_clusters(temperature):
+    # Two of one class and two of another: each has one neighbour, and two that are far away.
+    logits = np.array([[99, 0], [99, 0], [0, 99], [0, 99]], "float32")
+    near, far = 1.0, math.exp(-1 / temperature)
+    shares = np.array([near, far, far]) / (near + 2 * far)
+    expected = -np.sum(shares * np.log(shares))
+    found = selection.snd(as_logits(classes=2), target=logits, temperature=temperature)
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_memory_of_snd_does_not_grow_with_the_square_of_the_examples():
+    peaks = []
+    for count in (3000, 6000):
+        many = np.random.default_rng(0).normal(size=(count, 3)).astype("float32")
+        tracemalloc.start()
+        selection.snd(as_logits(), target=many)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[0] < 3000 * 3000
+    assert peaks[1] < 2.1 * peaks[0]
 
 
 class Counted:
