@@ -1,5 +1,6 @@
 """Measurements in a file, from which `docs/performance.md` is made."""
 
+import dataclasses
 import importlib.metadata
 import json
 import pathlib
@@ -26,7 +27,8 @@ def as_record(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
             "task": one.task,
             "reference": one.reference or next(iter(one.times)),
             "notes": dict(one.notes),
-            "remark": one.remark,
+            "sizes": list(one.sizes),
+            "remark": one.own_remark,
             "times": {
                 name: {"cpu": times.cpu.round(7).tolist(), "wall": times.wall.round(7).tolist()}
                 for name, times in one.times.items()
@@ -47,6 +49,7 @@ def comparisons_of(record: Sequence[dict[str, Any]]) -> list[Comparison]:
             },
             one["reference"],
             one["notes"],
+            one["sizes"],
             one["remark"],
         )
         for one in record
@@ -67,7 +70,7 @@ def joined(processes: Sequence[Sequence[Comparison]]) -> list[Comparison]:
             )
             for name in first.times
         }
-        found.append(Comparison(first.task, times, first.reference, first.notes, first.remark))
+        found.append(dataclasses.replace(first, times=times))
     return found
 
 

@@ -33,14 +33,25 @@ class Comparison:
         times: Times by the name of the way.
         reference: The way that the others are compared with. Defaults to the first.
         notes: What else there is to say of a way, in a few words, by its name.
-        remark: What else there is to say of all of them, a line below.
+        sizes: Sizes of what the ways do, if it is the same but for its size.
+        own_remark: What else there is to say of all of them.
     """
 
     task: str
     times: Mapping[str, Times]
     reference: str | None = None
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    remark: str = ""
+    sizes: Sequence[float] = ()
+    own_remark: str = ""
+
+    @property
+    def remark(self) -> str:
+        """A line below the ways; of sizes the power with which the least CPU times grow."""
+        if not self.sizes:
+            return self.own_remark
+        least = [one.cpu.min() for one in self.times.values()]
+        power = np.polyfit(np.log(self.sizes), np.log(least), 1)[0]
+        return f"CPU time grows with the power {power:.2f}"
 
     def ratios(self, name: str) -> np.ndarray:
         """Returns the CPU time of a way over that of the reference, round by round."""

@@ -35,6 +35,12 @@ def is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
+def can_measure(rival: str) -> bool:
+    """Returns whether a rival is installed and, if it is ADAPT, gets the Keras that it needs."""
+    prepared = rival != "adapt" or os.environ.get("TF_USE_LEGACY_KERAS") == "1"
+    return prepared and is_installed(rival)
+
+
 def prepare_rivals() -> None:
     """Sets what rivals read from the environment, before TensorFlow and PyTorch are imported."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's threads do not spin

@@ -76,7 +76,7 @@ class DiagnosticsSuite:
         few = f"{len(self.few[1])} + {len(self.few[1])} examples, once, tracing included"
         products = {"game": f"{found['game/products']} products with the Jacobian"}
         return [
-            Comparison(task, times, notes=self.passes(), remark=f"{weights:,} weights"),
+            Comparison(task, times, notes=self.passes(), own_remark=f"{weights:,} weights"),
             Comparison(few, whole, notes=products),
         ]
 

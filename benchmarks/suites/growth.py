@@ -3,7 +3,7 @@
 import json
 import pathlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import keras
@@ -56,7 +56,7 @@ class GrowthSuite:
         self.rounds = check_integer("rounds", rounds, 1)
 
     def measure(self) -> list[Comparison]:
-        """Returns what each size takes, and the power in a remark."""
+        """Returns what each size takes."""
         return [
             self._by_size("batch", self.batch_sizes, self._step_of_batch, units=self.steps),
             self._by_size("data", self.examples, self._epoch),
@@ -66,7 +66,7 @@ class GrowthSuite:
 
     def _by_size(self, what, sizes, way_of, units=1):
         ways = {f"{size:,}": way_of(size) for size in sizes}
-        return grown(what, sizes, in_turns(ways, self.rounds, units=units))
+        return Comparison(what, in_turns(ways, self.rounds, units=units), sizes=sizes)
 
     def _step_of_batch(self, size):
         return _training(_network(16), self.steps * size, size)
@@ -78,7 +78,8 @@ class GrowthSuite:
         networks = {f"{count} filters": _network(count) for count in self.filters}
         ways = {name: _training(one, 64 * self.steps, 64) for name, one in networks.items()}
         operations = [work_of_step([(network, 128)])[0] for network in networks.values()]
-        return grown("network", operations, in_turns(ways, self.rounds, units=self.steps))
+        times = in_turns(ways, self.rounds, units=self.steps)
+        return Comparison("network", times, sizes=operations)
 
     def _devices(self):
         """The difference of the least of long and of short runs, so that no start counts."""
@@ -90,7 +91,7 @@ class GrowthSuite:
             )
             cpu, wall = (long - short)[:, None] / 300
             times[f"{count}"] = Times(cpu=cpu, wall=wall)
-        return grown("devices", self.devices, times)
+        return Comparison("devices", times, sizes=self.devices)
 
 
 def _network(filters):
@@ -123,13 +124,6 @@ def _seconds_of_run(devices, steps):
         run_python(script, folder=folder)
         summary = json.loads((pathlib.Path(folder) / "run/summary.json").read_text())
     return summary["cpu_seconds"], summary["seconds"]
-
-
-def grown(what: str, sizes: Sequence[float], times: Mapping[str, Times]) -> Comparison:
-    """Returns times by size, and as a remark the power of the size with which the least grow."""
-    least = [one.cpu.min() for one in times.values()]
-    power = np.polyfit(np.log(sizes), np.log(least), 1)[0]
-    return Comparison(what, times, remark=f"CPU time grows with the power {power:.2f}")
 
 
 def _sizes(name, sizes):

@@ -68,7 +68,7 @@ class PackedSuite:
                 self._convolution(rng),
                 *(self._lenet(rng, batch) for batch in self.images),
             ]
-        last = dataclasses.replace(compared[-1], remark=self._perceptron_bytes())
+        last = dataclasses.replace(compared[-1], own_remark=self._perceptron_bytes())
         return [*compared[:-1], last]
 
     def _perceptron_bytes(self):

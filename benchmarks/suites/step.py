@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.bounds import bound, measured_peak, work_of_step
-from benchmarks.rivals import Training, is_installed
+from benchmarks.rivals import Training, can_measure
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
 from dann.adaptation import DANN, SourceOnly
@@ -78,7 +78,7 @@ class StepSuite:
 
     def measure(self) -> list[Comparison]:
         """Returns what a step takes, by network and way."""
-        missing = [rival for rival in ("adapt", "torch") if not is_installed(rival)]
+        missing = [rival for rival in ("adapt", "torch") if not can_measure(rival)]
         left_out = f"; left out, because not installed: {', '.join(missing)}" if missing else ""
         peak = measured_peak()
         comparisons = []
@@ -93,8 +93,8 @@ class StepSuite:
             for kind, its in ways.items():
                 times = in_turns(its, self.rounds, self.seconds, units=task.steps)
                 reference = next(way for way in its if not way.startswith("dann"))
-                remark = bound(work_of_step(works[kind]), peak) + left_out
-                comparisons.append(Comparison(f"{name}, {kind}", times, reference, remark=remark))
+                told = bound(work_of_step(works[kind]), peak) + left_out
+                comparisons.append(Comparison(f"{name}, {kind}", times, reference, own_remark=told))
         return comparisons
 
     def parts(self, task: Task, of_keras: bool = False) -> list[keras.Model]:
@@ -129,11 +129,11 @@ class StepSuite:
         if any(isinstance(layer, BatchNormalization) for layer in task.backbone.layers):
             ways["dann, Keras's layers"] = self._by_dann(task, arrays, of_keras=True)
         ways["tf.function by hand"] = self._by_hand(task, arrays)
-        if is_installed("adapt"):
+        if can_measure("adapt"):
             from benchmarks.rivals.adapt_dann import adapt_steps
 
             ways["ADAPT"] = adapt_steps(self.training(task, arrays))
-        if is_installed("torch"):
+        if can_measure("torch"):
             from benchmarks.rivals.torch_twin import torch_steps
 
             ways["PyTorch"] = torch_steps(self.training(task, arrays))[0]

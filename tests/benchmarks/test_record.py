@@ -16,7 +16,7 @@ from benchmarks.timing import Comparison, Times, table
 def compared(*cpu):
     times = {"rival": Times(np.ones(len(cpu)), np.ones(len(cpu)))}
     times["dann"] = Times(np.array(cpu), 2 * np.array(cpu))
-    return Comparison("a task", times, notes={"dann": "8 bytes"}, remark="all of it")
+    return Comparison("a task", times, notes={"dann": "8 bytes"}, own_remark="all of it")
 
 
 def test_a_file_keeps_what_was_measured_and_the_other_suites(tmp_path):
@@ -46,7 +46,8 @@ def test_a_suite_is_measured_in_processes_of_its_own(tmp_path, monkeypatch):
         "given = dict(one.split('=', 1) for one in sys.argv[1:])\n"
         "assert given['suite'] == 'step' and given['processes'] == '1', given\n"
         "times = {'dann': {'cpu': [float(given['cpu'])], 'wall': [1.0]}}\n"
-        "one = {'task': 'a', 'reference': 'dann', 'notes': {}, 'remark': '', 'times': times}\n"
+        "one = {'task': 'a', 'reference': 'dann', 'notes': {}, 'sizes': [], 'remark': ''}\n"
+        "one['times'] = times\n"
         "pathlib.Path(given['record']).write_text(json.dumps({'step': {'comparisons': [one]}}))\n"
     )
     monkeypatch.setattr(sys, "argv", [str(script), "suite=all", "cpu=2.5", "processes=3"])

@@ -57,7 +57,7 @@ def test_ratios_are_paired_by_round_and_the_table_has_their_median_and_range():
         return Times(np.array(cpu), np.array(cpu) + 1)
 
     times = {"rival": of(4.0, 9.0, 2.0), "ours": of(1.0, 3.0, 2.0)}
-    comparison = Comparison("a task", times, "ours", {"rival": "8 bytes"}, "all of it")
+    comparison = Comparison("a task", times, "ours", {"rival": "8 bytes"}, (), "all of it")
     np.testing.assert_array_equal(comparison.ratios("rival"), [4.0, 3.0, 1.0])
     head, rival, ours, remark = table([comparison]).splitlines()
     assert head.split() == ["a", "task", "CPU", "ms", "wall", "ms", "times", "(range)"]
