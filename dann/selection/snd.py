@@ -1,6 +1,7 @@
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from dann.checks import check_number
 from dann.selection.predictions import check_target, probabilities
@@ -51,21 +52,28 @@ def snd(
     check_number("temperature", temperature, 0.02)
     chances = probabilities(model, check_target(model, target, least=2), batch_size)
     units = chances / np.linalg.norm(chances, axis=1, keepdims=True)
-    units = units.astype("float32")
-    powers, weighted = np.zeros(len(units)), np.zeros(len(units))  # sums over the neighbours
+    with threadpool_limits(1):  # threads would wait for each other in a busy loop
+        powers, weighted = _sums_over_neighbours(units.astype("float32"), np.float32(temperature))
+    # H(P_i) = log Z - sum_j P_ij s_ij takes one logarithm a row.
+    return float(np.mean(np.log(powers) - weighted / powers))
+
+
+def _sums_over_neighbours(units, temperature):
+    """Of each row `i`: the sums of `exp(s_ij)` and of `exp(s_ij) s_ij` over all others `j`."""
+    powers, weighted = np.zeros(len(units)), np.zeros(len(units))
     parts = [slice(start, start + _SIDE) for start in range(0, len(units), _SIDE)]
     for first, rows in enumerate(parts):
-        scaled = units[rows] / np.float32(temperature)
+        scaled = units[rows] / temperature
         for columns in parts[first:]:
             similar = scaled @ units[columns].T
             power = np.exp(similar)
             if columns is rows:
                 np.fill_diagonal(power, 0)  # no example is its own neighbour
             similar *= power
-            powers[rows] += power.sum(axis=1)
-            weighted[rows] += similar.sum(axis=1)
+            one, other = (np.ones(count, "float32") for count in power.shape)
+            powers[rows] += power @ other
+            weighted[rows] += similar @ other
             if columns is not rows:
-                powers[columns] += power.sum(axis=0)
-                weighted[columns] += similar.sum(axis=0)
-    # H(P_i) = log Z - sum_j P_ij s_ij takes one logarithm a row.
-    return float(np.mean(np.log(powers) - weighted / powers))
+                powers[columns] += one @ power
+                weighted[columns] += one @ similar
+    return powers, weighted
