@@ -29,7 +29,8 @@ def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
     figure = Figure(figsize=(8, 3.9), layout="constrained")
     for axes, (name, images) in zip(figure.subplots(2, 1), rows, strict=True):
         chosen = np.linspace(0, len(images) - 1, 20).astype(int)
-        axes.imshow(_in_two_rows(images[chosen]), cmap="gray", vmin=0, vmax=255)
+        shown = np.stack([images[index] for index in chosen])
+        axes.imshow(_in_two_rows(shown), cmap="gray", vmin=0, vmax=255)
         axes.set_title(name, fontsize=10)
         axes.axis("off")
     figure.savefig(path, dpi=120)
