@@ -46,12 +46,13 @@ class Comparison:
 
     @property
     def remark(self) -> str:
-        """A line below the ways; of sizes the power with which the least CPU times grow."""
+        """A line below the ways; of sizes the power with which the CPU times of a round grow."""
         if not self.sizes:
             return self.own_remark
-        least = [one.cpu.min() for one in self.times.values()]
-        power = np.polyfit(np.log(self.sizes), np.log(least), 1)[0]
-        return f"CPU time grows with the power {power:.2f}"
+        times = np.log([one.cpu for one in self.times.values()])  # (sizes, rounds)
+        powers = np.polyfit(np.log(self.sizes), times, 1)[0]
+        spread = f"{np.median(powers):.2f} ({powers.min():.2f} to {powers.max():.2f})"
+        return f"CPU time grows with the power {spread}"
 
     def ratios(self, name: str) -> np.ndarray:
         """Returns the CPU time of a way over that of the reference, round by round."""

@@ -41,6 +41,13 @@ def can_measure(rival: str) -> bool:
     return prepared and is_installed(rival)
 
 
+def without(rivals: Sequence[str], remark: str = "") -> str:
+    """Returns a remark that also names those of the rivals that cannot be measured."""
+    missing = ", ".join(rival for rival in rivals if not can_measure(rival))
+    told = f"left out, because not installed: {missing}" if missing else ""
+    return "; ".join(filter(None, [remark, told]))
+
+
 def prepare_rivals() -> None:
     """Sets what rivals read from the environment, before TensorFlow and PyTorch are imported."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's threads do not spin

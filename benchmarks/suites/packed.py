@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import threadpoolctl
 
+from benchmarks.rivals import is_installed, without
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
 from dann.checks import check_integer
@@ -68,7 +69,8 @@ class PackedSuite:
                 self._convolution(rng),
                 *(self._lenet(rng, batch) for batch in self.images),
             ]
-        last = dataclasses.replace(compared[-1], own_remark=self._perceptron_bytes())
+        told = without(["ai_edge_litert"], self._perceptron_bytes())
+        last = dataclasses.replace(compared[-1], own_remark=told)
         return [*compared[:-1], last]
 
     def _perceptron_bytes(self):
@@ -199,7 +201,9 @@ def _as_after_training(model, rng):
 
 
 def _litert_ways(model, images, examples):
-    ways = {}
+    ways: dict[str, _Way] = {}
+    if not is_installed("ai_edge_litert"):
+        return ways
     for name, given in (("LiteRT, float32", None), ("LiteRT, int8", examples)):
         content = litert_file(model, given, batch=len(images))
         runner = LiteRTModel(content)

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
 from dann.adaptation import DANN
-from dann.checks import check_choice, check_integer
+from dann.checks import check_choice, check_integer, check_integers
 from dann.selection import compute_scores
 from dann.selection.scores import choose
 
@@ -46,7 +46,7 @@ class SelectionSuite:
             raise TypeError(f"`backbone` must be a Keras model. Received: {backbone!r}")
         self.num_classes = check_integer("num_classes", num_classes, 1)
         self.model = DANN(backbone, num_classes=num_classes)
-        self.examples = [check_integer("examples", count, 12) for count in examples]
+        self.examples = check_integers("examples", examples, 12)
         self.scores = list(choose(scores))
         self.slow = check_choice("slow", slow, self.scores)
         self.batch_size = check_integer("batch_size", batch_size, 1)
@@ -75,8 +75,9 @@ class SelectionSuite:
         ways: dict[str, Callable[[], Any]] = {
             "model.predict": lambda: [predict(source), predict(target)],
             f"dann, {len(self.scores)} scores": partial(score, scores=self.scores),
-            f"dann, the same without {self.slow}": partial(score, scores=others),
         }
+        if others:
+            ways[f"dann, the same without {self.slow}"] = partial(score, scores=others)
         times = in_turns(ways, self.rounds)
         notes = {name: f"{_peak(way) / 2**20:,.0f} MiB" for name, way in ways.items()}
         return Comparison(f"{count:,} examples", times, notes=notes)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.bounds import bound, measured_peak, work_of_step
-from benchmarks.rivals import Training, can_measure
+from benchmarks.rivals import Training, can_measure, without
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
 from dann.adaptation import DANN, SourceOnly
@@ -78,8 +78,6 @@ class StepSuite:
 
     def measure(self) -> list[Comparison]:
         """Returns what a step takes, by network and way."""
-        missing = [rival for rival in ("adapt", "torch") if not can_measure(rival)]
-        left_out = f"; left out, because not installed: {', '.join(missing)}" if missing else ""
         peak = measured_peak()
         comparisons = []
         for name, task in self.tasks.items():
@@ -93,7 +91,7 @@ class StepSuite:
             for kind, its in ways.items():
                 times = in_turns(its, self.rounds, self.seconds, units=task.steps)
                 reference = next(way for way in its if not way.startswith("dann"))
-                told = bound(work_of_step(works[kind]), peak) + left_out
+                told = without(("adapt", "torch"), bound(work_of_step(works[kind]), peak))
                 comparisons.append(Comparison(f"{name}, {kind}", times, reference, own_remark=told))
         return comparisons
 

@@ -147,6 +147,7 @@ def step_intervals(cfg: DictConfig) -> list[int]:
     # A node that is no mapping is refused when the callbacks are built.
     nodes = [cfg.checkpoint, *(n for n in cfg.callbacks.values() if isinstance(n, DictConfig))]
     asked = [node.get(key) for node in nodes for key in ("every", "save_freq", "update_freq")]
+    asked = [1 if steps == "batch" else steps for steps in asked]  # as in TensorBoard's update_freq
     return [steps for steps in asked if is_integer(steps) and steps > 0]
 
 

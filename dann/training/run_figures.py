@@ -29,7 +29,7 @@ def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
     figure = Figure(figsize=(8, 3.9), layout="constrained")
     for axes, (name, images) in zip(figure.subplots(2, 1), rows, strict=True):
         chosen = np.linspace(0, len(images) - 1, 20).astype(int)
-        shown = np.stack([images[index] for index in chosen])
+        shown = np.stack([np.asarray(images[index]) for index in chosen])
         axes.imshow(_in_two_rows(shown), cmap="gray", vmin=0, vmax=255)
         axes.set_title(name, fontsize=10)
         axes.axis("off")
@@ -39,9 +39,10 @@ def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
 def _in_two_rows(images):
     """Images `(20, height, width, 1 or 3)` as one, in two rows, with white lines between them."""
     height, width, channels = images.shape[1:]
-    white = 1 if channels == 3 and np.issubdtype(images.dtype, np.floating) else 255
+    floating = np.issubdtype(images.dtype, np.floating)
+    white = 1 if floating and channels == 3 else 255
     gaps = (0, 0), (0, height // 8 + 1), (0, width // 8 + 1), (0, 0)
-    tiles = np.pad(images, gaps, constant_values=white)
+    tiles = np.pad(images if floating else images.astype(int), gaps, constant_values=white)
     _, height, width, _ = tiles.shape
     rows = tiles.reshape(2, 10, height, width, channels).swapaxes(1, 2)
     return rows.reshape(2 * height, 10 * width, channels)

@@ -3,6 +3,7 @@
 import pytest
 from support.networks import network
 
+from benchmarks.rivals import without
 from benchmarks.suites import SUITES
 
 
@@ -23,7 +24,7 @@ from benchmarks.suites import SUITES
         ("diagnostics", {"batch_size": 1}, "batch_size=1"),
         ("diagnostics", {"num_classes": 0}, "num_classes=0"),
         ("diagnostics", {"rounds": 0}, "rounds=0"),
-        ("selection", {"examples": [11]}, "examples=11"),
+        ("selection", {"examples": [11]}, r"examples=\[11\]"),
         ("selection", {"slow": "dev"}, "slow='dev'"),
         ("selection", {"rounds": 0}, "rounds=0"),
     ],
@@ -47,10 +48,19 @@ def test_a_value_out_of_range_raises_an_error(suite, arguments, received):
         ("jacobian", {"memory_budget": None}),
         ("diagnostics", {"backbone": None}),
         ("selection", {"backbone": None}),
+        ("selection", {"examples": 5}),
     ],
 )
 def test_a_value_of_another_type_is_named(suite, arguments):
-    needed = {"networks": {"small": network((3, 2), "backbone")}} if suite == "jacobian" else {}
+    small = network((3, 2), "backbone")
+    needed = {"jacobian": {"networks": {"small": small}}, "selection": {"backbone": small}}
     ((name, _),) = arguments.items()
     with pytest.raises(TypeError, match=f"`{name}`.*Received: "):
-        SUITES[suite](**{**needed, **arguments})
+        SUITES[suite](**{**needed.get(suite, {}), **arguments})
+
+
+def test_rivals_that_are_not_installed_are_named():
+    told = "left out, because not installed: no_rival, nor_this"
+    assert without(["numpy"], "a bound") == "a bound"
+    assert without(["numpy", "no_rival", "nor_this"]) == told
+    assert without(["no_rival", "nor_this"], "a bound") == f"a bound; {told}"

@@ -340,4 +340,6 @@ def test_an_epoch_is_a_pass_over_the_source_that_schedules_follow(batch_size, st
 def test_steps_after_which_checkpoints_and_callbacks_act_are_collected():
     cfg = composed("checkpoint.every=30", "callbacks=binary", "callbacks.flips.every=4")
     assert config.step_intervals(cfg) == [30, 4]
+    cfg = composed("+callbacks.tensorboard.update_freq=batch")
+    assert config.step_intervals(cfg) == [1]
     assert config.step_intervals(composed("+callbacks.stop=word")) == []  # refused later

@@ -210,6 +210,43 @@ def test_the_confusion_matrices_have_shares_of_each_class_in_a_row(
     assert bool(target.texts) == written
 
 
+class OneByOne:
+    """Images that are read by their number alone, such as a data set in a file."""
+
+    def __init__(self, images):
+        self.images, self.shape, self.dtype = images, images.shape, images.dtype
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        return self.images[int(index)]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, OneByOne])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float32"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_samples_are_the_images_in_two_rows_with_white_between(
+    kind, dtype, channels, tmp_path, monkeypatch, figures
+):
+    images = np.arange(4 * 6 * 5 * channels).reshape(4, 6, 5, channels) / 1000
+    images = kind((images if dtype == "float32" else 100 * images).astype(dtype))
+    labels = np.arange(4) % 2
+    pair = DomainPair("a", "a", (images, labels), (images, labels), images, (images, labels), 2)
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: drawn.append(figure))
+    run_figures.save_samples(pair, tmp_path / "samples.png")
+    source, target = (axes.images[0].get_array() for axes in drawn[0].axes)
+    np.testing.assert_array_equal(source, target)
+    whole = np.asarray(source).reshape(14, 60, channels)
+    white = 1 if dtype == "float32" and channels == 3 else 255
+    for place, index in enumerate(np.linspace(0, 3, 20).astype(int)):
+        row, column = divmod(place, 10)
+        tile = whole[7 * row : 7 * row + 7, 6 * column : 6 * column + 6]
+        np.testing.assert_array_equal(tile[:6, :5], images[index])
+        assert tile[6].min() == tile[:, 5].min() == white
+
+
 def test_the_features_shown_come_from_all_over_the_test_sets():
     inputs = np.arange(350.0).reshape(350, 1)
     test = inputs, np.repeat([0, 1], 175)
