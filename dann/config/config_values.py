@@ -32,11 +32,11 @@ def _check_ranges(node, key):
     if not isinstance(node, dict):
         return
     target = node.get("_target_")
-    for name, check in arguments_of(target).checks if target else ():
-        value = node.get(name)
-        if isinstance(value, bool | int | float | str):
+    for check in arguments_of(target).checks if target else ():
+        value = node.get(check.name)
+        if isinstance(value, bool | int | float | str) or (check.of_lists and value is not None):
             try:
-                check(value)
+                check.run(value)
             except (TypeError, ValueError) as error:
                 raise ConfigError(f"{key}: {error}") from None
     for name, value in node.items():

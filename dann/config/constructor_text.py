@@ -29,11 +29,25 @@ class Arguments(NamedTuple):
 
     Attributes:
         defaults: The defaults that are plain values, by name.
-        checks: For each check of an argument its name and the check of a value.
+        checks: The checks of arguments.
     """
 
     defaults: dict[str, Any]
-    checks: list[tuple[str, Callable[[Any], Any]]]
+    checks: list["Check"]
+
+
+class Check(NamedTuple):
+    """A check of an argument.
+
+    Attributes:
+        name: Name of the argument.
+        run: Raises an error if a value is wrong.
+        of_lists: Whether the argument takes a list.
+    """
+
+    name: str
+    run: Callable[[Any], Any]
+    of_lists: bool
 
 
 @functools.cache
@@ -127,7 +141,7 @@ def _defaults(definition):
     return found
 
 
-def _checks(definition, file, depth) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+def _checks(definition, file, depth) -> Iterator[Check]:
     names = _names(definition)
     for call in _calls(definition):
         if call.func.id in _CHECKS:
@@ -158,7 +172,8 @@ def _check(call, names, file):
         values = [value for _, value in bounds]
         rest = {key: value for key, (_, value) in named.items()}
         check = _CHECKS[call.func.id]
-        yield name, lambda given: check(name, given, *values, **rest)
+        of_lists = check is checks.check_integers
+        yield Check(name, lambda given: check(name, given, *values, **rest), of_lists)
 
 
 def _passed_on(call, names, depth):
@@ -168,9 +183,9 @@ def _passed_on(call, names, depth):
         takes = [each.arg for each in definition.args.args if each.arg != "self"]
         given = dict(zip(takes, map(_passed, call.args), strict=False))
         given |= {part.arg: _passed(part.value) for part in call.keywords}
-        for name, check in _checks(definition, file, depth):
-            for mine in given.get(name, set()) & names:
-                yield mine, check
+        for check in _checks(definition, file, depth):
+            for mine in given.get(check.name, set()) & names:
+                yield check._replace(name=mine)
 
 
 def _parts(call):

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import layers
 
+from dann.checks import check_integers
 from dann.networks.backbones import NETWORKS
 from dann.networks.float_twin import Precision, normalized
 from dann.networks.inputs import check_input_shape, rescale
@@ -64,6 +65,7 @@ def binary_lenet_backbone(
           the sign.
     """
     shape = check_input_shape("binary_lenet_backbone", input_shape, height=16, width=16, channels=1)
+    filters = check_integers("filters", filters, 1)
     if len(filters) != 2:
         raise ValueError(f"Argument `filters` must hold two numbers. Received: {tuple(filters)}")
     precision = Precision(binary, input_estimator, kernel_estimator, first_layer)

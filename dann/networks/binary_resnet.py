@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import layers
 
+from dann.checks import check_integer, check_integers
 from dann.networks.backbones import NETWORKS
 from dann.networks.float_twin import Precision, normalized
 from dann.networks.inputs import check_input_shape, rescale
@@ -61,11 +62,8 @@ def binary_resnet_backbone(
     Reference:
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), sections 3.2 and 3.3.
     """
-    if not filters or blocks < 1:
-        raise ValueError(
-            "Arguments `filters` and `blocks` must make at least one block. "
-            f"Received: filters={tuple(filters)}, blocks={blocks}"
-        )
+    filters = check_integers("filters", filters, 1, empty=False)
+    check_integer("blocks", blocks, 1)
     least = 2 ** (len(filters) - 1)
     shape = check_input_shape(
         "binary_resnet_backbone", input_shape, height=least, width=least, channels=1

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.checks import check_integer, check_number
+from dann.checks import check_integer, check_integers, check_number
 from dann.layers import BatchNormalization
 from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape, rescale
@@ -45,6 +45,8 @@ def cnn_backbone(
 
     The other arguments are those of every backbone; see `dann.networks.backbones`.
     """
+    filters = check_integers("filters", filters, 1)
+    check_integer("units", units, 1)
     least = 2 ** len(filters)
     shape = check_input_shape("cnn_backbone", input_shape, height=least, width=least, channels=1)
     check_number("dropout", dropout, 0, 1, below=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.checks import check_number
+from dann.checks import check_integer, check_integers, check_number
 from dann.networks.backbones import NETWORKS
 from dann.networks.initialization import initializers
 from dann.networks.inputs import check_input_shape, rescale
@@ -60,6 +60,10 @@ def lenet_backbone(
     """
     shape = check_input_shape("lenet_backbone", input_shape, height=16, width=16, channels=1)
     check_number("dropout", dropout, 0, 1, below=True)
+    filters = check_integers("filters", filters, 1)
+    check_integer("units", units, 1)
+    if bottleneck_units is not None:
+        check_integer("bottleneck_units", bottleneck_units, 1)
     if len(filters) != 2:
         raise ValueError(f"Argument `filters` must hold two numbers. Received: {tuple(filters)}")
     inputs = keras.Input(shape, name="images")
@@ -73,7 +77,7 @@ def lenet_backbone(
     x = layers.Dense(units, activation="relu", **initializers(initializer, x.shape[-1]))(x)
     if dropout:
         x = layers.Dropout(dropout)(x)
-    if bottleneck_units:
+    if bottleneck_units is not None:
         x = layers.Dense(bottleneck_units, **initializers(initializer, units))(x)
         x = layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
         x = layers.ReLU()(x)

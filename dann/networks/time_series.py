@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.checks import check_number
+from dann.checks import check_integers, check_number
 from dann.layers import BatchNormalization
 from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape
@@ -49,6 +49,8 @@ def time_series_backbone(
     """
     shape = check_input_shape("time_series_backbone", input_shape, time=1, channels=1)
     check_number("dropout", dropout, 0, 1, below=True)
+    filters = check_integers("filters", filters, 1)
+    kernel_sizes = check_integers("kernel_sizes", kernel_sizes, 1)
     if not filters or len(filters) != len(kernel_sizes):
         raise ValueError(
             "Arguments `filters` and `kernel_sizes` must hold one number for each stage, at least "

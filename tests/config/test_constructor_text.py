@@ -41,9 +41,9 @@ def test_checks_accept_the_defaults():
     checked = 0
     for name, _ in named_things():
         defaults, checks = arguments_of(name)
-        for argument, check in checks:
-            if defaults.get(argument) is not None:
-                check(defaults[argument])
+        for check in checks:
+            if defaults.get(check.name) is not None:
+                check.run(defaults[check.name])
                 checked += 1
     assert checked > 30
 
@@ -58,34 +58,40 @@ def test_checks_accept_the_defaults():
         ("dann.MCC", "weight", -1.0),
         ("dann.MCC", "temperature", 0),
         ("dann.optimizers.FlipRatio", "every", 0),
+        ("dann.networks.cnn_backbone", "units", -3),
+        ("dann.networks.cnn_backbone", "filters", [8, 0]),
+        ("dann.networks.lenet_backbone", "bottleneck_units", 0),
+        ("dann.networks.binary_resnet_backbone", "filters", []),
     ],
 )
 def test_what_a_check_refuses_the_constructor_refuses_too(target, argument, wrong):
     import dann
-    from dann import layers, optimizers, schedules
+    from dann import layers, networks, optimizers, schedules
 
-    modules = {module.__name__: module for module in (dann, layers, optimizers, schedules)}
+    parts = (dann, layers, networks, optimizers, schedules)
+    modules = {module.__name__: module for module in parts}
     module, _, name = target.rpartition(".")
     others = {"total_steps": 10} if name == "GaninSchedule" else {}
     message = f"Argument `{argument}` must be"
     with pytest.raises(ValueError, match=message):
         getattr(modules[module], name)(**others, **{argument: wrong})
     refusals = []
-    for checked, check in arguments_of(target).checks:
-        if checked == argument:
+    for check in arguments_of(target).checks:
+        if check.name == argument:
             try:
-                check(wrong)
+                check.run(wrong)
             except ValueError as error:
                 refusals.append(str(error))
     assert [told[: len(message)] for told in refusals] == [message]
 
 
 def test_an_argument_is_followed_into_the_layer_that_checks_it():
-    assert "strength" in [name for name, _ in arguments_of("dann.CDAN").checks]
+    assert "strength" in [check.name for check in arguments_of("dann.CDAN").checks]
 
 
 def test_checks_that_an_if_may_leave_out_are_not_read():
-    assert "learning_rate" not in [name for name, _ in arguments_of("dann.optimizers.Bop").checks]
+    checks = arguments_of("dann.optimizers.Bop").checks
+    assert "learning_rate" not in [check.name for check in checks]
 
 
 def test_what_cannot_be_read_has_no_arguments_that_are_known():

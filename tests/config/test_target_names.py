@@ -12,6 +12,9 @@ from dann.config.target_names import is_possible, registered_names
 
 ROOT = pathlib.Path(__file__).parents[2]
 REFUSED = [
+    "network.backbone.units=-3",
+    "network.backbone.filters=[8,0]",
+    "network.label_head.hidden_units=[-1]",
     "sead=1",
     "seed=x",
     "method=dan",
