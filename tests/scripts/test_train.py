@@ -113,7 +113,7 @@ def test_a_wrong_command_is_reported_in_one_line_before_keras_is_imported(
     argument, tmp_path, run_apart, check_refused
 ):
     result = run_apart("train.py", argument.split(), tmp_path)
-    assert result.cpu_seconds < 2  # Keras with TensorFlow takes 6
+    assert result.cpu_seconds < 3  # Keras with TensorFlow takes 6, and 8 where this takes 2
     check_refused(result, WRONG[argument])
     assert list(tmp_path.iterdir()) == []
 

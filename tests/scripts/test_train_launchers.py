@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 TRAIN = pathlib.Path(__file__).parents[2] / "scripts/train.py"
@@ -44,7 +45,13 @@ def check_sweep(folder, launcher, run_apart, run_here):
     plain = run_here("train.py", [*DATA, "debug=fast", "trainer.batch_size=32"], folder)
     assert plain.returncode == 0
     (metrics,) = folder.glob("runs/*/metrics.csv")
-    assert metrics.read_text() == (folder / "sweep/0/metrics.csv").read_text()
+    alone, swept = (
+        np.genfromtxt(path, delimiter=",", names=True)
+        for path in (metrics, folder / "sweep/0/metrics.csv")
+    )
+    assert alone.dtype == swept.dtype
+    for name in alone.dtype.names:  # a process among several has fewer threads, which round apart
+        np.testing.assert_allclose(swept[name], alone[name], rtol=1e-4, err_msg=name)
 
 
 def test_jobs_of_two_processes_are_ranked_as_those_of_one(folder, run_apart, run_here):
