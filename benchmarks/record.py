@@ -126,7 +126,8 @@ def draw(path: pathlib.Path, comparisons: Sequence[Comparison]) -> None:
     place, places, labels = 0.0, [], []
     for one in comparisons:
         place += 0.8
-        axes.text(0, place - 0.75, one.task, fontsize=8, fontweight="bold", va="center")
+        title = {"fontsize": 8, "fontweight": "bold", "va": "center"}
+        axes.text(0, place - 0.75, one.task, transform=axes.get_yaxis_transform(), **title)
         for name in one.times:
             ratios = one.ratios(name)
             middle = float(np.median(ratios))
@@ -140,8 +141,11 @@ def draw(path: pathlib.Path, comparisons: Sequence[Comparison]) -> None:
     axes.set_yticks(places, labels, fontsize=8)
     axes.invert_yaxis()
     axes.axvline(1, color="black", lw=0.8)
+    if max(one.ratios(name).max() for one, name in bars) > 10:
+        axes.set_xscale("log")
     axes.set_xlabel("CPU time, in times of the reference's")
     axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(y=0.01)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
 
