@@ -112,6 +112,6 @@ def test_a_refused_override_imports_no_backend(override, tmp_path):
     [("--help", 3), ("method._target_=dann.DAN", 4), ("method.strength=-1", 4)],
 )
 def test_what_needs_no_backend_takes_few_times_the_cpu_time_of_hydra(override, times):
-    hydra = min(cpu_seconds("-c", "import hydra")[0] for _ in range(3))
+    hydra = min(cpu_seconds("-c", "import hydra")[0] for _ in range(5))
     spent = min(cpu_seconds("scripts/train.py", override)[0] for _ in range(5))
     assert spent < times * hydra + 0.2

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
 TRAIN = pathlib.Path(__file__).parents[2] / "scripts/train.py"
@@ -32,7 +31,7 @@ def arguments_for(launcher):
     return ["-m", f"hydra/launcher={launcher}", *TWO.get(launcher, [])]
 
 
-def check_sweep(folder, launcher, run_apart, run_here):
+def check_sweep(folder, launcher, run_apart):
     short = [*DATA, "debug=fast", "trainer.batch_size=32,100000", "hydra.sweep.dir=sweep"]
     result = run_apart("train.py", [*launcher, "seed=0,1", *short], folder)
     assert result.returncode == 1  # two jobs cannot fill a batch
@@ -42,28 +41,21 @@ def check_sweep(folder, launcher, run_apart, run_here):
     assert all(f",{run},seed={run // 2} data=npz" in table for run in range(4))
     assert not (folder / "sweep/.jobs").exists()
 
-    plain = run_here("train.py", [*DATA, "debug=fast", "trainer.batch_size=32"], folder)
+    # In a process of its own, since the scripts set what TensorFlow reads when it is imported.
+    plain = run_apart("train.py", [*DATA, "debug=fast", "trainer.batch_size=32"], folder)
     assert plain.returncode == 0
     (metrics,) = folder.glob("runs/*/metrics.csv")
-    alone, swept = (
-        np.genfromtxt(path, delimiter=",", names=True)
-        for path in (metrics, folder / "sweep/0/metrics.csv")
-    )
-    assert alone.dtype == swept.dtype
-    for name in alone.dtype.names:  # a process among several has fewer threads, which round apart
-        np.testing.assert_allclose(swept[name], alone[name], rtol=1e-4, err_msg=name)
+    assert metrics.read_text() == (folder / "sweep/0/metrics.csv").read_text()
 
 
-def test_jobs_of_two_processes_are_ranked_as_those_of_one(folder, run_apart, run_here):
-    check_sweep(folder, arguments_for("joblib"), run_apart, run_here)
+def test_jobs_of_two_processes_are_ranked_as_those_of_one(folder, run_apart):
+    check_sweep(folder, arguments_for("joblib"), run_apart)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", LAUNCHERS[1:])
-def test_jobs_of_other_launchers_are_ranked_as_those_of_one_process(
-    folder, launcher, run_apart, run_here
-):
-    check_sweep(folder, arguments_for(launcher), run_apart, run_here)
+def test_jobs_of_other_launchers_are_ranked_as_those_of_one_process(folder, launcher, run_apart):
+    check_sweep(folder, arguments_for(launcher), run_apart)
 
 
 def processes_of(folder):
@@ -83,7 +75,7 @@ def processes_of(folder):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("launcher", ["joblib", "ray"])
 def test_an_interrupted_sweep_leaves_no_process_and_resumes(
-    folder, launcher, number, run_here, cache
+    folder, launcher, number, run_apart, cache
 ):
     arguments = [*arguments_for(launcher), "seed=0,1", *DATA, *LENGTH, "checkpoint.every=20"]
     command = [sys.executable, str(TRAIN), *arguments, "resume=true", "hydra.sweep.dir=sweep"]
@@ -106,7 +98,7 @@ def test_an_interrupted_sweep_leaves_no_process_and_resumes(
     second = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert second.returncode == 0, second.stderr
     assert "regret of selection/info_max" in second.stdout
-    plain = run_here("train.py", [*DATA, *LENGTH, "hydra.run.dir=plain"], folder)
+    plain = run_apart("train.py", [*DATA, *LENGTH, "hydra.run.dir=plain"], folder)
     assert plain.returncode == 0, plain.stderr
     metrics = (folder / "sweep/0/metrics.csv").read_text()
     assert metrics == (folder / "plain/metrics.csv").read_text()
