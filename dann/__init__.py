@@ -88,4 +88,5 @@ if os.environ.get("DANN_LAZY_IMPORT") != "1" and importlib.util.find_spec("keras
     if "keras" not in sys.modules and "TF_CPP_MIN_LOG_LEVEL" not in os.environ:
         with held_back(is_no_information):  # TensorFlow tells how it was built at each start
             importlib.import_module("keras")
-    importlib.import_module("dann.adaptation")
+    for module in ("adaptation", "schedules.learning_rates"):
+        importlib.import_module(f"dann.{module}")

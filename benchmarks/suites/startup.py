@@ -20,7 +20,12 @@ class StartupSuite:
 
     def __init__(
         self,
-        refused: Sequence[str] = ("method.strength=-1", "method=unknown", "trainer.stps=1"),
+        refused: Sequence[str] = (
+            "method.strength=-1",
+            "optimizer.momentum=-1",
+            "method=unknown",
+            "trainer.stps=1",
+        ),
         rounds: int = 5,
     ):
         self.refused = list(refused)

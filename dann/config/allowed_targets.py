@@ -100,6 +100,6 @@ def _public_classes(kinds: tuple[type, ...]) -> list[Any]:
     return [
         thing
         for module in modules
-        for name, thing in vars(module).items()
+        for name, thing in inspect.getmembers(module)
         if inspect.isclass(thing) and issubclass(thing, kinds) and name not in LEFT_OUT
     ]

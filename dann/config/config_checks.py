@@ -7,7 +7,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from dann.checks import check_choice, check_integer
+from dann.checks import check_choice, check_integer, check_number
 from dann.config.allowed_targets import GROUPS
 from dann.config.config_error import ConfigError
 from dann.config.config_values import check_values
@@ -15,6 +15,7 @@ from dann.config.instantiation import check_packages, check_targets
 from dann.config.known_keys import check_known
 from dann.config.target_names import check_names, registered_names
 from dann.training.run_settings import (
+    PRECISIONS,
     check_checkpoint,
     check_jit_compile,
     check_selection,
@@ -59,6 +60,9 @@ def _check_paths(cfg):
     data_dir = cfg.paths.data_dir
     if data_dir is not None and not pathlib.Path(data_dir).expanduser().is_dir():
         raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")
+    run = None if OmegaConf.is_missing(cfg, "run") else cfg.get("run")
+    if run is not None and not pathlib.Path(str(run)).is_dir():
+        raise ConfigError(f"run must be a directory that scripts/train.py wrote. Received: {run}")
     # Other scripts look for the config beside the results, where Hydra writes it.
     given, used = pathlib.Path(cfg.paths.run_dir), HydraConfig.get().runtime.output_dir
     if given.resolve() != pathlib.Path(used).resolve():
@@ -103,7 +107,10 @@ def _check_epochs(cfg, overrides):
 
 
 def _check_rate(cfg, overrides):
-    """Refuses a learning rate of the network that the optimizer does not take."""
+    """Refuses a negative learning rate, and one of the network that the optimizer does not take."""
+    rate = OmegaConf.select(cfg, "optimizer.learning_rate")
+    if not OmegaConf.is_config(rate) and rate is not None:
+        check_number("optimizer.learning_rate", rate, low=0)
     given = [one for one in overrides if one.lstrip("+").startswith("network.learning_rate=")]
     optimizer = OmegaConf.to_yaml(cfg.get("optimizer") or OmegaConf.create(), resolve=False)
     if given and ("network.learning_rate" not in optimizer or cfg.network.learning_rate is None):
@@ -124,6 +131,7 @@ def _check_settings(cfg):
         settings.steps = settings.steps_per_epoch = 1 if together == "auto" else together
     check_trainer(settings)
     check_jit_compile(cfg.trainer.jit_compile)
+    check_choice("trainer.precision", cfg.trainer.precision, PRECISIONS)
     check_checkpoint(cfg.checkpoint)
     scores = registered_names("selection", "SCORES")
     check_selection(OmegaConf.to_object(cfg.selection), scores)

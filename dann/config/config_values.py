@@ -9,7 +9,8 @@ from typing import Any, get_args
 from dann.checks import check_flag, check_number, check_text, is_number
 from dann.config.allowed_targets import GROUPS
 from dann.config.config_error import ConfigError
-from dann.config.constructor_text import arguments_of
+from dann.config.constructor_checks import arguments_of
+from dann.config.refused_arguments import refusal
 
 _PLACES = ("filename", "filepath", "log_dir", "backup_dir")  # where callbacks write
 _OF_ANY_KIND = ("profile_batch",)  # a number by default, but also two as a list or as text
@@ -22,8 +23,31 @@ def check_values(config: dict[str, Any]) -> None:
     the objects are built.
     """
     for group in GROUPS:
-        check_arguments(config.get(group), lambda name: arguments_of(name).defaults, group)
-        _check_ranges(config.get(group), group)
+        node = config.get(group)
+        check_arguments(node, lambda name: arguments_of(name).defaults, group)
+        _check_ranges(node, group)
+    _check_data(config.get("data"))
+    for name, node in (config.get("callbacks") or {}).items():
+        if node is not None and not (isinstance(node, dict) and "_target_" in node):
+            raise ConfigError(
+                f"callbacks.{name} must name a callback as `_target_`. Received: {node!r}"
+            )
+
+
+def _check_data(node):
+    """Checks that the files and folders that a reader reads are there, and are paths at all."""
+    if not isinstance(node, dict) or "_target_" not in node:
+        return
+    read = arguments_of(node["_target_"]).paths
+    for name, value in node.items():
+        values = value if name == "sources" and isinstance(value, list) else [value]
+        for path in values if name.removesuffix("s") in read or name.endswith("_dir") else ():
+            if path is not None and not isinstance(path, str):
+                raise ConfigError(f"data.{name} must be a path; quote numbers. Received: {path!r}")
+            if path and name != "cache_dir" and not pathlib.Path(path).expanduser().exists():
+                raise ConfigError(
+                    f"data.{name} must be a file or folder that exists. Received: {path}"
+                )
 
 
 def _check_ranges(node, key):
@@ -39,8 +63,16 @@ def _check_ranges(node, key):
                 check.run(value)
             except (TypeError, ValueError) as error:
                 raise ConfigError(f"{key}: {error}") from None
+    error = _refusal(node) if target else None
+    if error is not None:
+        raise ConfigError(f"{key}: {target}: {error}")
     for name, value in node.items():
         _check_ranges(value, f"{key}.{name}")
+
+
+def _refusal(node):
+    given = {name: value for name, value in node.items() if name not in ("_target_", "_partial_")}
+    return refusal(node["_target_"], given, more_later=node.get("_partial_", False))
 
 
 def check_arguments(node: Any, defaults_of: Callable[[str], Mapping[str, Any]], key: str) -> None:

@@ -5,58 +5,17 @@ import functools
 import importlib.util
 import pathlib
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
-from dann import checks
-
-_CHECKS: dict[str, Callable[..., Any]] = {
-    check.__name__: check
-    for check in (
-        checks.check_choice,
-        checks.check_flag,
-        checks.check_integer,
-        checks.check_integers,
-        checks.check_number,
-    )
-}
 _DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
-_DEPTH = 3  # of calls that pass an argument on
-
-
-class Arguments(NamedTuple):
-    """What is known of arguments.
-
-    Attributes:
-        defaults: The defaults that are plain values, by name.
-        checks: The checks of arguments.
-    """
-
-    defaults: dict[str, Any]
-    checks: list["Check"]
-
-
-class Check(NamedTuple):
-    """A check of an argument.
-
-    Attributes:
-        name: Name of the argument.
-        run: Raises an error if a value is wrong.
-        of_lists: Whether the argument takes a list.
-    """
-
-    name: str
-    run: Callable[[Any], Any]
-    of_lists: bool
 
 
 @functools.cache
-def arguments_of(target: str) -> Arguments:
-    """Returns what the text of a class or function says about its arguments.
+def constructors_of(target: str) -> list[tuple[ast.FunctionDef, pathlib.Path]]:
+    """Returns the text of a function, or of the constructors of a class and its bases.
 
-    It knows the checks of `dann.checks` with constant bounds that the constructor makes, that of a
-    base included, or that a function makes which the constructor passes the argument on to. What it
-    cannot read is left out.
+    Each stands beside its file. There are none if the text is not found.
 
     Args:
         target: Full name, such as `"dann.CDAN"` or `"keras.optimizers.SGD"`.
@@ -65,17 +24,10 @@ def arguments_of(target: str) -> Arguments:
     family = "src" if package == "keras" else ""
     if family and path and path[0] != "src":
         family = f"src/{path[0]}"
-    found, seen = Arguments({}, []), set()
-    for definition, file in _constructors(package, family, name):
-        defaults = _defaults(definition)
-        found.defaults.update({key: defaults[key] for key in defaults.keys() - seen})
-        found.checks.extend(_checks(definition, file, _DEPTH))
-        seen |= _names(definition)
-    return found
+    return list(_constructors(package, family, name))
 
 
 def _constructors(package, family, name) -> Iterator[tuple[ast.FunctionDef, pathlib.Path]]:
-    """Yields a function, or the constructors of a class and its bases, which share names."""
     found = _definition(package, family, name)
     if found is None:
         return
@@ -115,16 +67,33 @@ def _files(package: str, family: str) -> dict[str, pathlib.Path]:
     places = spec.submodule_search_locations if spec else None
     found = {}
     for file in sorted(pathlib.Path(places[0], family).rglob("*.py")) if places else ():
-        for name in _DEFINED.findall(file.read_text(encoding="utf-8")):
+        for name in defined_in(file):
             found.setdefault(name, file)
     return found
 
 
-def _names(definition):
+def defined_in(file: pathlib.Path) -> list[str]:
+    """Returns the names of the classes and functions that a file defines, in its order."""
+    return _DEFINED.findall(file.read_text(encoding="utf-8"))
+
+
+def names_in(definition: ast.FunctionDef) -> set[str]:
+    """Returns the names of the arguments that a function's text lists."""
     return {each.arg for each in (*definition.args.args, *definition.args.kwonlyargs)}
 
 
-def _defaults(definition):
+def paths_in(definition: ast.FunctionDef) -> set[str]:
+    """Returns the names of the arguments whose hints say that they are paths."""
+    arguments = (*definition.args.args, *definition.args.kwonlyargs)
+    hints = [(each.arg, ast.unparse(each.annotation)) for each in arguments if each.annotation]
+    return {name for name, hint in hints if "PathLike" in hint}
+
+
+def defaults_in(definition: ast.FunctionDef) -> dict[str, Any]:
+    """Returns the defaults of a function's text that are plain values, by name.
+
+    It leaves out flags that may be of other types too.
+    """
     given = definition.args
     positional = [*given.posonlyargs, *given.args]
     pairs = [
@@ -133,7 +102,7 @@ def _defaults(definition):
     ]
     found = {}
     for argument, default in pairs:
-        known, value = _constant(default)
+        known, value = constant(default)
         # A flag may have other types too where the hint says so.
         hint = ast.unparse(argument.annotation) if argument.annotation else ""
         if known and not (isinstance(value, bool) and "|" in hint):
@@ -141,65 +110,8 @@ def _defaults(definition):
     return found
 
 
-def _checks(definition, file, depth) -> Iterator[Check]:
-    names = _names(definition)
-    for call in _calls(definition):
-        if call.func.id in _CHECKS:
-            yield from _check(call, names, file)
-        elif depth and any(_passed(part) & names for part in _parts(call)):
-            yield from _passed_on(call, names, depth - 1)
-
-
-def _calls(node) -> Iterator[Any]:
-    """Yields the calls of plain names below a node, except those that an `if` may skip.
-
-    `if name is not None` leaves nothing out that a value would be checked for.
-    """
-    for part in ast.iter_child_nodes(node):
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
-            yield part
-        if not isinstance(part, ast.If) or ast.unparse(part.test).endswith(" is not None"):
-            yield from _calls(part)
-
-
-def _check(call, names, file):
-    name = call.args[0].value if isinstance(call.args[0], ast.Constant) else None
-    if name not in names or name not in _passed(call.args[1]):
-        return
-    bounds = [_constant(part, file) for part in call.args[2:]]
-    named = {part.arg: _constant(part.value, file) for part in call.keywords if part.arg != "why"}
-    if all(known for known, _ in (*bounds, *named.values())):
-        values = [value for _, value in bounds]
-        rest = {key: value for key, (_, value) in named.items()}
-        check = _CHECKS[call.func.id]
-        of_lists = check is checks.check_integers
-        yield Check(name, lambda given: check(name, given, *values, **rest), of_lists)
-
-
-def _passed_on(call, names, depth):
-    """The checks that a function or class of this package makes of arguments that it gets."""
-    found = _definition("dann", "", call.func.id)
-    for definition, file in _constructors("dann", "", call.func.id) if found else ():
-        takes = [each.arg for each in definition.args.args if each.arg != "self"]
-        given = dict(zip(takes, map(_passed, call.args), strict=False))
-        given |= {part.arg: _passed(part.value) for part in call.keywords}
-        for check in _checks(definition, file, depth):
-            for mine in given.get(check.name, set()) & names:
-                yield check._replace(name=mine)
-
-
-def _parts(call):
-    return [*call.args, *(part.value for part in call.keywords)]
-
-
-def _passed(node):
-    """The names that a call passes on as they are, one or the other."""
-    choices = (node.body, node.orelse) if isinstance(node, ast.IfExp) else (node,)
-    return {part.id for part in choices if isinstance(part, ast.Name)}
-
-
-def _constant(node, file=None) -> tuple[bool, Any]:
-    """Returns whether an expression is a plain value or the name of one, and which.
+def constant(node: ast.expr | None, file: pathlib.Path | None = None) -> tuple[bool, Any]:
+    """Returns whether an expression is a plain value, or the name of one in `file`, and which.
 
     Of a dict, as of functions by name, the keys are enough.
     """

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from dann.config.allowed_targets import allowed
 from dann.config.config_error import ConfigError
 from dann.config.config_values import check_arguments, defaults_of
+from dann.config.refused_arguments import as_default
 
 _PACKAGES = ("dann.", "keras.")
 _WORDS = ("_target_", "_partial_")
@@ -133,6 +134,8 @@ def _build(node: Any, targets: dict[str, Callable], key: str) -> Any:
     if "_target_" not in node:
         return parts
     target = targets[str(node["_target_"])]
+    defaults = defaults_of(target)
+    parts = {name: as_default(value, defaults.get(name)) for name, value in parts.items()}
     if node.get("_partial_"):
         return functools.partial(target, **parts)
     return call(f"{key}: {node['_target_']}", target, **parts)

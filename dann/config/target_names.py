@@ -12,6 +12,7 @@ from typing import Any
 
 from dann.config.allowed_targets import GROUPS, LEFT_OUT
 from dann.config.config_error import ConfigError
+from dann.config.constructor_text import defined_in
 from dann.config.instantiation import targets_of
 
 _PARTS = ("layers", "initializers", "regularizers", "constraints")
@@ -95,7 +96,7 @@ def _names_in(module: str) -> frozenset[str] | None:
     names = _bound(place / "__init__.py")
     if package == "dann":
         offered = place if path else place / "adaptation"  # whose classes are those of `dann`, too
-        names = names.union(*(_bound(file) for file in offered.rglob("*.py")))
+        names = names.union(*map(defined_in, offered.rglob("*.py")))
     return names
 
 

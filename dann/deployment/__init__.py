@@ -4,11 +4,11 @@ Only `pack` and `summarize` need Keras. Without it, or with `DANN_LAZY_IMPORT=1`
 NumPy alone loads and runs a packed file.
 """
 
-import importlib
 from typing import TYPE_CHECKING
 
 from dann.deployment.packed_file import PackedFileError
 from dann.deployment.packed_model import ENGINES, PackedModel, load
+from dann.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from dann.deployment.model_summary import LayerSummary, ModelSummary, summarize
@@ -26,11 +26,10 @@ __all__ = [
     "summarize",
 ]
 
-_FROM_KERAS = {"PackError": "packing", "pack": "packing"}
-
-
-def __getattr__(name):
-    if name not in __all__:
-        raise AttributeError(f"module 'dann.deployment' has no attribute {name!r}")
-    module = importlib.import_module(f"dann.deployment.{_FROM_KERAS.get(name, 'model_summary')}")
-    return getattr(module, name)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "model_summary": ("LayerSummary", "ModelSummary", "summarize"),
+        "packing": ("PackError", "pack"),
+    },
+)

@@ -6,6 +6,8 @@ from typing import Any
 from dann.checks import check_choice, check_integer
 from dann.training.checkpoint_times import CheckpointTimes
 
+PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16", "float16", "bfloat16", "float64")
+
 
 def check_trainer(trainer: Any) -> None:
     """Checks the settings that `dann.training.Run` takes as `trainer`.

@@ -6,7 +6,7 @@ import pytest
 
 from dann.config.config_error import ConfigError
 from dann.config.config_values import check_values
-from dann.config.constructor_text import arguments_of
+from dann.config.constructor_checks import arguments_of
 
 
 def named_things():
@@ -40,7 +40,7 @@ def test_defaults_are_those_of_the_constructor():
 def test_checks_accept_the_defaults():
     checked = 0
     for name, _ in named_things():
-        defaults, checks = arguments_of(name)
+        defaults, checks, _ = arguments_of(name)
         for check in checks:
             if defaults.get(check.name) is not None:
                 check.run(defaults[check.name])
@@ -95,7 +95,7 @@ def test_checks_that_an_if_may_leave_out_are_not_read():
 
 
 def test_what_cannot_be_read_has_no_arguments_that_are_known():
-    assert arguments_of("dann.nothing.Such") == ({}, [])
+    assert arguments_of("dann.nothing.Such") == ({}, [], set())
 
 
 def test_a_class_with_the_name_of_its_base_is_read(tmp_path, monkeypatch):
@@ -103,7 +103,7 @@ def test_a_class_with_the_name_of_its_base_is_read(tmp_path, monkeypatch):
     text = "class Adam(adam.Adam):\n    def __init__(self, rate=0.5):\n        pass\n"
     (tmp_path / "of_one_name/__init__.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    assert arguments_of("of_one_name.Adam") == ({"rate": 0.5}, [])
+    assert arguments_of("of_one_name.Adam") == ({"rate": 0.5}, [], set())
 
 
 def test_values_in_nested_nodes_are_checked_by_their_key():

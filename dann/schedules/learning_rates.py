@@ -1,0 +1,92 @@
+"""Learning rates as serializable functions of the training step."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.checks import check_number
+
+
+@keras.saving.register_keras_serializable("dann")
+class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """The decay of the learning rate that belongs to `GaninSchedule`.
+
+    `learning_rate = initial_learning_rate / (1 + alpha * step / total_steps) ** beta`
+
+    With `total_steps=10_000` and `alpha=10` it is `(1 + 0.001 * step) ** -0.75`, the decay of
+    CDAN and of the Transfer-Learning-Library, which does not depend on the length of the run.
+
+    Args:
+        initial_learning_rate: Learning rate at step 0, above 0. Defaults to `0.01`.
+        total_steps: Length of the run in training steps, above 0.
+        alpha: How far the rate falls, at least 0. Defaults to `10.0`.
+        beta: Exponent, at least 0. Defaults to `0.75`.
+
+    Example:
+
+    >>> from dann.schedules import GaninDecay
+    >>> round(float(GaninDecay(0.01, total_steps=1000)(1000)), 6)
+    0.001656
+
+    Reference:
+        - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.2.
+    """
+
+    def __init__(
+        self,
+        initial_learning_rate: float = 0.01,
+        total_steps: int = 10_000,
+        alpha: float = 10.0,
+        beta: float = 0.75,
+    ):
+        self.initial_learning_rate = check_number(
+            "initial_learning_rate", initial_learning_rate, low=0, above=True
+        )
+        self.total_steps = check_number("total_steps", total_steps, low=0, above=True)
+        self.alpha = check_number("alpha", alpha, low=0)
+        self.beta = check_number("beta", beta, low=0)
+
+    def __call__(self, step: Any) -> Any:
+        progress = ops.cast(step, "float32") / self.total_steps
+        return self.initial_learning_rate * (1.0 + self.alpha * progress) ** -self.beta
+
+    def get_config(self) -> dict:
+        return {
+            "initial_learning_rate": self.initial_learning_rate,
+            "total_steps": self.total_steps,
+            "alpha": self.alpha,
+            "beta": self.beta,
+        }
+
+
+@keras.saving.register_keras_serializable("dann")
+class Scaled(keras.optimizers.schedules.LearningRateSchedule):
+    """A multiple of another schedule of the learning rate.
+
+    `learning_rate = factor * schedule(step)`
+
+    Args:
+        schedule: Any Keras schedule of the learning rate.
+        factor: Multiplier of the schedule, above 0.
+    """
+
+    def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule, factor: float):
+        if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+            raise TypeError(
+                f"Argument `schedule` must be a schedule of Keras. Received: {schedule!r}"
+            )
+        self.schedule = schedule
+        self.factor = check_number("factor", factor, low=0, above=True)
+
+    def __call__(self, step: Any) -> Any:
+        return self.factor * self.schedule(step)
+
+    def get_config(self) -> dict:
+        schedule = keras.saving.serialize_keras_object(self.schedule)
+        return {"schedule": schedule, "factor": self.factor}
+
+    @classmethod
+    def from_config(cls, config: dict) -> "Scaled":
+        schedule = keras.saving.deserialize_keras_object(config["schedule"])
+        return cls(schedule, config["factor"])
