@@ -61,7 +61,7 @@ def _check_paths(cfg):
     if data_dir is not None and not pathlib.Path(data_dir).expanduser().is_dir():
         raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")
     run = None if OmegaConf.is_missing(cfg, "run") else cfg.get("run")
-    if run is not None and not pathlib.Path(str(run)).is_dir():
+    if isinstance(run, str) and not pathlib.Path(run).is_dir():
         raise ConfigError(f"run must be a directory that scripts/train.py wrote. Received: {run}")
     # Other scripts look for the config beside the results, where Hydra writes it.
     given, used = pathlib.Path(cfg.paths.run_dir), HydraConfig.get().runtime.output_dir
