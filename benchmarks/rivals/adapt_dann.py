@@ -60,4 +60,5 @@ def adapt_steps(training: Training) -> Callable[[], Any]:
         copy=False,
         verbose=0,
     )
-    return lambda: model.fit(source, one_hot, target, epochs=1, batch_size=size, verbose=0)
+    fit: Any = model.fit  # its hints say otherwise
+    return lambda: fit(source, one_hot, target, epochs=1, batch_size=size, verbose=0)

@@ -20,12 +20,12 @@ from dann.checks import check_choice, check_integer, check_number
 
 _CHUNK = 64  # outputs that PyTorch takes at a time
 WAYS = (
-    "batch_jacobian",
+    "dann, batch_jacobian",
     "tape.batch_jacobian, pfor",
     "tape.batch_jacobian, while",
     "tape.jacobian",
-    "frobenius_norm",
-    "singular_values",
+    "dann, frobenius_norm",
+    "dann, singular_values",
     "tape.batch_jacobian and SVD",
     "tape.batch_jacobian and Gram matrix",
     "JAX, vmap of jacrev",
@@ -102,7 +102,7 @@ class JacobianSuite:
         }
         ways: dict[str, Callable] = {}
         if fits["while"]:
-            ways["batch_jacobian"] = lambda: batch_jacobian(
+            ways["dann, batch_jacobian"] = lambda: batch_jacobian(
                 network, x, memory_budget=self.memory_budget
             )
         for engine in fits:
@@ -111,9 +111,9 @@ class JacobianSuite:
         if 12 * x.shape[0] * outputs * largest <= self.memory_budget:
             ways["tape.jacobian"] = partial(by_tape(network), x)
             ways |= _of_rivals(network, np.asarray(x))
-        ways["frobenius_norm"] = partial(frobenius_norm, network, x)
+        ways["dann, frobenius_norm"] = partial(frobenius_norm, network, x)
         if self.k <= min(inputs, outputs):
-            ways["singular_values"] = partial(singular_values, network, x, self.k)
+            ways["dann, singular_values"] = partial(singular_values, network, x, self.k)
             if fits["while"]:
                 tape = by_tape(network, "while")
                 ways["tape.batch_jacobian and SVD"] = lambda: _by_svd(tape(x))[:, : self.k]

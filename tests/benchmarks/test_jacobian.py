@@ -19,13 +19,15 @@ def test_all_ways_compute_the_same(units):
     model = network(units)
     x = tf.random.normal((3, 6))
     ways = JacobianSuite({"small": model}, [3], k=4, rounds=1).ways(model, x)
-    results = {name: np.asarray(way()) for name, way in ways.items() if name != "frobenius_norm"}
+    results = {
+        name: np.asarray(way()) for name, way in ways.items() if name != "dann, frobenius_norm"
+    }
     blocks = np.einsum("bobi->boi", results.pop("tape.jacobian"))
     expected = np.linalg.svd(blocks, compute_uv=False)[:, :4]
     for by in ("SVD", "Gram matrix"):
         found = results.pop(f"tape.batch_jacobian and {by}")
         np.testing.assert_allclose(found, expected, rtol=1e-4)
-    np.testing.assert_allclose(results.pop("singular_values"), expected, rtol=1e-4)
+    np.testing.assert_allclose(results.pop("dann, singular_values"), expected, rtol=1e-4)
     assert len(results) == 3 + is_installed("jax")
     for result in results.values():
         np.testing.assert_allclose(result, blocks, rtol=1e-5)
@@ -36,13 +38,15 @@ def test_ways_that_exceed_the_budget_are_left_out():
     ways = JacobianSuite({"small": model}, [3], k=5, memory_budget=10).ways(
         model, tf.random.normal((3, 6))
     )
-    assert list(ways) == ["frobenius_norm"]
+    assert list(ways) == ["dann, frobenius_norm"]
 
 
 def test_some_ways_can_be_left_out():
-    suite = JacobianSuite({"small": network()}, [3], k=4, only=["tape.jacobian", "singular_values"])
+    suite = JacobianSuite(
+        {"small": network()}, [3], k=4, only=["tape.jacobian", "dann, singular_values"]
+    )
     ways = suite.ways(suite.networks["small"], tf.random.normal((3, 6)))
-    assert list(ways) == ["tape.jacobian", "singular_values"]
+    assert list(ways) == ["tape.jacobian", "dann, singular_values"]
 
 
 def test_every_network_is_measured_at_every_size():
