@@ -1,8 +1,11 @@
 """Names of a package that are imported when they are first asked for."""
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from dann.installed import is_installed
 
 
 def lazy_exports(
@@ -25,9 +28,11 @@ def lazy_exports(
     def find(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
+        found = getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
+        setattr(sys.modules[package], name, found)  # the next look needs no search
+        return found
 
     def listed() -> list[str]:
-        return sorted({*vars(importlib.import_module(package)), *modules})
+        return sorted({*vars(sys.modules[package]), *(modules if is_installed("keras") else ())})
 
     return find, listed

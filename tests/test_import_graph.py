@@ -17,17 +17,19 @@ MODULES = {
 
 
 def imports_at_run_time(module):
-    """Modules that `importlib.import_module` or `import_modules` may import in a module."""
+    """Modules that `import_module`, `import_modules` or `lazy_exports` may import in a module."""
     for call in ast.walk(ast.parse(MODULES[module].read_text())):
         if not isinstance(call, ast.Call):
             continue
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         if name == "import_modules":
             yield from (other for other in MODULES if other.rpartition(".")[0] == module)
+        elif name == "lazy_exports":
+            yield from (f"{module}.{part}" for part in ast.literal_eval(call.args[1]))
         elif name == "import_module" and module == "dann.config.instantiation":
             # What a config may name is in `allowed_targets`, and none of it is in this room.
             yield from (one for one in MODULES if one != "dann" and "dann.config" not in one)
-        elif name == "import_module" and module != "dann.registry":
+        elif name == "import_module" and module not in ("dann.registry", "dann.lazy_exports"):
             yield from modules_named(call.args[0], module)
 
 

@@ -6,13 +6,16 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from omegaconf import MISSING
+
 from dann.checks import check_flag, check_number, check_text, is_number
 from dann.config.allowed_targets import GROUPS
 from dann.config.config_error import ConfigError
 from dann.config.constructor_checks import arguments_of
-from dann.config.refused_arguments import refusal
+from dann.config.refused_arguments import accepted, refusal
 
 _PLACES = ("filename", "filepath", "log_dir", "backup_dir")  # where callbacks write
+_NOT_PASSED = {"data": ("sources",), "method": ("teacher",)}  # keys of a node that are no arguments
 _OF_ANY_KIND = ("profile_batch",)  # a number by default, but also two as a list or as text
 
 
@@ -38,16 +41,27 @@ def _check_data(node):
     """Checks that the files and folders that a reader reads are there, and are paths at all."""
     if not isinstance(node, dict) or "_target_" not in node:
         return
-    read = arguments_of(node["_target_"]).paths
-    for name, value in node.items():
-        values = value if name == "sources" and isinstance(value, list) else [value]
-        for path in values if name.removesuffix("s") in read or name.endswith("_dir") else ():
-            if path is not None and not isinstance(path, str):
-                raise ConfigError(f"data.{name} must be a path; quote numbers. Received: {path!r}")
-            if path and name != "cache_dir" and not pathlib.Path(path).expanduser().exists():
-                raise ConfigError(
-                    f"data.{name} must be a file or folder that exists. Received: {path}"
-                )
+    read, sources = arguments_of(node["_target_"]).paths, node.get("sources")
+    given = [(name, path) for name, path in node.items() if name in read or name.endswith("_dir")]
+    if isinstance(sources, list) and "source" in read:
+        given += [("sources", path) for path in sources]
+    for name, path in given:
+        if path in (None, "", MISSING):
+            continue
+        if not isinstance(path, str):
+            raise ConfigError(f"data.{name} must be a path; quote numbers. Received: {path!r}")
+        if name != "cache_dir" and not _is_there(path, node.get("root")):
+            raise ConfigError(f"data.{name} must be a file or folder that exists. Received: {path}")
+
+
+def _is_there(path, root):
+    """Whether a path exists, here or below a root."""
+    try:
+        places = [pathlib.Path(path).expanduser()]
+        places += [pathlib.Path(root, path)] if isinstance(root, str) else []
+        return any(place.exists() for place in places)
+    except (OSError, RuntimeError):  # such as a name that is too long, or of nobody's home
+        return False
 
 
 def _check_ranges(node, key):
@@ -63,16 +77,23 @@ def _check_ranges(node, key):
                 check.run(value)
             except (TypeError, ValueError) as error:
                 raise ConfigError(f"{key}: {error}") from None
-    error = _refusal(node) if target else None
-    if error is not None:
-        raise ConfigError(f"{key}: {target}: {error}")
+    if target:
+        _check_constructor(node, key)
     for name, value in node.items():
         _check_ranges(value, f"{key}.{name}")
 
 
-def _refusal(node):
-    given = {name: value for name, value in node.items() if name not in ("_target_", "_partial_")}
-    return refusal(node["_target_"], given, more_later=node.get("_partial_", False))
+def _check_constructor(node, key):
+    target = node["_target_"]
+    apart = ("_target_", "_partial_", *_NOT_PASSED.get(key, ()))
+    given = {name: value for name, value in node.items() if name not in apart and value != MISSING}
+    taken = accepted(target)
+    for name in given.keys() - taken if taken else ():
+        known = ", ".join(sorted(taken))
+        raise ConfigError(f"{key}: {target} takes {known}. Received: {name}={given[name]!r}")
+    error = refusal(target, given, more_later=node.get("_partial_", False))
+    if error is not None:
+        raise ConfigError(f"{key}: {target}: {error}")
 
 
 def check_arguments(node: Any, defaults_of: Callable[[str], Mapping[str, Any]], key: str) -> None:

@@ -39,32 +39,66 @@ def refusal(target: str, given: dict[str, Any], *, more_later: bool = False) -> 
     >>> refusal("keras.optimizers.SGD", {"momentum": -1.0})
     ValueError('`momentum` must be a float between [0, 1].')
     """
-    passed: dict[str, Any] | None = {
-        name: value if _is_plain(value) else _UNKNOWN for name, value in given.items()
-    }
+    passed = {name: value if _is_plain(value) else _UNKNOWN for name, value in given.items()}
     definitions = [definition for definition, _ in constructors_of(target)]
-    for definition, base in zip(definitions, [*definitions[1:], None], strict=True):
-        defaults, own = defaults_in(definition), names_in(definition)
-        passed = {name: as_default(value, defaults.get(name)) for name, value in passed.items()}
-        known = passed if more_later else {**defaults, **passed}
-        known = {name: known[name] for name in own & known.keys() if known[name] is not _UNKNOWN}
-        rest = {name: value for name, value in passed.items() if name not in own}
-        passed = None
-        for statement in definition.body:
-            error, goes_on = _follow(statement, known)
-            if not goes_on:
-                return error
-            call = _super_call(statement)
-            if call is not None and base is not None and _passes_on(call, definition):
-                passed = _arguments(call, base, known, rest)
-        if passed is None:  # nothing is known of what a base gets
-            return None
-    return None
+    return _refusal(definitions, passed, more_later)
+
+
+def accepted(target: str) -> set[str]:
+    """Returns the names of all arguments of a class or function; none if the text does not tell."""
+    found = {"self"}
+    for definition, _ in constructors_of(target):
+        found |= names_in(definition)
+        if definition.args.kwarg is None:
+            return found - {"self"}
+        if not _passes_on(definition):
+            break
+    return set()
+
+
+def _passes_on(definition):
+    """Whether the further arguments of a constructor all go to its base."""
+    calls = [call for call in map(_super_call, definition.body) if call is not None]
+    given = [part.value for call in calls for part in call.keywords if part.arg is None]
+    touched = [node for node in _names(definition) if node.id == definition.args.kwarg.arg]
+    return len(touched) == 1 and touched[0] in given
 
 
 def as_default(value: Any, default: Any) -> Any:
     """Returns a whole number as a float where the default is one, on which Keras insists."""
-    return float(value) if isinstance(default, float) and is_integer(value) else value
+    if not isinstance(default, float) or not is_integer(value):
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return value
+
+
+def _refusal(definitions, passed, more_later):
+    """The error of the first constructor, to which those of its bases belong, for what it gets."""
+    if not definitions:
+        return None
+    definition, bases = definitions[0], definitions[1:]
+    defaults, own = defaults_in(definition), names_in(definition)
+    passed = {name: as_default(value, defaults.get(name)) for name, value in passed.items()}
+    known = passed if more_later else {**defaults, **passed}
+    known = {name: known[name] for name in own & known.keys() if known[name] is not _UNKNOWN}
+    if definition.args.kwarg and not more_later:
+        known[definition.args.kwarg.arg] = {
+            name: value for name, value in passed.items() if name not in own
+        }
+    for statement in definition.body:
+        call = _super_call(statement)
+        if call is None:
+            error, goes_on = _follow(statement, known)
+            if not goes_on:
+                return error
+        elif bases:
+            given = _arguments(call, bases[0], known)
+            error = None if given is None else _refusal(bases, given, more_later)
+            if error is not None:
+                return error
+    return None
 
 
 def _is_plain(value):
@@ -90,12 +124,19 @@ def _follow(statement: ast.stmt, known: dict[str, Any]) -> tuple[Exception | Non
                 return error, False
         if tells:
             return None, True
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
     if any(isinstance(node, ast.Return) for node in ast.walk(statement)):
         return None, False
-    for node in _names(statement):
-        if not isinstance(node.ctx, ast.Load):
-            known.pop(node.id, None)
+    if calls and isinstance(statement, ast.Expr):  # such as a check, which may raise first
+        return None, False
+    used = [node.id for call in calls for node in _names(call)]
+    for name in [*used, *(each.id for each in _names(statement) if _is_bound(each))]:
+        known.pop(name, None)
     return None, True
+
+
+def _is_bound(name):
+    return not isinstance(name.ctx, ast.Load)
 
 
 def _names(node) -> list[ast.Name]:
@@ -109,27 +150,22 @@ def _super_call(statement) -> ast.Call | None:
     return None
 
 
-def _passes_on(call, definition):
-    """Whether the call gives a base its further arguments, if there are any, as they came."""
-    further = [part.value for part in call.keywords if part.arg is None]
-    if not further:
-        return True
-    name = definition.args.kwarg.arg if definition.args.kwarg else None
-    touched = [node for node in _names(definition) if node.id == name]
-    return len(further) == len(touched) == 1 and touched[0] is further[0]
+def _arguments(call: ast.Call, base: ast.FunctionDef, known: dict[str, Any]) -> Any:
+    """The arguments that a call gives a base, those that are not known marked as such.
 
-
-def _arguments(
-    call: ast.Call, base: ast.FunctionDef, known: dict[str, Any], rest: dict[str, Any]
-) -> dict[str, Any]:
-    """The arguments that a call gives a base; those that cannot be computed are unknown."""
+    It is `None` if the call passes on what is not known by name.
+    """
     takes = [each.arg for each in base.args.args if each.arg != "self"]
-    given: list[Any] = list(zip(takes, call.args, strict=False))
-    given += [(part.arg, part.value) for part in call.keywords if part.arg is not None]
-    passed = dict(rest) if len(given) < len(call.args) + len(call.keywords) else {}
-    for name, node in given:
+    named = [(part.arg, part.value) for part in call.keywords]
+    passed: dict[str, Any] = {}
+    for name, node in [*zip(takes, call.args, strict=False), *named]:
         tells, value = _value(node, known)
-        passed[name] = value if tells else _UNKNOWN
+        if name is not None:
+            passed[name] = value if tells else _UNKNOWN
+        elif tells:
+            passed |= value
+        else:
+            return None
     return passed
 
 

@@ -31,7 +31,7 @@ def snd(
     `p_i` of example `i`, `u_i = p_i / |p_i|` and the temperature `t`:
 
     - `P_ij = exp(u_i . u_j / t) / sum over k != i of exp(u_i . u_k / t)` for `j != i`
-    - `mean over i of H(P_i)`, in [0, log(n - 1)], in nats
+    - `mean over i of H(P_i)`, in [0, log(n - 1)] up to rounding, in nats
 
     The scale depends on the number of examples, so compare only scores on the same target. A model
     that predicts the same for everything has the best score.

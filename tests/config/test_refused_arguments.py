@@ -7,7 +7,7 @@ import pytest
 from dann.config.config_error import ConfigError
 from dann.config.config_values import check_values
 from dann.config.instantiation import instantiate
-from dann.config.refused_arguments import as_default, refusal
+from dann.config.refused_arguments import accepted, as_default, refusal
 from tests.config.test_constructor_checks import named_things
 
 ODD = (-1, 0, 1, 2, -1.0, 0.5, 2.0, 1e9, "", "x", None, True, [], [1, -1])
@@ -30,6 +30,8 @@ def test_each_refusal_is_the_error_of_the_class():
         named = [
             each for each in inspect.signature(thing).parameters.values() if each.kind in NAMED
         ]
+        if refusal(name, {}) is not None:  # it is wrong in two ways then, of which one is told
+            continue
         for argument, parameter in ((each.name, each) for each in named):
             for value in ODD:
                 given = {argument: as_default(value, parameter.default)}
@@ -39,6 +41,37 @@ def test_each_refusal_is_the_error_of_the_class():
                     assert (type(actual), str(actual)) == (type(expected), str(expected))
                     refused.add((name, argument))
     assert len(refused) > 50
+
+
+@pytest.mark.tensorflow
+def test_every_public_name_may_have_no_arguments_yet():
+    pytest.importorskip("tensorflow")
+    import keras
+
+    from dann import layers
+
+    modules = (keras.layers, keras.initializers, keras.regularizers, keras.constraints, layers)
+    names = [f"{module.__name__}.{name}" for module in modules for name in dir(module)]
+    assert len(names) > 200
+    for name in names:
+        assert refusal(name, {}, more_later=True) is None, name
+
+
+@pytest.mark.tensorflow
+def test_what_is_not_accepted_is_unknown_to_the_class():
+    pytest.importorskip("tensorflow")
+    told = 0
+    for name, thing in named_things():
+        known = accepted(name)
+        named = [
+            each for each in inspect.signature(thing).parameters.values() if each.kind in NAMED
+        ]
+        assert not known or {each.name for each in named} <= known, name
+        if known:
+            with pytest.raises((TypeError, ValueError)):
+                thing(none_such=1)
+            told += 1
+    assert told > 40
 
 
 TEXT = """
@@ -105,6 +138,49 @@ def test_a_whole_number_serves_where_keras_insists_on_a_float():
     node = {"_target_": "keras.optimizers.SGD", "learning_rate": 1, "momentum": 0}
     check_values({"optimizer": node})
     assert instantiate(node, "optimizer").momentum == 0.0
+
+
+def test_a_number_too_large_for_a_float_stays_one():
+    assert as_default(10**400, 1.0) == 10**400
+
+
+def test_an_unknown_argument_is_told_with_those_that_there_are():
+    node = {"_target_": "dann.schedules.GaninSchedule", "gama": 5}
+    message = r"^schedule: \S+GaninSchedule takes gamma, high, total_steps. Received: gama=5$"
+    with pytest.raises(ConfigError, match=message):
+        check_values({"schedule": node})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"source_list": "list.txt"}, None),
+        ({"source_list": "none.txt"}, "data.source_list must be .* Received: none.txt"),
+        ({"root": "???"}, None),
+        ({"root": 5}, "data.root must be a path; quote numbers. Received: 5"),
+        ({"cache_dir": 5}, "data.cache_dir must be a path; quote numbers. Received: 5"),
+        ({"cache_dir": "not/there/yet"}, None),
+        ({"target_list": "~nobody_of_this_name/a"}, "data.target_list must be a file or folder"),
+        ({"target_list": "a" * 300}, "data.target_list must be a file or folder"),
+    ],
+)
+def test_what_a_reader_reads_must_be_there(given, message, tmp_path):
+    (tmp_path / "list.txt").touch()
+    node = {"_target_": "dann.data.image_folder", "root": str(tmp_path), **given}
+    if message is None:
+        check_values({"data": node})
+    else:
+        with pytest.raises(ConfigError, match=message):
+            check_values({"data": node})
+
+
+def test_each_of_several_sources_must_be_there(tmp_path):
+    (tmp_path / "a.npz").touch()
+    there, missing = str(tmp_path / "a.npz"), str(tmp_path / "b.npz")
+    node = {"_target_": "dann.data.npz", "source": "???", "target": there}
+    check_values({"data": {**node, "sources": [there]}})
+    with pytest.raises(ConfigError, match=r"^data.sources must be .* Received: .*b\.npz$"):
+        check_values({"data": {**node, "sources": [there, missing]}})
 
 
 def test_an_error_names_the_key_and_the_class():

@@ -75,7 +75,7 @@ def test_a_bad_directory_is_reported_in_one_line_and_left_as_it_is(folder, run_h
     (blocked / "report.html").mkdir()
     before = sorted(folder.rglob("*"))
     for arguments, message in [
-        (["run=nowhere"], "Expected a run directory of scripts/train.py. Received: no nowhere/"),
+        (["run=nowhere"], "run must be a directory that scripts/train.py wrote. Received: nowhere"),
         (["run=empty"], "Expected a run directory of scripts/train.py. Received: no empty/"),
         (["run=no_checkpoint"], "`checkpoint.every` asks for. Received: no no_checkpoint/checkpoi"),
         (["run=broken"], "Received: broken/checkpoints/last.keras, which is cut short"),

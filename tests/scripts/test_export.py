@@ -71,7 +71,7 @@ def test_what_is_compared_is_spread_over_the_test_set(run, monkeypatch):
         ),
         (["examples=0"], "`examples` must be an integer of at least 1"),
         (["tolerance=nan"], "`tolerance` must be a finite number of at least 0"),
-        (["run=nowhere"], "Expected a finished run of scripts/train.py. Received: no nowhere"),
+        (["run=nowhere"], "run must be a directory that scripts/train.py wrote. Received: nowhere"),
     ],
 )
 def test_a_wrong_command_is_reported_in_one_line(

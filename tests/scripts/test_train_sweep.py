@@ -56,5 +56,6 @@ def test_every_score_of_a_run_is_listed_with_its_regret(sweep, run_here):
 
 
 def test_a_folder_that_is_no_run_is_one_error_line(tmp_path, run_here, check_refused):
+    (tmp_path / "nothing").mkdir()
     result = run_here("evaluate.py", ["run=nothing"], tmp_path)
     check_refused(result, "Received: no nothing/metrics.csv")
