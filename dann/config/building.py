@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import inspect
-import pathlib
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -11,9 +10,10 @@ from omegaconf import DictConfig, OmegaConf
 from dann.checks import is_integer
 from dann.config.config_error import ConfigError
 from dann.config.instantiation import call, instantiate
+from dann.config.node_checks import check_teacher
 from dann.installed import has_tensorflow
 from dann.training.distribution import Distribution
-from dann.training.run_directory import RunDirectory, load_model
+from dann.training.run_directory import load_model
 
 
 def build_domains(cfg: DictConfig) -> Any:
@@ -110,24 +110,22 @@ def _start_from_teacher(model: Any, path: str) -> Any:
             f"Only a second stage has a teacher. Received: method.teacher={path} for a "
             f"`{type(model).__name__}`"
         )
-    file = pathlib.Path(path)
-    if file.is_dir():
-        file = RunDirectory(file).classifier_file
-    if file.suffix != ".keras" or not file.is_file():
-        raise ConfigError(
-            "method.teacher must be the directory of a finished run, or a .keras file. "
-            f"Received: {path}"
-        )
-    return model.start_from(load_model(file, compile=False))
+    return model.start_from(load_model(check_teacher(path), compile=False))
 
 
 def distribution_of(cfg: Any) -> Distribution:
     """Returns the distribution that a config asks for; by default everything is on one device.
 
     Raises:
-        ValueError: If the config of it is wrong.
+        ConfigError: If it has an unknown key.
+        ValueError: If a value of it is wrong.
     """
     given: Any = OmegaConf.to_container(cfg.get("distribution", OmegaConf.create()))
+    known = list(inspect.signature(Distribution).parameters)
+    if not given.keys() <= set(known):
+        raise ConfigError(
+            f"distribution has {', '.join(known)}. Received: {', '.join(given.keys() - set(known))}"
+        )
     return Distribution(**given)
 
 

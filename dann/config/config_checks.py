@@ -13,6 +13,7 @@ from dann.config.config_error import ConfigError
 from dann.config.config_values import check_values
 from dann.config.instantiation import check_packages, check_targets
 from dann.config.known_keys import check_known
+from dann.config.node_checks import check_nodes
 from dann.config.target_names import check_names, registered_names
 from dann.training.run_settings import (
     PRECISIONS,
@@ -36,6 +37,7 @@ def check_command(cfg: DictConfig) -> None:
     check_packages(plain)
     check_names(plain)
     check_values(plain)
+    check_nodes(plain)
     _check_paths(cfg)
     _check_given(cfg)
     _check_emptied(cfg, overrides)
@@ -125,6 +127,7 @@ def _check_settings(cfg):
     if "trainer" not in cfg:
         return
     check_integer("seed", cfg.seed, low=0)
+    check_integer("target_labelled", cfg.target_labelled, low=0)
     settings = cfg.trainer.copy()
     if cfg.trainer.epochs is not None:  # the numbers of steps are known with the data
         together = settings.steps_per_execution

@@ -29,39 +29,6 @@ def check_values(config: dict[str, Any]) -> None:
         node = config.get(group)
         check_arguments(node, lambda name: arguments_of(name).defaults, group)
         _check_ranges(node, group)
-    _check_data(config.get("data"))
-    for name, node in (config.get("callbacks") or {}).items():
-        if node is not None and not (isinstance(node, dict) and "_target_" in node):
-            raise ConfigError(
-                f"callbacks.{name} must name a callback as `_target_`. Received: {node!r}"
-            )
-
-
-def _check_data(node):
-    """Checks that the files and folders that a reader reads are there, and are paths at all."""
-    if not isinstance(node, dict) or "_target_" not in node:
-        return
-    read, sources = arguments_of(node["_target_"]).paths, node.get("sources")
-    given = [(name, path) for name, path in node.items() if name in read or name.endswith("_dir")]
-    if isinstance(sources, list) and "source" in read:
-        given += [("sources", path) for path in sources]
-    for name, path in given:
-        if path in (None, "", MISSING):
-            continue
-        if not isinstance(path, str):
-            raise ConfigError(f"data.{name} must be a path; quote numbers. Received: {path!r}")
-        if name != "cache_dir" and not _is_there(path, node.get("root")):
-            raise ConfigError(f"data.{name} must be a file or folder that exists. Received: {path}")
-
-
-def _is_there(path, root):
-    """Whether a path exists, here or below a root."""
-    try:
-        places = [pathlib.Path(path).expanduser()]
-        places += [pathlib.Path(root, path)] if isinstance(root, str) else []
-        return any(place.exists() for place in places)
-    except (OSError, RuntimeError):  # such as a name that is too long, or of nobody's home
-        return False
 
 
 def _check_ranges(node, key):
@@ -116,8 +83,8 @@ def check_arguments(node: Any, defaults_of: Callable[[str], Mapping[str, Any]], 
             place = f"{key}.{name}"
             check_arguments(value, defaults_of, place)
             _refuse(_check_kind, place, value, defaults.get(name))
-            if key.startswith("callbacks") and name in _PLACES and name in defaults:
-                _check_place(place, value, defaults[name])
+            if key.startswith("callbacks.") and name in _PLACES and "_target_" in node:
+                _check_place(place, value, defaults.get(name))
     elif isinstance(node, float):
         _refuse(check_number, key, node)
 
@@ -168,5 +135,8 @@ def _check_place(key, value, default):
             f"{key} must be a {'folder' if wants_folder else 'file'}. Received: {path}"
         )
     there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    # `CSVLogger` makes no folders.
+    if key.endswith(".filename") and not path.absolute().parent.is_dir():
+        raise ConfigError(f"{key} must be in a folder that exists. Received: {path}")
     if (there != path.absolute() and not there.is_dir()) or not os.access(there, os.W_OK):
         raise ConfigError(f"{key} must be where files can be written. Received: {path}")

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+_FOLDERS = {"Layer": "layers", "Model": "models"}  # of what our classes build on
 _DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
 
 
@@ -20,11 +21,18 @@ def constructors_of(target: str) -> list[tuple[ast.FunctionDef, pathlib.Path]]:
     Args:
         target: Full name, such as `"dann.CDAN"` or `"keras.optimizers.SGD"`.
     """
+    return list(_constructors(*_place_of(target)))
+
+
+def _place_of(target):
+    """The package of a full name, the folder in it where its text is looked for, and the name."""
     package, *path, name = target.split(".")
     family = "src" if package == "keras" else ""
-    if family and path and path[0] != "src":
+    if family and not path:
+        path = [_FOLDERS.get(name, "src")]
+    if family and path[0] != "src":
         family = f"src/{path[0]}"
-    return list(_constructors(package, family, name))
+    return package, family, name
 
 
 def _constructors(package, family, name) -> Iterator[tuple[ast.FunctionDef, pathlib.Path]]:
@@ -38,9 +46,11 @@ def _constructors(package, family, name) -> Iterator[tuple[ast.FunctionDef, path
     own = [part for part in node.body if isinstance(part, ast.FunctionDef)]
     own = [part for part in own if part.name == "__init__"]
     yield from ((part, file) for part in own)
-    bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
-    for base in bases:
-        if base != name:  # such as `class Adam(adam.Adam)`, which would be found as its own base
+    for text in map(ast.unparse, node.bases):
+        base = text.rpartition(".")[2]
+        if text.startswith("keras."):
+            yield from _constructors(*_place_of(text))
+        elif base != name:  # such as `class Adam(adam.Adam)`, which would be found as its own base
             yield from _constructors(package, family, base)
 
 

@@ -18,6 +18,7 @@ _FUNCTIONS: dict[str, Any] = {
     )
 }
 _UNKNOWN = object()
+_LAYERS = "Layer.__init__(self, *args, **kwargs)"
 
 
 def refusal(target: str, given: dict[str, Any], *, more_later: bool = False) -> Exception | None:
@@ -46,22 +47,55 @@ def refusal(target: str, given: dict[str, Any], *, more_later: bool = False) -> 
 
 def accepted(target: str) -> set[str]:
     """Returns the names of all arguments of a class or function; none if the text does not tell."""
-    found = {"self"}
+    found = set()
     for definition, _ in constructors_of(target):
-        found |= names_in(definition)
+        found |= names_in(definition) - {"self"}
         if definition.args.kwarg is None:
-            return found - {"self"}
-        if not _passes_on(definition):
+            return found
+        if _LAYERS in ast.unparse(definition):  # as `keras.Model` does
+            layers = accepted("keras.layers.Layer")
+            return layers and found | layers
+        taken, goes_on = _further(definition)
+        if taken is None:
             break
+        found |= taken
+        if not goes_on:
+            return found
     return set()
 
 
-def _passes_on(definition):
-    """Whether the further arguments of a constructor all go to its base."""
-    calls = [call for call in map(_super_call, definition.body) if call is not None]
-    given = [part.value for call in calls for part in call.keywords if part.arg is None]
-    touched = [node for node in _names(definition) if node.id == definition.args.kwarg.arg]
-    return len(touched) == 1 and touched[0] in given
+def _further(definition: ast.FunctionDef) -> tuple[set[str] | None, bool]:
+    """What a constructor takes of its further arguments, and whether the rest go to its base.
+
+    It is `None` if the text does not tell: it must name what it takes out, and pass on or refuse
+    the rest.
+    """
+    rest = definition.args.kwarg
+    mine = [each for each in _names(definition) if rest and each.id == rest.arg]
+    told, taken, refuses, passes_on = [], set(), False, False
+    for node in ast.walk(definition):
+        if isinstance(node, ast.If) and node.test in mine and isinstance(node.body[0], ast.Raise):
+            told += _names(node)
+            refuses = True
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).startswith("refuse_"):
+            told += _names(node)
+        elif isinstance(node, ast.Call) and (popped := _popped(node)):
+            told.append(popped[0])
+            taken |= {popped[1]} if popped[0] in mine else set()
+    for call in filter(None, map(_super_call, definition.body)):
+        given = [part.value for part in call.keywords if part.arg is None and part.value in mine]
+        told += given
+        passes_on = passes_on or bool(given)
+    known = all(each in told for each in mine) and (refuses or passes_on)
+    return (taken if known else None), passes_on
+
+
+def _popped(call: ast.Call) -> tuple[ast.expr, Any] | None:
+    """What a call takes an entry out of, and the entry's name, if the text has it."""
+    key = call.args[0] if call.args else None
+    if not (isinstance(call.func, ast.Attribute) and isinstance(key, ast.Constant)):
+        return None
+    return (call.func.value, key.value) if call.func.attr == "pop" else None
 
 
 def as_default(value: Any, default: Any) -> Any:

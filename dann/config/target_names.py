@@ -57,7 +57,7 @@ def is_possible(name: str, group: str) -> bool:
     if family and family not in _FAMILIES[group]:
         return False
     module = ".".join((package, *path))
-    names = _names_in(module)
+    names = names_of_module(module)
     return names is None or last in names
 
 
@@ -80,8 +80,8 @@ def registered_names(package: str, registry: str) -> list[str]:
 
 
 @functools.cache
-def _names_in(module: str) -> frozenset[str] | None:
-    """The names that a module's text binds, with those its files register.
+def names_of_module(module: str) -> frozenset[str] | None:
+    """Returns the names that a module's text binds, with those that its files register.
 
     An unknown module has none; `None` stands for a module whose text cannot be read.
     """

@@ -15,7 +15,10 @@ from dann.autodiff import gradients as gradients_of
 
 def linear_daln(**kwargs):
     """f = x A, c = f B, without biases."""
-    return with_random_weights(DALN(**linear_parts(), strength=STRENGTH, **kwargs))
+    model = DALN(**linear_parts(), strength=STRENGTH, **kwargs)
+    # With these weights the two norms differ by .5. Where they are nearly equal, their difference
+    # is little but the rounding of both.
+    return with_random_weights(model, seed=8)
 
 
 def norm(matrix):

@@ -60,6 +60,16 @@ REFUSED = [
     "data=image_folder data.root=/nope data.source=a data.target=b",
     "data.cache_dir=5",
     "+callbacks.x.y=1",
+    "+regularizers.x.y=1",
+    "+augmentation.sorce=[]",
+    "+method.foo=1",
+    "+augmentation.source=[{_target_:keras.layers.RandomFlip,foo:1}]",
+    "network=keras_application network.name=ResNet5",
+    "network=keras_application network.weights=imagnet",
+    "method=dirt_t method.teacher=/nope",
+    "target_labelled=-1",
+    "data=csv data.test_share=2 data.source=README.md data.target=README.md",
+    "+callbacks.x._target_=keras.callbacks.CSVLogger +callbacks.x.filename=/nope/x.csv",
 ]
 
 

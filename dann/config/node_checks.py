@@ -1,0 +1,149 @@
+"""Checks of what each group of a config is for, made without importing Keras."""
+
+import difflib
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from omegaconf import MISSING
+
+from dann.config.config_error import ConfigError
+from dann.config.constructor_checks import arguments_of
+from dann.config.target_names import names_of_module
+from dann.training.run_directory import RunDirectory
+
+_DOMAINS = ("source", "target", "blend")  # of an augmentation
+
+
+def check_nodes(config: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` if a node of a plain, resolved config cannot serve its group.
+
+    It looks for the files and folders that are read, the network of `keras.applications`, the
+    teacher of a second stage, and a class to build where a group needs one.
+    """
+    for group in ("callbacks", "regularizers"):
+        for name, node in (config.get(group) or {}).items():
+            if node is not None:
+                _check_part(f"{group}.{name}", node, f"a {group[:-1]}")
+    _check_augmentation(config.get("augmentation"))
+    _check_data(config.get("data"))
+    network, method = config.get("network"), config.get("method")
+    _check_application(network.get("backbone") if isinstance(network, dict) else None)
+    teacher = method.get("teacher") if isinstance(method, dict) else None
+    if teacher not in (None, MISSING):
+        check_teacher(teacher)
+
+
+def check_teacher(path: Any) -> pathlib.Path:
+    """Returns the `.keras` file of a second stage's teacher.
+
+    Args:
+        path: The file, or the directory of a finished run.
+
+    Raises:
+        ConfigError: If it is neither.
+    """
+    file = pathlib.Path(path) if isinstance(path, str) else None
+    if file is not None and file.is_dir():
+        file = RunDirectory(file).classifier_file
+    if file is None or file.suffix != ".keras" or not file.is_file():
+        raise ConfigError(
+            "method.teacher must be the directory of a finished run, or a .keras file. "
+            f"Received: {path}"
+        )
+    return file
+
+
+def _check_part(key, node, wanted):
+    if not (isinstance(node, dict) and "_target_" in node):
+        raise ConfigError(f"{key} must name {wanted} as `_target_`. Received: {node!r}")
+
+
+def _check_augmentation(node):
+    for domain, layers in (node or {}).items():
+        if domain not in _DOMAINS:
+            raise ConfigError(
+                f"augmentation must have layers under {', '.join(_DOMAINS)}. Received: {domain}"
+            )
+        key = f"augmentation.{domain}"
+        if isinstance(layers, list):
+            for place, layer in enumerate(layers):
+                _check_part(f"{key}.{place}", layer, "a layer")
+        else:
+            _check_part(key, layers, "a layer, or list layers, each")
+
+
+def _check_data(node):
+    """Checks that the files and folders that a reader reads are there, and are paths at all."""
+    if not isinstance(node, dict) or "_target_" not in node:
+        return
+    reader, sources = node["_target_"].rpartition(".")[2], node.get("sources")
+    read = arguments_of(node["_target_"]).paths
+    given = [(name, path) for name, path in node.items() if name in read or name.endswith("_dir")]
+    if isinstance(sources, list) and "source" in read:
+        given += [("sources", path) for path in sources]
+    for name, path in given:
+        if path in (None, "", MISSING):
+            continue
+        if not isinstance(path, str):
+            raise ConfigError(f"data.{name} must be a path; quote numbers. Received: {path!r}")
+        if name != "cache_dir" and not _is_there(path, node.get("root")):
+            raise ConfigError(f"data.{name} must be a file or folder that exists. Received: {path}")
+    if reader == "image_folder":
+        _check_domains(node)
+
+
+def _check_domains(node):
+    """Checks the folders of the domains of images that no list names."""
+    root, several = node.get("root"), node.get("sources")
+    domains = [("source", node.get("source"))] if not several else []
+    domains += [("sources", name) for name in (several if isinstance(several, list) else ())]
+    domains = [] if node.get("source_list") else domains
+    domains += [("target", node.get("target"))] if not node.get("target_list") else []
+    for name, domain in domains:
+        if not isinstance(domain, str) or domain == MISSING or root in (None, "", MISSING):
+            continue
+        if not _is_folder(pathlib.Path(root, domain)):
+            raise ConfigError(
+                f"data.{name} must be a folder below data.root={root}. Received: {domain}"
+            )
+
+
+def _check_application(backbone):
+    """Checks the name and the file of weights of a network of `keras.applications`."""
+    if not isinstance(backbone, dict):
+        return
+    if backbone.get("_target_", "").rpartition(".")[2] != "application_backbone":
+        return
+    known = sorted(
+        each for each in names_of_module("keras.applications") or () if each[0].isupper()
+    )
+    name, weights = backbone.get("name"), backbone.get("weights")
+    if known and name is not None and name not in known:
+        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5) or known
+        raise ConfigError(
+            "network.backbone.name must be a network of keras.applications; similar: "
+            f"{', '.join(near)}. Received: {name}"
+        )
+    if weights not in (None, "imagenet") and not _is_there(str(weights), None):
+        raise ConfigError(
+            "network.backbone.weights must be 'imagenet', null or an existing file of weights. "
+            f"Received: {weights}"
+        )
+
+
+def _is_there(path, root):
+    """Whether a path exists, here or below a root."""
+    try:
+        places = [pathlib.Path(path).expanduser()]
+        places += [pathlib.Path(root, path)] if isinstance(root, str) else []
+        return any(place.exists() for place in places)
+    except (OSError, RuntimeError):  # such as a name that is too long, or of nobody's home
+        return False
+
+
+def _is_folder(path):
+    try:
+        return path.expanduser().is_dir()
+    except (OSError, RuntimeError):
+        return False
