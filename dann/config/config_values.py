@@ -135,8 +135,5 @@ def _check_place(key, value, default):
             f"{key} must be a {'folder' if wants_folder else 'file'}. Received: {path}"
         )
     there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
-    # `CSVLogger` makes no folders.
-    if key.endswith(".filename") and not path.absolute().parent.is_dir():
-        raise ConfigError(f"{key} must be in a folder that exists. Received: {path}")
     if (there != path.absolute() and not there.is_dir()) or not os.access(there, os.W_OK):
         raise ConfigError(f"{key} must be where files can be written. Received: {path}")

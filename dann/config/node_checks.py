@@ -2,7 +2,7 @@
 
 import difflib
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from omegaconf import MISSING
@@ -25,6 +25,8 @@ def check_nodes(config: Mapping[str, Any]) -> None:
         for name, node in (config.get(group) or {}).items():
             if node is not None:
                 _check_part(f"{group}.{name}", node, f"a {group[:-1]}")
+    for name, node in (config.get("callbacks") or {}).items():
+        _check_folder(f"callbacks.{name}.filename", (node or {}).get("filename"))
     _check_augmentation(config.get("augmentation"))
     _check_data(config.get("data"))
     network, method = config.get("network"), config.get("method")
@@ -44,9 +46,9 @@ def check_teacher(path: Any) -> pathlib.Path:
         ConfigError: If it is neither.
     """
     file = pathlib.Path(path) if isinstance(path, str) else None
-    if file is not None and file.is_dir():
+    if file is not None and _holds(file.is_dir):
         file = RunDirectory(file).classifier_file
-    if file is None or file.suffix != ".keras" or not file.is_file():
+    if file is None or file.suffix != ".keras" or not _holds(file.is_file):
         raise ConfigError(
             "method.teacher must be the directory of a finished run, or a .keras file. "
             f"Received: {path}"
@@ -59,7 +61,15 @@ def _check_part(key, node, wanted):
         raise ConfigError(f"{key} must name {wanted} as `_target_`. Received: {node!r}")
 
 
+def _check_folder(key, path):
+    """Checks the folder of a file that a callback writes, such as `CSVLogger`, which makes none."""
+    if isinstance(path, str) and not _holds(pathlib.Path(path).absolute().parent.is_dir):
+        raise ConfigError(f"{key} must be in a folder that exists. Received: {path}")
+
+
 def _check_augmentation(node):
+    if node is not None and not isinstance(node, dict):
+        raise ConfigError(f"augmentation must have layers by domain. Received: {node!r}")
     for domain, layers in (node or {}).items():
         if domain not in _DOMAINS:
             raise ConfigError(
@@ -103,7 +113,8 @@ def _check_domains(node):
     for name, domain in domains:
         if not isinstance(domain, str) or domain == MISSING or root in (None, "", MISSING):
             continue
-        if not _is_folder(pathlib.Path(root, domain)):
+        folder = pathlib.Path(root, domain)
+        if not _holds(lambda folder=folder: folder.expanduser().is_dir()):
             raise ConfigError(
                 f"data.{name} must be a folder below data.root={root}. Received: {domain}"
             )
@@ -134,16 +145,13 @@ def _check_application(backbone):
 
 def _is_there(path, root):
     """Whether a path exists, here or below a root."""
-    try:
-        places = [pathlib.Path(path).expanduser()]
-        places += [pathlib.Path(root, path)] if isinstance(root, str) else []
-        return any(place.exists() for place in places)
-    except (OSError, RuntimeError):  # such as a name that is too long, or of nobody's home
-        return False
+    places = [pathlib.Path(path), *([pathlib.Path(root, path)] if isinstance(root, str) else [])]
+    return any(_holds(lambda place=place: place.expanduser().exists()) for place in places)
 
 
-def _is_folder(path):
+def _holds(test: Callable[[], bool]) -> bool:
+    """Whether a test of a path holds; not for a name that is too long, or in nobody's home."""
     try:
-        return path.expanduser().is_dir()
+        return test()
     except (OSError, RuntimeError):
         return False

@@ -7,6 +7,7 @@ from dann.config.node_checks import check_nodes, check_teacher
 
 FLIP = {"_target_": "keras.layers.RandomFlip"}
 BACKBONE = {"_target_": "dann.networks.application_backbone", "_partial_": True}
+LOGGER = {"_target_": "keras.callbacks.CSVLogger", "filename": "not/there/x.csv"}
 FOLDERS = {"_target_": "dann.data.image_folder", "source": "a", "target": "b"}
 
 
@@ -14,11 +15,14 @@ FOLDERS = {"_target_": "dann.data.image_folder", "source": "a", "target": "b"}
     ("config", "message"),
     [
         ({"callbacks": {"x": 3}}, "callbacks.x must name a callback as `_target_`. Received: 3"),
+        ({"callbacks": {"x": LOGGER}}, "callbacks.x.filename must be in a folder that exists"),
         ({"regularizers": {"x": {"y": 1}}}, "regularizers.x must name a regularizer"),
+        ({"augmentation": [FLIP]}, "augmentation must have layers by domain"),
         ({"augmentation": {"sorce": []}}, "under source, target, blend. Received: sorce"),
         ({"augmentation": {"source": [FLIP, 3]}}, "augmentation.source.1 must name a layer"),
         ({"augmentation": {"blend": 3}}, "augmentation.blend must name a layer"),
         ({"method": {"teacher": "/nope"}}, "finished run, or a .keras file. Received: /nope"),
+        ({"method": {"teacher": "x" * 300 + ".keras"}}, "finished run, or a .keras file"),
         ({"method": {"teacher": 3}}, "finished run, or a .keras file. Received: 3"),
         (
             {"network": {"backbone": {**BACKBONE, "name": "ResNet5"}}},
@@ -41,6 +45,7 @@ def test_what_cannot_serve_is_refused(config, message):
         {},
         {"callbacks": None, "augmentation": None, "data": None, "network": None},
         {"callbacks": {"x": None}, "regularizers": {"x": None}},
+        {"callbacks": {"x": {**LOGGER, "filename": "x.csv"}}},
         {"augmentation": {"source": [FLIP], "target": FLIP, "blend": FLIP}},
         {"augmentation": {"source": [], "target": []}},
         {"method": {"teacher": "???"}},
