@@ -117,13 +117,12 @@ def distribution_of(cfg: Any) -> Distribution:
     """Returns the distribution that a config asks for; by default everything is on one device.
 
     Raises:
-        ConfigError: If it has an unknown key.
-        ValueError: If a value of it is wrong.
+        ValueError: If a key of it is unknown or a value wrong.
     """
     given: Any = OmegaConf.to_container(cfg.get("distribution", OmegaConf.create()))
     known = list(inspect.signature(Distribution).parameters)
     if not given.keys() <= set(known):
-        raise ConfigError(
+        raise ValueError(
             f"distribution has {', '.join(known)}. Received: {', '.join(given.keys() - set(known))}"
         )
     return Distribution(**given)

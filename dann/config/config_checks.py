@@ -38,12 +38,21 @@ def check_command(cfg: DictConfig) -> None:
     check_names(plain)
     check_values(plain)
     _check_paths(cfg)
-    check_nodes(plain)
     _check_given(cfg)
     _check_emptied(cfg, overrides)
     _check_epochs(cfg, overrides)
     _check_rate(cfg, overrides)
     _check_settings(cfg)
+
+
+def check_needs(cfg: DictConfig) -> None:
+    """Checks that there is what a training needs, without Keras; a finished run needs none of it.
+
+    Raises:
+        ConfigError: If something is not there.
+    """
+    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    check_nodes(plain)
 
 
 def check_objects(cfg: DictConfig) -> None:

@@ -129,6 +129,10 @@ def _check_place(key, value, default):
     if not isinstance(value, str) or not value:
         raise ConfigError(f"{key} must be a path; quote numbers. Received: {value!r}")
     path = pathlib.Path(value)
+    try:
+        path.exists()
+    except OSError as error:
+        raise ConfigError(f"{key} must be a path: {error.strerror}. Received: {value}") from None
     wants_folder = key.endswith("_dir")
     if path.exists() and path.is_dir() != wants_folder:
         raise ConfigError(

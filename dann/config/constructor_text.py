@@ -27,12 +27,11 @@ def constructors_of(target: str) -> list[tuple[ast.FunctionDef, pathlib.Path]]:
 def _place_of(target):
     """The package of a full name, the folder in it where its text is looked for, and the name."""
     package, *path, name = target.split(".")
-    family = "src" if package == "keras" else ""
-    if family and not path:
-        path = [_FOLDERS.get(name, "src")]
-    if family and path[0] != "src":
-        family = f"src/{path[0]}"
-    return package, family, name
+    if package != "keras":
+        return package, "", name
+    path = path[1:] if path[:1] == ["src"] else path
+    folder = path[0] if path else _FOLDERS.get(name, "")
+    return package, f"src/{folder}", name
 
 
 def _constructors(package, family, name) -> Iterator[tuple[ast.FunctionDef, pathlib.Path]]:

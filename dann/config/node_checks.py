@@ -25,8 +25,9 @@ def check_nodes(config: Mapping[str, Any]) -> None:
         for name, node in (config.get(group) or {}).items():
             if node is not None:
                 _check_part(f"{group}.{name}", node, f"a {group[:-1]}")
+    run = (config.get("paths") or {}).get("run_dir")
     for name, node in (config.get("callbacks") or {}).items():
-        _check_folder(f"callbacks.{name}.filename", (node or {}).get("filename"))
+        _check_folder(f"callbacks.{name}.filename", (node or {}).get("filename"), run)
     _check_augmentation(config.get("augmentation"))
     _check_data(config.get("data"))
     network, method = config.get("network"), config.get("method")
@@ -45,7 +46,7 @@ def check_teacher(path: Any) -> pathlib.Path:
     Raises:
         ConfigError: If it is neither.
     """
-    file = pathlib.Path(path) if isinstance(path, str) else None
+    file = _expanded(path) if isinstance(path, str) else None
     if file is not None and _holds(file.is_dir):
         file = RunDirectory(file).classifier_file
     if file is None or file.suffix != ".keras" or not _holds(file.is_file):
@@ -61,9 +62,15 @@ def _check_part(key, node, wanted):
         raise ConfigError(f"{key} must name {wanted} as `_target_`. Received: {node!r}")
 
 
-def _check_folder(key, path):
-    """Checks the folder of a file that a callback writes, such as `CSVLogger`, which makes none."""
-    if isinstance(path, str) and not _holds(pathlib.Path(path).absolute().parent.is_dir):
+def _check_folder(key, path, run):
+    """Checks the folder of a file that a callback writes, unless a run may make it.
+
+    A callback such as `CSVLogger` makes none.
+    """
+    folder = pathlib.Path(path).absolute().parent if isinstance(path, str) else None
+    if folder is None or (run and folder.is_relative_to(pathlib.Path(run).absolute())):
+        return
+    if not _holds(folder.is_dir):
         raise ConfigError(f"{key} must be in a folder that exists. Received: {path}")
 
 
@@ -113,8 +120,7 @@ def _check_domains(node):
     for name, domain in domains:
         if not isinstance(domain, str) or domain == MISSING or root in (None, "", MISSING):
             continue
-        folder = pathlib.Path(root, domain)
-        if not _holds(lambda folder=folder: folder.expanduser().is_dir()):
+        if not _holds((_expanded(root) / domain).is_dir):
             raise ConfigError(
                 f"data.{name} must be a folder below data.root={root}. Received: {domain}"
             )
@@ -130,13 +136,13 @@ def _check_application(backbone):
         each for each in names_of_module("keras.applications") or () if each[0].isupper()
     )
     name, weights = backbone.get("name"), backbone.get("weights")
-    if known and name is not None and name not in known:
+    if known and name not in (None, MISSING) and name not in known:
         near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5) or known
         raise ConfigError(
             "network.backbone.name must be a network of keras.applications; similar: "
             f"{', '.join(near)}. Received: {name}"
         )
-    if weights not in (None, "imagenet") and not _is_there(str(weights), None):
+    if weights not in (None, MISSING, "imagenet") and not _is_there(str(weights), None):
         raise ConfigError(
             "network.backbone.weights must be 'imagenet', null or an existing file of weights. "
             f"Received: {weights}"
@@ -145,13 +151,21 @@ def _check_application(backbone):
 
 def _is_there(path, root):
     """Whether a path exists, here or below a root."""
-    places = [pathlib.Path(path), *([pathlib.Path(root, path)] if isinstance(root, str) else [])]
-    return any(_holds(lambda place=place: place.expanduser().exists()) for place in places)
+    places = [_expanded(path), *([_expanded(root) / path] if isinstance(root, str) else [])]
+    return any(_holds(place.exists) for place in places)
+
+
+def _expanded(path):
+    """The path with `~` replaced; as it is where that is nobody's home."""
+    try:
+        return pathlib.Path(path).expanduser()
+    except RuntimeError:
+        return pathlib.Path(path)
 
 
 def _holds(test: Callable[[], bool]) -> bool:
-    """Whether a test of a path holds; not for a name that is too long, or in nobody's home."""
+    """Whether a test of a path holds; not for a name that is too long."""
     try:
         return test()
-    except (OSError, RuntimeError):
+    except OSError:
         return False

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from dann.config.building import distribution_of
-from dann.config.config_checks import check_command, check_objects
+from dann.config.config_checks import check_command, check_needs, check_objects
 from dann.config.config_error import ConfigError
 from dann.config.interruption import ending_with, stopped_by_signals
 from dann.config.resuming import settings_of_group
@@ -147,6 +147,7 @@ def _starts(cfg, is_done):
     distribution = distribution_of(cfg)
     if _is_done(is_done, cfg, distribution):
         return False
+    check_needs(cfg)
     start_backend(distribution.split_processor)
     distribution.check()
     check_objects(cfg)

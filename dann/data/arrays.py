@@ -8,7 +8,7 @@ import numpy as np
 from dann.checks import check_class_range, check_integer, check_shape
 from dann.data.domain_pair import DomainPair
 from dann.data.readers import READERS
-from dann.data.splits import check_arrays_apart, check_test_share, hold_out
+from dann.data.splits import check_arrays_apart, hold_out
 
 _UNKNOWN = -1
 _MANY_CLASSES = 1000
@@ -76,7 +76,6 @@ def arrays(
     >>> domains.source_train[0].shape, domains.target_test[0].shape, domains.class_names
     ((40, 24, 3), (10, 24, 3), ('down', 'up'))
     """
-    check_test_share(test_share)
     given = {
         "source": source,
         "target": target,

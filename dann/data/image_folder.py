@@ -14,7 +14,7 @@ from dann.data.labelled_paths import LabelledPaths, read_folder, read_lists, sha
 from dann.data.lazy_arrays import Rows
 from dann.data.memory_cache import MemoryCache
 from dann.data.readers import READERS
-from dann.data.splits import check_test_share, hold_out
+from dann.data.splits import hold_out
 
 CLASSES = ("same", "shared", "source")
 ON_ERROR = ("raise", "skip")
@@ -100,7 +100,6 @@ def image_folder(
             is faulty or leads outside, or an argument is out of range.
     """
     size = check_image_size(image_size)
-    check_test_share(test_share)
     check_choice("classes", classes, CLASSES)
     check_choice("on_error", on_error, ON_ERROR)
     check_flag("outside_root", outside_root)

@@ -11,11 +11,6 @@ from sklearn.model_selection import train_test_split
 from dann.checks import check_number
 
 
-def check_test_share(test_share: float) -> float:
-    """Returns the share of examples to test on if it is in (0, 1); else raises an error."""
-    return check_number("test_share", test_share, 0, 1, above=True, below=True)
-
-
 def hold_out(
     count: int, test_share: float, seed: int = 0, labels: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -36,7 +31,7 @@ def hold_out(
     Raises:
         ValueError: If `test_share` is out of range or there are fewer than 2 examples.
     """
-    check_test_share(test_share)
+    check_number("test_share", test_share, 0, 1, above=True, below=True)
     if count < 2:
         raise ValueError(f"Holding out test examples takes at least 2. Received: {count}")
     held_out = min(max(round(count * test_share), 1), count - 1)

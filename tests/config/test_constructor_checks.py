@@ -19,6 +19,7 @@ def named_things():
 
     modules = (dann, layers, networks, optimizers, schedules, keras.layers, keras.optimizers)
     modules = (*modules, keras.optimizers.schedules, keras.callbacks)
+    modules = (*modules, keras.initializers, keras.regularizers, keras.constraints)
     for thing in {id(each): each for group in GROUPS for each in allowed(group)}.values():
         for module in modules:
             if getattr(module, thing.__name__, None) is thing:

@@ -50,6 +50,8 @@ def test_what_cannot_serve_is_refused(config, message):
         {"augmentation": {"source": [], "target": []}},
         {"method": {"teacher": "???"}},
         {"network": {"backbone": {**BACKBONE, "weights": "imagenet"}}},
+        {"network": {"backbone": {**BACKBONE, "name": "???", "weights": "???"}}},
+        {"paths": {"run_dir": "not"}, "callbacks": {"x": LOGGER}},
         {"network": {"backbone": {**BACKBONE, "name": "MobileNetV2", "weights": None}}},
         {"network": {"backbone": "x"}},
     ],
@@ -58,7 +60,7 @@ def test_what_may_serve_passes(config):
     check_nodes(config)
 
 
-def test_a_teacher_is_a_file_or_the_run_that_wrote_one(tmp_path):
+def test_a_teacher_is_a_file_or_the_run_that_wrote_one(tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     with pytest.raises(ConfigError, match="finished run"):
         check_teacher(str(tmp_path / "run"))
@@ -67,6 +69,8 @@ def test_a_teacher_is_a_file_or_the_run_that_wrote_one(tmp_path):
         assert check_teacher(str(tmp_path / file)) == tmp_path / file
     assert check_teacher(str(tmp_path / "run")) == tmp_path / "run/classifier.keras"
     check_nodes({"method": {"teacher": str(tmp_path / "run")}})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert check_teacher("~/run") == tmp_path / "run/classifier.keras"
 
 
 @pytest.mark.parametrize(
@@ -77,12 +81,14 @@ def test_a_teacher_is_a_file_or_the_run_that_wrote_one(tmp_path):
         ({"sources": ["c", "d"]}, "data.sources must be a folder below .*. Received: d"),
         ({"source": "c", "target": "c" * 300}, "data.target must be a folder"),
         ({"source": "c", "target": "c"}, None),
+        ({"source": "c", "target": "~c"}, None),  # a folder of this name, no home
         ({"source": "c", "target": "???"}, None),
         ({"source_list": "c.txt", "target": "c"}, None),
     ],
 )
 def test_the_folders_of_domains_must_be_there(changes, message, tmp_path):
     (tmp_path / "c").mkdir()
+    (tmp_path / "~c").mkdir()
     (tmp_path / "c.txt").touch()
     config = {"data": {**FOLDERS, "root": str(tmp_path), **changes}}
     if message is None:

@@ -26,6 +26,7 @@ SAMPLE = {
     "callbacks.metrics=a:b": "callbacks.metrics must name a callback",
     "callbacks.metrics._target_=true": "Received: True of callbacks.metrics._target_",
     "callbacks.tensorboard.write_graph=a:b": "`callbacks.tensorboard.write_graph` must be True or",
+    f"callbacks.metrics.filename={'x' * 300}": "callbacks.metrics.filename must be a path: File n",
     "callbacks.tensorboard.log_dir=null": "callbacks.tensorboard.log_dir must be a path",
     "optimizer.momentum=nan": "a finite number. Received: optimizer.momentum=nan",
     "optimizer.momentum=true": "must be a finite number. Received: optimizer.momentum=True",

@@ -68,10 +68,10 @@ def test_what_is_not_accepted_is_unknown_to_the_class():
         ]
         assert not known or {each.name for each in named} <= known, name
         if known:
-            with pytest.raises((TypeError, ValueError)):
+            with pytest.raises((TypeError, ValueError)) as caught:
                 thing(none_such=1)
-            told += 1
-    assert told > 190
+            told += "none_such" in str(caught.value)  # others lack an argument first
+    assert told > 120
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,8 @@ def test_what_is_not_accepted_is_unknown_to_the_class():
         ("dann.layers.GradientReversal", {"strength", "way", "name", "dtype"}),
         ("keras.layers.RandomFlip", {"mode", "factor", "autocast", "input_shape"}),
         ("keras.optimizers.SGD", {"momentum", "clipnorm", "decay"}),
+        ("keras.src.optimizers.adam.Adam", {"beta_1", "clipnorm"}),
+        ("keras.Model", {"name", "trainable"}),
     ],
 )
 def test_what_the_bases_take_is_accepted(name, known):
