@@ -21,13 +21,12 @@ def check_nodes(config: Mapping[str, Any]) -> None:
     It looks for the files and folders that are read, the network of `keras.applications`, the
     teacher of a second stage, and a class to build where a group needs one.
     """
+    run = (config.get("paths") or {}).get("run_dir")
     for group in ("callbacks", "regularizers"):
         for name, node in (config.get(group) or {}).items():
             if node is not None:
                 _check_part(f"{group}.{name}", node, f"a {group[:-1]}")
-    run = (config.get("paths") or {}).get("run_dir")
-    for name, node in (config.get("callbacks") or {}).items():
-        _check_folder(f"callbacks.{name}.filename", (node or {}).get("filename"), run)
+                _check_folder(f"{group}.{name}.filename", node.get("filename"), run)
     _check_augmentation(config.get("augmentation"))
     _check_data(config.get("data"))
     network, method = config.get("network"), config.get("method")
@@ -82,12 +81,8 @@ def _check_augmentation(node):
             raise ConfigError(
                 f"augmentation must have layers under {', '.join(_DOMAINS)}. Received: {domain}"
             )
-        key = f"augmentation.{domain}"
-        if isinstance(layers, list):
-            for place, layer in enumerate(layers):
-                _check_part(f"{key}.{place}", layer, "a layer")
-        else:
-            _check_part(key, layers, "a layer, or list layers, each")
+        for layer in layers if isinstance(layers, list) else [layers]:
+            _check_part(f"augmentation.{domain}", layer, "layers")
 
 
 def _check_data(node):

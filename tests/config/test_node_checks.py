@@ -19,8 +19,11 @@ FOLDERS = {"_target_": "dann.data.image_folder", "source": "a", "target": "b"}
         ({"regularizers": {"x": {"y": 1}}}, "regularizers.x must name a regularizer"),
         ({"augmentation": [FLIP]}, "augmentation must have layers by domain"),
         ({"augmentation": {"sorce": []}}, "under source, target, blend. Received: sorce"),
-        ({"augmentation": {"source": [FLIP, 3]}}, "augmentation.source.1 must name a layer"),
-        ({"augmentation": {"blend": 3}}, "augmentation.blend must name a layer"),
+        (
+            {"augmentation": {"source": [FLIP, 3]}},
+            "source must name layers as `_target_`. Received: 3",
+        ),
+        ({"augmentation": {"blend": 3}}, "augmentation.blend must name layers"),
         ({"method": {"teacher": "/nope"}}, "finished run, or a .keras file. Received: /nope"),
         ({"method": {"teacher": "x" * 300 + ".keras"}}, "finished run, or a .keras file"),
         ({"method": {"teacher": 3}}, "finished run, or a .keras file. Received: 3"),
