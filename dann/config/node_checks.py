@@ -1,4 +1,4 @@
-"""Checks of what each group of a config is for, made without importing Keras."""
+"""Checks that the nodes of a config can serve their groups, made without importing Keras."""
 
 import difflib
 import pathlib

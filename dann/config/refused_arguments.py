@@ -18,7 +18,7 @@ _FUNCTIONS: dict[str, Any] = {
     )
 }
 _UNKNOWN = object()
-_LAYERS = "Layer.__init__(self, *args, **kwargs)"
+_LAYERS = "Layer.__init__(self, *args, **kwargs)"  # how `keras.Model` calls its base
 
 
 def refusal(target: str, given: dict[str, Any], *, more_later: bool = False) -> Exception | None:
