@@ -1,8 +1,8 @@
-"""What a machine can do at most, and what a training step asks of it at least."""
+"""What a machine can do at most, and what networks ask of it at least."""
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import keras
@@ -14,7 +14,7 @@ _TURNS = 5
 
 
 class Work(NamedTuple):
-    """What a step does.
+    """What a computation does.
 
     Attributes:
         operations: Floating-point operations.
@@ -67,27 +67,65 @@ def work_of_step(parts: Iterable[tuple[keras.Model, int]]) -> Work:
     operations = moved = 0.0
     first = True
     for network, examples in parts:
-        for layer in network.layers:
-            outputs = examples * math.prod(layer.output.shape[1:])
-            moved += 4 * 4 * outputs
-            weights = sum(math.prod(weight.shape) for weight in layer.trainable_weights)
-            moved += 5 * 4 * weights
-            kernel = getattr(layer, "kernel", None)
-            if kernel is not None:
-                products = outputs * math.prod(kernel.shape) / kernel.shape[-1]
-                operations += 2 * products * (2 if first else 3)
-                first = False
+        for layer in _layers(network):
+            moved += 4 * 4 * examples * layer.outputs + 5 * 4 * layer.weights
+            operations += 2 * examples * layer.products * (2 if first else 3)
+            first = first and not layer.products
     return Work(operations, moved)
 
 
-def bound(work: Work, peak: Peak) -> str:
-    """Returns in words how long a step takes at least."""
+def work_of_predictions(parts: Iterable[tuple[keras.Model, int]]) -> Work:
+    """Returns the least that float32 networks do for their outputs.
+
+    Outputs of each layer are written and read once, weights are read once.
+
+    Args:
+        parts: Networks, each with its number of examples.
+    """
+    operations = moved = 0.0
+    for network, examples in parts:
+        for layer in _layers(network):
+            moved += 4 * (2 * examples * layer.outputs + layer.weights)
+            operations += 2 * examples * layer.products
+    return Work(operations, moved)
+
+
+def work_of_jacobian(network: keras.Model, examples: int) -> Work:
+    """Returns what reverse mode does for the Jacobians of so many examples.
+
+    That is a prediction and, for each output, a product with the transposed Jacobian, which does
+    as much as a prediction.
+    """
+    once = work_of_predictions([(network, examples)])
+    passes = 1 + math.prod(network.output_shape[1:])
+    return Work(passes * once.operations, passes * once.bytes)
+
+
+def bound(what: str, work: Work, peak: Peak) -> str:
+    """Returns in words how long a computation takes at least."""
     computing, moving = work.operations / peak.operations, work.bytes / peak.bytes
     return (
-        f"A step is {work.operations / 1e9:.3g} GFLOP and moves {work.bytes / 1e6:.3g} MB. At this "
+        f"{what} is {work.operations / 1e9:.3g} GFLOP and moves {work.bytes / 1e6:.3g} MB. At this "
         f"machine's {peak.operations / 1e9:.3g} GFLOP and {peak.bytes / 1e9:.3g} GB in a second of "
         f"CPU time that is {1e3 * computing:.3g} ms and {1e3 * moving:.3g} ms"
     )
+
+
+class _Layer(NamedTuple):
+    """Numbers of outputs and of products with a weight of an example, and of weights."""
+
+    outputs: int
+    products: int
+    weights: int
+
+
+def _layers(network: keras.Model) -> Iterator[_Layer]:
+    for layer in network.layers:
+        outputs = math.prod(layer.output.shape[1:])
+        kernel = getattr(layer, "kernel", None)
+        factors = 0 if kernel is None else math.prod(kernel.shape[:-1])
+        weights = sum(math.prod(weight.shape) for weight in layer.trainable_weights)
+        yield _Layer(outputs, outputs * factors, weights)
 
 
 def _cpu_seconds(call):

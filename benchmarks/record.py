@@ -3,11 +3,12 @@
 import dataclasses
 import importlib.metadata
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,20 +75,28 @@ def joined(processes: Sequence[Sequence[Comparison]]) -> list[Comparison]:
     return found
 
 
-def in_processes(suite: str, count: int) -> list[Comparison]:
+def in_processes(
+    suite: str,
+    count: int,
+    overrides: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> list[Comparison]:
     """Runs the command of this process again for one suite, so many times, and joins the results.
 
     Args:
         suite: Name of the suite.
         count: Number of processes, one after the other.
+        overrides: More of the command, which come last.
+        environment: Variables that these processes have beside those of this one.
     """
     found = []
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "record.json"
-        own = [f"suite={suite}", "processes=1", f"record={path}"]
+        own = [f"suite={suite}", "processes=1", f"record={path}", *overrides]
+        variables = {**os.environ, **(environment or {})}
         for _ in range(count):
             command = [sys.executable, *sys.argv, *own]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=variables)
             found.append(comparisons_of(read(path)[suite]["comparisons"]))
     return joined(found)
 

@@ -1,6 +1,8 @@
 """Measures speeds, each program in turns with its rivals.
 
 python benchmarks/run.py suite=step               training steps, beside other libraries
+python benchmarks/run.py suite=profile            where the time of a step goes
+python benchmarks/run.py suite=onednn             steps with oneDNN's kernels and without them
 python benchmarks/run.py suite=startup            commands that only look, or are refused
 python benchmarks/run.py suite=run                whole runs, perhaps of two checkouts
 python benchmarks/run.py suite=jacobian           Jacobians, beside a tape's own

@@ -1,6 +1,5 @@
 """Jacobians of networks, beside a tape's own."""
 
-import dataclasses
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.bounds import bound, measured_peak, work_of_jacobian
 from benchmarks.rivals import is_installed, without
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
@@ -81,15 +81,17 @@ class JacobianSuite:
 
     def measure(self) -> list[Comparison]:
         """Returns what each way took, for each network and batch size."""
+        peak = measured_peak()
         comparisons = []
         for name, network in self.networks.items():
             for batch in self.batch_sizes:
                 images = np.random.default_rng(0).uniform(size=(batch, *network.input_shape[1:]))
                 ways = self.ways(network, keras.ops.convert_to_tensor(images, "float32"))
                 times = in_turns(ways, self.rounds, self.seconds)
-                comparisons.append(Comparison(f"{name}, batch {batch}", times))
-        last = dataclasses.replace(comparisons[-1], own_remark=without(["jax", "torch"]))
-        return [*comparisons[:-1], last]
+                least = bound("Reverse mode", work_of_jacobian(network, batch), peak)
+                told = without(["jax", "torch"], least)
+                comparisons.append(Comparison(f"{name}, batch {batch}", times, own_remark=told))
+        return comparisons
 
     def ways(self, network: keras.Model, x: Any) -> dict[str, Callable[[], Any]]:
         """Returns what is compared, by name: functions that compute the whole of it."""

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import threadpoolctl
 
+from benchmarks.bounds import Work, bound, measured_peak, work_of_predictions
 from benchmarks.rivals import is_installed, without
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
@@ -64,14 +65,16 @@ class PackedSuite:
         """Returns what each way took, by what was measured."""
         rng = np.random.default_rng(0)
         with threadpoolctl.threadpool_limits(1):
+            peak = measured_peak()
             compared = [
-                *(self._dense(rng, batch) for batch in self.batches),
-                self._convolution(rng),
-                *(self._lenet(rng, batch) for batch in self.images),
+                *(self._dense(rng, batch, peak) for batch in self.batches),
+                self._convolution(rng, peak),
+                *(self._lenet(rng, batch, peak) for batch in self.images),
             ]
-        told = without(["ai_edge_litert"], self._perceptron_bytes())
-        last = dataclasses.replace(compared[-1], own_remark=told)
-        return [*compared[:-1], last]
+        *others, last = compared
+        told = "; ".join([last.own_remark, self._perceptron_bytes()])
+        told = without(["ai_edge_litert"], told)
+        return [*others, dataclasses.replace(last, own_remark=told)]
 
     def _perceptron_bytes(self):
         """Tells the bytes of a binary perceptron for MNIST, packed and in float32."""
@@ -86,7 +89,7 @@ class PackedSuite:
             f"{floats:,} in float32: {floats / packed:.1f} times"
         )
 
-    def _dense(self, rng, batch):
+    def _dense(self, rng, batch, peak):
         kernel = rng.choice(np.array([-1, 1], "float32"), (self.units, self.units))
         inputs = rng.standard_normal((batch, self.units), "float32")
         attributes = {"fan_in": self.units}
@@ -99,14 +102,16 @@ class PackedSuite:
             "NumPy, float32": _Way(lambda: signs @ kernel, kernel.nbytes),
         }
         task = f"dense {self.units} x {self.units}, batch {batch}"
-        return self._compared(task, ways, _same)
+        numbers = kernel.size + 2 * inputs.size
+        least = _in_float32(Work(2 * batch * kernel.size, 4 * numbers), peak)
+        return self._compared(task, ways, _same, least)
 
     def _packed(self, program, engine, inputs):
         model = PackedModel(program, engine)
         weights = sum(step.nbytes for step in program.steps)
         return _Way(lambda: model.predict(inputs), weights)
 
-    def _convolution(self, rng):
+    def _convolution(self, rng, peak):
         shape = (self.side, self.side, self.channels)
         kernel = rng.choice(np.array([-1, 1], "float32"), (3, 3, self.channels, self.channels))
         inputs = rng.choice(np.array([-1, 1], "float32"), (1, *shape))
@@ -131,9 +136,10 @@ class PackedSuite:
             **_litert_ways(model, inputs, inputs),
         }
         task = f"convolution 3x3, {self.channels} to {self.channels}, {self.side} x {self.side}"
-        return self._compared(task, ways, _near)
+        least = _in_float32(work_of_predictions([(model, 1)]), peak)
+        return self._compared(task, ways, _near, least)
 
-    def _lenet(self, rng, batch):
+    def _lenet(self, rng, batch, peak):
         backbone = binary_lenet_backbone((28, 28, 1))
         head = binary_label_head(backbone.output_shape[-1], 10)
         model = keras.Model(backbone.input, head(backbone.output))
@@ -154,9 +160,10 @@ class PackedSuite:
             **_litert_ways(model, images, examples),
         }
         task = f"binary_lenet, {batch} image{'s' * (batch > 1)}"
-        return self._compared(task, ways, _near, "dann, numba")
+        least = _in_float32(work_of_predictions([(backbone, batch), (head, batch)]), peak)
+        return self._compared(task, ways, _near, least, "dann, numba")
 
-    def _compared(self, task, ways, compare, reference=None):
+    def _compared(self, task, ways, compare, least, reference=None):
         """Compares what the ways give, then times them."""
         outputs = {name: np.asarray(way.checked()) for name, way in ways.items()}
         first = next(iter(outputs.values()))
@@ -166,7 +173,7 @@ class PackedSuite:
         }
         calls = {name: way.run for name, way in ways.items()}
         times = in_turns(calls, self.rounds, _TURN)
-        return Comparison(task, times, reference, notes)
+        return Comparison(task, times, reference, notes, own_remark=least)
 
 
 class _Way:
@@ -210,6 +217,10 @@ def _litert_ways(model, images, examples):
         invoke = partial(runner.invoke, runner.quantized(images))
         ways[name] = _Way(invoke, len(content), partial(runner.predict, images))
     return ways
+
+
+def _in_float32(work, peak):
+    return bound("In float32 it", work, peak)
 
 
 def _same(outputs, first):

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from benchmarks.bounds import bound, measured_peak, work_of_predictions
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
 from dann.adaptation import DANN
@@ -54,9 +55,10 @@ class SelectionSuite:
 
     def measure(self) -> list[Comparison]:
         """Returns what each way takes, for each number of examples."""
-        return [self._of(count) for count in self.examples]
+        peak = measured_peak()
+        return [self._of(count, peak) for count in self.examples]
 
-    def _of(self, count):
+    def _of(self, count, peak):
         rng = np.random.default_rng(0)
         shape = self.model.backbone.input_shape[1:]
         source, target = (
@@ -80,7 +82,10 @@ class SelectionSuite:
             ways[f"dann, the same without {self.slow}"] = partial(score, scores=others)
         times = in_turns(ways, self.rounds)
         notes = {name: f"{_peak(way) / 2**20:,.0f} MiB" for name, way in ways.items()}
-        return Comparison(f"{count:,} examples", times, notes=notes)
+        parts = self.model.backbone, self.model.label_head
+        work = work_of_predictions((part, count + len(source)) for part in parts)
+        told = bound("A prediction of all", work, peak)
+        return Comparison(f"{count:,} examples", times, notes=notes, own_remark=told)
 
 
 def _peak(way):

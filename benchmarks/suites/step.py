@@ -12,7 +12,7 @@ from benchmarks.rivals import Training, can_measure, without
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
 from dann.adaptation import DANN, SourceOnly
-from dann.checks import check_integer
+from dann.checks import check_choice, check_integer
 from dann.data import pair
 from dann.layers import BatchNormalization
 from dann.networks import domain_head, label_head
@@ -20,6 +20,16 @@ from dann.training.plain_training import plain_training
 
 _RATE = 0.01
 _EXECUTION = 20  # steps
+WAYS = (
+    "dann",
+    f"dann, {_EXECUTION} steps an execution",
+    "dann, Keras's layers",
+    "tf.function by hand",
+    "ADAPT",
+    "PyTorch",
+    "dann, SourceOnly",
+    "Keras",
+)
 
 
 class Task(NamedTuple):
@@ -53,6 +63,7 @@ class StepSuite:
         batch_size: Examples of each domain in a step.
         rounds: See `benchmarks.timing.in_turns`.
         seconds: The same.
+        only: Names of the ways to measure. Defaults to `None`: all.
     """
 
     def __init__(
@@ -62,6 +73,7 @@ class StepSuite:
         batch_size: int = 64,
         rounds: int = 5,
         seconds: float = 1.0,
+        only: Sequence[str] | None = None,
     ):
         self.tasks = {name: Task(**given) for name, given in networks.items()}
         for name, task in self.tasks.items():
@@ -75,6 +87,7 @@ class StepSuite:
         self.batch_size = check_integer("batch_size", batch_size, 1)
         self.rounds = check_integer("rounds", rounds, 1)
         self.seconds = seconds
+        self.only = WAYS if only is None else [check_choice("only", way, WAYS) for way in only]
 
     def measure(self) -> list[Comparison]:
         """Returns what a step takes, by network and way."""
@@ -88,10 +101,13 @@ class StepSuite:
                 "source only": [(backbone, size), (head, size)],
             }
             ways = {"DANN": self.ways(task), "source only": self.ways_of_source_only(task)}
-            for kind, its in ways.items():
+            for kind, all_its in ways.items():
+                its = {way: run for way, run in all_its.items() if way in self.only}
+                if not its:
+                    continue
                 times = in_turns(its, self.rounds, self.seconds, units=task.steps)
-                reference = next(way for way in its if not way.startswith("dann"))
-                told = without(("adapt", "torch"), bound(work_of_step(works[kind]), peak))
+                reference = next((way for way in its if not way.startswith("dann")), None)
+                told = without(("adapt", "torch"), bound("A step", work_of_step(works[kind]), peak))
                 comparisons.append(Comparison(f"{name}, {kind}", times, reference, own_remark=told))
         return comparisons
 

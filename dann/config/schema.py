@@ -157,6 +157,8 @@ class BenchmarkConfig:
     processes: int = 1
     record: str | None = None
     step: dict[str, Any] = MISSING
+    profile: dict[str, Any] = MISSING
+    onednn: dict[str, Any] = MISSING
     startup: dict[str, Any] = MISSING
     run: dict[str, Any] = MISSING
     input: dict[str, Any] = MISSING

@@ -42,17 +42,20 @@ def test_the_rounds_of_several_processes_are_joined():
 def test_a_suite_is_measured_in_processes_of_its_own(tmp_path, monkeypatch):
     script = tmp_path / "script.py"
     script.write_text(
-        "import json, pathlib, sys\n"
+        "import json, os, pathlib, sys\n"
         "given = dict(one.split('=', 1) for one in sys.argv[1:])\n"
         "assert given['suite'] == 'step' and given['processes'] == '1', given\n"
-        "times = {'dann': {'cpu': [float(given['cpu'])], 'wall': [1.0]}}\n"
+        "times = {'dann': {'cpu': [float(given['cpu'])], 'wall': [float(os.environ['WALL'])]}}\n"
         "one = {'task': 'a', 'reference': 'dann', 'notes': {}, 'sizes': [], 'remark': ''}\n"
         "one['times'] = times\n"
         "pathlib.Path(given['record']).write_text(json.dumps({'step': {'comparisons': [one]}}))\n"
     )
     monkeypatch.setattr(sys, "argv", [str(script), "suite=all", "cpu=2.5", "processes=3"])
+    monkeypatch.setenv("WALL", "1")
     (found,) = record.in_processes("step", 3)
     np.testing.assert_array_equal(found.times["dann"].cpu, [2.5, 2.5, 2.5])
+    (found,) = record.in_processes("step", 1, ["cpu=3"], {"WALL": "7"})
+    assert (found.times["dann"].cpu, found.times["dann"].wall) == ([3], [7])
 
 
 def test_a_command_that_ends_as_it_should_not_is_told(tmp_path):

@@ -1,14 +1,19 @@
 """All ways of the suite `step` take the same steps."""
 
 import keras
+import numpy as np
 import pytest
 
 pytest.importorskip("tensorflow")
 if keras.backend.backend() != "tensorflow":
     pytest.skip("compares with a step of TensorFlow", allow_module_level=True)
 
-from benchmarks.bounds import work_of_step  # noqa: E402
+from benchmarks import record  # noqa: E402
+from benchmarks.bounds import work_of_jacobian, work_of_predictions, work_of_step  # noqa: E402
+from benchmarks.suites.onednn import OneDNNSuite  # noqa: E402
+from benchmarks.suites.profile import ProfileSuite  # noqa: E402
 from benchmarks.suites.step import StepSuite  # noqa: E402
+from benchmarks.timing import Comparison, Times  # noqa: E402
 from dann.networks import cnn_backbone, mnist_backbone  # noqa: E402
 from dann.training.plain_training import plain_training  # noqa: E402
 
@@ -80,6 +85,52 @@ def test_a_convolution_multiplies_at_every_position():
     layer = keras.layers.Conv2D(4, 3, use_bias=False)
     work = work_of_step([(keras.Model(inputs, layer(inputs)), 7)])
     assert work.operations == 2 * 2 * 7 * (4 * 4) * (3 * 3 * 2 * 4)
+
+
+def test_the_work_of_a_jacobian_is_that_of_a_prediction_for_each_output_and_one_more():
+    inputs = keras.Input((6, 6, 2))
+    network = keras.Model(inputs, keras.layers.Conv2D(4, 3, strides=3)(inputs))
+    once = work_of_predictions([(network, 7)])
+    assert once.operations == 2 * 7 * (2 * 2 * 4) * (3 * 3 * 2)
+    assert once.bytes == 4 * (2 * 7 * (6 * 6 * 2 + 2 * 2 * 4) + 3 * 3 * 2 * 4 + 4)
+    assert work_of_jacobian(network, 7).operations == (1 + 2 * 2 * 4) * once.operations
+
+
+def test_some_ways_can_be_left_out():
+    (whole,) = suite(backbones()["small_cnn"], only=["dann"]).measure()
+    assert (whole.task, list(whole.times)) == ("small, DANN", ["dann"])
+    with pytest.raises(ValueError, match="Received: only='us'"):
+        suite(backbones()["small_cnn"], only=["us"])
+
+
+@pytest.mark.filterwarnings("ignore:CUDA initialization")
+def test_a_profile_has_the_kinds_of_operations_of_a_step():
+    network = {"backbone": backbones()["paper"], "label_units": [5], "domain_units": [4]}
+    found = ProfileSuite({"paper": {**network, "steps": 2}}, rounds=2).measure()
+    spent = {one.task.removeprefix("paper, "): one.times for one in found}
+    whole = spent.pop("all operations")
+    assert {"dann", "tf.function by hand"} <= set(whole)
+    assert set(spent) == {"convolutions", "pooling", "matrix products"}
+    for way, times in whole.items():
+        kinds = [kind[way].cpu for kind in spent.values()]
+        assert np.all(kinds), way
+        assert np.all(sum(kinds) < times.cpu), way
+
+
+def test_onednn_is_switched_in_processes_that_take_turns(monkeypatch):
+    started = []
+
+    def measured(name, count, overrides, environment):
+        started.append(environment["TF_ENABLE_ONEDNN_OPTS"])
+        assert (name, count, overrides[0]) == ("step", 1, "step.only=[dann]")
+        seconds = np.array([float(len(started))])
+        return [Comparison("small, DANN", {"dann": Times(seconds, seconds)})]
+
+    monkeypatch.setattr(record, "in_processes", measured)
+    (found,) = OneDNNSuite(rounds=2).measure()
+    assert started == ["0", "1", "0", "1"]
+    np.testing.assert_array_equal(found.times["dann, oneDNN off"].cpu, [1, 3])
+    np.testing.assert_array_equal(found.ratios("dann, oneDNN on"), [2, 4 / 3])
 
 
 def test_what_is_no_model_is_refused():
