@@ -103,12 +103,20 @@ def work_of_jacobian(network: keras.Model, examples: int) -> Work:
 
 def bound(what: str, work: Work, peak: Peak) -> str:
     """Returns in words how long a computation takes at least."""
-    computing, moving = work.operations / peak.operations, work.bytes / peak.bytes
+    done = f"{_three_digits(work.operations / 1e9)} GFLOP"
+    moved = f"{_three_digits(work.bytes / 1e6)} MB"
+    speed = f"{_three_digits(peak.operations / 1e9)} GFLOP"
+    flow = f"{_three_digits(peak.bytes / 1e9)} GB"
+    computing = f"{_three_digits(1000 * work.operations / peak.operations)} ms"
+    moving = f"{_three_digits(1000 * work.bytes / peak.bytes)} ms"
     return (
-        f"{what} is {work.operations / 1e9:.3g} GFLOP and moves {work.bytes / 1e6:.3g} MB. At this "
-        f"machine's {peak.operations / 1e9:.3g} GFLOP and {peak.bytes / 1e9:.3g} GB in a second of "
-        f"CPU time that is {1e3 * computing:.3g} ms and {1e3 * moving:.3g} ms"
+        f"{what} is {done} and moves {moved}. At this machine's {speed} and {flow} in a second of "
+        f"CPU time that is {computing} and {moving}"
     )
+
+
+def _three_digits(number):
+    return f"{float(f'{number:.3g}'):,g}"
 
 
 class _Layer(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.checks import check_class_range, check_integer, check_shape
+from dann.checks import check_class_range, check_integer, check_number, check_shape
 from dann.data.domain_pair import DomainPair
 from dann.data.readers import READERS
 from dann.data.splits import check_arrays_apart, hold_out
@@ -76,6 +76,7 @@ def arrays(
     >>> domains.source_train[0].shape, domains.target_test[0].shape, domains.class_names
     ((40, 24, 3), (10, 24, 3), ('down', 'up'))
     """
+    check_number("test_share", test_share, 0, 1, above=True, below=True)
     given = {
         "source": source,
         "target": target,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dann.checks import check_choice, check_flag
+from dann.checks import check_choice, check_flag, check_number
 from dann.data.cache import CACHES, check_memory, in_gigabytes
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import MAX_PIXELS, ImageFiles, check_image_size
@@ -102,6 +102,7 @@ def image_folder(
     size = check_image_size(image_size)
     check_choice("classes", classes, CLASSES)
     check_choice("on_error", on_error, ON_ERROR)
+    check_number("test_share", test_share, 0, 1, above=True, below=True)
     check_flag("outside_root", outside_root)
     if isinstance(cache, bool):
         cache = "disk" if cache else "none"

@@ -86,8 +86,17 @@ def test_what_a_check_refuses_the_constructor_refuses_too(target, argument, wron
     assert [told[: len(message)] for told in refusals] == [message]
 
 
-def test_an_argument_is_followed_into_the_layer_that_checks_it():
-    assert "strength" in [check.name for check in arguments_of("dann.CDAN").checks]
+@pytest.mark.parametrize(
+    ("target", "argument"),
+    [
+        ("dann.CDAN", "strength"),
+        ("dann.data.image_folder", "test_share"),
+        ("dann.data.npz", "test_share"),
+        ("dann.data.csv_table", "test_share"),
+    ],
+)
+def test_an_argument_is_followed_to_what_checks_it(target, argument):
+    assert argument in [check.name for check in arguments_of(target).checks]
 
 
 def test_checks_that_an_if_may_leave_out_are_not_read():

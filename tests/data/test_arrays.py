@@ -197,6 +197,12 @@ def broken(value):
         ((X, Y), (X, Y), {"source_test": X}, r"The source test must be `\(inputs, labels\)`. "),
         ((X, Y), X, {"target_test": (X, Y - 1)}, "the target test must have .*: 20 without one"),
         ((X, Y), (COPY, Y), {"test_share": 1.5}, "Received: test_share=1.5"),
+        (
+            (X, Y),
+            (X, Y),
+            {"source_test": (COPY, Y), "target_test": (COPY, Y), "test_share": 0},
+            "Received: test_share=0",
+        ),
         ((X, Y * 0), (X, Y * 0), {}, "`num_classes` must be .*at least 2. Received: num_classes=1"),
         ((X, NAMED[:1].repeat(60)), X, {}, "at least 2. Received: num_classes=1"),
         ((X, Y % 2), (X, Y % 2), {"class_names": ["a", "a"]}, r"a name of its own.*\('a', 'a'\)"),
