@@ -88,6 +88,9 @@ def in_processes(
         count: Number of processes, one after the other.
         overrides: More of the command, which come last.
         environment: Variables that these processes have beside those of this one.
+
+    Raises:
+        SystemExit: If one of them fails; it has said why.
     """
     found = []
     with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +99,9 @@ def in_processes(
         variables = {**os.environ, **(environment or {})}
         for _ in range(count):
             command = [sys.executable, *sys.argv, *own]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=variables)
+            done = subprocess.run(command, stdout=subprocess.DEVNULL, env=variables)
+            if done.returncode:
+                sys.exit(f"error: a process of suite={suite} ended with status {done.returncode}")
             found.append(comparisons_of(read(path)[suite]["comparisons"]))
     return joined(found)
 

@@ -38,6 +38,8 @@ def prepare(cfg):
     built = {name: SUITES[name](**config.instantiate(cfg[name], "network")) for name in SUITES}
     names = list(SUITES) if cfg.suite == "all" else [cfg.suite]
     check_integer("processes", cfg.processes, 1)
+    if cfg.record is not None and not pathlib.Path(cfg.record).absolute().parent.is_dir():
+        raise config.ConfigError(f"record must be in a folder that exists. Received: {cfg.record}")
     return [(SUITES.entry(name), built[name]) for name in names], cfg.processes, cfg.record
 
 

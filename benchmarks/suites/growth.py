@@ -14,7 +14,7 @@ from benchmarks.commands import ROOT, run_python
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, Times, in_turns
 from dann.adaptation import DANN
-from dann.checks import check_integer
+from dann.checks import check_integer, check_integers
 from dann.data import pair
 from dann.networks import cnn_backbone
 
@@ -25,7 +25,7 @@ _SHAPE, _CLASSES = (16, 16, 3), 10
 class GrowthSuite:
     """Measures the power of each size with which the CPU time of a training grows.
 
-    The power is the slope of a line through the logarithms of sizes and least CPU times. 1 is work
+    The power is the slope of a line through the logarithms of sizes and CPU times. 1 is work
     in proportion to the size, less means that a part of the work is shared.
 
     Args:
@@ -126,7 +126,8 @@ def _seconds_of_run(devices, steps):
     return summary["cpu_seconds"], summary["seconds"]
 
 
-def _sizes(name, sizes):
+def _sizes(name, given):
+    sizes = check_integers(name, given, 1)
     if len(sizes) < 2:
-        raise ValueError(f"`{name}` must hold at least two sizes. Received: {list(sizes)}")
-    return [check_integer(name, size, 1) for size in sizes]
+        raise ValueError(f"`{name}` must hold at least two sizes. Received: {sizes}")
+    return sizes

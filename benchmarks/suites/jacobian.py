@@ -10,13 +10,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.arguments import chosen
 from benchmarks.bounds import bound, measured_peak, work_of_jacobian
 from benchmarks.rivals import is_installed, without
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
 from dann.autodiff.engines import running_engine
-from dann.checks import check_choice, check_integer, check_number
+from dann.checks import check_integer, check_number
 
 _CHUNK = 64  # outputs that PyTorch takes at a time
 WAYS = (
@@ -77,7 +78,7 @@ class JacobianSuite:
         self.rounds = check_integer("rounds", rounds, 1)
         self.seconds = check_number("seconds", seconds, 0)
         self.memory_budget = check_integer("memory_budget", memory_budget, 1)
-        self.only = WAYS if only is None else [check_choice("only", way, WAYS) for way in only]
+        self.only = chosen(only, WAYS)
 
     def measure(self) -> list[Comparison]:
         """Returns what each way took, for each network and batch size."""

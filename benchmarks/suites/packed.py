@@ -15,7 +15,7 @@ from benchmarks.bounds import Work, bound, measured_peak, work_of_predictions
 from benchmarks.rivals import is_installed, without
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
-from dann.checks import check_integer
+from dann.checks import check_integer, check_integers
 from dann.deployment.bits import pack_bits
 from dann.deployment.litert import LiteRTModel, litert_file
 from dann.deployment.packed_model import PackedModel, load
@@ -54,11 +54,11 @@ class PackedSuite:
         rounds: int = 30,
     ):
         self.units = check_integer("units", units, 1)
-        self.batches = _sizes("batches", batches)
-        self.images = _sizes("images", images)
+        self.batches = check_integers("batches", batches, 1)
+        self.images = check_integers("images", images, 1)
         self.channels = check_integer("channels", channels, 1)
         self.side = check_integer("side", side, 1)
-        self.hidden_units = _sizes("hidden_units", hidden_units)
+        self.hidden_units = check_integers("hidden_units", hidden_units, 1)
         self.rounds = check_integer("rounds", rounds, 1)
 
     def measure(self) -> list[Comparison]:
@@ -233,9 +233,3 @@ def _near(outputs, first):
     difference = float(np.abs(outputs - first).max())
     spread = float(np.ptp(first))
     return "the same" if difference == 0 else f"within {100 * difference / spread:.2g}%"
-
-
-def _sizes(name, sizes):
-    if isinstance(sizes, int):
-        raise TypeError(f"`{name}` must be a list of numbers. Received: {sizes}")
-    return [check_integer(name, size, 1) for size in sizes]

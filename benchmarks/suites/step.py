@@ -7,12 +7,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.arguments import check_mapping, chosen
 from benchmarks.bounds import bound, measured_peak, work_of_step
 from benchmarks.rivals import Training, can_measure, without
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
 from dann.adaptation import DANN, SourceOnly
-from dann.checks import check_choice, check_integer
+from dann.checks import check_integer, check_number
 from dann.data import pair
 from dann.layers import BatchNormalization
 from dann.networks import domain_head, label_head
@@ -75,7 +76,10 @@ class StepSuite:
         seconds: float = 1.0,
         only: Sequence[str] | None = None,
     ):
-        self.tasks = {name: Task(**given) for name, given in networks.items()}
+        networks = check_mapping("networks", networks)
+        self.tasks = {
+            name: Task(**check_mapping("networks", given)) for name, given in networks.items()
+        }
         for name, task in self.tasks.items():
             if not isinstance(task.backbone, keras.Model):
                 raise TypeError(
@@ -86,8 +90,8 @@ class StepSuite:
         self.num_classes = check_integer("num_classes", num_classes, 2)
         self.batch_size = check_integer("batch_size", batch_size, 1)
         self.rounds = check_integer("rounds", rounds, 1)
-        self.seconds = seconds
-        self.only = WAYS if only is None else [check_choice("only", way, WAYS) for way in only]
+        self.seconds = check_number("seconds", seconds, 0)
+        self.only = chosen(only, WAYS)
 
     def measure(self) -> list[Comparison]:
         """Returns what a step takes, by network and way."""

@@ -20,6 +20,10 @@ from benchmarks.suites import SUITES
         ("jacobian", {"rounds": 0}, "rounds=0"),
         ("jacobian", {"batch_sizes": [1, 0]}, "batch_sizes=0"),
         ("jacobian", {"only": ["while"]}, "only='while'"),
+        ("growth", {"filters": [8]}, r"\[8\]"),
+        ("packed", {"batches": [0]}, r"batches=\[0\]"),
+        ("profile", {"rounds": 0}, "rounds=0"),
+        ("step", {"seconds": -1}, "seconds=-1"),
         ("diagnostics", {"few": 1}, "few=1"),
         ("diagnostics", {"batch_size": 1}, "batch_size=1"),
         ("diagnostics", {"num_classes": 0}, "num_classes=0"),
@@ -34,6 +38,7 @@ def test_a_value_out_of_range_raises_an_error(suite, arguments, received):
     of_one = {"backbone": model}
     needed = {"jacobian": {"networks": {"small": model}}, "diagnostics": of_one}
     needed["selection"] = of_one
+    needed["step"] = needed["profile"] = {"networks": {}}
     ((name, _),) = arguments.items()
     with pytest.raises(ValueError, match=f"`{name}`.*Received: {received}"):
         SUITES[suite](**{**needed.get(suite, {}), **arguments})
@@ -46,6 +51,10 @@ def test_a_value_out_of_range_raises_an_error(suite, arguments, received):
         ("input", {"photo_size": ["a", "b"]}),
         ("jacobian", {"networks": {"small": 3}}),
         ("jacobian", {"memory_budget": None}),
+        ("jacobian", {"only": "tape.jacobian"}),
+        ("step", {"networks": 3}),
+        ("step", {"networks": {"small": 3}}),
+        ("growth", {"devices": 3}),
         ("diagnostics", {"backbone": None}),
         ("selection", {"backbone": None}),
         ("selection", {"examples": 5}),

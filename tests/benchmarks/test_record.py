@@ -56,6 +56,8 @@ def test_a_suite_is_measured_in_processes_of_its_own(tmp_path, monkeypatch):
     np.testing.assert_array_equal(found.times["dann"].cpu, [2.5, 2.5, 2.5])
     (found,) = record.in_processes("step", 1, ["cpu=3"], {"WALL": "7"})
     assert (found.times["dann"].cpu, found.times["dann"].wall) == ([3], [7])
+    with pytest.raises(SystemExit, match="a process of suite=step ended with status 1"):
+        record.in_processes("step", 1, ["suite=run"])
 
 
 def test_a_command_that_ends_as_it_should_not_is_told(tmp_path):
