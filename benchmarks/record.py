@@ -164,6 +164,12 @@ def draw(path: pathlib.Path, comparisons: Sequence[Comparison]) -> None:
     figure.savefig(path, dpi=110)
 
 
+def instructions() -> str:
+    """Returns NumPy's name for the newest instructions that it uses here, such as `X86_V4`."""
+    found: Any = np.show_config(mode="dicts")
+    return found["SIMD Extensions"]["found"][-1]
+
+
 def _versions():
     found = {}
     for name in _PACKAGES:

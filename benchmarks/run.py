@@ -49,13 +49,14 @@ def work(asked):
     from dann.training.hardware import hardware
 
     suites, processes, place = asked
-    print(hardware())
+    machine = f"{hardware()}, {record.instructions()}"
+    print(machine)
     for entry, suite in suites:
         print(f"\n{entry.name}: {entry.summary}", flush=True)
         found = suite.measure() if processes == 1 else record.in_processes(entry.name, processes)
         print(table(found), flush=True)
         if place is not None:
-            record.write(pathlib.Path(place), entry.name, found, hardware(), processes)
+            record.write(pathlib.Path(place), entry.name, found, machine, processes)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
 from dann.autodiff.engines import running_engine
 from dann.checks import check_integer, check_number
 
+_ITERATED, _EXACT = "dann, singular_values", "tape.batch_jacobian and SVD"
 _CHUNK = 64  # outputs that PyTorch takes at a time
 WAYS = (
     "dann, batch_jacobian",
@@ -26,8 +27,8 @@ WAYS = (
     "tape.batch_jacobian, while",
     "tape.jacobian",
     "dann, frobenius_norm",
-    "dann, singular_values",
-    "tape.batch_jacobian and SVD",
+    _ITERATED,
+    _EXACT,
     "tape.batch_jacobian and Gram matrix",
     "JAX, vmap of jacrev",
     "torch.func, vmap of jacrev",
@@ -91,7 +92,8 @@ class JacobianSuite:
                 times = in_turns(ways, self.rounds, self.seconds)
                 least = bound("Reverse mode", work_of_jacobian(network, batch), peak)
                 told = without(["jax", "torch"], least)
-                comparisons.append(Comparison(f"{name}, batch {batch}", times, own_remark=told))
+                task = f"{name}, batch {batch}"
+                comparisons.append(Comparison(task, times, notes=_errors(ways), own_remark=told))
         return comparisons
 
     def ways(self, network: keras.Model, x: Any) -> dict[str, Callable[[], Any]]:
@@ -116,10 +118,10 @@ class JacobianSuite:
             ways |= _of_rivals(network, np.asarray(x))
         ways["dann, frobenius_norm"] = partial(frobenius_norm, network, x)
         if self.k <= min(inputs, outputs):
-            ways["dann, singular_values"] = partial(singular_values, network, x, self.k)
+            ways[_ITERATED] = partial(singular_values, network, x, self.k)
             if fits["while"]:
                 tape = by_tape(network, "while")
-                ways["tape.batch_jacobian and SVD"] = lambda: _by_svd(tape(x))[:, : self.k]
+                ways[_EXACT] = lambda: _by_svd(tape(x))[:, : self.k]
                 ways["tape.batch_jacobian and Gram matrix"] = lambda: _by_gram(tape(x))[:, : self.k]
         return {name: way for name, way in ways.items() if name in self.only}
 
@@ -164,6 +166,14 @@ def by_tape(network: keras.Model, engine: str | None = None) -> Callable[[Any], 
         return tape.batch_jacobian(y, x, experimental_use_pfor=engine == "pfor")
 
     return compute
+
+
+def _errors(ways):
+    """How far the singular values are from the exact ones, where these are measured, too."""
+    if not {_ITERATED, _EXACT} <= ways.keys():
+        return {}
+    found, exact = (np.asarray(ways[name]()) for name in (_ITERATED, _EXACT))
+    return {_ITERATED: f"all within {100 * np.abs(found / exact - 1).max():.2g}%"}
 
 
 def _by_svd(matrices):

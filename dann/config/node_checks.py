@@ -7,9 +7,10 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from dann.checks import check_names
 from dann.config.config_error import ConfigError
 from dann.config.constructor_checks import arguments_of
-from dann.config.target_names import names_of_module
+from dann.config.target_names import names_of_module, registered_names
 from dann.training.run_directory import RunDirectory
 
 _DOMAINS = ("source", "target", "blend")  # of an augmentation
@@ -19,7 +20,11 @@ def check_nodes(config: Mapping[str, Any]) -> None:
     """Raises `ConfigError` if a node of a plain, resolved config cannot serve its group.
 
     It looks for the files and folders that are read, the network of `keras.applications`, the
-    teacher of a second stage, and a class to build where a group needs one.
+    teacher of a second stage, diagnostics by name, and a class to build where a group needs one.
+
+    Raises:
+        TypeError: If names of diagnostics are no list.
+        ValueError: If there is no diagnostic of a name.
     """
     run = (config.get("paths") or {}).get("run_dir")
     for group in ("callbacks", "regularizers"):
@@ -27,6 +32,7 @@ def check_nodes(config: Mapping[str, Any]) -> None:
             if node is not None:
                 _check_part(f"{group}.{name}", node, f"a {group[:-1]}")
                 _check_folder(f"{group}.{name}.filename", node.get("filename"), run)
+                _check_diagnostics(f"{group}.{name}.diagnostics", node)
     _check_augmentation(config.get("augmentation"))
     _check_data(config.get("data"))
     network, method = config.get("network"), config.get("method")
@@ -71,6 +77,12 @@ def _check_folder(key, path, run):
         return
     if not _holds(folder.is_dir):
         raise ConfigError(f"{key} must be in a folder that exists. Received: {path}")
+
+
+def _check_diagnostics(key, node):
+    names = node.get("diagnostics")
+    if node["_target_"] == "dann.diagnostics.Diagnostics" and isinstance(names, str | list):
+        check_names(key, names, registered_names("diagnostics", "DIAGNOSTICS"))
 
 
 def _check_augmentation(node):

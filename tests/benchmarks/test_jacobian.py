@@ -54,3 +54,6 @@ def test_every_network_is_measured_at_every_size():
     comparisons = suite.measure()
     assert [comparison.task for comparison in comparisons] == ["small, batch 1", "small, batch 2"]
     assert all(times.cpu > 0 for of_it in comparisons for times in of_it.times.values())
+    for of_it in comparisons:
+        (told,) = of_it.notes.values()
+        assert float(told.removeprefix("all within ").removesuffix("%")) < 0.1

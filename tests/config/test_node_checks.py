@@ -2,6 +2,7 @@
 
 import pytest
 
+import dann
 from dann.config.config_error import ConfigError
 from dann.config.node_checks import check_nodes, check_teacher
 
@@ -61,6 +62,15 @@ def test_what_cannot_serve_is_refused(config, message):
 )
 def test_what_may_serve_passes(config):
     check_nodes(config)
+
+
+def test_diagnostics_are_those_that_there_are():
+    node = {"_target_": "dann.diagnostics.Diagnostics"}
+    known = list(dann.diagnostics.DIAGNOSTICS)
+    check_nodes({"callbacks": {"x": node, "y": {**node, "diagnostics": known}}})
+    for wrong, error in (("conflict", TypeError), (["conflict", "konflict"], ValueError)):
+        with pytest.raises(error, match="callbacks.x.diagnostics"):
+            check_nodes({"callbacks": {"x": {**node, "diagnostics": wrong}}})
 
 
 def test_a_teacher_is_a_file_or_the_run_that_wrote_one(tmp_path, monkeypatch):
