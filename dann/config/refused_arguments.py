@@ -13,7 +13,7 @@ from dann.config.constructor_text import constructors_of, defaults_in, names_in
 _FUNCTIONS: dict[str, Any] = {
     known.__name__: known
     for known in (
-        *(all, any, callable, isinstance, len, max, min, repr, set, sorted, type),
+        *(all, any, callable, isinstance, len, max, min, repr, set, sorted, sum, type),
         *(bool, dict, float, int, list, str, tuple, TypeError, ValueError),
     )
 }
@@ -158,6 +158,12 @@ def _follow(statement: ast.stmt, known: dict[str, Any]) -> tuple[Exception | Non
                 return error, False
         if tells:
             return None, True
+    if isinstance(statement, ast.Assign):
+        tells, value = _value(statement.value, known)
+        *others, target = statement.targets
+        if tells and not others and isinstance(target, ast.Name):
+            known[target.id] = value
+            return None, True
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
     if any(isinstance(node, ast.Return) for node in ast.walk(statement)):
         return None, False
@@ -205,7 +211,11 @@ def _arguments(call: ast.Call, base: ast.FunctionDef, known: dict[str, Any]) -> 
 
 def _value(node: ast.expr | None, known: dict[str, Any]) -> tuple[bool, Any]:
     """Returns whether an expression can be computed from what is known, and its value."""
-    if node is None or not {each.id for each in _names(node)} <= known.keys() | _FUNCTIONS.keys():
+    if node is None:
+        return False, None
+    names = _names(node)
+    own = {each.id for each in names if _is_bound(each)}  # of a generator within it
+    if not {each.id for each in names} - own <= known.keys() | _FUNCTIONS.keys():
         return False, None
     code = compile(ast.Expression(node), "<constructor>", "eval")
     try:

@@ -140,6 +140,16 @@ class Unused:
         self.step = step
 
 
+class Counting:
+    def __init__(self, low=None, high=None, shape=None):
+        count = sum(each is not None for each in [low, high])
+        if count > 1:
+            raise ValueError(f"one at most. Received: {low} and {high}")
+        shape = other(shape)
+        if shape is not None:
+            raise ValueError("never")
+
+
 class Early:
     def __init__(self, size=1):
         if size == other():
@@ -184,12 +194,24 @@ def test_it_accepts_what_the_text_names(name, known, made_up):
         ("Part", {"kind": "A"}, None),  # the name is bound again before the test
         ("Part", {"kind": "b"}, "kind must not be b"),
         ("Part", {"kind": "c"}, "kind must not be b"),
+        ("Counting", {"low": 2}, None),
+        ("Counting", {"low": 2, "high": 3}, "one at most. Received: 2 and 3"),
+        ("Counting", {"shape": 3}, None),  # what it is made into is not known
         ("Early", {"size": 4}, None),  # what it returns for is not known
     ],
 )
 def test_it_follows_the_text(name, given, message, made_up):
     error = refusal(f"made_up.{name}", given)
     assert (error and str(error)) == message
+
+
+def test_what_is_counted_first_is_refused_as_the_class_does():
+    import keras
+
+    both = {"clipnorm": 1.0, "clipvalue": 1.0}
+    with pytest.raises(ValueError, match="Only one of") as told:
+        keras.optimizers.SGD(**both)
+    assert str(refusal("keras.optimizers.SGD", both)) == str(told.value)
 
 
 def test_arguments_that_come_later_have_no_default():
