@@ -1,5 +1,6 @@
 """What a machine can do at most, and what networks ask of it at least."""
 
+import functools
 import math
 import time
 from collections.abc import Iterable, Iterator
@@ -38,6 +39,7 @@ class Peak(NamedTuple):
     bytes: float
 
 
+@functools.cache
 def measured_peak() -> Peak:
     """Returns the best of a few turns of NumPy and TensorFlow.
 
