@@ -12,7 +12,7 @@ import tensorflow as tf
 
 _SIDE = 1536  # of the matrices that are multiplied
 _COPIED = 2**26  # numbers
-_TURNS, _CALLS = 5, 10  # in each turn, so that waking threads hardly counts
+_TURNS, _CALLS = 4, 5  # in each turn, so that waking threads hardly counts
 
 
 class Work(NamedTuple):
