@@ -105,13 +105,14 @@ def work_of_jacobian(network: keras.Model, examples: int) -> Work:
     read once, the Jacobians are written.
     """
     forward = work_of_predictions([(network, examples)])
-    *others, last = (layer for layer in _layers(network) if layer.products)
+    with_kernels = [layer for layer in _layers(network) if layer.products]
+    others = with_kernels[:-1]
     gradients = examples * math.prod(network.output_shape[1:])
     back = gradients * sum(layer.products for layer in others)
     moved = gradients * (
         2 * sum(one.outputs for one in others) + math.prod(network.input_shape[1:])
     )
-    weights = sum(layer.weights for layer in (*others, last))
+    weights = sum(layer.weights for layer in with_kernels)
     return Work(forward.operations + 2 * back, forward.bytes + 4 * (moved + weights))
 
 

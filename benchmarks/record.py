@@ -166,8 +166,9 @@ def draw(path: pathlib.Path, comparisons: Sequence[Comparison]) -> None:
 
 def instructions() -> str:
     """Returns NumPy's name for the newest instructions that it uses here, such as `X86_V4`."""
-    found: Any = np.show_config(mode="dicts")
-    return found["SIMD Extensions"]["found"][-1]
+    told: Any = np.show_config(mode="dicts")
+    known = told["SIMD Extensions"]
+    return [*known.get("baseline", ()), *known.get("found", ())][-1]
 
 
 def _versions():

@@ -87,6 +87,14 @@ def test_runs_take_turns_with_those_of_another_checkout(tmp_path):
         RunSuite({"fast": []}, before="/nowhere")
 
 
+def test_the_newest_instructions_are_those_of_the_processor_or_what_numpy_needs(monkeypatch):
+    known = np.show_config(mode="dicts")["SIMD Extensions"]
+    assert record.instructions() in [*known["baseline"], *known.get("found", ())]
+    told = {"SIMD Extensions": {"baseline": ["A", "B"]}}
+    monkeypatch.setattr(np, "show_config", lambda mode: told)
+    assert record.instructions() == "B"
+
+
 def test_the_page_is_made_of_what_is_kept():
     known = json.loads(record.PLACE.read_text())
     assert all(one["comparisons"] for one in known.values())

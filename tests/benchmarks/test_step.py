@@ -100,6 +100,8 @@ def test_the_work_of_a_jacobian_is_a_prediction_and_the_way_back_of_each_output(
     work = work_of_jacobian(network, 7)
     assert work.operations == forward.operations + 2 * 7 * 3 * (5 * 4)
     assert work.bytes == forward.bytes + 4 * (7 * 3 * (2 * 4 + 5) + weights)
+    bare = keras.Model(inputs, keras.layers.ReLU()(inputs))
+    assert work_of_jacobian(bare, 7) == (0, 4 * 7 * 5 * 5)  # the Jacobians are written
 
 
 def test_some_ways_can_be_left_out():
