@@ -21,13 +21,16 @@ from dann.experiments.sweep import agreement_of_runs
 from dann.training import RunDirectory
 from dann.training.directory_claim import claiming
 
+_BASELINES = ("source_only", "target_only")
+
 
 class Reproduction:
     """Runs experiments with several methods and seeds, and writes their results.
 
     For each experiment and method the training script runs over the missing seeds (as a Hydra
     multirun), in a process of its own, so that a failure stops nothing else. A run is not repeated
-    if the table has it, or its directory is finished, with the same settings.
+    if the table has it, or its directory is finished, with the same settings. The baselines
+    `source_only` and `target_only`, which take no regularizers, run without the experiment's.
 
     Args:
         settings: Object with `experiments`, `methods`, `seeds`, `overrides`, `jobs`, `runs_dir`,
@@ -138,9 +141,13 @@ class Reproduction:
             raise
 
     def _arguments(self, experiment, method):
+        name, *own = method.split()
+        if name in _BASELINES and not any(one.startswith("regularizer=") for one in own):
+            own.append("regularizer=none")
         return [
             f"experiment={experiment}",
-            *f"method={method}".split(),
+            f"method={name}",
+            *own,
             "compare=false",
             *self.settings.overrides,
         ]

@@ -19,7 +19,8 @@ columns and train the rows marked as an oracle; no other training and no score r
 [experiments.md](experiments.md) tells how the settings were chosen and what had been seen by then.
 The experiments on `digits_recipe` (`digits_mnist_to_mnist_m`, `digits_mnist_to_usps` and
 `digits_usps_to_mnist`) blend source images with unlabelled target images, except in the rows of
-source only and the oracle.
+source only and the oracle. These two are trained without an experiment's regularizers
+(`regularizer=none`).
 
 How to read the first table of a task:
 

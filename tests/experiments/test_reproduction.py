@@ -98,6 +98,17 @@ def test_a_method_may_bring_arguments_of_its_own(reproduce, tmp_path):
     assert "| MDD, schedule=mdd | 0.3750" in (tmp_path / "docs/results.md").read_text()
 
 
+def test_the_baselines_run_without_the_regularizers_of_the_experiment(reproduce, tmp_path):
+    methods = ["source_only", "target_only regularizer=mcc", "dann"]
+    assert reproduce(methods=methods, seeds=[0]).run() == []
+    given = [call.partition(" compare=")[0] for call in calls(tmp_path)]
+    assert given == [
+        "-m experiment=a_to_b method=source_only regularizer=none",
+        "-m experiment=a_to_b method=target_only regularizer=mcc",
+        "-m experiment=a_to_b method=dann",
+    ]
+
+
 def test_a_run_in_the_table_is_not_repeated(reproduce, tmp_path):
     reproduce(seeds=[0]).run()
     reproduce(seeds=[0]).run()
