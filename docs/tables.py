@@ -202,7 +202,6 @@ def results():
         ("", "source_only"): "source only",
         ("", "dann"): "DANN",
         ("", "dann regularizer=mcc"): "DANN with MCC",
-        ("teacher_", "dann"): "`experiment=teacher_...`",
         ("", "target_only"): "trained on the target (oracle)",
     }
     found, domains = {}, {}

@@ -6,10 +6,10 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.checks import check_integers
+from dann.checks import check_flag, check_integers
 from dann.networks.backbones import NETWORKS
 from dann.networks.float_twin import Precision, normalized
-from dann.networks.inputs import check_input_shape, rescale
+from dann.networks.inputs import check_input_shape, instance_normalization, rescale
 
 
 @NETWORKS.register(
@@ -26,6 +26,7 @@ def binary_lenet_backbone(
     kernel_estimator: Any = "htanh",
     input_range: Sequence[float] = (0, 255),
     name: str = "backbone",
+    instance_norm: bool = False,
 ) -> keras.Model:
     """Builds the feature extractor of the paper's MNIST experiments with binary layers.
 
@@ -47,6 +48,8 @@ def binary_lenet_backbone(
             `dann.gradients.estimators`, or `None` to binarize the kernels alone. Defaults to
             `"htanh"`.
         kernel_estimator: Estimator of the kernels. Defaults to `"htanh"`.
+        instance_norm: Whether each image's channels are brought to mean 0 and variance 1 first; see
+            `dann.networks.inputs.instance_normalization`. Defaults to `False`.
 
     The other arguments are those of every backbone; see `dann.networks.backbones`.
 
@@ -68,9 +71,12 @@ def binary_lenet_backbone(
     filters = check_integers("filters", filters, 1)
     if len(filters) != 2:
         raise ValueError(f"Argument `filters` must hold two numbers. Received: {tuple(filters)}")
+    check_flag("instance_norm", instance_norm)
     precision = Precision(binary, input_estimator, kernel_estimator, first_layer)
     inputs = keras.Input(shape, name="images")
     x = rescale(input_range)(inputs)
+    if instance_norm:
+        x = instance_normalization()(x)
     for place, channels in enumerate(filters):
         x = precision.between(x) if place else x
         x = precision.convolution(channels, 5, first=place == 0)(x)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.checks import check_integer, check_integers, check_number
+from dann.checks import check_flag, check_integer, check_integers, check_number
 from dann.layers import BatchNormalization
 from dann.networks.backbones import NETWORKS
-from dann.networks.inputs import check_input_shape, rescale
+from dann.networks.inputs import check_input_shape, instance_normalization, rescale
 
 
 @NETWORKS.register(
@@ -20,6 +20,7 @@ from dann.networks.inputs import check_input_shape, rescale
         "units": 6,
         "dropout": 0.5,
         "convolutions": 2,
+        "instance_norm": True,
     },
 )
 def cnn_backbone(
@@ -30,6 +31,7 @@ def cnn_backbone(
     input_range: Sequence[float] = (0, 255),
     name: str = "backbone",
     convolutions: int = 1,
+    instance_norm: bool = False,
 ) -> keras.Model:
     """Builds a small batch-normalised convolutional backbone.
 
@@ -42,6 +44,8 @@ def cnn_backbone(
         units: Number of features.
         dropout: Share of features dropped in training, in [0, 1). Defaults to `0.0`.
         convolutions: Number of convolutions of each stage, at least 1. Defaults to `1`.
+        instance_norm: Whether each image's channels are brought to mean 0 and variance 1 first; see
+            `dann.networks.inputs.instance_normalization`. Defaults to `False`.
 
     The other arguments are those of every backbone; see `dann.networks.backbones`.
     """
@@ -51,8 +55,11 @@ def cnn_backbone(
     shape = check_input_shape("cnn_backbone", input_shape, height=least, width=least, channels=1)
     check_number("dropout", dropout, 0, 1, below=True)
     check_integer("convolutions", convolutions, 1)
+    check_flag("instance_norm", instance_norm)
     inputs = keras.Input(shape, name="images")
     x = rescale(input_range)(inputs)
+    if instance_norm:
+        x = instance_normalization()(x)
     for channels in filters:
         for _ in range(convolutions):
             x = layers.Conv2D(channels, 3, padding="same", use_bias=False)(x)

@@ -26,3 +26,18 @@ def rescale(input_range: Sequence[float]) -> keras.layers.Layer:
     """Returns the layer that maps values from `input_range` to [-1, 1]."""
     low, high = check_value_range("input_range", input_range)
     return keras.layers.Rescaling(2.0 / (high - low), offset=-1.0 - 2.0 * low / (high - low))
+
+
+def instance_normalization() -> keras.layers.Layer:
+    """Returns the layer that gives each channel of each image mean 0 and variance 1.
+
+    Images `x` of `h` rows and `w` columns become `(x - m) / sqrt(v + .001)`, with the mean `m` and
+    the variance `v` over the `h w` pixels of an image's channel, in training and inference alike.
+    Their brightness, contrast and colour cast are then no difference between domains.
+
+    Reference:
+        - [Ulyanov et al., 2016](https://arxiv.org/abs/1607.08022), equation 3.
+        - [Shu et al., 2018](https://arxiv.org/abs/1802.08735), section 6.1: of the inputs, for
+          adaptation.
+    """
+    return keras.layers.GroupNormalization(groups=-1, center=False, scale=False)

@@ -9,6 +9,7 @@ from dann.networks import (
     NETWORKS,
     application_backbone,
     binary_label_head,
+    binary_lenet_backbone,
     cnn_backbone,
     domain_head,
     gtsrb_backbone,
@@ -214,6 +215,32 @@ def test_a_perceptron_scales_its_inputs_only_if_asked_to():
         np.testing.assert_allclose(scaled, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("make", [binary_lenet_backbone, cnn_backbone])
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_instance_normalization_brings_each_channel_of_each_image_to_mean_0_and_variance_1(
+    make, run_eagerly
+):
+    backbone = make((16, 16, 3), filters=(4, 6), instance_norm=True)
+    normalized = keras.Model(backbone.input, backbone.layers[2].output)
+    normalized.compile(run_eagerly=run_eagerly)
+    images = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 3)).astype("float32")
+    images[1] = 0.1 * images[1] + 90
+    images[2] = 7  # no variance
+    x = images / 127.5 - 1
+    mean, variance = x.mean((1, 2), keepdims=True), x.var((1, 2), keepdims=True)
+    expected = (x - mean) / np.sqrt(variance + 0.001)
+    np.testing.assert_allclose(normalized.predict(images, verbose=0), expected, atol=1e-4)
+    assert len(make((16, 16, 3), filters=(4, 6)).layers) == len(backbone.layers) - 1
+
+
+def test_brightness_and_contrast_leave_normalized_images_their_features():
+    backbone = cnn_backbone((16, 16, 3), filters=(4,), instance_norm=True)
+    images = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 3))
+    paler = backbone.predict(0.5 * images + [20, 60, 100], verbose=0)
+    np.testing.assert_allclose(backbone.predict(images, verbose=0), paler, atol=0.05)
+    assert np.abs(paler).max() > 0.5
+
+
 def test_bytes_and_floats_give_the_same_features():
     backbone = mnist_backbone()
     images = np.random.default_rng(0).integers(0, 256, (2, 28, 28, 3)).astype("uint8")
@@ -262,3 +289,9 @@ def test_widths_and_shares_of_the_wrong_type_are_refused(make, arguments, messag
     sizes = (6, 4) if make is label_head else ((3,),)
     with pytest.raises(TypeError, match=message):
         make(*sizes, **arguments)
+
+
+@pytest.mark.parametrize("make", [binary_lenet_backbone, cnn_backbone])
+def test_a_switch_that_is_neither_on_nor_off_is_refused(make):
+    with pytest.raises(TypeError, match="`instance_norm` must be True or False.*instance_norm=1"):
+        make(instance_norm=1)
