@@ -44,7 +44,8 @@ class SourceOnly(AdversarialModel):
             names = [regularizer.name for regularizer in check_regularizers(regularizers)]
             raise ValueError(
                 f"`{type(self).__name__}` ignores the unlabelled target, which regularizers learn "
-                f"from; give them to another method. Received: {names}"
+                "from; leave them out (in a script by `regularizer=none`) or take another method. "
+                f"Received: {names}"
             )
         refuse_discriminator(type(self), kwargs)
         super().__init__(backbone, num_classes, label_head, strength=None, passes=passes, **kwargs)

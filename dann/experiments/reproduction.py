@@ -30,7 +30,8 @@ class Reproduction:
     For each experiment and method the training script runs over the missing seeds (as a Hydra
     multirun), in a process of its own, so that a failure stops nothing else. A run is not repeated
     if the table has it, or its directory is finished, with the same settings. The baselines
-    `source_only` and `target_only`, which take no regularizers, run without the experiment's.
+    `source_only` and `target_only`, which take no regularizers, run without the experiment's and
+    those of `overrides`.
 
     Args:
         settings: Object with `experiments`, `methods`, `seeds`, `overrides`, `jobs`, `runs_dir`,
@@ -142,15 +143,11 @@ class Reproduction:
 
     def _arguments(self, experiment, method):
         name, *own = method.split()
-        if name in _BASELINES and not any(one.startswith("regularizer=") for one in own):
+        shared = self.settings.overrides
+        if name in _BASELINES and not any(map(_of_regularizers, own)):
             own.append("regularizer=none")
-        return [
-            f"experiment={experiment}",
-            f"method={name}",
-            *own,
-            "compare=false",
-            *self.settings.overrides,
-        ]
+            shared = [argument for argument in shared if not _of_regularizers(argument)]
+        return [f"experiment={experiment}", f"method={name}", *own, "compare=false", *shared]
 
     def _directory(self, experiment, method):
         digest = self.digests[experiment, method]
@@ -249,3 +246,7 @@ class Reproduction:
         """Returns the experiments that `experiments.md` beside the results has a section on."""
         page = self.csv.with_name("experiments.md")
         return re.findall(r"^## (\w+)$", page.read_text(), re.M) if page.is_file() else []
+
+
+def _of_regularizers(argument):
+    return argument.lstrip("+~").startswith(("regularizer=", "regularizers"))

@@ -98,14 +98,18 @@ def test_a_method_may_bring_arguments_of_its_own(reproduce, tmp_path):
     assert "| MDD, schedule=mdd | 0.3750" in (tmp_path / "docs/results.md").read_text()
 
 
-def test_the_baselines_run_without_the_regularizers_of_the_experiment(reproduce, tmp_path):
-    methods = ["source_only", "target_only regularizer=mcc", "dann"]
-    assert reproduce(methods=methods, seeds=[0]).run() == []
-    given = [call.partition(" compare=")[0] for call in calls(tmp_path)]
+@pytest.mark.parametrize("shared", ["regularizer=mcc", "regularizers.mcc.weight=2"])
+def test_the_baselines_run_without_regularizers_unless_they_ask_for_them(
+    reproduce, tmp_path, shared
+):
+    methods = ["source_only", "target_only regularizer=vat", "dann"]
+    assert reproduce(methods=methods, seeds=[0], overrides=[shared, "balanced=true"]).run() == []
+    given = [call.partition(" seed=")[0] for call in calls(tmp_path)]
     assert given == [
-        "-m experiment=a_to_b method=source_only regularizer=none",
-        "-m experiment=a_to_b method=target_only regularizer=mcc",
-        "-m experiment=a_to_b method=dann",
+        "-m experiment=a_to_b method=source_only regularizer=none compare=false balanced=true",
+        "-m experiment=a_to_b method=target_only regularizer=vat compare=false "
+        f"{shared} balanced=true",
+        f"-m experiment=a_to_b method=dann compare=false {shared} balanced=true",
     ]
 
 
