@@ -42,8 +42,12 @@ def test_the_command_line_and_an_experiment_choose_another_schedule(overrides, s
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_choice_is_registered_and_everything_registered_is_a_choice(group):
-    choices = {path.stem for path in CONF.glob(f"{group}/*.yaml")} - {"none"}
-    assert choices == set(GROUPS[group])
+    files = {path.stem: OmegaConf.load(path) for path in CONF.glob(f"{group}/*.yaml")}
+    variants = {name for name, node in files.items() if "_target_" not in node} - {"none"}
+    assert files.keys() - variants - {"none"} == set(GROUPS[group])
+    for name in variants:  # such as self_ensembling with other weights
+        (base,) = files[name].defaults
+        assert base in GROUPS[group], name
 
 
 @pytest.mark.parametrize(
