@@ -39,6 +39,7 @@ import dann
 from benchmarks import record
 from dann.adaptation import METHODS, REGULARIZERS
 from dann.diagnostics.healthy_ranges import healthy_ranges
+from dann.experiments.markdown_table import markdown_table
 from dann.experiments.results import read_results
 from dann.experiments.scores_section import scores_section
 from dann.registry import Registry
@@ -127,7 +128,7 @@ def registered(registry, columns):
     heads = [f"`{column}`" if "=" in column else HEADS.get(column, column) for column in columns]
     entries = sorted(registry.entries(), key=lambda entry: entry.facts.get("order", math.inf))
     rows = [[cell(entry, column) for column in columns] for entry in entries]
-    return markdown(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def cell(entry, column):
@@ -154,7 +155,7 @@ def groups():
     for path in sorted(ROOT.glob("conf/*/*.yaml")):
         found.setdefault(path.parent.name, []).append(f"`{path.stem}`")
     rows = [[f"`{group}`", ", ".join(choices)] for group, choices in found.items()]
-    return markdown(["group", "choices"], [row for row in rows if "," in row[1]])
+    return markdown_table(["group", "choices"], [row for row in rows if "," in row[1]])
 
 
 def supported_networks():
@@ -166,7 +167,9 @@ def supported_networks():
         return ("–" + note(why)) if why else outcome(matrix.told_of_network(backbone, kind))
 
     heads = ["backbone", *matrix.INPUTS]
-    return markdown(heads, [[b, *(cell(b, i) for i in matrix.INPUTS)] for b in matrix.BACKBONES])
+    return markdown_table(
+        heads, [[b, *(cell(b, i) for i in matrix.INPUTS)] for b in matrix.BACKBONES]
+    )
 
 
 def supported_methods():
@@ -177,7 +180,7 @@ def supported_methods():
         for method in matrix.METHODS
     }
     rows = [[f"`{name}`", *map(outcome, row)] for name, row in told.items()]
-    return markdown(["method", *matrix.INPUTS], rows)
+    return markdown_table(["method", *matrix.INPUTS], rows)
 
 
 def supported_labels():
@@ -187,13 +190,13 @@ def supported_labels():
         [labels, *(outcome(matrix.told_of_labels(labels, source)) for source in matrix.SOURCES)]
         for labels in matrix.LABELS
     ]
-    return markdown(["labels", *matrix.SOURCES], rows)
+    return markdown_table(["labels", *matrix.SOURCES], rows)
 
 
 def supported_messages():
     """The messages that the other tables number."""
     messages = [shown for shown, _ in users_matrix().MESSAGES.values()]
-    return markdown(["", "message"], [[str(i), text] for i, text in enumerate(messages, 1)])
+    return markdown_table(["", "message"], [[str(i), text] for i, text in enumerate(messages, 1)])
 
 
 def results():
@@ -212,7 +215,7 @@ def results():
         [domains[task], *(spread(found.get((family + task, method))) for family, method in heads)]
         for task in ("mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist")
     ]
-    return markdown(["", *heads.values()], sorted(rows))
+    return markdown_table(["", *heads.values()], sorted(rows))
 
 
 DEFAULT_RUN = {
@@ -236,7 +239,9 @@ def runs_of_the_default():
 def default_run():
     """The mean target accuracy of the default run and its standard deviation, by method."""
     of = runs_of_the_default()[1]
-    return markdown(list(DEFAULT_RUN.values()), [[percent(*of[method]) for method in DEFAULT_RUN]])
+    return markdown_table(
+        list(DEFAULT_RUN.values()), [[percent(*of[method]) for method in DEFAULT_RUN]]
+    )
 
 
 def default_run_seeds():
@@ -250,7 +255,7 @@ def default_run_seeds():
     gain = f"{100 * statistics.mean(gains):+.1f} ± {100 * statistics.stdev(gains):.1f}"
     means = [*(percent(*values) for values in of.values()), gain]
     rows.append(["mean ± standard deviation", *means])
-    return markdown(["seed", *DEFAULT_RUN.values(), "points gained over source only"], rows)
+    return markdown_table(["seed", *DEFAULT_RUN.values(), "points gained over source only"], rows)
 
 
 def percent(*shares):
@@ -283,7 +288,7 @@ def scores_in_short():
         f"rank correlation, mean of {len(complete)} comparisons ({runs} runs)",
         "points lost",
     ]
-    return markdown(heads, means)
+    return markdown_table(heads, means)
 
 
 def spread(accuracies):
@@ -323,7 +328,9 @@ def performance(suite):
     rounds = len(next(iter(one.times.values())).cpu)
     told = f"{kept['hardware']}; {kept['processes']} processes, {rounds} rounds in all; {versions}."
     picture = f"![{suite}](images/performance_{suite}.png)"
-    return "\n\n".join(filter(None, [markdown(heads, rows), "\n".join(remarks), picture, told]))
+    return "\n\n".join(
+        filter(None, [markdown_table(heads, rows), "\n".join(remarks), picture, told])
+    )
 
 
 def three_digits(number):
@@ -334,7 +341,7 @@ def three_digits(number):
 def lacking():
     """What a backend lacks, from the marks that leave tests out there."""
     marks = vars(of_tests("lacking")).values()
-    return markdown(["backend", "lacks"], [m.args for m in marks if hasattr(m, "args")])
+    return markdown_table(["backend", "lacks"], [m.args for m in marks if hasattr(m, "args")])
 
 
 def users_matrix():
@@ -366,13 +373,6 @@ MADE = {
     "supported_labels": supported_labels,
     "supported_messages": supported_messages,
 }
-
-
-def markdown(heads, rows):
-    """A Markdown table."""
-    rule = "|" + "---|" * len(heads)
-    head, *body = [f"| {' | '.join(cells)} |" for cells in [heads, *rows]]
-    return "\n".join([head, rule, *body])
 
 
 def main():

@@ -89,6 +89,17 @@ class TrainConfig:
 
 
 @dataclasses.dataclass
+class ResultsPageConfig:
+    """What the page of results says beside the results."""
+
+    summary: list[str] = MISSING
+    bars: dict[str, float] = MISSING
+    published: dict[str, dict[str, float]] = MISSING
+    causes: dict[str, dict[str, str]] = MISSING
+    names: dict[str, str] = MISSING
+
+
+@dataclasses.dataclass
 class ReproduceConfig:
     """Everything that `scripts/reproduce.py` takes."""
 
@@ -99,9 +110,7 @@ class ReproduceConfig:
     jobs: int = 1
     runs_dir: str = MISSING
     results: str = MISSING
-    summary: list[str] = MISSING
-    bars: dict[str, float] = MISSING
-    published: dict[str, dict[str, float]] = MISSING
+    page: ResultsPageConfig = MISSING
     paths: PathsConfig = MISSING
 
 

@@ -35,8 +35,8 @@ class Reproduction:
 
     Args:
         settings: Object with `experiments`, `methods`, `seeds`, `overrides`, `jobs`, `runs_dir`,
-            `results`, `summary`, `bars`, `published`, `paths.data_dir` and `paths.cache_dir`;
-            `conf/reproduce.yaml` has them. A method may have arguments, as `"mdd schedule=mdd"`.
+            `results`, `page`, `paths.data_dir` and `paths.cache_dir`; `conf/reproduce.yaml` has
+            them. A method may have arguments, as `"mdd schedule=mdd"`.
         script: The training script.
         digest_of_command: Returns the digest of the settings that a run's arguments make.
         digest_of_run: Returns the same from a run's directory, or `None` if it is not finished.
@@ -205,7 +205,7 @@ class Reproduction:
             for seed in self._missing(experiment, method):
                 directory = self._directory(experiment, method) / f"seed_{seed}"
                 if self.digest_of_run(directory) == digest:
-                    bar = self.settings.bars.get(experiment)
+                    bar = self.settings.page.bars.get(experiment)
                     result = result_of_run(directory, experiment, method, digest, bar)
                     self.results.append(result)
         self._compare_runs()
@@ -214,9 +214,7 @@ class Reproduction:
             self.results = read_results(self.csv)
             page = results_page(
                 self.results,
-                self.settings.summary,
-                self.settings.bars,
-                self.settings.published,
+                self.settings.page,
                 self._noted(),
                 self.csv.name,
                 self.settings.overrides,

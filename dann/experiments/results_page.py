@@ -2,10 +2,13 @@
 
 import collections
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
-from dann.adaptation import METHODS
+from dann.experiments.markdown_table import markdown_table
+from dann.experiments.published_section import published_section
 from dann.experiments.results import CHOSEN, Result
+from dann.experiments.row_names import row_names
 from dann.experiments.scores_section import scores_section
 from dann.experiments.summary_section import summary_section
 from dann.selection import SCORES
@@ -35,13 +38,23 @@ The second table has the mean target accuracy after the epoch that each score of
 puts first without target labels. Beside it stand the last epoch and the best one, which only an
 oracle finds.
 """
+_HEADS = (
+    "method",
+    "target accuracy",
+    "n",
+    "each seed",
+    "source accuracy",
+    "gap closed",
+    "steps",
+    "seconds",
+    "CPU seconds",
+    "published",
+)
 
 
 def results_page(
     results: Sequence[Result],
-    summary: Sequence[str],
-    bars: Mapping[str, float],
-    published: Mapping[str, Mapping[str, float]],
+    settings: Any,
     noted: Collection[str] = (),
     table: str = "results.csv",
     overrides: Sequence[str] = (),
@@ -50,20 +63,25 @@ def results_page(
 
     Args:
         results: The results.
-        summary: Experiments to show in the table on top.
-        bars: For each experiment, the target accuracy that the page reports the first passing of.
-        published: Target accuracies of the literature, by experiment and method.
+        settings: Object with `summary`, the experiments to show in the table on top; `bars`, for
+            an experiment the target accuracy that the page reports the first passing of;
+            `published`, target accuracies of the literature by experiment and method; `causes`,
+            what makes a row differ from these; and `names` of methods with arguments.
+            `page` in `conf/reproduce.yaml` has them.
         noted: Experiments that `experiments.md` beside the page has a section on, which is linked.
         table: Name of the file of results beside the page.
         overrides: More arguments that every run had.
     """
     more = f" 'overrides=[{','.join(overrides)}]'" if overrides else ""
+    published, names = settings.published, settings.names
     parts = [_BEGINNING.format(command=f"python scripts/reproduce.py{more}", table=table)]
-    parts += summary_section(results, summary, published)
+    parts += summary_section(results, settings.summary, published)
+    parts += published_section(results, published, settings.causes, names)
     for experiment, title in _titles(results).items():
         of_it = [result for result in results if result.experiment == experiment]
         command = " ".join([f"experiment={experiment}", "method=...", *overrides])
-        section = _section(title, command, of_it, bars.get(experiment), published.get(experiment))
+        bar = settings.bars.get(experiment)
+        section = _section(title, command, of_it, bar, published.get(experiment), names)
         if experiment in noted:
             section += f"\n[What was tried and seen](experiments.md#{experiment}).\n"
         parts.append(section)
@@ -78,38 +96,40 @@ def _titles(results):
     return {e: f"{pair} ({e})" if pair in shared else pair for e, pair in domains.items()}
 
 
-def _section(title, command, results, bar, published):
+def _section(title, command, results, bar, published, names):
     methods: dict[str, list[Result]] = {}
     for result in sorted(results, key=lambda r: r.seed):
         methods.setdefault(result.method, []).append(result)
     accuracies = {m: [r.target_accuracy for r in rs] for m, rs in methods.items()}
     order = sorted(methods, key=lambda m: (m == "target_only", m != "source_only", m))
-    names = _names(results)
-    lines = [
-        f"## {title}",
-        "",
-        f"`python scripts/train.py {command}`",
-        "",
-        "| method | target accuracy | n | each seed | source accuracy | gap closed | steps "
-        "| seconds | CPU seconds | published |" + ("" if bar is None else f" first {bar:.4f} |"),
-        "|" + "---|" * (10 if bar is None else 11),
+    called = row_names(results, names)
+    rows = [
+        _row(called[method], methods[method], _gap_closed(method, accuracies), published)
+        for method in order
     ]
-    for method in order:
-        of_it = methods[method]
-        passings = "" if bar is None else f" {_passings(of_it)} |"
-        row = _row(names[method], of_it, _gap_closed(method, accuracies), published)
-        lines.append(row + passings)
-    lines += _chosen({names[method]: methods[method] for method in order})
+    heads = [*_HEADS]
+    if bar is not None:
+        heads.append(f"first {bar:.4f}")
+        rows = [[*row, _passings(methods[method])] for row, method in zip(rows, order, strict=True)]
+    lines = [f"## {title}", "", f"`python scripts/train.py {command}`", ""]
+    lines += [markdown_table(heads, rows), *_meanings(order, names)]
+    lines += _chosen({called[method]: methods[method] for method in order})
     hardware = sorted({result.hardware for result in results})
     lines += ["", f"Hardware: {'; '.join(hardware)}.", ""]
     return "\n".join(lines)
+
+
+def _meanings(methods, names):
+    """Lines that tell the arguments of the methods that have a name of their own."""
+    told = [f"- {names[method]}: `method={method}`" for method in methods if method in names]
+    return ["", *told] if told else []
 
 
 def _row(name, results, gap_closed, published):
     method = results[0].method
     accuracies = [result.target_accuracy for result in results]
     spread = f" ± {statistics.stdev(accuracies):.4f}" if len(results) > 1 else ""
-    cells = [
+    return [
         name,
         f"{statistics.mean(accuracies):.4f}{spread}",
         str(len(results)),
@@ -121,38 +141,12 @@ def _row(name, results, gap_closed, published):
         f"{_mean(results, 'cpu_seconds'):,.0f}",
         f"{published[method]:.4f}" if published and method in published else "",
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def _mean(results, measure):
     """Mean over the runs, or `None` where not every run has the measure."""
     values = [result.measures.get(measure) for result in results]
     return None if None in values else statistics.mean(values)
-
-
-def _names(results):
-    """What rows are called, by method; a second stage is after the row that taught it."""
-    by_settings = {result.settings: result.method for result in results}
-    return {result.method: _name(result.method, by_settings) for result in results}
-
-
-def _name(method, first_stages):
-    name, *arguments = method.split()
-    told = [_told(argument, first_stages) for argument in arguments]
-    return ", ".join([_title(name), *told])
-
-
-def _title(method):
-    facts = METHODS.entry(method).facts if method in METHODS else {}  # a user's table may name any
-    return facts.get("title", method.upper())
-
-
-def _told(argument, first_stages):
-    key, _, value = argument.partition("=")
-    for part in value.split("/") if key == "method.teacher" else ():
-        if part in first_stages:
-            return f"after {_name(first_stages[part], {})}"
-    return argument
 
 
 def _chosen(rows):
@@ -171,11 +165,11 @@ def _chosen(rows):
     if not means:
         return []
     titles = [title for title in measures if any(title in of_row for of_row in means.values())]
-    lines = ["", f"| epoch chosen by | {' | '.join(titles)} |", "|" + "---|" * (1 + len(titles))]
-    for name, of_row in means.items():
-        cells = [f"{of_row[title]:.4f}" if title in of_row else "" for title in titles]
-        lines.append(f"| {' | '.join([name, *cells])} |")
-    return lines
+    rows = [
+        [name, *(f"{of_row[title]:.4f}" if title in of_row else "" for title in titles)]
+        for name, of_row in means.items()
+    ]
+    return ["", markdown_table(["epoch chosen by", *titles], rows)]
 
 
 def _gap_closed(method, accuracies):

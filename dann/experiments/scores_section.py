@@ -7,6 +7,7 @@ from typing import Any
 
 from scipy import stats
 
+from dann.experiments.markdown_table import markdown_table
 from dann.experiments.results import CHOSEN, SCORE, Result
 from dann.selection import SCORES
 
@@ -44,8 +45,6 @@ def _of_runs(results):
     if not tasks:
         return []
     heads = [f"{name} ({len(runs)} runs)" for name, runs in tasks.items()]
-    lines = ["", _row(["score", *heads, "mean"]), "|" + "---|" * (len(tasks) + 2)]
-
     found = {
         name: [_correlation_and_regret(runs, name) for runs in tasks.values()]
         for name in ["agreement", *SCORES]
@@ -53,9 +52,9 @@ def _of_runs(results):
     found = {name: pairs for name, pairs in found.items() if any(pairs)}
     complete = [all(pairs) for pairs in zip(*found.values(), strict=True)]
     rows = {name: [*pairs, _means(pairs, complete)] for name, pairs in found.items()}
-    for name in sorted(rows, key=lambda name: -(rows[name][-1] or (-2,))[0]):
-        lines.append(_row([f"`{name}`", *map(_cell, rows[name])]))
-    return lines
+    order = sorted(rows, key=lambda name: -(rows[name][-1] or (-2,))[0])
+    cells = [[f"`{name}`", *map(_cell, rows[name])] for name in order]
+    return ["", markdown_table(["score", *heads, "mean"], cells)]
 
 
 def _correlation_and_regret(runs, name):
@@ -98,12 +97,9 @@ def _of_epochs(results):
     regrets = {name: values for name, values in regrets.items() if values}
     if not regrets:
         return []
-    lines = [_OF_EPOCHS, _row(["score", "mean regret", "runs"]), "|---|---|---|"]
-    for name in sorted(regrets, key=lambda name: statistics.mean(regrets[name])):
-        mean = 100 * statistics.mean(regrets[name])
-        lines.append(_row([f"`{name}`", f"{mean:.2f}", str(len(regrets[name]))]))
-    return lines
-
-
-def _row(cells):
-    return f"| {' | '.join(cells)} |"
+    means = {name: 100 * statistics.mean(values) for name, values in regrets.items()}
+    rows = [
+        [f"`{name}`", f"{means[name]:.2f}", str(len(regrets[name]))]
+        for name in sorted(means, key=means.__getitem__)
+    ]
+    return [_OF_EPOCHS, markdown_table(["score", "mean regret", "runs"], rows)]

@@ -3,11 +3,12 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
+from dann.experiments.markdown_table import markdown_table
 from dann.experiments.results import Result
 
 _WITHOUT = "dann schedule.high=0"
 _COLUMNS = ("source_only", _WITHOUT, "dann", "target_only")
-_HEAD = (
+_HEADS = (
     "experiment",
     "runs, steps",
     "source only",
@@ -44,9 +45,7 @@ def summary_section(
         "are points above it. Published figures are best epochs by target labels where the "
         "experiment is called `protocol_...`.",
         "",
-        _line(_HEAD),
-        "|" + "---|" * len(_HEAD),
-        *map(_line, rows),
+        markdown_table(_HEADS, rows),
         "",
     ]
 
@@ -83,7 +82,3 @@ def _cell(accuracies):
         return ""
     spread = f" ± {statistics.stdev(accuracies):.1f}" if len(accuracies) > 1 else ""
     return f"{statistics.mean(accuracies):.1f}{spread}"
-
-
-def _line(cells):
-    return f"| {' | '.join(cells)} |"

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dann.config.schema import PathsConfig, ReproduceConfig
+from dann.config.schema import PathsConfig, ReproduceConfig, ResultsPageConfig
 from dann.experiments.reproduction import Reproduction
 from dann.experiments.results import read_results
 from dann.training import RunDirectory
@@ -41,9 +41,7 @@ SETTINGS = ReproduceConfig(
     overrides=[],
     runs_dir="runs",
     results="docs/results.csv",
-    summary=[],
-    bars={},
-    published={},
+    page=ResultsPageConfig(summary=[], bars={}, published={}, causes={}, names={}),
     paths=PathsConfig(cache_dir="cache"),
 )
 
@@ -179,7 +177,8 @@ from dann.experiments.processes import ended_by_interruption
 from dann.experiments.reproduction import Reproduction
 settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
-    runs_dir="runs", results="results.csv", summary=[], bars={}, published={},
+    runs_dir="runs", results="results.csv",
+    page=types.SimpleNamespace(summary=[], bars={}, published={}, causes={}, names={}),
     paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
 )
 

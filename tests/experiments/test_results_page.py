@@ -16,18 +16,23 @@ def test_the_page_in_the_documentation_is_the_one_of_its_table():
     cfg = OmegaConf.load(ROOT / "conf/reproduce.yaml")
     results = read_results(ROOT / "docs/results.csv")
     noted = re.findall(r"^## (\w+)$", (ROOT / "docs/experiments.md").read_text(), re.M)
-    page = results_page(results, cfg.summary, cfg.bars, cfg.published, noted)
-    assert (ROOT / "docs/results.md").read_text() == page
+    assert (ROOT / "docs/results.md").read_text() == results_page(results, cfg.page, noted)
     assert {result.experiment for result in results} <= set(noted)
+    assert set(cfg.page.names) <= {result.method for result in results}
+
+
+def settings(**given):
+    empty = {"summary": [], "bars": {}, "published": {}, "causes": {}, "names": {}}
+    return OmegaConf.create({**empty, **given})
 
 
 def accuracy(value, **changes):
     return variant({"target/accuracy": value}, **changes)
 
 
-def page_rows(results, bars=None, published=None):
-    page = results_page(results, (), bars or {}, published or {})
-    of_tasks = page.partition("## Scores without target labels")[0]
+def page_rows(results, **given):
+    page = results_page(results, settings(**given))
+    of_tasks = page.partition("## A → B")[2].partition("## Scores without target labels")[0]
     table = [line.split("|")[1:-1] for line in of_tasks.splitlines() if line.startswith("|")]
     header, _, *rows = [[cell.strip() for cell in line] for line in table]
     return page, [dict(zip(header, row, strict=True)) for row in rows]
@@ -62,19 +67,12 @@ def test_a_row_has_the_title_of_its_method_or_its_name_in_capitals():
     assert [row["method"] for row in rows] == ["CDAN", "CDAN+E", "f-DAL", "METHOD_OF_ANOTHER"]
 
 
-def test_a_second_stage_is_after_the_row_that_taught_it():
-    first = variant(method="dann regularizer=[entropy,vat]", settings="abcdef")
-    path = "method.teacher=runs/a_to_b/dann/{}/seed_${{seed}} method.radius=1"
-    taught = [
-        variant(method=f"dirt_t {path.format(digest)}", settings=digest[::-1])
-        for digest in ("abcdef", "123456")
-    ]
-    _, rows = page_rows([first, *taught])
-    assert [row["method"] for row in rows] == [
-        "DANN, regularizer=[entropy,vat]",
-        "DIRT-T, method.teacher=runs/a_to_b/dann/123456/seed_${seed}, method.radius=1",
-        "DIRT-T, after DANN, regularizer=[entropy,vat], method.radius=1",
-    ]
+def test_a_row_with_a_name_of_its_own_tells_its_arguments_below():
+    results = [RUN, variant(method="dann x=[1,2] y=3")]
+    page, rows = page_rows(results, names={"dann x=[1,2] y=3": "DANN, more", "cdan z=1": "CDAN"})
+    assert [row["method"] for row in rows] == ["DANN", "DANN, more"]
+    assert page.count("\n- DANN, more: `method=dann x=[1,2] y=3`\n") == 1
+    assert "cdan z=1" not in page
 
 
 @pytest.mark.parametrize(
@@ -98,19 +96,19 @@ def test_the_page_says_when_the_bar_was_first_passed():
 
 def test_experiments_on_the_same_domains_have_their_names_in_their_titles():
     others = variant(experiment="small_a_to_b"), variant(experiment="c", domains="C → D")
-    page = results_page([RUN, *others], (), {}, {})
+    page = results_page([RUN, *others], settings())
     titles = [line for line in page.splitlines() if line.startswith("## ")]
     assert titles == ["## A → B (a_to_b)", "## A → B (small_a_to_b)", "## C → D"]
 
 
 def test_the_page_has_its_table_its_arguments_and_a_link_to_the_notes():
-    page = results_page([RUN], (), {}, {}, ["a_to_b", "other"], "short.csv", ["trainer.steps=9"])
+    page = results_page([RUN], settings(), ["a_to_b", "other"], "short.csv", ["trainer.steps=9"])
     assert "`python scripts/reproduce.py 'overrides=[trainer.steps=9]'`" in page
     assert "[short.csv](short.csv)" in page
     assert "`python scripts/train.py experiment=a_to_b method=... trainer.steps=9`" in page
     assert page.endswith("\n\n[What was tried and seen](experiments.md#a_to_b).\n")
     assert "#other" not in page
-    assert "experiments.md#" not in results_page([RUN], (), {}, {}, ["other"])
+    assert "experiments.md#" not in results_page([RUN], settings(), ["other"])
 
 
 def choices(page):
@@ -130,7 +128,7 @@ def test_the_page_says_what_every_registered_score_would_have_chosen():
         variant(chosen, method="cdan_e", seed=0),
         variant(method="cdan_e", seed=1),  # not all runs of CDAN+E have them
     ]
-    titles, rows = choices(results_page(results, (), {}, {}))
+    titles, rows = choices(results_page(results, settings()))
     assert titles == ["last", *SCORES, "best (oracle)"]
     means = ["0.4500" if name == "snd" else "0.6000" for name in SCORES]
     assert rows == [["DANN", "0.7000", *means, "0.7500"]]
@@ -139,7 +137,7 @@ def test_the_page_says_what_every_registered_score_would_have_chosen():
 def test_a_score_that_older_runs_lack_leaves_their_cells_empty():
     older = {"chosen/entropy": 0.6, "oracle/best": 0.75}
     newer = variant({**older, "chosen/snd": 0.5}, method="cdan_e")
-    titles, rows = choices(results_page([variant(older), newer], (), {}, {}))
+    titles, rows = choices(results_page([variant(older), newer], settings()))
     assert set(titles) == {"last", "entropy", "snd", "best (oracle)"}
     of_dann = dict(zip(titles, rows[1][1:], strict=True))
     assert (of_dann["snd"], of_dann["entropy"]) == ("", "0.6000")

@@ -10,7 +10,8 @@ def accuracy(value, method="dann", seed=0, **changes):
 
 
 def rows_of(results, experiments=("a_to_b",)):
-    lines = [line for line in summary_section(results, experiments, PUBLISHED) if line[:1] == "|"]
+    text = "\n".join(summary_section(results, experiments, PUBLISHED))
+    lines = [line for line in text.splitlines() if line[:1] == "|"]
     header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     return [dict(zip(header, row, strict=True)) for row in rows]
 

@@ -1,0 +1,59 @@
+"""The table of published figures."""
+
+from test_results import RUN, variant
+
+from dann.experiments.published_section import published_section
+
+PUBLISHED = {"a_to_b": {"cdan": 0.977, "dann": 0.72, "dann x=1": 0.7}, "b_to_c": {"dann": 0.9}}
+
+
+def rows_of(results, causes=None, names=None):
+    text = "".join(published_section(results, PUBLISHED, causes or {}, names or {}))
+    lines = [line for line in text.splitlines() if line[:1] == "|"]
+    header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def run(last, best, chosen, **changes):
+    measures = {"target/accuracy": last, "oracle/best": best, "chosen/info_max": chosen}
+    return variant(measures, **changes)
+
+
+def test_a_row_has_the_means_and_the_difference_of_the_best_epoch():
+    results = [run(0.6, 0.7, 0.65), run(0.7, 0.8, 0.75, seed=1), run(0.1, 0.2, 0.3, method="mcd")]
+    assert rows_of(results, {"a_to_b": {"dann": "fewer steps", "cdan": "another"}}) == [
+        {
+            "experiment": "`a_to_b`",
+            "method": "DANN",
+            "runs, steps": "2, 4,000",
+            "last step": "65.0",
+            "InfoMax's epoch": "70.0",
+            "best epoch (oracle)": "75.0",
+            "published": "72.0",
+            "best epoch - published, points": "+3.0",
+            "what makes the difference": "fewer steps",
+        }
+    ]
+
+
+def test_rows_come_in_the_order_of_the_figures_and_have_their_names():
+    results = [
+        run(0.6, 0.7, 0.65, experiment="b_to_c"),
+        run(0.6, 0.7, 0.65, method="dann x=1"),
+        run(0.6, 0.7, 0.65, method="cdan"),
+    ]
+    rows = rows_of(results, names={"dann x=1": "DANN with x"})
+    assert [row["method"] for row in rows] == ["CDAN", "DANN with x", "DANN"]
+    assert [row["best epoch - published, points"] for row in rows] == ["-27.7", "+0.0", "-20.0"]
+
+
+def test_runs_without_a_curve_leave_their_cells_empty():
+    [row] = rows_of([run(0.6, 0.7, 0.65), variant(seed=1)])
+    assert row["last step"] == "65.0"
+    empty = ("InfoMax's epoch", "best epoch (oracle)", "best epoch - published, points")
+    assert [row[name] for name in empty] == ["", "", ""]
+
+
+def test_without_a_published_figure_there_is_no_section():
+    assert published_section([RUN], {}, {}, {}) == []
+    assert published_section([variant(experiment="other")], PUBLISHED, {}, {}) == []
