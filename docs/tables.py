@@ -12,9 +12,8 @@ The name is that of a registry in a room's `__init__`, such as `SCORES`, in smal
 is `name`, `in Python` (what is registered, with its arguments), `summary`, or a fact of the
 entries; `method=` is the name under a head that shows how a command line says it. The table
 `groups` lists the choices in `conf/`; `supported_networks`, `supported_methods`, `supported_labels`
-and `supported_messages` are what `tests/test_users_matrix.py` tries. `results` is a summary of
-`docs/results.csv`; `default_run` and `default_run_seeds` are its runs of the default,
-`scores_among_runs` how well each score ranks its runs, and `scores_in_short` some rows of that.
+and `supported_messages` are what `tests/test_users_matrix.py` tries. the tables
+of `docs/results.csv` are in `docs/results_tables.py`.
 `lacking` is what the marks in `tests/support/lacking.py` say; `performance_step` and its likes are
 what a suite of `benchmarks/` has put into `docs/performance.json`.
 
@@ -35,13 +34,13 @@ import re
 import statistics
 import sys
 
+import results_tables
+
 import dann
 from benchmarks import record
 from dann.adaptation import METHODS, REGULARIZERS
 from dann.diagnostics.healthy_ranges import healthy_ranges
 from dann.experiments.markdown_table import markdown_table
-from dann.experiments.results import read_results
-from dann.experiments.scores_section import scores_section
 from dann.registry import Registry
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -199,106 +198,6 @@ def supported_messages():
     return markdown_table(["", "message"], [[str(i), text] for i, text in enumerate(messages, 1)])
 
 
-def results():
-    """The mean target accuracy and its standard deviation, without adaptation, by DANN, at best."""
-    heads = {
-        ("", "source_only"): "source only",
-        ("", "dann"): "DANN",
-        ("", "dann regularizer=mcc"): "DANN with MCC",
-        ("", "target_only"): "trained on the target (oracle)",
-    }
-    found, domains = {}, {}
-    for one in read_results(ROOT / "docs/results.csv"):
-        found.setdefault((one.experiment, one.method), []).append(one.target_accuracy)
-        domains[one.experiment] = one.domains.upper()
-    rows = [
-        [domains[task], *(spread(found.get((family + task, method))) for family, method in heads)]
-        for task in ("mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist")
-    ]
-    return markdown_table(["", *heads.values()], sorted(rows))
-
-
-DEFAULT_RUN = {
-    "source_only": "source only",
-    "dann schedule.high=0": "both domains in batch normalization, strength 0",
-    "dann": "DANN",
-    "target_only": "trained on the target (oracle)",
-}
-
-
-def runs_of_the_default():
-    """The target accuracies of the default run by its methods, each in the order of the seeds."""
-    runs = [
-        r for r in read_results(ROOT / "docs/results.csv") if r.experiment == "digits_to_photos"
-    ]
-    runs.sort(key=lambda run: run.seed)
-    of = {m: [run.target_accuracy for run in runs if run.method == m] for m in DEFAULT_RUN}
-    return sorted({run.seed for run in runs}), of
-
-
-def default_run():
-    """The mean target accuracy of the default run and its standard deviation, by method."""
-    of = runs_of_the_default()[1]
-    return markdown_table(
-        list(DEFAULT_RUN.values()), [[percent(*of[method]) for method in DEFAULT_RUN]]
-    )
-
-
-def default_run_seeds():
-    """The target accuracies of the default run, seed by seed."""
-    seeds, of = runs_of_the_default()
-    gains = [one - other for one, other in zip(of["dann"], of["source_only"], strict=True)]
-    rows = [
-        [str(seed), *(percent(values[k]) for values in of.values()), f"{100 * gains[k]:+.1f}"]
-        for k, seed in enumerate(seeds)
-    ]
-    gain = f"{100 * statistics.mean(gains):+.1f} ± {100 * statistics.stdev(gains):.1f}"
-    means = [*(percent(*values) for values in of.values()), gain]
-    rows.append(["mean ± standard deviation", *means])
-    return markdown_table(["seed", *DEFAULT_RUN.values(), "points gained over source only"], rows)
-
-
-def percent(*shares):
-    """The mean in percent, with the sample standard deviation if there are several."""
-    spread = f" ± {100 * statistics.stdev(shares):.1f}" if len(shares) > 1 else ""
-    return f"{100 * statistics.mean(shares):.1f}{spread}%"
-
-
-def scores_among_runs():
-    """How well each score ranks the runs of a task, as on the page of the results."""
-    [section] = scores_section(read_results(ROOT / "docs/results.csv"))
-    lines = section.splitlines()
-    first = next(k for k, line in enumerate(lines) if line.startswith("| score |"))
-    return "\n".join(lines[first : lines.index("", first)])
-
-
-def scores_in_short():
-    """The means of the two recommended scores and of the baseline."""
-    head, _, *rows = (
-        [cell.strip() for cell in row.split("|")[1:-1]] for row in scores_among_runs().splitlines()
-    )
-    shown = [
-        row for row in rows if row[0].strip("`") in ("agreement", "info_max", "source_accuracy")
-    ]
-    complete = [k for k in range(1, len(head) - 1) if all(row[k] for row in rows)]
-    runs = sum(int(re.search(r"\((\d+) runs\)", head[k])[1]) for k in complete)
-    means = [[row[0], *row[-1].split(", ")] for row in shown]
-    heads = [
-        "score",
-        f"rank correlation, mean of {len(complete)} comparisons ({runs} runs)",
-        "points lost",
-    ]
-    return markdown_table(heads, means)
-
-
-def spread(accuracies):
-    """The mean and the sample standard deviation, without the 0 before the point."""
-    if not accuracies:
-        return ""
-    numbers = statistics.mean(accuracies), statistics.stdev(accuracies)
-    return " ± ".join(f"{number:.3f}".removeprefix("0") for number in numbers)
-
-
 def outcome(told):
     """`yes`, or the stages that refuse with the numbers of their messages."""
     return ", ".join(f"no `{stage}`{note(name)}" for stage, name in told.items()) or "yes"
@@ -359,11 +258,7 @@ def of_tests(module):
 MADE = {
     "groups": groups,
     "lacking": lacking,
-    "results": results,
-    "default_run": default_run,
-    "default_run_seeds": default_run_seeds,
-    "scores_among_runs": scores_among_runs,
-    "scores_in_short": scores_in_short,
+    **results_tables.MADE,
     **{
         f"performance_{suite}": functools.partial(performance, suite)
         for suite in record.read(record.PLACE)

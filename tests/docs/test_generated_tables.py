@@ -1,6 +1,7 @@
 """What `docs/tables.py` writes says what the registries say."""
 
 import importlib.util
+import sys
 
 import pytest
 from support import pages
@@ -9,6 +10,7 @@ from dann.registry import Registry
 
 SPEC = importlib.util.spec_from_file_location("tables", pages.ROOT / "docs/tables.py")
 tables = importlib.util.module_from_spec(SPEC)
+sys.path.append(str(pages.ROOT / "docs"))  # as for a script in there
 SPEC.loader.exec_module(tables)
 
 

@@ -1,0 +1,195 @@
+"""The tables of `docs/results.csv`, which `docs/tables.py` writes into the pages.
+
+`results` is a summary; `default_run` and `default_run_seeds` are the runs of the default;
+`scores_among_runs` is how well each score ranks runs, and `scores_in_short` some rows of that;
+`recipe_parts` is what each part of the recipe adds; `binarized_errors` and `binarized_adapted` are
+binarized networks beside their float twins.
+"""
+
+import functools
+import pathlib
+import re
+import statistics
+
+from dann.experiments.markdown_table import markdown_table
+from dann.experiments.results import read_results
+from dann.experiments.scores_section import scores_section
+
+TABLE = pathlib.Path(__file__).with_name("results.csv")
+TASKS = {
+    "mnist_to_mnist_m": "MNIST → MNIST-M",
+    "mnist_to_usps": "MNIST → USPS",
+    "usps_to_mnist": "USPS → MNIST",
+}
+DEFAULT_RUN = {
+    "source_only": "source only",
+    "dann schedule.high=0": "both domains in batch normalization, strength 0",
+    "dann": "DANN",
+    "target_only": "trained on the target (oracle)",
+}
+FLOAT = " network.binary=false"
+RECIPE = "teacher_mnist_to_mnist_m"
+PARTS = {
+    "dann schedule.high=0": "the adversary",
+    "dann regularizer=mcc": "the teacher",
+    "dann regularizer=self_ensembling_balanced": "MCC",
+    "dann augmentation=affine_zoom_mix": "random convolutions",
+    "dann augmentation=affine_convolution": "source images mixed with target images",
+    "dann network.backbone.instance_norm=false": "instance normalization",
+    "dann balanced=false": "the source's classes in equal parts",
+}
+
+
+@functools.cache
+def all_results():
+    """Every run in the table of results."""
+    return read_results(TABLE)
+
+
+def by_seed(experiment, method):
+    """The target accuracies of a row, by seed."""
+    runs = [r for r in all_results() if (r.experiment, r.method) == (experiment, method)]
+    return {run.seed: run.target_accuracy for run in sorted(runs, key=lambda run: run.seed)}
+
+
+def results():
+    """The mean target accuracy and its standard deviation, without adaptation, by DANN, at best."""
+    heads = {
+        ("", "source_only"): "source only",
+        ("", "dann"): "DANN",
+        ("", "dann regularizer=mcc"): "DANN with MCC",
+        ("", "target_only"): "trained on the target (oracle)",
+    }
+    rows = [
+        [name, *(spread(by_seed(family + task, method).values()) for family, method in heads)]
+        for task, name in TASKS.items()
+    ]
+    return markdown_table(["", *heads.values()], rows)
+
+
+def default_run():
+    """The mean target accuracy of the default run and its standard deviation, by method."""
+    shares = [by_seed("digits_to_photos", method).values() for method in DEFAULT_RUN]
+    return markdown_table([*DEFAULT_RUN.values()], [[percent(*row) for row in shares]])
+
+
+def default_run_seeds():
+    """The target accuracies of the default run, seed by seed."""
+    of = {method: by_seed("digits_to_photos", method) for method in DEFAULT_RUN}
+    gains = {seed: share - of["source_only"][seed] for seed, share in of["dann"].items()}
+    rows = [
+        [str(seed), *(percent(shares[seed]) for shares in of.values()), f"{100 * gain:+.1f}"]
+        for seed, gain in gains.items()
+    ]
+    means = [percent(*shares.values()) for shares in of.values()]
+    rows.append(["mean ± standard deviation", *means, points(*gains.values())])
+    return markdown_table(["seed", *DEFAULT_RUN.values(), "points gained over source only"], rows)
+
+
+def recipe_parts():
+    """What the recipe loses without each of its parts, over the seeds that both have."""
+    whole, rows = by_seed(RECIPE, "dann"), []
+    for method, part in PARTS.items():
+        without = by_seed(RECIPE, method)
+        both = [seed for seed in without if seed in whole]
+        if both:
+            lost = points(*(without[seed] - whole[seed] for seed in both))
+            row = [percent(*(without[seed] for seed in both)), lost, ", ".join(map(str, both))]
+            rows.append([part, f"`{method.removeprefix('dann ')}`", *row])
+    rows.append(["nothing", "", percent(*whole.values()), "", ", ".join(map(str, whole))])
+    return markdown_table(["without", "", "target accuracy", "points", "seeds"], rows)
+
+
+def binarized_errors():
+    """The test errors of the binarized networks and of their float twins in classification."""
+    rows = []
+    for network in ("binary_lenet", "binary_mlp"):
+        experiment = f"mnist_{network}"
+        errors = [
+            {seed: 1 - accuracy for seed, accuracy in by_seed(experiment, method).items()}
+            for method in ("source_only", f"source_only{FLOAT}")
+        ]
+        steps = {run.steps for run in all_results() if run.experiment == experiment}
+        both = [percent(*error.values(), digits=2) for error in errors]
+        means = [statistics.mean(error.values()) for error in errors]
+        difference = f"{100 * (means[0] - means[1]):.2f} points"
+        rows.append([f"`{network}`", f"{max(steps):,}", *both, difference])
+    return markdown_table(["", "steps", "binary", "its float twin", "difference"], rows)
+
+
+def binarized_adapted():
+    """What a binarized network and its float twin gain by adapting."""
+    rows = []
+    for name, more in {"`binary_lenet`": "", "its float twin": FLOAT}.items():
+        methods = [f"source_only{more}", f"dann{more} schedule.high=0", f"dann{more}"]
+        shares = [by_seed(f"{RECIPE}_binary", method) for method in methods]
+        gains = [shares[2][seed] - share for seed, share in shares[0].items()]
+        rows.append([name, *(percent(*row.values()) for row in shares), points(*gains)])
+    heads = ["", "source only", "DANN, strength 0", "DANN", "points that DANN gains"]
+    return markdown_table(heads, rows)
+
+
+def scores_among_runs():
+    """How well each score ranks the runs of a task, as on the page of the results."""
+    [section] = scores_section(all_results())
+    lines = section.splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith("| score |"))
+    return "\n".join(lines[first : lines.index("", first)])
+
+
+def scores_in_short():
+    """The means of the two recommended scores and of the baseline."""
+    head, _, *rows = (
+        [cell.strip() for cell in row.split("|")[1:-1]] for row in scores_among_runs().splitlines()
+    )
+    shown = [
+        row for row in rows if row[0].strip("`") in ("agreement", "info_max", "source_accuracy")
+    ]
+    complete = [k for k in range(1, len(head) - 1) if all(row[k] for row in rows)]
+    runs = sum(int(re.search(r"\((\d+) runs\)", head[k])[1]) for k in complete)
+    means = [[row[0], *row[-1].split(", ")] for row in shown]
+    heads = [
+        "score",
+        f"rank correlation, mean of {len(complete)} comparisons ({runs} runs)",
+        "points lost",
+    ]
+    return markdown_table(heads, means)
+
+
+def spread(accuracies):
+    """The mean and the sample standard deviation, without the 0 before the point."""
+    if not accuracies:
+        return ""
+    numbers = statistics.mean(accuracies), statistics.stdev(accuracies)
+    return " ± ".join(f"{number:.3f}".removeprefix("0") for number in numbers)
+
+
+def percent(*shares, digits=1):
+    """The mean in percent, with the sample standard deviation if there are several."""
+    return f"{mean_and_deviation(shares, f'.{digits}f')}%"
+
+
+def points(*differences):
+    """The mean in points with its sign, with the sample standard deviation if there are several."""
+    return mean_and_deviation(differences, "+.1f")
+
+
+def mean_and_deviation(shares, form):
+    """A hundred times the mean in a form, and the sample standard deviation if there are more."""
+    deviation = f" ± {100 * statistics.stdev(shares):{form.lstrip('+')}}" if shares[1:] else ""
+    return f"{100 * statistics.mean(shares):{form}}{deviation}"
+
+
+MADE = {
+    made.__name__: made
+    for made in (
+        results,
+        default_run,
+        default_run_seeds,
+        recipe_parts,
+        binarized_errors,
+        binarized_adapted,
+        scores_among_runs,
+        scores_in_short,
+    )
+}
