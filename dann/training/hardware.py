@@ -13,7 +13,7 @@ def hardware() -> str:
     if found:
         return f"{len(found)} x {found[0].partition(':')[0]}"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{_processor()}, {cores} cores"
+    return f"{_processor()}, {cores} core{'' if cores == 1 else 's'}"
 
 
 def accelerators() -> list[str]:
