@@ -1,5 +1,6 @@
 """A digest of a run's settings: equal settings have equal digests."""
 
+import functools
 import hashlib
 import json
 import os
@@ -9,10 +10,12 @@ from typing import Any
 from hydra import compose
 from omegaconf import OmegaConf
 
+from dann.config.constructor_text import constructors_of, defaults_in
 from dann.training import RunDirectory
 
 _NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "compare", "resume", "checkpoint"}
 _OF_THE_TRAINER = {"check_every"}  # does not change results
+_OF_THE_DATA = {"cache"}  # nor does this
 _LOOKING_ON = {  # callbacks that only observe the training
     "dann.diagnostics.Diagnostics",
     "dann.optimizers.FlipRatio",
@@ -31,8 +34,9 @@ def settings_digest(cfg: Any) -> str:
     """Returns a digest of the settings, without the seed, that a run's result depends on.
 
     Options that are off do not count, so that adding an option changes no earlier digest. Off means
-    null, empty, or, for arguments of this package, false or 0. (In other packages false or 0 may
-    differ from the default.) Callbacks that only observe the training do not count either.
+    null, empty, or, for arguments of this package, false or 0, unless the argument is on by
+    default. (In other packages false or 0 may differ from the default.) Callbacks that only observe
+    the training do not count, nor does where decoded images are kept.
     """
     settings: Any = OmegaConf.to_container(cfg, resolve=False)
     left_out = set(_NOT_OF_THE_RESULT)
@@ -43,6 +47,9 @@ def settings_digest(cfg: Any) -> str:
     kept = {key: value for key, value in settings.items() if key not in left_out}
     trainer = settings.get("trainer", {}).items()
     kept["trainer"] = {key: value for key, value in trainer if key not in _OF_THE_TRAINER}
+    data = settings.get("data", {})
+    if data.get("_target_", "").startswith("dann."):
+        kept["data"] = {key: value for key, value in data.items() if key not in _OF_THE_DATA}
     if kept["trainer"].get("jit_compile") == "auto":
         del kept["trainer"]["jit_compile"]
     if kept["trainer"].get("steps_per_execution") == "auto":  # the same weights as one by one
@@ -75,13 +82,20 @@ def _switched_on(node):
     if not isinstance(node, dict):
         return node
     parts = {key: _switched_on(value) for key, value in node.items()}
-    of_others = not node.get("_target_", "dann.").startswith("dann.")
-    return {key: value for key, value in parts.items() if _counts(value, of_others)}
+    target = node.get("_target_", "dann.")
+    if not target.startswith("dann."):
+        return {key: v for key, v in parts.items() if v or isinstance(v, bool | int | float)}
+    on = _on_by_default(target)
+    return {key: value for key, value in parts.items() if value or key in on}
 
 
-def _counts(value, of_others):
-    number = isinstance(value, bool | int | float)
-    return bool(value) or (of_others and number)
+@functools.cache
+def _on_by_default(target):
+    """The arguments whose defaults are neither null, nor empty, nor false, nor 0."""
+    defaults: dict[str, Any] = {}
+    for definition, _ in reversed(constructors_of(target)):
+        defaults |= defaults_in(definition)
+    return {name for name, value in defaults.items() if value}
 
 
 def digest_of_command(overrides: Sequence[str]) -> str:

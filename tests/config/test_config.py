@@ -3,7 +3,6 @@ import types
 import keras
 import numpy as np
 import pytest
-from hydra import initialize_config_dir
 from omegaconf import OmegaConf
 from support.configs import CONF, composed
 
@@ -119,57 +118,6 @@ def test_the_papers_experiment_has_its_network_and_the_shared_recipe():
     assert schedule == GaninSchedule(total_steps=cfg.trainer.steps, gamma=10.0, high=1.0)
     model = config.build_model(cfg, cfg.method, (28, 28, 3), 10)
     assert model.count_params() == 205_893  # figure 4a, and the reversal's two
-
-
-def test_the_digest_separates_settings_that_matter_from_those_that_do_not():
-    first = config.settings_digest(composed())
-    same = ("seed=3", "callbacks=none", "compare=false", "paths.cache_dir=elsewhere")
-    same += ("trainer.steps_per_execution=1", "trainer.steps_per_execution=auto")
-    for override in (*same, "balanced=false", "regularizer=none", "selection=none"):
-        assert config.settings_digest(composed(override)) == first
-    others = ("trainer.steps=3", "method=source_only", "balanced=true", "augmentation=affine")
-    others += ("regularizer=mcc", "regularizer=[mcc,entropy]", "selection.keep=snd")
-    digests = {config.settings_digest(composed(override)) for override in others}
-    assert len(digests | {first}) == len(others) + 1
-
-
-def test_the_digest_sees_devices_that_share_weights_and_stays_that_of_a_time_without_them():
-    devices = ("distribution=data_parallel", "distribution.devices=4")
-    before = composed(*devices)
-    del before.distribution.model_parallel
-    first = config.settings_digest(before)
-    assert config.settings_digest(composed(*devices)) == first
-    assert config.settings_digest(composed(*devices, "distribution.model_parallel=2")) != first
-
-
-def test_the_digest_sees_what_is_off_in_other_packages_and_callbacks_that_act():
-    adam = composed("optimizer=adam")
-    without = composed("optimizer=adam", "+optimizer.beta_1=0.0")
-    stopped = composed("optimizer=adam", "+callbacks.stop._target_=keras.callbacks.EarlyStopping")
-    logged = composed("optimizer=adam", "callbacks=diagnostics")
-    digests = [config.settings_digest(cfg) for cfg in (adam, without, stopped, logged)]
-    assert len(set(digests)) == 3
-    assert digests[0] == digests[3]
-
-
-def test_the_digest_of_a_run_without_regularizers_is_that_of_a_time_without_the_key():
-    cfg = OmegaConf.to_container(composed())
-    del cfg["regularizers"]
-    assert config.settings_digest(OmegaConf.create(cfg)) == config.settings_digest(composed())
-
-
-def test_a_finished_run_has_the_digest_of_its_command(tmp_path):
-    cfg = composed("trainer.steps=3")
-    (tmp_path / ".hydra").mkdir()
-    OmegaConf.save(cfg, tmp_path / ".hydra/config.yaml")
-    assert config.digest_of_run(tmp_path) is None  # it is not finished
-    assert config.digest_of_run(tmp_path / ".hydra/config.yaml") is None  # nor a folder
-    (tmp_path / "summary.json").write_text('{"seed": 4, "me')
-    assert config.digest_of_run(tmp_path) is None
-    (tmp_path / "summary.json").write_text("{}")
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        overrides = ["trainer.steps=3", "paths.run_dir=other", "seed=4"]
-        assert config.digest_of_run(tmp_path) == config.digest_of_command(overrides)
 
 
 def test_the_augmentation_of_the_config_reaches_the_model():
