@@ -40,12 +40,13 @@ class Result:
         steps: Training steps.
         hardware: What it ran on.
         measures: Numbers by name. Accuracies are in [0, 1] and those of the target an oracle's.
-            `source/accuracy` and `target/accuracy` are on the test sets, after the last step;
-            `seconds` and `cpu_seconds` are the wall and CPU time of the training. Where the run has
-            them: `bar/steps` and `bar/cpu_seconds`, until the target accuracy was first seen at
-            the experiment's bar or above; `oracle/best`, the best target accuracy after any epoch;
-            `chosen/<score>`, the target accuracy after the epoch that this score puts first;
-            `score/<score>`, the score of the final weights.
+            `source/accuracy` and `target/accuracy` are on the test sets, after the last step, or
+            with the weights that `selection.keep` chose; `seconds` and `cpu_seconds` are the wall
+            and CPU time of the training. Where the run has them: `bar/steps` and
+            `bar/cpu_seconds`, until the target accuracy was first seen at the experiment's bar or
+            above; `oracle/best`, the best target accuracy after any epoch; `chosen/<score>`, the
+            target accuracy after the epoch that this score puts first; `score/<score>`, the score
+            of the final weights.
     """
 
     experiment: str
@@ -59,7 +60,7 @@ class Result:
 
     @property
     def target_accuracy(self) -> float:
-        """Accuracy on the target's test set after the last step."""
+        """Accuracy of the final weights on the target's test set."""
         return self.measures["target/accuracy"]
 
 

@@ -17,13 +17,13 @@ _BEGINNING = """# Results
 
 `{command}` makes this page from
 [{table}]({table}), which has a row for each run and measure. Accuracies are on the target's
-test set, after the last step. No checkpoint and no seed was picked. Target labels fill these
-columns and train the rows marked as an oracle; no other training and no score reads them.
+test set, after the last step; a row with `selection.keep` has the epoch that this score chose. No
+other checkpoint and no seed was picked. Target labels fill these columns and train the rows marked
+as an oracle; no other training and no score reads them.
 [experiments.md](experiments.md) tells how the settings were chosen and what had been seen by then.
-The experiments on `digits_recipe` (`digits_mnist_to_mnist_m`, `digits_mnist_to_usps` and
-`digits_usps_to_mnist`) blend source images with unlabelled target images, except in the rows of
-source only and the oracle. These two are trained without an experiment's regularizers
-(`regularizer=none`).
+The experiments `digits_mnist_...`, `digits_usps_...` and `teacher_...` mix source images with
+unlabelled target images, except in the rows of source only and the oracle. These two are trained
+without an experiment's regularizers (`regularizer=none`).
 
 How to read the first table of a task:
 

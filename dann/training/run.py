@@ -158,9 +158,9 @@ class Run:
         return summary
 
     def _begin_anew(self):
-        """Deletes the checkpoints, and prints it if the run could have resumed from them."""
+        """Deletes what an earlier run left; prints it if the run could have resumed from that."""
         finished = self.directory.is_finished()
-        self.directory.discard_summary()
+        self.directory.discard_results()
         folders = self.directory.checkpoints, self.directory.baseline_checkpoints
         deleted = [path for folder in folders for path in Checkpoints(folder).discard()]
         # At no moment do old checkpoints lie beside new settings, or new ones beside old settings.
@@ -257,8 +257,11 @@ class Run:
     def _final_scores(self, history):
         """The label-free scores of the weights that the training ended with."""
         names = [name for name in history if name.startswith("selection/")]
-        epoch = int(np.argmax(history[f"selection/{self.keep}"])) if self.keep and names else -1
-        return {name: float(history[name][epoch]) for name in names}
+        if not (self.keep and names):
+            return {name: float(history[name][-1]) for name in names}
+        epoch = int(np.argmax(history[f"selection/{self.keep}"]))
+        kept = {"kept_by": self.keep, "kept_step": (epoch + 1) * self.steps_per_epoch}
+        return {name: float(history[name][epoch]) for name in names} | kept
 
     def _write(self, summary, history, views, predicted):
         """Writes the results, the summary last, because it marks the run as finished."""

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -111,6 +112,14 @@ class RunDirectory:
         """Deletes the results, so that a restarted run does not look finished."""
         for path in (self.summary_file, self.classifier_file, self.classes_file):
             path.unlink(missing_ok=True)
+
+    def discard_results(self) -> None:
+        """Deletes all that tells of an earlier run but its checkpoints, logs and exports."""
+        self.discard_summary()
+        told = (self.metrics_file, self.oracle_file, self.diagnosis_file, self.report_file)
+        for path in told:
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.figures, ignore_errors=True)
 
     def has_checkpoints(self) -> bool:
         """Returns whether there is a checkpoint from which the run could resume."""

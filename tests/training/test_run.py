@@ -87,6 +87,20 @@ def test_a_run_that_begins_anew_tells_which_checkpoints_of_an_unfinished_one_it_
     assert f"2 checkpoints of an unfinished run, the newest {newest}; resume=true would" in told
 
 
+def test_a_run_that_begins_anew_leaves_nothing_that_tells_of_the_earlier_one(domains, tmp_path):
+    with_curve = dataclasses.replace(TRAINER, oracle_curve=True)
+    logger = keras.callbacks.CSVLogger(tmp_path / "metrics.csv")
+    training.Run(tmp_path, domains, with_curve, 1, compiled(DANN), callbacks=[logger]).train()
+    for name in ("diagnosis.json", "report.html", "figures/old.png", "export/mine.tflite"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert {"oracle.csv", "metrics.csv"} <= {path.name for path in tmp_path.iterdir()}
+    training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN)).train()
+    kept = {"checkpoints", "classifier.keras", "export", "figures", "summary.json"}
+    assert {path.name for path in tmp_path.iterdir() if path.name[0] != "."} == kept
+    assert not (tmp_path / "figures/old.png").exists()
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_checkpoints_never_lie_beside_the_settings_of_another_start(
     resume, domains, tmp_path, monkeypatch
@@ -188,6 +202,9 @@ def test_the_table_shows_both_methods_and_the_gain():
     assert lines[2] == ["source", "only", "98.0%", "60.0%", "2.0"]
     assert lines[3] == ["DANN", "99.0%", "75.5%", "4.0"]
     assert lines[4] == ["gain", "+15.5", "points"]
+    summary |= {"kept_by": "info_max", "kept_step": 10}
+    head = accuracy_table(summary).splitlines()[0]
+    assert head.endswith("after step 10, which info_max chose (source only: the last step)")
 
 
 @pytest.mark.parametrize(("count", "written"), [(3, True), (21, False)])
@@ -377,6 +394,7 @@ def test_the_weights_of_the_epoch_that_a_score_puts_first_are_kept(domains, tmp_
     values = [row["info_max"] for row in rows]
     assert np.argmax(values) < len(values) - 1  # the last is not the best, so the test can fail
     assert summary["selection/info_max"] == max(values)
+    assert (summary["kept_by"], summary["kept_step"]) == ("info_max", 2 * np.argmax(values) + 2)
     assert final["info_max"] == pytest.approx(max(values), rel=1e-5)
 
 
