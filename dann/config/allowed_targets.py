@@ -57,6 +57,7 @@ def _kinds() -> dict[str, tuple[type, ...]]:
     """The base classes of what a group may name, apart from what a registry holds."""
     import keras
 
+    from dann.gradients.estimators import Estimator
     from dann.schedules import StrengthSchedule
 
     schedules = StrengthSchedule, keras.optimizers.schedules.LearningRateSchedule
@@ -67,7 +68,7 @@ def _kinds() -> dict[str, tuple[type, ...]]:
         keras.constraints.Constraint,
     )
     return {
-        "network": parts,
+        "network": (Estimator, *parts),
         "method": (keras.losses.Loss, *schedules, *parts),
         "schedule": schedules,
         "optimizer": (keras.optimizers.Optimizer, *schedules),
@@ -81,6 +82,7 @@ def _public_classes(kinds: tuple[type, ...]) -> list[Any]:
     import keras
 
     from dann import diagnostics, layers, optimizers, schedules
+    from dann.gradients import estimators
 
     modules = (
         keras,
@@ -93,6 +95,7 @@ def _public_classes(kinds: tuple[type, ...]) -> list[Any]:
         keras.optimizers.schedules,
         keras.callbacks,
         diagnostics,
+        estimators,
         layers,
         optimizers,
         schedules,

@@ -18,7 +18,7 @@ from dann.config.instantiation import targets_of
 _PARTS = ("layers", "initializers", "regularizers", "constraints")
 _FAMILIES = {  # modules of each group, of Keras and of this package alike
     "data": ("data",),
-    "network": (*_PARTS, "networks"),
+    "network": (*_PARTS, "networks", "gradients"),
     "method": (*_PARTS, "losses", "schedules", "optimizers", "adaptation"),
     "schedule": ("schedules", "optimizers"),
     "optimizer": ("optimizers", "schedules"),

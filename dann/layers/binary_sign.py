@@ -19,10 +19,10 @@ class BinarySign(keras.layers.Layer):
     - forward: `y = +1` where `x >= 0`, else `-1`; NaN stays NaN
     - backward: the estimator's; by default the gradient of Htanh, `1` where `|x| <= 1`, else `0`
 
-    With an estimator that sharpens during training (`"ede"`, `"reste"`) the layer counts
-    training steps (calls with `training=True`) in the non-trainable weight `step`, and holds the
-    latest sharpness in the non-trainable weight `sharpness`. It needs no callback, and a saved
-    model resumes where it stopped. `"stochastic"` draws in training only, from a seed generator
+    With an estimator that sharpens during training (`"ede"`, `"reste"`) the layer counts its calls
+    with `training=True` in the non-trainable weight `step`, and holds the latest sharpness in the
+    non-trainable weight `sharpness`. It needs no callback, and a saved model resumes where it
+    stopped. `"stochastic"` draws in training only, from a seed generator
     that is saved with the model.
 
     Args:

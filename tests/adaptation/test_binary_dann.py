@@ -9,8 +9,8 @@ from support.networks import linear, weights_of, with_random_weights
 from support.one_step import MODES, step
 from support.pair import LABELS, SOURCE, STRENGTH, TARGET
 
-from dann.adaptation import DANN
-from dann.layers import BinaryDense
+from dann.adaptation import DANN, MCD
+from dann.layers import BinaryDense, BinarySign
 from dann.networks import binary_label_head, binary_mlp_backbone
 from dann.networks import domain_head as build_domain_head
 
@@ -92,3 +92,21 @@ def test_a_whole_binary_network_adds_both_parts_through_its_batch_normalization(
         np.testing.assert_allclose(thrice - alone, 3 * (once - alone), rtol=1e-3, atol=1e-5)
     assert all(reached[:of_backbone])  # the adversary's part is there, and
     assert not any(reached[of_backbone:])  # neither head is reversed
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "calls"),
+    [(DANN, {}, (1, 1)), (DANN, {"passes": "separate"}, (2, 1)), (MCD, {}, (1, 2))],
+)
+def test_an_estimator_that_sharpens_counts_the_calls_of_its_layer_in_a_step(
+    method, arguments, calls
+):
+    parts = [
+        keras.Sequential([keras.Input((3,)), BinaryDense(3, input_estimator="ede")]) for _ in calls
+    ]
+    model = method(parts[0], label_head=parts[1], **arguments)
+    model.compile("sgd")
+    model.train_on_batch({"source": SOURCE, "target": TARGET}, LABELS)
+    layers = [layer for part in parts for layer in part._flatten_layers()]
+    counts = [x.step for x in layers if isinstance(x, BinarySign) and x.step is not None]
+    assert [int(keras.ops.convert_to_numpy(count)) for count in counts] == list(calls)

@@ -8,6 +8,8 @@ from support.configs import CONF, composed
 
 from dann import config
 from dann.adaptation import DANN, MCC, ConditionalEntropy, SourceOnly, VirtualAdversarial
+from dann.gradients.estimators import EDE
+from dann.layers import BinarySign
 from dann.schedules import GaninSchedule
 from dann.training import RunDirectory
 
@@ -118,6 +120,17 @@ def test_the_papers_experiment_has_its_network_and_the_shared_recipe():
     assert schedule == GaninSchedule(total_steps=cfg.trainer.steps, gamma=10.0, high=1.0)
     model = config.build_model(cfg, cfg.method, (28, 28, 3), 10)
     assert model.count_params() == 205_893  # figure 4a, and the reversal's two
+
+
+def test_an_estimator_that_sharpens_takes_the_length_of_the_run():
+    given = "{_target_:dann.gradients.estimators.EDE,total_steps:${trainer.steps}}"
+    estimator = f"network.backbone.input_estimator={given}"
+    cfg = composed("network=binary_lenet", estimator, "trainer.steps=77")
+    model = config.build_model(cfg, cfg.method, (28, 28, 3), 10)
+    networks = model.backbone, model.label_head
+    signs = [x for one in networks for x in one._flatten_layers() if isinstance(x, BinarySign)]
+    lengths = [x.estimator.total_steps for x in signs if isinstance(x.estimator, EDE)]
+    assert lengths == [77] * 5  # two of the backbone, three of the label head
 
 
 def test_the_augmentation_of_the_config_reaches_the_model():

@@ -13,12 +13,13 @@ from dann.gradients.estimators.estimator import Estimator, register_estimator
 class Sharpened(Estimator):
     """An estimator with a parameter, its sharpness, that rises from `low` to `high` in training.
 
-    A layer computes the sharpness from its own count of training steps and holds both in
-    non-trainable weights, as `GradientReversal` does with its strength. In a function it is an
-    argument, `high` by default.
+    A layer computes the sharpness from its own count of calls with `training=True`, which is the
+    number of training steps where each calls it once. It holds both in non-trainable weights, as
+    `GradientReversal` does with its strength. In a function the sharpness is an argument, `high` by
+    default.
 
     Args:
-        total_steps: Length of the run in training steps, above 0.
+        total_steps: Length of the run in calls with `training=True`, above 0.
         low: Sharpness at step 0, above 0.
         high: Sharpness at the last step and after it, at least `low`.
     """
@@ -72,7 +73,7 @@ class EDE(Sharpened):
     The gradient starts as that of the identity and ends narrow around 0.
 
     Args:
-        total_steps: Length of the run in training steps, above 0. Defaults to `10_000`.
+        total_steps: Length of the run in calls with `training=True`, above 0. Defaults to `10_000`.
         low: `t` at step 0, above 0. Defaults to `1e-3`, the paper's.
         high: `t` at the end, at least `low`. Defaults to `10.0`, the paper's.
 
@@ -124,7 +125,7 @@ class ReSTE(Sharpened):
     With `o = 1` it is the straight-through estimator on `|x| <= 1.5`.
 
     Args:
-        total_steps: Length of the run in training steps, above 0. Defaults to `10_000`.
+        total_steps: Length of the run in calls with `training=True`, above 0. Defaults to `10_000`.
         low: `o` at step 0, at least 1. Defaults to `1.0`, the paper's.
         high: `o` at the end, at least `low`. Defaults to `3.0`, the paper's.
 
