@@ -7,6 +7,7 @@ python benchmarks/run.py suite=startup            commands that only look, or ar
 python benchmarks/run.py suite=run                whole runs, perhaps of two checkouts
 python benchmarks/run.py suite=jacobian           Jacobians, beside a tape's own
 python benchmarks/run.py suite=input              training pairs from folders of JPEGs
+python benchmarks/run.py suite=selection          label-free scores of many examples
 python benchmarks/run.py suite=packed             binary layers and networks
 python benchmarks/run.py suite=diagnostics        certificate, conflict, game and sharpness
 python benchmarks/run.py suite=growth             how time grows with batch, data, network, devices

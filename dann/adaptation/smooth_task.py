@@ -1,4 +1,7 @@
-"""Losses at weights that were moved up the task's loss (SDAT)."""
+"""Losses at weights that were moved up the task's loss: smooth domain-adversarial training.
+
+`sdat` is CDAN+E with it, and registered beside CDAN; any method takes `task_radius`.
+"""
 
 import functools
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
 """`benchmarks/run.py` as a user runs it."""
 
 import pathlib
+import re
 
 import pytest
 from support.configs import composed
@@ -24,6 +25,8 @@ def test_every_suite_has_its_section_of_the_config_and_a_test():
     files = {path.stem for path in (ROOT / "benchmarks/suites").glob("[!_]*.py")}
     assert files == {suite.__module__.rpartition(".")[2] for suite in SUITES.values()}
     assert len(files) == len(SUITES)
+    told = set(re.findall(r"suite=(\w+)", pathlib.Path(RUN).read_text().split('"""')[1]))
+    assert told == {*SUITES, "all"}
 
 
 def test_the_input_suite_ends_with_a_table_and_leaves_nothing(tmp_path, run_here):
@@ -36,14 +39,14 @@ def test_the_input_suite_ends_with_a_table_and_leaves_nothing(tmp_path, run_here
     ways = ["dann, from the cache", "dann, decoding", "tf.data by hand"]
     assert [name for name, _ in rows] == [*ways, "tf.data by hand, antialiased"]
     assert all(float(cells[0]) > 0 and float(cells[4].split()[0]) > 0 for _, cells in rows)
-    assert "cores" in result.stdout or " x " in result.stdout
+    assert "core" in result.stdout or " x " in result.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_the_jacobian_suite_ends_with_a_line_for_every_way(tmp_path, run_here):
     small = ["batch_sizes=[2]", "rounds=1", "seconds=0", "k=3", "memory_budget=10000000"]
     arguments = [*(f"jacobian.{value}" for value in small), "~jacobian.networks.cnn"]
-    result = run_here("benchmark.py", ["suite=jacobian", *arguments], tmp_path)  # the old name
+    result = run_here(RUN, ["suite=jacobian", *arguments], tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
     assert "mlp, batch 2 " in result.stdout
     rows = rows_of(result.stdout)
