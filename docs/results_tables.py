@@ -58,6 +58,7 @@ def results():
         ("", "source_only"): "source only",
         ("", "dann"): "DANN",
         ("", "dann regularizer=mcc"): "DANN with MCC",
+        ("teacher_", "dann"): "`experiment=teacher_...`",
         ("", "target_only"): "trained on the target (oracle)",
     }
     rows = [
