@@ -285,8 +285,13 @@ def _message(name, wanted, why, value):
 def _range(low, high, above=False, below=False):
     """Words for a range, with a space before them; none where there are no bounds."""
     if -math.inf < low and high < math.inf and not (above or below):
-        return f" from {low:g} to {high:g}"
-    lower = f"above {low:g}" if above else f"of at least {low:g}"
-    upper = f"below {high:g}" if below else f"of at most {high:g}"
+        return f" from {_text(low)} to {_text(high)}"
+    lower = f"above {_text(low)}" if above else f"of at least {_text(low)}"
+    upper = f"below {_text(high)}" if below else f"of at most {_text(high)}"
     bounds = [lower] * (low > -math.inf) + [upper] * (high < math.inf)
     return f" {' and '.join(bounds)}" if bounds else ""
+
+
+def _text(bound):
+    """A bound in full if it is an integer, which may be a long one."""
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"

@@ -61,7 +61,12 @@ def test_what_is_no_integer_is_refused(value):
 
 @pytest.mark.parametrize(
     ("low", "high", "value", "wanted"),
-    [(1, None, 0, "of at least 1"), (None, 8, 9, "of at most 8"), (1, 8, 0, "from 1 to 8")],
+    [
+        (1, None, 0, "of at least 1"),
+        (None, 8, 9, "of at most 8"),
+        (1, 8, 0, "from 1 to 8"),
+        (0, 2**32 - 1, -1, "from 0 to 4294967295"),
+    ],
 )
 def test_an_integer_out_of_range_is_refused(low, high, value, wanted):
     with pytest.raises(ValueError, match=f"must be an integer {wanted}. Received: k={value}"):

@@ -15,7 +15,11 @@ from dann.adaptation.forward_pass import (
     is_pair,
     parts_of,
 )
-from dann.adaptation.model_parts import check_classes, refuse_discriminator
+from dann.adaptation.model_parts import (
+    check_classes,
+    refuse_discriminator,
+    refuse_no_strength,
+)
 from dann.adaptation.regularizers.regularizer import (
     Regularizer,
     check_logits_of,
@@ -131,6 +135,7 @@ class AdversarialModel(BackboneClassifier):
         **kwargs,
     ):
         refuse_discriminator(type(self), kwargs)
+        refuse_no_strength(type(self), AdversarialModel, strength)
         super().__init__(backbone, num_classes, label_head, **kwargs)
         self.passes = check_choice("passes", passes, PASSES)
         self.augmentation = as_layers(augmentation or {})

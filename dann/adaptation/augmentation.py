@@ -18,19 +18,27 @@ def augmented(
 ) -> dict[str, Any]:
     """Returns a pair with each part changed by the layer of its domain, then the source blended.
 
-    `layers` are what `as_layers` returned; they get images of type `dtype`. With `oracle` the part
-    called `"source"` is the target.
+    `layers` are what `as_layers` returned; they get images of type `dtype`. A part without a layer
+    stays as it is, and so do the numbers that `dtype` may not hold, such as those of words, until
+    their layer has them. With `oracle` the part called `"source"` is the target.
     """
     changed = {}
     for name, part in parts_of(pair).items():
         layer = layers.get("source" if name == "source" and not oracle else "target")
-        if ops.is_tensor(part) or hasattr(part, "dtype"):
-            part = ops.cast(part, dtype)
-        changed[name] = part if layer is None else layer(part, training=True)
+        changed[name] = part if layer is None else layer(_as_images(part, dtype), training=True)
     blend = layers.get("blend")
     if blend is not None and "target" in changed:
-        changed["source"] = blend([changed["source"], changed["target"]], training=True)
+        both = [_as_images(changed[name], dtype) for name in ("source", "target")]
+        changed["source"] = blend(both, training=True)
     return {**pair, **changed}
+
+
+def _as_images(part, dtype):
+    """A tensor of floats or of integers of 8 bits as numbers of type `dtype`."""
+    if not (ops.is_tensor(part) or hasattr(part, "dtype")):
+        return part
+    kind = keras.backend.standardize_dtype(part.dtype)
+    return ops.cast(part, dtype) if "float" in kind or kind in ("uint8", "int8") else part
 
 
 def check_blend(layer: keras.Layer | None, inputs: Any) -> None:

@@ -34,8 +34,16 @@ class BackboneClassifier(PairClassifier):
         self.num_classes = number_of_classes(label_head, num_classes, shape)
         self.label_head: Any = label_head
         self.built = False
+        self.when_known(self._check_inputs)
         self.when_known(self._fit_label_head)
         self.when_known(self._is_built)
+
+    def _check_inputs(self):
+        if is_pair(self.input_specs):
+            raise ValueError(
+                "The inputs of a backbone cannot be called 'source' and 'target', because a pair "
+                f"of domains has these names. Received: inputs {sorted(self.input_specs)}"
+            )
 
     def _fit_label_head(self):
         shape = self.feature_shape

@@ -31,6 +31,21 @@ def refuse_discriminator(method: type, arguments: Collection[str]) -> None:
         )
 
 
+def refuse_no_strength(method: type, base: type, strength: Any) -> None:
+    """Raises `TypeError` if a method whose constructor takes a strength is given `None`.
+
+    Classes above `base` do not count: a method that derives from it may have no reversal.
+    """
+    own = method.__mro__[: method.__mro__.index(base)]
+    constructors = [vars(one)["__init__"] for one in own if "__init__" in vars(one)]
+    takes_one = any("strength" in inspect.signature(one).parameters for one in constructors)
+    if strength is None and takes_one:
+        raise TypeError(
+            "Argument `strength` must be a number of at least 0 or a schedule; `SourceOnly` is the "
+            f"method without a reversal. Received: strength=None for `{method.__name__}`"
+        )
+
+
 def check_network(name: str, network: Any) -> Any:
     """Returns `network`, the argument called `name`, if it is a Keras model or layer.
 

@@ -1,4 +1,5 @@
 import contextlib
+import inspect
 from typing import Any
 
 import keras
@@ -66,7 +67,8 @@ class PairClassifier(keras.Model):
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         self._labels_are_classes = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
 
-    def fit(self, x=None, y=None, batch_size=None, **kwargs):
+    def fit(self, x=None, y=None, *args, **kwargs):
+        kwargs = _by_name(super().fit, x, y, *args, **kwargs)
         for labels in [*_labels_in_memory(x, y), *_labels_in_memory(*_first_two(kwargs))]:
             check_range(labels, self.num_classes, getattr(self, "loss", None))
             _refuse_weights_of_maps(labels, self.num_classes, kwargs.get("class_weight"))
@@ -93,14 +95,15 @@ class PairClassifier(keras.Model):
             put_trained_back(self)
             kwargs["callbacks"] = [*keras.tree.flatten(callbacks or []), KeepTrained()]
         with wrong_labels_told(self.num_classes), self._devices_for(x):
-            history = super().fit(x, y, batch_size, **kwargs)
+            history = super().fit(x, y, **kwargs)
         if averages:
             unshare(self.trainable_variables)
         if moves_on and not shared:
             pairs.start += kwargs["steps_per_epoch"] * len(history.epoch)
         return history
 
-    def evaluate(self, x=None, y=None, **kwargs):
+    def evaluate(self, x=None, y=None, *args, **kwargs):
+        kwargs = _by_name(super().evaluate, x, y, *args, **kwargs)
         for labels in _labels_in_memory(x, y):
             check_range(labels, self.num_classes, getattr(self, "loss", None))
         if isinstance(x, Pairs):
@@ -111,13 +114,13 @@ class PairClassifier(keras.Model):
         with wrong_labels_told(self.num_classes), self._alone(), self._devices_for(x):
             return super().evaluate(x, y, **kwargs)
 
-    def predict(self, x, **kwargs):
+    def predict(self, x, *args, **kwargs):
         if isinstance(x, Pairs):
             raise ValueError(
                 "Predictions are of one domain: `predict(inputs)`. Received: pairs of both domains"
             )
         with self._alone():
-            return super().predict(x, **kwargs)
+            return super().predict(x, *args, **kwargs)
 
     @contextlib.contextmanager
     def _alone(self):
@@ -215,6 +218,14 @@ class PairClassifier(keras.Model):
             return logs
         # The trackers did not change here, and a stale number would mislead.
         return {name: value for name, value in logs.items() if name not in self.trackers}
+
+
+def _by_name(method, x, y, *args, **kwargs):
+    """The arguments of a method of Keras by name, without `x` and `y`."""
+    taken = inspect.signature(method)
+    taken.bind(x, y, *args, **kwargs)  # raises an error for one that is unknown or given twice
+    named = {**taken.bind_partial(x, y, *args).arguments, **kwargs}
+    return {name: value for name, value in named.items() if name not in ("x", "y")}
 
 
 def _by_prediction(sample_weight, logits):

@@ -40,6 +40,7 @@ def check_command(cfg: DictConfig) -> None:
     _check_paths(cfg)
     _check_given(cfg)
     _check_emptied(cfg, overrides)
+    _check_seeds(cfg)
     _check_epochs(cfg, overrides)
     _check_rate(cfg, overrides)
     _check_settings(cfg)
@@ -102,6 +103,13 @@ def _check_emptied(cfg, overrides):
             raise ConfigError(f"{key}={{}} changes nothing; use {key}=null. Received: {key}={{}}")
 
 
+def _check_seeds(cfg):
+    for key in ("seed", "seeds"):
+        given = cfg.get(key, ())
+        for seed in [given] if isinstance(given, int) else given:
+            check_integer(key, seed, 0, 2**32 - 1, why="what NumPy takes for a seed")
+
+
 def _check_epochs(cfg, overrides):
     """Refuses `trainer.epochs` beside a number of steps, and below 1."""
     epochs = OmegaConf.select(cfg, "trainer.epochs")
@@ -135,7 +143,6 @@ def _check_settings(cfg):
     """Checks the settings of a training, where the script has them."""
     if "trainer" not in cfg:
         return
-    check_integer("seed", cfg.seed, low=0)
     check_integer("target_labelled", cfg.target_labelled, low=0)
     settings = cfg.trainer.copy()
     if cfg.trainer.epochs is not None:  # the numbers of steps are known with the data

@@ -224,5 +224,16 @@ def _encode(cells, train, columns, texts):
         ("numeric", make_pipeline(*steps), np.flatnonzero(np.logical_not(text))),
         ("categorical", encoder, np.flatnonzero(text)),
     ]
-    table = ColumnTransformer(parts).fit(cells[train])
-    return np.asarray(table.transform(cells), dtype=np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # told below
+        table = ColumnTransformer(parts).fit(cells[train])
+        encoded = np.asarray(table.transform(cells), dtype=np.float32)
+        squares = np.nansum(np.square(cells), axis=0)[np.logical_not(text)]
+    numeric = np.array(columns)[np.logical_not(text)]
+    finite = np.isfinite(encoded[:, : len(numeric)]).all(axis=0) & np.isfinite(squares)
+    if not finite.all():
+        raise ValueError(
+            "A numeric column must have a finite mean and deviation; make its numbers smaller, or "
+            f"leave it out with `numeric`. Received: {some(numeric[~finite].tolist())}, whose "
+            "numbers are too large to be standardised"
+        )
+    return encoded

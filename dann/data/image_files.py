@@ -236,8 +236,10 @@ def _in_form(image, size, mode):
     ImageOps.exif_transpose(image, in_place=True)
     if image.mode.startswith(("I", "F")):
         values = np.asarray(image)
-        if image.mode == "F" or values.min() < 0 or values.max() > 0xFFFF:
-            raise ValueError("Expected 8 or 16 bits a channel")
+        # Of other formats, Pillow has 16 bits in this mode, too.
+        wide = image.mode == "F" or (image.mode == "I" and image.format == "TIFF")
+        if wide or values.min() < 0 or values.max() > 0xFFFF:
+            raise ValueError("Expected 8 or 16 bits a channel, without a sign")
         image = Image.fromarray((values >> 8).astype(np.uint8))
     if image.has_transparency_data:
         image = image.convert("RGBA")  # a palette's colours, without a warning

@@ -135,13 +135,22 @@ def pair(
 
 
 def _check_labels_alike(source, labelled):
-    """Raises `ValueError` if labels would lose their fractions in the type of the source's."""
-    if isinstance(source, Examples) and isinstance(labelled, Examples):
-        mine, its = (part.columns["labels"].dtype for part in (source, labelled))
-        if not np.can_cast(its, mine, "same_kind"):
+    """Raises `ValueError` if labels or weights of two domains cannot follow each other."""
+    if not (isinstance(source, Examples) and isinstance(labelled, Examples)):
+        return
+    mine, its = (part.columns["labels"].dtype for part in (source, labelled))
+    if not np.can_cast(its, mine, "same_kind"):  # they would lose their fractions
+        raise ValueError(
+            "Labels of the labelled target must be of the source's type. "
+            f"Received: {its} for a source with {mine}"
+        )
+    for name in ("labels", "weights"):
+        columns = [part.columns[name] for part in (source, labelled) if name in part.columns]
+        shapes = [tuple(column.shape[1:]) for column in columns]
+        if len(set(shapes)) > 1:
             raise ValueError(
-                "Labels of the labelled target must be of the source's type. "
-                f"Received: {its} for a source with {mine}"
+                f"The {name} of one example must have one shape in the source and in the labelled "
+                f"target. Received: {shapes[0]} and {shapes[1]}"
             )
 
 

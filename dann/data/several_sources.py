@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dann.data.checksums import checksum_of_rows
 from dann.data.domain_pair import DomainPair
 from dann.data.lazy_arrays import Joined
 
@@ -16,13 +17,16 @@ def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     hold equal parts of each.
 
     Args:
-        pairs: One pair for each source, with the same target, inputs and classes.
+        pairs: One pair for each source, with the same target, inputs and classes. A pair may have
+            several sources itself.
 
     Returns:
-        A pair with `source_domain`: for each training example, the index of its pair in `pairs`.
+        A pair with `source_domain`: for each training example, the index of its source, counted
+        over `pairs` in order.
 
     Raises:
-        ValueError: If `pairs` is empty, or their targets, inputs or classes differ.
+        ValueError: If `pairs` is empty, or their targets, inputs or classes differ. Of a large
+            target some rows are compared, up to 4 MiB of them.
 
     Example:
 
@@ -49,14 +53,40 @@ def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
             f"Pairs with several sources must split {first.target} alike. Received: "
             f"{[len(pair.target_train) for pair in pairs]} examples to train on"
         )
-    sizes = [len(pair.source_train[1]) for pair in pairs]
+    _check_one_target(pairs)
     return dataclasses.replace(
         first,
         source=" + ".join(pair.source for pair in pairs),
         source_train=_joined([pair.source_train for pair in pairs]),
         source_test=_joined([pair.source_test for pair in pairs]),
-        source_domain=np.repeat(np.arange(len(pairs)), sizes),
+        source_domain=_numbered_sources(pairs),
     )
+
+
+def _check_one_target(pairs):
+    for part in ("target_train", "target_test", "target_labelled"):
+        found = [_checksums(getattr(pair, part)) for pair in pairs]
+        other = next((place for place, one in enumerate(found) if one != found[0]), None)
+        if other is not None:
+            raise ValueError(
+                "Pairs with several sources must share their target. Received: other examples in "
+                f"`{part}` of pair {other}, from {pairs[other].source}, than in that of pair 0"
+            )
+
+
+def _checksums(examples):
+    columns = examples if isinstance(examples, tuple) else (examples,)
+    return [None if column is None else checksum_of_rows(column) for column in columns]
+
+
+def _numbered_sources(pairs):
+    """The number of each training example's source, counted over all pairs."""
+    numbers, before = [], 0
+    for pair in pairs:
+        own = pair.source_domain
+        numbers.append(before + (np.zeros_like(pair.source_train[1]) if own is None else own))
+        before += pair.num_sources
+    return np.concatenate(numbers)
 
 
 def _joined(examples):

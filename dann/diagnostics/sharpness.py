@@ -7,7 +7,6 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.forward_pass import ForwardPass
 from dann.checks import check_integer
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
@@ -83,8 +82,8 @@ def sharpness(
     variables = weights_of_task(model)
 
     def loss():
-        features = model.extract(x, training)
-        forward = ForwardPass(features, model.classify(features, training))
+        # A method may weigh the labels by what its own networks say, so they run, too.
+        forward = model.from_features(model.extract(x, training), training)
         return task_loss(model, forward, x, y, training)
 
     function = at_weights(model, variables, loss)

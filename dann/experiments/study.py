@@ -39,8 +39,8 @@ class Study:
         scores: The scores that a trial computes.
 
     Raises:
-        ValueError: If `trials` is below 1, if the objective is not a label-free score that every
-            trial computes, or if the directory holds a study with other settings.
+        ValueError: If `trials` is below 1 or `seed` below 0, if the objective is not a label-free
+            score that every trial computes, or if the directory holds a study with other settings.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Study:
     ):
         _check_objective(settings.objective, scores)
         check_integer("trials", settings.trials, 1)
+        check_integer("seed", settings.seed, 0)
         self.settings = settings
         self.space = dict(space)
         self.script = script
@@ -70,8 +71,6 @@ class Study:
             direction="maximize",
             load_if_exists=True,
         )
-        # With the same seed, a search that continues would repeat its first trials.
-        study.sampler = optuna.samplers.TPESampler(seed=self.settings.seed + len(study.trials))
         described = {
             "objective": self.settings.objective,
             "overrides": list(self.settings.overrides),
@@ -85,6 +84,8 @@ class Study:
                 f"{self.directory} holds a study with other settings; give another directory=... "
                 f"Received: {json.dumps(described)} beside {json.dumps(kept)}"
             )
+        # With the same seed, a search that continues would repeat its first trials.
+        study.sampler = optuna.samplers.TPESampler(seed=self.settings.seed + len(study.trials))
         return study
 
     @claiming

@@ -78,7 +78,8 @@ class BinarySign(keras.layers.Layer):
             if training:
                 self.sharpness.assign(self.estimator.sharpness_at(self.step.value))
                 self.step.assign_add(1)
-            sharpness = ops.convert_to_tensor(self.sharpness)
+            # A copy, because torch changes the variable in place at the next call of the same step.
+            sharpness = ops.copy(self.sharpness)
         seed = self.seed_generator if training else None
         return binary_sign(inputs, self.way, self.estimator, sharpness, seed)
 

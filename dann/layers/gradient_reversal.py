@@ -110,7 +110,8 @@ class GradientReversal(keras.layers.Layer):
             self._begun = True
         if not self._begun:
             inputs = keras.tree.map_structure(self._watched, inputs)
-        strength = ops.convert_to_tensor(self.strength)
+        # A copy, because torch changes the variable in place at the next call of the same step.
+        strength = ops.copy(self.strength)
         return keras.tree.map_structure(
             lambda tensor: reverse_gradient(tensor, strength, way=self.way), inputs
         )

@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras.optimizers.schedules import LearningRateSchedule
 
 from dann.checks import check_number
 from dann.optimizers.per_variable import PerVariable, is_composed
@@ -28,7 +29,8 @@ def faster_heads(
             `10.0`, the usual choice.
 
     Raises:
-        TypeError: If the optimizer consists of others.
+        TypeError: If the optimizer consists of others, or its learning rate is a function but no
+            schedule.
         ValueError: If the model is not built.
 
     Example:
@@ -47,26 +49,41 @@ def faster_heads(
             "Argument `optimizer` must be a single optimizer; `compile` wraps the result if the "
             f"precision needs it. Received: {type(optimizer).__name__}"
         )
+    _check_rate(optimizer)
     if not model.built:
         raise ValueError(
             "The variables of the model must be there: call it first, `model(inputs[:1])`. "
             f"Received: {type(model).__name__}, which is built at the first batch"
         )
     backbone = {id(variable) for variable in model.backbone.trainable_variables}
+    variables = model.trainable_variables
     return PerVariable(
-        {"backbone": _copy(optimizer, "backbone", 1.0)},
-        rest=_copy(optimizer, "heads", factor),
-        places=[int(id(variable) not in backbone) for variable in model.trainable_variables],
+        {"backbone": _copy(optimizer, "backbone", 1.0, variables)},
+        rest=_copy(optimizer, "heads", factor, variables),
+        places=[int(id(variable) not in backbone) for variable in variables],
         loss_scale_factor=optimizer.loss_scale_factor,
         name="faster_heads",
     )
 
 
-def _copy(optimizer, name, factor):
+def _check_rate(optimizer):
+    rate = getattr(optimizer, "_learning_rate", None)  # the public one is its value
+    if callable(rate) and not isinstance(rate, LearningRateSchedule):
+        raise TypeError(
+            "The learning rate must be a number or a schedule, such as one of "
+            f"`keras.optimizers.schedules`, to be multiplied. Received: {rate!r}"
+        )
+
+
+def _copy(optimizer, name, factor, variables):
     config = optimizer.get_config()
     rate = config["learning_rate"]
     if isinstance(rate, dict):
         rate = Scaled(keras.saving.deserialize_keras_object(rate), factor)
     else:
         rate = factor * rate
-    return type(optimizer).from_config({**config, "name": name, "learning_rate": rate})
+    copy = type(optimizer).from_config({**config, "name": name, "learning_rate": rate})
+    # The config of an optimizer does not say which variables have no weight decay.
+    kept = [variable for variable in variables if not optimizer._use_weight_decay(variable)]
+    copy.exclude_from_weight_decay(var_list=kept)
+    return copy

@@ -22,8 +22,8 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
     which of them is unlike the rest.
 
     Args:
-        predictions: Classes `(n,)` or logits `(n, num_classes)` of the same target examples, by
-            training; at least two.
+        predictions: Classes, integers `(n,)` or `(n, 1)`, or logits `(n, num_classes)` of 2 classes
+            or more, of the same target examples, by training; at least two.
 
     Returns:
         The score of each training; higher is better.
@@ -48,8 +48,9 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
     shapes = sorted({values.shape for values in classes})
     if len(classes) < 2 or len(shapes) > 1 or len(shapes[0]) != 1 or not shapes[0][0]:
         raise ValueError(
-            "Expected classes `(n,)` or logits `(n, num_classes)` of at least two trainings for "
-            f"the same examples. Received: shapes {[values.shape for values in arrays]}"
+            "Expected classes `(n,)` or logits `(n, num_classes)`, of at least 2 classes, of at "
+            "least two trainings for the same examples. Received: "
+            f"shapes {[values.shape for values in arrays]}"
         )
     kappas = np.array([[_kappa(one, other) for other in classes] for one in classes])
     np.fill_diagonal(kappas, 0)
@@ -57,7 +58,9 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
 
 
 def _classes(values):
-    if values.ndim != 2:
+    if values.ndim == 2 and values.shape[1] == 1 and values.dtype.kind in "iu":
+        return values.ravel()
+    if values.ndim != 2 or values.shape[1] < 2:
         return values
     return finite("predictions", values).argmax(axis=1)
 

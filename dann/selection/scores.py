@@ -4,6 +4,9 @@ A score is a function `(model, *, source, target, batch_size=256) -> float`; hig
 has its own file, which registers it in `SCORES` with these facts: `reads`, the examples it needs
 (`"target"`, `"labelled source"` or `"labelled source, target"`); `cost`, the work in addition to
 one pass over them; `paper`, a link; and `of_features=True` if it needs the model's features.
+
+A registered score may get a `RememberingModel`, which the functions of `dann.selection.predictions`
+take. A function that is not registered gets the model itself.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -91,10 +94,7 @@ def compute_scores(
     chosen = choose(scores)
     now = remembering_for(model, chosen)
     source, target = read_once(now, source, target)
-    return {
-        name: score(now, source=source, target=target, batch_size=batch_size)
-        for name, score in chosen.items()
-    }
+    return {name: _value(score, now, source, target, batch_size) for name, score in chosen.items()}
 
 
 def score_checkpoints(
@@ -151,10 +151,17 @@ def read_once(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
 
 
 def score_or_worst(
-    score: Score, model: keras.Model | RememberingModel, source: Any, target: Any, batch_size: int
+    score: Score, model: RememberingModel, source: Any, target: Any, batch_size: int
 ) -> float:
     """Returns the score of a model, or `-inf` if its outputs are not finite."""
     try:
-        return score(model, source=source, target=target, batch_size=batch_size)
+        return _value(score, model, source, target, batch_size)
     except NotFiniteError:
         return float("-inf")
+
+
+def _value(score, model, source, target, batch_size):
+    """The score of a model; a function of the user's own gets the model itself, to predict with."""
+    registered = any(score is SCORES[name] for name in SCORES)
+    taken = model if registered else model.model
+    return score(taken, source=source, target=target, batch_size=batch_size)

@@ -243,3 +243,20 @@ def test_what_pairs_are_not_for_says_what_to_write():
         model.predict(pairs)
     with pytest.raises(ValueError, match=r"`pair\(\(inputs, labels, weights\), target\)`"):
         model.fit(pairs, sample_weight=np.ones(12))
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_inputs_with_the_names_of_the_domains_are_refused(late):
+    class Both(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(2)
+
+        def call(self, inputs):
+            return self.dense(inputs["source"] + inputs["target"])
+
+    entries = {name: keras.Input((3,), name=name) for name in ("source", "target")}
+    early = keras.Model(entries, layers.Dense(2)(layers.Add()(list(entries.values()))))
+    one = {name: np.ones((4, 3), "float32") for name in entries}
+    with pytest.raises(ValueError, match=r"names. Received: inputs \['source', 'target'\]"):
+        DANN(Both() if late else early, num_classes=2)({"source": one, "target": one})

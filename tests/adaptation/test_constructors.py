@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 
+import dann
 from dann import adaptation
 from dann.adaptation import DANN
 
@@ -48,3 +49,22 @@ def test_what_it_shares_with_dann_comes_first_in_the_same_order(name):
 @pytest.mark.parametrize("name", sorted({"CDAN", "MADA", "PADA", "MDAN", *MEANINGLESS}))
 def test_it_lacks_only_arguments_that_mean_nothing_to_it(name):
     assert set(parameters(DANN)) - set(parameters(METHODS[name])) == MEANINGLESS.get(name, set())
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"SourceOnly", "TargetOnly", "DIRTT"}))
+def test_a_strength_of_none_is_refused(name):
+    facts = next(e.facts for e in adaptation.METHODS.entries() if e.thing is METHODS[name])
+    with pytest.raises(TypeError, match=f"`strength` must be a number .*None for `{name}`"):
+        METHODS[name](
+            dann.networks.mlp_backbone((3,), hidden_units=(2,)),
+            num_classes=2,
+            **{**facts.get("needs", {}), "strength": None},
+        )
+
+
+def test_a_method_of_ones_own_may_have_no_reversal():
+    class Mine(adaptation.AdversarialModel):
+        pass
+
+    backbone = dann.networks.mlp_backbone((3,), hidden_units=(2,))
+    assert Mine(backbone, num_classes=2, strength=None).reversal is None

@@ -562,3 +562,27 @@ def test_a_regularizer_that_compares_classes_refuses_a_head_of_one_output(entry)
     message = f"`{type(regularizer).__name__}` compares classes.*Received: .* 1 output"
     with pytest.raises(ValueError, match=message):
         DANN(backbone(), label_head=number_head(), regularizers=[regularizer])
+
+
+def test_arguments_may_be_given_in_the_order_of_keras():
+    """`fit(x, y, batch_size, epochs, verbose)`, `evaluate(x, y, batch_size, ...)`."""
+    by_name, in_order = compiled("dann"), compiled("dann")
+    in_order.set_weights(by_name.get_weights())
+    x, y = INPUTS["source"], LABELS
+    first = by_name.fit(INPUTS, y, batch_size=4, epochs=2, verbose=0, shuffle=False)
+    second = in_order.fit(INPUTS, y, 4, 2, 0, None, 0.0, None, False)
+    assert len(second.history["loss"]) == 2
+    assert second.history == first.history
+    expected = by_name.evaluate(x, y, batch_size=4, verbose=0, steps=2)
+    assert in_order.evaluate(x, y, 4, 0, None, 2) == expected
+    np.testing.assert_array_equal(
+        in_order.predict(x, 4, 0, 2), by_name.predict(x, batch_size=4, verbose=0, steps=2)
+    )
+    pairs = dann.data.pair((x, y), INPUTS["target"], batch_size=4, repeat=True)
+    with pytest.raises(ValueError, match="steps_per_epoch=..."):
+        in_order.fit(pairs, None, None, 1)
+    assert len(in_order.fit(pairs, None, None, 1, 0, steps_per_epoch=2).epoch) == 1
+    with pytest.raises(TypeError, match="epoch_count"):
+        in_order.fit(pairs, epoch_count=2)
+    with pytest.raises(TypeError, match="multiple values for argument 'batch_size'"):
+        in_order.fit(INPUTS, y, 4, batch_size=4)

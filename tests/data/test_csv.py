@@ -347,3 +347,23 @@ def test_inputs_that_are_too_large_are_refused_with_the_limit_to_raise(tmp_path)
     with pytest.raises(ValueError, match=message):
         csv_table(*files, "label", max_gigabytes=size * 0.999)
     csv_table(*files, "label", max_gigabytes=size)
+
+
+@pytest.mark.parametrize("huge", [1.7e308, 1e200])
+def test_a_column_too_large_to_be_standardised_is_refused_by_its_name(tmp_path, huge):
+    rows = [[i, huge * (-1) ** i, i % 2] for i in range(20)]
+    table = write(tmp_path / "a.csv", rows, ["small", "huge", "label"])
+    write(tmp_path / "b.csv", rows, ["small", "huge", "label"])
+    with pytest.raises(ValueError, match=r"mean and deviation.*Received: \['huge'\], whose"):
+        csv_table(table, tmp_path / "b.csv", "label")
+    found = csv_table(table, tmp_path / "b.csv", "label", numeric=["small"])
+    assert np.isfinite(found.target_train).all()
+
+
+def test_a_test_row_far_beyond_the_training_rows_is_refused(tmp_path):
+    rows = [[i / 1e6, i % 2] for i in range(20)]
+    table, test = write(tmp_path / "a.csv", rows, ["x", "label"]), tmp_path / "c.csv"
+    write(tmp_path / "b.csv", rows, ["x", "label"])
+    write(test, [[1e40, 0]], ["x", "label"])
+    with pytest.raises(ValueError, match=r"Received: \['x'\], whose numbers are too large"):
+        csv_table(table, tmp_path / "b.csv", "label", source_test=test)

@@ -80,7 +80,9 @@ def test_a_tiff_is_read_as_a_png_is(tmp_path):
     np.testing.assert_array_equal(decoded(tmp_path / "a.tif", (8, 6)), turned)
 
 
-@pytest.mark.parametrize(("dtype", "value"), [("float32", 0.5), ("int32", 70000), ("int32", -1)])
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("float32", 0.5), ("int32", 70000), ("int32", -1), ("int32", 200)]
+)
 def test_values_that_are_neither_8_nor_16_bits_are_refused(tmp_path, dtype, value):
     Image.fromarray(np.full((1, 1), value, dtype)).save(tmp_path / "a.tif")
     assert ImageFiles([tmp_path / "a.tif"], (1, 1)).unreadable() == [0]

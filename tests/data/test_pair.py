@@ -130,7 +130,14 @@ def test_continuous_labels_stay_as_they_are(of_datasets, shape):
                 ((np.zeros((4, 2)), np.zeros(4, int)), r"labelled target \(2,\)"),
                 ((TARGET[:0], np.zeros(0, int)), "labelled target holds no examples"),
                 ((TARGET, np.full(4, 0.7)), "of the source's type. Received: float64 .*int64"),
+                ((TARGET, np.zeros((4, 1), int)), r"labels of one .*Received: \(\) and \(1,\)"),
             )
+        ),
+        (
+            (SOURCE[0], np.zeros((10, 3), int), np.ones(10)),
+            TARGET,
+            {"target_labelled": (TARGET, np.zeros((4, 3), int), np.ones((4, 3)))},
+            r"weights of one example must have one shape .*Received: \(\) and \(3,\)",
         ),
     ],
 )

@@ -66,8 +66,25 @@ def test_the_oracle_is_one_domain():
             lambda: [pair_from(5.0), arrays(TARGET, (np.zeros((10, 3)), LABELS[:10]))],
             r"must split target alike. Received: \[16, 8\] examples",
         ),
+        (
+            lambda: [pair_from(5.0), arrays(TARGET, (TARGET[0] + 1, LABELS), source_name="far")],
+            "share their target. Received: other examples in `target_train` of pair 1, from far,",
+        ),
+        (
+            lambda: [pair_from(5.0), arrays(TARGET, (TARGET[0], 1 - LABELS))],
+            "share their target. Received: other examples in `target_test` of pair 1, from source,",
+        ),
     ],
 )
 def test_pairs_that_do_not_share_a_target_are_refused(pairs, message):
     with pytest.raises(ValueError, match=message):
         several_sources(pairs())
+
+
+def test_pairs_with_several_sources_keep_them_all():
+    two = several_sources([pair_from(5.0), pair_from(3.0)])
+    domains = several_sources([pair_from(1.0), two])
+    assert domains.num_sources == 3
+    inputs, _ = domains.source_train
+    np.testing.assert_array_equal(inputs[:, 0], np.array([1.0, 5.0, 3.0])[domains.source_domain])
+    assert np.bincount(domains.source_domain).tolist() == [16, 16, 16]

@@ -9,11 +9,13 @@ from support.linear_models import DATA
 from support.networks import network
 
 import dann
-from dann.adaptation import DANN
+from dann.adaptation import DANN, METHODS
 from dann.diagnostics import DIAGNOSTICS, Diagnosis, Verdict, check, measure
 from dann.diagnostics.catalogue import ANY_MODEL, ModelKind, first, in_order, scalars
 from dann.diagnostics.healthy_ranges import HealthyRange, evidence, healthy_ranges
 from dann.diagnostics.report.figures import draw
+
+FEW = {"pada", "mdan", "source_only", "wdgrl"}  # one of each kind of step
 
 
 def test_diagnostics_that_do_not_fit_are_left_out_and_say_why():
@@ -186,3 +188,19 @@ def test_figures_accept_numbers_that_are_not_finite(value):
         "gains",
         "singular_values",
     ]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in FEW else pytest.mark.slow) for n in METHODS]
+)
+def test_every_method_is_diagnosed(name):
+    entry = METHODS.entry(name)
+    arguments = {**entry.facts.get("arguments", {}), **entry.facts.get("needs", {})}
+    model = entry.thing(network((3, 4, 2), "backbone", "relu"), num_classes=2, **arguments)
+    model.compile("sgd")
+    found, left_out = measure(model, DATA)
+    without_game = model.reversal is None or model.task_radius or model.critic_steps > 1
+    expected = {"game"} if without_game else set()
+    expected |= {"conflict"} if model.reversal is None else set()
+    assert set(left_out) == expected, left_out
+    assert np.isfinite(found["sharpness/trace"])

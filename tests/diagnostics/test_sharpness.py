@@ -8,7 +8,7 @@ from support.closed_forms import softmax
 from support.linear_models import DATA, LABELS, SOURCE, central_differences
 from support.networks import network
 
-from dann.adaptation import DANN, MCC, SourceOnly
+from dann.adaptation import DANN, MCC, PADA, SourceOnly
 from dann.diagnostics import sharpness
 from dann.diagnostics.instruments.spectrum import hessian_product, largest_eigenvalue
 
@@ -90,3 +90,26 @@ def test_it_needs_no_compiled_model():
     alone = sharpness(model, DATA)
     model.compile(keras.optimizers.SGD())
     assert sharpness(model, DATA) == pytest.approx(alone, rel=1e-4)
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_the_weights_of_classes_belong_to_it(is_compiled):
+    """The Hessian of a weighted cross-entropy in the label head's kernel, on paper."""
+    backbone = network((3, 4), "backbone")
+    backbone.trainable = False
+    model = PADA(backbone, label_head=network((4, 2), "label_head"))
+    model.class_weights.assign([1.0, 0.25])
+    if is_compiled:
+        model.compile("sgd")
+    features = (SOURCE @ np.array(backbone.layers[-1].kernel)).astype(float)
+    chances = softmax(features @ np.array(model.label_head.layers[-1].kernel, float))
+    weights = np.array([1.0, 0.25])[LABELS] if is_compiled else np.ones(len(LABELS))
+    hessian = sum(
+        w * np.kron(np.outer(f, f), np.diag(p) - np.outer(p, p))
+        for w, f, p in zip(weights, features, chances, strict=True)
+    ) / len(LABELS)
+    found = sharpness(model, DATA, samples=2)
+    assert found["sharpness/top_eigenvalue"] == pytest.approx(
+        np.linalg.eigvalsh(hessian)[-1], rel=1e-4
+    )
+    assert model.class_weights.numpy().tolist() == [1.0, 0.25]

@@ -167,3 +167,9 @@ def test_other_settings_in_the_same_directory_raise_an_error(study, changes):
     study()
     with pytest.raises(ValueError, match="holds a study with other settings; .* beside "):
         study(**changes)
+
+
+def test_a_seed_that_is_refused_leaves_nothing(study, tmp_path):
+    with pytest.raises(ValueError, match="`seed` must be an integer of at least 0.*seed=-1"):
+        study(seed=-1)
+    assert not (tmp_path / "study").exists()

@@ -8,9 +8,11 @@ import keras
 import numpy as np
 import pytest
 from support.arrays import assert_all_equal
+from support.differentiate import value_and_gradients
 
 import dann.layers
-from dann.gradients.estimators import SwishSign
+from dann.gradients import binary_sign
+from dann.gradients.estimators import SwishSign, get_estimator
 from dann.layers import (
     BinaryConv1D,
     BinaryConv1DTranspose,
@@ -194,3 +196,25 @@ def test_it_trains_in_a_compiled_fit_and_comes_back_from_a_file(case, jit_compil
     np.testing.assert_array_equal(
         again.predict(inputs, verbose=0), model.predict(inputs, verbose=0)
     )
+
+
+@pytest.mark.parametrize("name", ["ede", "reste"])
+def test_two_calls_of_a_sharpened_sign_in_one_step_have_each_their_sharpness(name):
+    """The gradient of a sum of two calls is that of the estimator's two functions."""
+    estimator = get_estimator(name)
+    inputs = np.array([-0.4, 0.05, 0.9], "float32")
+    sign = BinarySign(estimator=name)
+
+    def twice(x):
+        return sign(x, training=True) + 3.0 * sign(0.5 * x, training=True)
+
+    def apart(x):
+        first, second = (estimator.sharpness_at(step) for step in (0, 1))
+        return binary_sign(x, estimator=estimator, sharpness=first) + 3.0 * binary_sign(
+            0.5 * x, estimator=estimator, sharpness=second
+        )
+
+    _, (found,) = value_and_gradients(twice, inputs)
+    _, (expected,) = value_and_gradients(apart, inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert np.any(found)

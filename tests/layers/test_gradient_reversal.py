@@ -5,6 +5,7 @@ import keras
 import numpy as np
 import pytest
 from support import lacking
+from support.differentiate import WAYS, value_and_gradients
 
 from dann.autodiff import gradients
 from dann.layers import GradientReversal
@@ -236,3 +237,24 @@ def test_each_of_several_inputs_is_reversed_and_keeps_its_place():
 
     found = [keras.ops.convert_to_numpy(slope) for slope in gradients(loss, several)]
     np.testing.assert_allclose(found, [[-1.5, -1.5], [-0.5, -0.5]])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_two_calls_of_a_step_have_each_its_own_strength(way, compiled):
+    """`d/dx (a y(x) + b y(2 x)) = -(s(0) a + 2 s(1) b)`, with `y` the reversal."""
+    schedule = GaninSchedule(total_steps=4)
+    reversal = GradientReversal(schedule, way=way)
+    a, b = np.array([1.0, -2.0], "float32"), np.array([0.5, 3.0], "float32")
+
+    def twice(x):
+        first = keras.ops.multiply(reversal(x, training=True), a)
+        return first + keras.ops.multiply(reversal(2 * x, training=True), b)
+
+    if compiled and keras.backend.backend() == "jax":
+        pytest.skip("jax.jit cannot change the variables of a layer outside of Keras's own steps")
+    inputs = np.array([1.0, 2.0], "float32")
+    _, (gradient,) = value_and_gradients(twice, inputs, compiled=compiled)
+    strengths = [float(schedule(step)) for step in (0, 1)]
+    np.testing.assert_allclose(gradient, -(strengths[0] * a + 2 * strengths[1] * b), rtol=1e-6)
+    assert strengths[1] > 0

@@ -199,3 +199,30 @@ def test_an_optimizer_made_of_others_is_refused():
         faster_heads(model, optimizer)
     with pytest.raises(TypeError, match="a single optimizer.*Received: PerVariable"):
         faster_heads(model, faster_heads(model, keras.optimizers.SGD()))
+
+
+@pytest.mark.parametrize("names", [True, False])
+def test_variables_without_weight_decay_stay_without(names):
+    """A step at a rate of `r` without a gradient takes `r * decay` of a variable, or nothing."""
+    keras.utils.set_random_seed(0)
+    model = dann.DANN(mlp_backbone((3,), hidden_units=(4,)), num_classes=2)
+    plain = keras.optimizers.AdamW(0.01, weight_decay=0.5)
+    kept = [v for v in model.trainable_variables if "bias" in v.name]
+    plain.exclude_from_weight_decay(**({"var_names": ["bias"]} if names else {"var_list": kept}))
+    optimizer = faster_heads(model, plain, factor=3.0)
+    for variable in model.trainable_variables:
+        variable.assign(np.ones(variable.shape))
+    optimizer.build(model.trainable_variables)
+    optimizer.apply([keras.ops.zeros(v.shape) for v in model.trainable_variables])
+    backbone = {id(variable) for variable in model.backbone.trainable_variables}
+    for variable in model.trainable_variables:
+        rate = 0.01 if id(variable) in backbone else 0.03
+        decay = 0.0 if "bias" in variable.name else 0.5
+        expected = np.full(variable.shape, 1 - rate * decay)
+        np.testing.assert_allclose(values([variable])[0], expected, rtol=1e-6)
+
+
+def test_a_rate_that_cannot_be_multiplied_is_refused():
+    model = dann.DANN(mlp_backbone((3,), hidden_units=(4,)), num_classes=2)
+    with pytest.raises(TypeError, match="a number or a schedule.*Received: <function"):
+        faster_heads(model, keras.optimizers.SGD(lambda: 0.1))

@@ -31,6 +31,11 @@ def test_logits_count_by_their_largest():
     assert agreement([special.softmax(logits[0], axis=1), *classes[1:]]) == agreement(list(classes))
 
 
+def test_classes_may_be_a_column():
+    classes = [np.array([0, 1, 2, 0]), np.array([0, 1, 1, 0])]
+    assert agreement([one[:, np.newaxis] for one in classes]) == agreement(classes)
+
+
 def test_two_agree_equally_and_equal_ones_completely():
     first, second = agreement([np.array([0, 1, 2, 0]), np.array([0, 1, 1, 0])])
     assert first == second == pytest.approx((0.75 - 0.375) / (1 - 0.375))
@@ -56,9 +61,10 @@ def test_logits_that_are_not_finite_are_refused():
         [np.zeros(0, int), np.zeros(0, int)],
         [np.zeros((2, 3, 4)), np.zeros((2, 3, 4))],
         [1, 2],
+        [np.zeros((3, 1)), np.ones((3, 1))],
     ],
-    ids=["none", "one", "other numbers", "no examples", "maps", "scalars"],
+    ids=["none", "one", "other numbers", "no examples", "maps", "scalars", "one logit"],
 )
 def test_what_cannot_be_compared_is_refused(predictions):
-    with pytest.raises(ValueError, match="of at least two trainings .* Received: shapes"):
+    with pytest.raises(ValueError, match="at least two trainings .* Received: shapes"):
         agreement(predictions)

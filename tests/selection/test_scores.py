@@ -344,3 +344,24 @@ def test_two_classes_may_be_booleans():
     given = [values("source_accuracy", model, TARGET, source=(inputs, labels > 0))]
     given.append(values("source_accuracy", model, TARGET, source=(inputs, (labels > 0) * 1)))
     assert given[0] == given[1]
+
+
+@pytest.mark.parametrize("compute", ["compute_scores", "score_checkpoints", "SelectionScores"])
+def test_a_function_of_ones_own_gets_the_model_to_predict_with(compute):
+    def first_logit(model, *, target, source=None, batch_size=256):
+        assert isinstance(model, keras.Model)
+        return float(model.predict(target, batch_size, verbose=0)[0, 0])
+
+    model, own = checkpoint(TURNS[0]), {"own": first_logit, "info_max": SCORES["info_max"]}
+    expected = float(keras.ops.convert_to_numpy(model(TARGET[:1]))[0, 0])
+    if compute == "SelectionScores":
+        scores = selection.SelectionScores(own, target=TARGET)
+        scores.set_model(model)
+        scores.on_train_begin()
+        logs = {}
+        scores.on_epoch_end(0, logs)
+        assert logs["selection/own"] == pytest.approx(expected, rel=1e-5)
+        return
+    given = model if compute == "compute_scores" else [model]
+    found = getattr(selection, compute)(given, source=SOURCE, target=TARGET, scores=own)
+    assert np.ravel(found["own"]) == pytest.approx(expected, rel=1e-5)

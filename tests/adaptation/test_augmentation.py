@@ -1,0 +1,74 @@
+"""What the augmentation of one domain does to the parts of a pair."""
+
+import keras
+import numpy as np
+import pytest
+
+import dann
+from dann.layers import RandomConvolution
+
+WORDS = np.array([[2**24 + 1, 40_001], [7, 2**24 + 3]], "int32")
+
+
+@keras.saving.register_keras_serializable("tests")
+class Seen(keras.layers.Layer):
+    """Keeps the type of what it gets."""
+
+    def call(self, inputs):
+        self.seen = keras.backend.standardize_dtype(inputs.dtype)
+        return inputs
+
+
+def model_of(backbone, **augmentation):
+    return dann.DANN(backbone, num_classes=2, augmentation=augmentation)
+
+
+def of_words():
+    entry = keras.Input((2,), dtype="int32")
+    features = keras.layers.Lambda(lambda words: keras.ops.cast(words, "float32"))(entry)
+    return keras.Model(entry, keras.layers.Dense(2)(features))
+
+
+@pytest.mark.parametrize("with_layer", ["source", "target"])
+def test_the_numbers_of_words_are_not_rounded(with_layer):
+    model = model_of(of_words(), **{with_layer: Seen(dtype="float16")})
+    changed = model.augment({"source": WORDS, "target": WORDS + 2}, training=True)
+    for name, expected in (("source", WORDS), ("target", WORDS + 2)):
+        found = keras.ops.convert_to_numpy(changed[name])
+        assert found.dtype == np.int32
+        np.testing.assert_array_equal(found, expected)
+    assert model.augmentation[with_layer].seen == "int32"
+
+
+@pytest.mark.tensorflow
+def test_strings_stay_strings():
+    import tensorflow as tf
+
+    texts = tf.constant([["a"], ["b c"]])
+    entry = keras.Input((1,), dtype="string")
+    lookup = keras.layers.StringLookup(vocabulary=["a", "b c"], output_mode="one_hot")
+    model = model_of(keras.Model(entry, keras.layers.Dense(2)(lookup(entry))), source=Seen())
+    changed = model.augment({"source": texts, "target": texts}, training=True)
+    assert [part.dtype for part in changed.values()] == [tf.string, tf.string]
+    model.compile("sgd")
+    model.train_on_batch({"source": texts, "target": texts}, np.array([0, 1]))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_images_reach_a_layer_as_floats_and_others_stay_as_they_are(dtype):
+    entry = keras.Input((8, 8, 1))
+    backbone = keras.Model(entry, keras.layers.Dense(4)(keras.layers.Flatten()(entry)))
+    model = model_of(backbone, source=[Seen(), RandomConvolution()])
+    images = np.arange(128).reshape(2, 8, 8, 1).astype(dtype)
+    pair = {"source": images, "target": images}
+    changed = model.augment(pair, training=True)
+    assert model.augmentation["source"].layers[0].seen == "float32"
+    assert changed["target"] is images
+    plain, apart = (
+        dann.DANN(backbone, label_head=model.label_head, passes=passes)
+        for passes in ("joint", "separate")
+    )
+    expected = keras.ops.convert_to_numpy(plain.extract(pair, False)["target"])
+    for one in (plain, apart):
+        found = keras.ops.convert_to_numpy(one.extract(changed, False)["target"])
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
