@@ -1,7 +1,9 @@
 """The section of the results that compares them with published figures."""
 
+import collections
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from dann.experiments.markdown_table import markdown_table
 from dann.experiments.results import CHOSEN, Result
@@ -10,7 +12,10 @@ from dann.experiments.row_names import row_names
 _BEGINNING = """## Beside published figures
 
 Mean target accuracy in percent over the seeds. The best epoch is chosen by target labels, as the
-published figures of the experiments called `protocol_...` are; InfoMax chooses without them.
+published figures of the experiments called `protocol_...` are; InfoMax chooses without them. At
+strength 0 everything is the same, but no gradient of the adversary reaches the features; in
+brackets stand the points that the adversary adds. CDAN, CDAN+E and DANN then descend one loss, and
+so do MDD and f-DAL, so they share a row.
 
 """
 _HEADS = (
@@ -18,6 +23,7 @@ _HEADS = (
     "method",
     "runs, steps",
     "last step",
+    "strength 0, last step",
     "InfoMax's epoch",
     "best epoch (oracle)",
     "published",
@@ -26,43 +32,53 @@ _HEADS = (
 )
 
 
-def published_section(
-    results: Sequence[Result],
-    published: Mapping[str, Mapping[str, float]],
-    causes: Mapping[str, Mapping[str, str]],
-    names: Mapping[str, str],
-) -> list[str]:
+def published_section(results: Sequence[Result], settings: Any) -> list[str]:
     """Returns the section in Markdown as a list of one text, empty where nothing is published.
 
     Args:
         results: The results.
-        published: Target accuracies of the literature, by experiment and method.
-        causes: What makes a row differ from the published figure, by experiment and method.
-        names: Names of methods with arguments.
+        settings: Object with `published`, `without_adversary`, `causes` and `names`, as for
+            `dann.experiments.results_page.results_page`.
     """
+    by_row = collections.defaultdict(list)
+    for result in results:
+        by_row[result.experiment, result.method].append(result)
     rows = [
-        _row(experiment, runs, figure, causes.get(experiment, {}).get(method, ""), names)
-        for experiment, figures in published.items()
+        _row(by_row, experiment, method, figure, settings)
+        for experiment, figures in settings.published.items()
         for method, figure in figures.items()
-        if (runs := [r for r in results if (r.experiment, r.method) == (experiment, method)])
+        if (experiment, method) in by_row
     ]
     return [_BEGINNING + markdown_table(_HEADS, rows) + "\n"] if rows else []
 
 
-def _row(experiment, runs, figure, cause, names):
+def _row(by_row, experiment, method, figure, settings):
+    runs = by_row[experiment, method]
     measures = ("target/accuracy", f"{CHOSEN}info_max", "oracle/best")
-    last, chosen, best = (
-        statistics.mean(run.measures[measure] for run in runs)
-        if all(measure in run.measures for run in runs)
-        else None
-        for measure in measures
-    )
+    last, chosen, best = (_mean(runs, measure) for measure in measures)
+    without = by_row.get((experiment, settings.without_adversary.get(method)), ())
     steps = " ".join(f"{count:,}" for count in sorted({run.steps for run in runs}))
     return (
         f"`{experiment}`",
-        row_names(runs, names)[runs[0].method],
+        row_names(runs, settings.names)[method],
         f"{len(runs)}, {steps}",
-        *("" if share is None else f"{100 * share:.1f}" for share in (last, chosen, best, figure)),
+        _percent(last),
+        _less(_mean(without, "target/accuracy"), last),
+        *map(_percent, (chosen, best, figure)),
         "" if best is None else f"{100 * (best - figure):+.1f}",
-        cause,
+        settings.causes.get(experiment, {}).get(method, ""),
     )
+
+
+def _mean(runs, measure):
+    """Mean over runs, `None` if there are none or one lacks the measure."""
+    values = [run.measures.get(measure) for run in runs]
+    return None if None in values or not values else statistics.mean(values)
+
+
+def _percent(share):
+    return "" if share is None else f"{100 * share:.1f}"
+
+
+def _less(without, last):
+    return "" if without is None else f"{_percent(without)} ({100 * (last - without):+.1f})"

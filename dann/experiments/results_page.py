@@ -65,8 +65,9 @@ def results_page(
         results: The results.
         settings: Object with `summary`, the experiments to show in the table on top; `bars`, for
             an experiment the target accuracy that the page reports the first passing of;
-            `published`, target accuracies of the literature by experiment and method; `causes`,
-            what makes a row differ from these; and `names` of methods with arguments.
+            `published`, target accuracies of the literature by experiment and method;
+            `without_adversary`, for a method the one that is the same at strength 0; `causes`,
+            what makes a row differ from what is published; and `names` of methods with arguments.
             `page` in `conf/reproduce.yaml` has them.
         noted: Experiments that `experiments.md` beside the page has a section on, which is linked.
         table: Name of the file of results beside the page.
@@ -76,7 +77,7 @@ def results_page(
     published, names = settings.published, settings.names
     parts = [_BEGINNING.format(command=f"python scripts/reproduce.py{more}", table=table)]
     parts += summary_section(results, settings.summary, published)
-    parts += published_section(results, published, settings.causes, names)
+    parts += published_section(results, settings)
     for experiment, title in _titles(results).items():
         of_it = [result for result in results if result.experiment == experiment]
         command = " ".join([f"experiment={experiment}", "method=...", *overrides])

@@ -1,5 +1,7 @@
 """The table of published figures."""
 
+import types
+
 from test_results import RUN, variant
 
 from dann.experiments.published_section import published_section
@@ -7,8 +9,14 @@ from dann.experiments.published_section import published_section
 PUBLISHED = {"a_to_b": {"cdan": 0.977, "dann": 0.72, "dann x=1": 0.7}, "b_to_c": {"dann": 0.9}}
 
 
-def rows_of(results, causes=None, names=None):
-    text = "".join(published_section(results, PUBLISHED, causes or {}, names or {}))
+def section_of(results, published=PUBLISHED, **settings):
+    empty = {"without_adversary": {}, "causes": {}, "names": {}}
+    given = types.SimpleNamespace(published=published, **{**empty, **settings})
+    return published_section(results, given)
+
+
+def rows_of(results, **settings):
+    text = "".join(section_of(results, **settings))
     lines = [line for line in text.splitlines() if line[:1] == "|"]
     header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     return [dict(zip(header, row, strict=True)) for row in rows]
@@ -21,12 +29,13 @@ def run(last, best, chosen, **changes):
 
 def test_a_row_has_the_means_and_the_difference_of_the_best_epoch():
     results = [run(0.6, 0.7, 0.65), run(0.7, 0.8, 0.75, seed=1), run(0.1, 0.2, 0.3, method="mcd")]
-    assert rows_of(results, {"a_to_b": {"dann": "fewer steps", "cdan": "another"}}) == [
+    assert rows_of(results, causes={"a_to_b": {"dann": "fewer steps", "cdan": "another"}}) == [
         {
             "experiment": "`a_to_b`",
             "method": "DANN",
             "runs, steps": "2, 4,000",
             "last step": "65.0",
+            "strength 0, last step": "",
             "InfoMax's epoch": "70.0",
             "best epoch (oracle)": "75.0",
             "published": "72.0",
@@ -55,5 +64,17 @@ def test_runs_without_a_curve_leave_their_cells_empty():
 
 
 def test_without_a_published_figure_there_is_no_section():
-    assert published_section([RUN], {}, {}, {}) == []
-    assert published_section([variant(experiment="other")], PUBLISHED, {}, {}) == []
+    assert section_of([RUN], published={}) == []
+    assert section_of([variant(experiment="other")]) == []
+
+
+def test_the_same_at_strength_0_stands_beside_it_with_what_the_adversary_adds():
+    results = [
+        run(0.6, 0.7, 0.65, method="cdan"),
+        run(0.75, 0.7, 0.65),
+        run(0.625, 0.7, 0.65, method="dann y=0"),
+        run(0.635, 0.7, 0.65, method="dann y=0", seed=1),
+        run(0.9, 0.9, 0.9, method="dann y=0", experiment="b_to_c"),
+    ]
+    rows = rows_of(results, without_adversary={"cdan": "dann y=0", "dann": "dann y=0"})
+    assert [row["strength 0, last step"] for row in rows] == ["63.0 (-3.0)", "63.0 (+12.0)"]

@@ -41,7 +41,7 @@ SETTINGS = ReproduceConfig(
     overrides=[],
     runs_dir="runs",
     results="docs/results.csv",
-    page=ResultsPageConfig(summary=[], bars={}, published={}, causes={}, names={}),
+    page=ResultsPageConfig(*([], {}, {}, {}, {}, {})),
     paths=PathsConfig(cache_dir="cache"),
 )
 
@@ -178,7 +178,7 @@ from dann.experiments.reproduction import Reproduction
 settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
     runs_dir="runs", results="results.csv",
-    page=types.SimpleNamespace(summary=[], bars={}, published={}, causes={}, names={}),
+    page=ResultsPageConfig(*([], {}, {}, {}, {}, {})),
     paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
 )
 

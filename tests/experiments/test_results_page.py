@@ -22,8 +22,8 @@ def test_the_page_in_the_documentation_is_the_one_of_its_table():
 
 
 def settings(**given):
-    empty = {"summary": [], "bars": {}, "published": {}, "causes": {}, "names": {}}
-    return OmegaConf.create({**empty, **given})
+    dicts = dict.fromkeys(("bars", "published", "without_adversary", "causes", "names"), {})
+    return OmegaConf.create({"summary": [], **dicts, **given})
 
 
 def accuracy(value, **changes):
