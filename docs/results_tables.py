@@ -2,8 +2,8 @@
 
 `results` is a summary; `default_run` and `default_run_seeds` are the runs of the default;
 `scores_among_runs` is how well each score ranks runs, and `scores_in_short` some rows of that;
-`recipe_parts` is what each part of the recipe adds; `binarized_errors` and `binarized_adapted` are
-binarized networks beside their float twins.
+`recipe_runs` are the recipe's three tasks, `recipe_parts` what each of its parts adds;
+`binarized_errors` and `binarized_adapted` are binarized networks beside their float twins.
 """
 
 import functools
@@ -85,6 +85,23 @@ def default_run_seeds():
     means = [percent(*shares.values()) for shares in of.values()]
     rows.append(["mean ± standard deviation", *means, points(*gains.values())])
     return markdown_table(["seed", *DEFAULT_RUN.values(), "points gained over source only"], rows)
+
+
+def recipe_runs():
+    """The recipe on its three tasks: accuracies in percent, and what they cost."""
+    measures = ["target/accuracy", "chosen/info_max", "oracle/best"]
+    rows = []
+    for task, name in TASKS.items():
+        runs = [r for r in all_results() if (r.experiment, r.method) == (f"teacher_{task}", "dann")]
+        means = [percent(*(run.measures[measure] for run in runs)) for measure in measures]
+        seeds = ", ".join(str(seed) for seed in sorted(run.seed for run in runs))
+        lowest = percent(min(run.target_accuracy for run in runs))
+        minutes = statistics.mean(run.measures["cpu_seconds"] for run in runs) / 60
+        steps = f"{max(run.steps for run in runs):,}"
+        hardware = "; ".join(sorted({run.hardware for run in runs}))
+        rows.append([name, seeds, means[0], lowest, *means[1:], steps, f"{minutes:.0f}", hardware])
+    heads = ["", "seeds", "last step", "lowest", "InfoMax's epoch", "best epoch (oracle)"]
+    return markdown_table([*heads, "steps", "CPU minutes", "hardware"], rows)
 
 
 def recipe_parts():
@@ -187,6 +204,7 @@ MADE = {
         results,
         default_run,
         default_run_seeds,
+        recipe_runs,
         recipe_parts,
         binarized_errors,
         binarized_adapted,

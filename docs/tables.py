@@ -12,7 +12,7 @@ The name is that of a registry in a room's `__init__`, such as `SCORES`, in smal
 is `name`, `in Python` (what is registered, with its arguments), `summary`, or a fact of the
 entries; `method=` is the name under a head that shows how a command line says it. The table
 `groups` lists the choices in `conf/`; `supported_networks`, `supported_methods`, `supported_labels`
-and `supported_messages` are what `tests/test_users_matrix.py` tries. the tables
+and `supported_messages` are what `tests/test_users_matrix.py` tries. The tables
 of `docs/results.csv` are in `docs/results_tables.py`.
 `lacking` is what the marks in `tests/support/lacking.py` say; `performance_step` and its likes are
 what a suite of `benchmarks/` has put into `docs/performance.json`.
