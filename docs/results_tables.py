@@ -143,7 +143,7 @@ def binarized_adapted():
         shares = [by_seed(f"{RECIPE}_binary", method) for method in methods]
         gains = [shares[2][seed] - share for seed, share in shares[0].items()]
         rows.append([name, *(percent(*row.values()) for row in shares), points(*gains)])
-    heads = ["", "source only", "DANN, strength 0", "DANN", "points that DANN gains"]
+    heads = ["", "source only", "DANN, strength 0", "DANN", "points gained over source only"]
     return markdown_table(heads, rows)
 
 
