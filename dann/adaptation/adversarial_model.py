@@ -135,7 +135,7 @@ class AdversarialModel(BackboneClassifier):
         **kwargs,
     ):
         refuse_discriminator(type(self), kwargs)
-        refuse_no_strength(type(self), AdversarialModel, strength)
+        refuse_no_strength(type(self), strength)
         super().__init__(backbone, num_classes, label_head, **kwargs)
         self.passes = check_choice("passes", passes, PASSES)
         self.augmentation = as_layers(augmentation or {})
@@ -227,7 +227,8 @@ class AdversarialModel(BackboneClassifier):
         """Returns the pair with each part changed by its augmentation, in training only."""
         if not (training and self.augmentation):
             return inputs
-        return augmented(inputs, self.augmentation, self.oracle, self.compute_dtype)
+        how = self.augmentation, self.oracle, self.compute_dtype, self.input_specs
+        return augmented(inputs, *how)
 
     def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of every part of a pair, by the same names."""

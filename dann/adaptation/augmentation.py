@@ -14,31 +14,43 @@ _BLEND = (
 
 
 def augmented(
-    pair: dict[str, Any], layers: dict[str, keras.Layer], oracle: bool, dtype: str
+    pair: dict[str, Any], layers: dict[str, keras.Layer], oracle: bool, dtype: str, specs: Any
 ) -> dict[str, Any]:
     """Returns a pair with each part changed by the layer of its domain, then the source blended.
 
-    `layers` are what `as_layers` returned; they get images of type `dtype`. A part without a layer
-    stays as it is, and so do the numbers that `dtype` may not hold, such as those of words, until
-    their layer has them. With `oracle` the part called `"source"` is the target.
+    Images reach their layer as numbers of type `dtype`: floats, bytes, and whatever a network that
+    takes floats is given. Other numbers, such as those of words, and texts reach it as they are. A
+    part without a layer does not change.
+
+    Args:
+        pair: The pair.
+        layers: What `as_layers` returned.
+        oracle: Whether the part called `"source"` is the target.
+        dtype: The type.
+        specs: Symbolic tensors like the inputs of the network.
     """
+
+    def given(part):
+        return ops.cast(part, dtype) if _is_of_images(part, specs) else part
+
     changed = {}
     for name, part in parts_of(pair).items():
         layer = layers.get("source" if name == "source" and not oracle else "target")
-        changed[name] = part if layer is None else layer(_as_images(part, dtype), training=True)
+        changed[name] = part if layer is None else layer(given(part), training=True)
     blend = layers.get("blend")
     if blend is not None and "target" in changed:
-        both = [_as_images(changed[name], dtype) for name in ("source", "target")]
+        both = [given(changed[name]) for name in ("source", "target")]
         changed["source"] = blend(both, training=True)
     return {**pair, **changed}
 
 
-def _as_images(part, dtype):
-    """A tensor of floats or of integers of 8 bits as numbers of type `dtype`."""
+def _is_of_images(part, specs):
     if not (ops.is_tensor(part) or hasattr(part, "dtype")):
-        return part
+        return False
     kind = keras.backend.standardize_dtype(part.dtype)
-    return ops.cast(part, dtype) if "float" in kind or kind in ("uint8", "int8") else part
+    if keras.backend.is_float_dtype(kind) or kind in ("uint8", "int8"):
+        return True
+    return hasattr(specs, "dtype") and keras.backend.is_float_dtype(specs.dtype)
 
 
 def check_blend(layer: keras.Layer | None, inputs: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.adaptation.methods import named
+from dann.adaptation.methods import METHODS, named
 from dann.adaptation.plain_network import graph_of, last_activation, shapes_of
 from dann.checks import check_integer
 from dann.layers.batch_normalization import deserialize
@@ -31,15 +31,15 @@ def refuse_discriminator(method: type, arguments: Collection[str]) -> None:
         )
 
 
-def refuse_no_strength(method: type, base: type, strength: Any) -> None:
-    """Raises `TypeError` if a method whose constructor takes a strength is given `None`.
+def refuse_no_strength(method: type, strength: Any) -> None:
+    """Raises `TypeError` if a registered method that takes a strength is given `None`.
 
-    Classes above `base` do not count: a method that derives from it may have no reversal.
+    A method of a user's own may have no reversal.
     """
-    own = method.__mro__[: method.__mro__.index(base)]
-    constructors = [vars(one)["__init__"] for one in own if "__init__" in vars(one)]
-    takes_one = any("strength" in inspect.signature(one).parameters for one in constructors)
-    if strength is None and takes_one:
+    if strength is not None:
+        return
+    registered = [one for one in METHODS.values() if issubclass(method, one)]
+    if any("strength" in inspect.signature(one).parameters for one in registered):
         raise TypeError(
             "Argument `strength` must be a number of at least 0 or a schedule; `SourceOnly` is the "
             f"method without a reversal. Received: strength=None for `{method.__name__}`"

@@ -1,5 +1,6 @@
 import contextlib
 import inspect
+import warnings
 from typing import Any
 
 import keras
@@ -82,6 +83,7 @@ class PairClassifier(keras.Model):
             _refuse_weights(kwargs.get("sample_weight"))
             count = pairs.num_batches
             _refuse_endless("steps_per_epoch", count, kwargs.get("steps_per_epoch"))
+            _warn_of_backups(callbacks)
             if count and pairs.by_index and count % self.steps_per_execution == 0:
                 kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or count
                 moves_on = True  # here, not in Keras, which reads batches beforehand
@@ -115,7 +117,7 @@ class PairClassifier(keras.Model):
             return super().evaluate(x, y, **kwargs)
 
     def predict(self, x, *args, **kwargs):
-        if isinstance(x, Pairs):
+        if isinstance(x, Pairs) or is_pair(x):
             raise ValueError(
                 "Predictions are of one domain: `predict(inputs)`. Received: pairs of both domains"
             )
@@ -263,6 +265,16 @@ def _refuse_endless(argument, num_batches, steps):
         raise ValueError(
             f"Endless pairs need a number of steps: `{argument}=...`, of validation "
             f"`validation_steps=...`. Received: {argument}=None"
+        )
+
+
+def _warn_of_backups(callbacks):
+    kind = keras.callbacks.BackupAndRestore
+    if any(isinstance(callback, kind) for callback in keras.tree.flatten(callbacks or [])):
+        warnings.warn(
+            "Keras's `BackupAndRestore` goes on with the epoch at which a training stopped, but "
+            "not with its batches; `dann.training.fit` does both.",
+            stacklevel=4,
         )
 
 

@@ -106,8 +106,10 @@ def _check_emptied(cfg, overrides):
 def _check_seeds(cfg):
     for key in ("seed", "seeds"):
         given = cfg.get(key, ())
-        for seed in [given] if isinstance(given, int) else given:
-            check_integer(key, seed, 0, 2**32 - 1, why="what NumPy takes for a seed")
+        several = given if key == "seeds" else [given]
+        for place, seed in enumerate(several):
+            name = f"seeds[{place}]" if key == "seeds" else key
+            check_integer(name, seed, 0, 2**32 - 1, why="what NumPy takes for a seed")
 
 
 def _check_epochs(cfg, overrides):

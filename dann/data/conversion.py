@@ -23,9 +23,15 @@ def as_array(values: Any, domain: str) -> Any:
         domain: What messages call the domain.
 
     Raises:
-        ValueError: If it is a single value, if rows have different lengths, or if the columns of a
-            frame or the objects of an array are neither all numbers nor all texts.
+        ValueError: If it is a single value, if values are masked, if rows have different lengths,
+            or if the columns of a frame or the objects of an array are neither all numbers nor all
+            texts.
     """
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"The {domain} must hold numbers or texts, none of them missing; `.filled(value)` puts "
+            "a value in place of masked ones. Received: a masked array"
+        )
     if is_sparse(values):
         return DenseRows(values)
     if hasattr(values, "to_numpy"):  # a frame or a series

@@ -21,7 +21,7 @@ from dann.data.image_cache import ImageCache
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-_FORM = 1  # version of the decoding; a new number makes every cache again
+_FORM = 2  # version of the decoding; a new number makes every cache again
 _CHUNK = 256
 _SAMPLE = 4096  # bytes
 _MODES = {1: "L", 3: "RGB"}

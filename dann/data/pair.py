@@ -8,7 +8,7 @@ import numpy as np
 from dann.checks import check_integer
 from dann.data.domain_inputs import check_alike, check_columns, source_of, target_of
 from dann.data.examples import Examples
-from dann.data.pairs import Drawn, Pairs
+from dann.data.pairs import Drawn, Pairs, check_columns_alike
 from dann.data.sampling import DrawOrder, groups_to_balance
 from dann.data.streams import Stream
 
@@ -144,14 +144,7 @@ def _check_labels_alike(source, labelled):
             "Labels of the labelled target must be of the source's type. "
             f"Received: {its} for a source with {mine}"
         )
-    for name in ("labels", "weights"):
-        columns = [part.columns[name] for part in (source, labelled) if name in part.columns]
-        shapes = [tuple(column.shape[1:]) for column in columns]
-        if len(set(shapes)) > 1:
-            raise ValueError(
-                f"The {name} of one example must have one shape in the source and in the labelled "
-                f"target. Received: {shapes[0]} and {shapes[1]}"
-            )
+    check_columns_alike([source.columns, labelled.columns])
 
 
 def _fitting_batch_size(source, batch_size):

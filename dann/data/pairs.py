@@ -1,7 +1,7 @@
 """Batches that hold examples of several domains."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -170,6 +170,7 @@ class Pairs(keras.utils.PyDataset):
 
     def _labels_of(self, labelled):
         """The labels, and the weights if there are any."""
+        check_columns_alike(labelled)
         labels = [part["labels"] for part in labelled]
         labels = self._joined([part.astype(labels[0].dtype) for part in labels])
         if not any("weights" in part for part in labelled):
@@ -193,6 +194,17 @@ class Pairs(keras.utils.PyDataset):
                     f"Argument `{name}` needs domains that are read by index, such as arrays; the "
                     f"{domain} is a dataset that is read in order. Received: {name}={value}"
                 )
+
+
+def check_columns_alike(labelled: Sequence[dict[str, Any]]) -> None:
+    """Raises `ValueError` if labels or weights of labelled domains cannot follow each other."""
+    for name in ("labels", "weights"):
+        shapes = [tuple(columns[name].shape[1:]) for columns in labelled if name in columns]
+        if len(set(shapes)) > 1:
+            raise ValueError(
+                f"The {name} of one example must have one shape in the source and in the labelled "
+                f"target. Received: {shapes[0]} and {shapes[1]}"
+            )
 
 
 class Drawn(NamedTuple):

@@ -69,8 +69,11 @@ def _check_one_target(pairs):
         other = next((place for place, one in enumerate(found) if one != found[0]), None)
         if other is not None:
             raise ValueError(
-                "Pairs with several sources must share their target. Received: other examples in "
-                f"`{part}` of pair {other}, from {pairs[other].source}, than in that of pair 0"
+                "Pairs with several sources must share their target, split and scaled alike; "
+                "`csv_table` scales by the rows of its source, too, so give `arrays` that are "
+                "scaled together. Received: "
+                f"other examples in `{part}` of pair {other}, from {pairs[other].source}, than in "
+                "that of pair 0"
             )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from dann.checks import check_number
+from dann.checks import check_integer, check_number
 
 
 def hold_out(
@@ -29,9 +29,10 @@ def hold_out(
         Two sorted arrays of indices without a common element.
 
     Raises:
-        ValueError: If `test_share` is out of range or there are fewer than 2 examples.
+        ValueError: If `test_share` or `seed` is out of range or there are fewer than 2 examples.
     """
     check_number("test_share", test_share, 0, 1, above=True, below=True)
+    check_integer("seed", seed, 0, 2**32 - 1)
     if count < 2:
         raise ValueError(f"Holding out test examples takes at least 2. Received: {count}")
     held_out = min(max(round(count * test_share), 1), count - 1)

@@ -10,7 +10,12 @@ from dann.adaptation import AdversarialModel
 from dann.checks import check_integer
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.losses import at_weights, task_loss, weights_of_task
+from dann.diagnostics.instruments.losses import (
+    at_weights,
+    task_loss,
+    trains_backbone,
+    weights_of_task,
+)
 from dann.diagnostics.instruments.modes import as_tensors
 from dann.diagnostics.instruments.spectrum import hessian_product, largest_eigenvalue
 
@@ -53,7 +58,8 @@ def sharpness(
 
     Of two models that fit the source equally well, the flatter one transfers better. The label loss
     includes the losses of regularizers. It leaves out the domain loss, because a flat one weakens
-    the adversary.
+    the adversary. A method that trains its critic more often than its backbone is measured as
+    outside training, because most of its steps give the backbone no gradient.
 
     Args:
         samples: Number of random vectors, at least 2. Defaults to `16`.
@@ -79,6 +85,7 @@ def sharpness(
     """
     check_integer("samples", samples, 2, why="because their spread gives the error")
     x, y = as_tensors(data)
+    training = training and trains_backbone(model)
     variables = weights_of_task(model)
 
     def loss():

@@ -85,7 +85,8 @@ class Study:
                 f"Received: {json.dumps(described)} beside {json.dumps(kept)}"
             )
         # With the same seed, a search that continues would repeat its first trials.
-        study.sampler = optuna.samplers.TPESampler(seed=self.settings.seed + len(study.trials))
+        seed = (self.settings.seed + len(study.trials)) % 2**32
+        study.sampler = optuna.samplers.TPESampler(seed=seed)
         return study
 
     @claiming

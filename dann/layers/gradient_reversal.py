@@ -88,7 +88,7 @@ class GradientReversal(keras.layers.Layer):
         self._watched = override_gradient(lambda inputs: inputs, self._told_if_not_begun)
         self.step = add_state(self, "step", "int", 0)
         self.strength = add_state(self, "strength", "float32", self.initial_strength)
-        self.built = True
+        self._build_at_init()
 
     def __setattr__(self, name, value):
         if name != "strength" or isinstance(value, keras.Variable):

@@ -10,7 +10,7 @@ class Noise(keras.layers.Layer):
     def __init__(self, seed: int | None = None, **kwargs):
         super().__init__(**kwargs)
         self.seed_generator = keras.random.SeedGenerator(seed)
-        self.built = True
+        self._build_at_init()
 
     def normal(self, shape):
         """Returns numbers of the standard normal distribution."""

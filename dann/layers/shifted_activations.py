@@ -50,7 +50,6 @@ class RSign(BinarySign):
         super().__init__(way, estimator, **kwargs)
         self.axis = check_integer("axis", axis)
         self.threshold_initializer = keras.initializers.get(threshold_initializer)
-        self.built = False
 
     def build(self, input_shape):
         self.threshold = self.add_weight(

@@ -44,7 +44,7 @@ def faster_heads(
         - [Long et al., 2015](https://arxiv.org/abs/1502.02791), section 4.1.
     """
     factor = check_number("factor", factor, low=0, above=True)
-    if is_composed(optimizer):
+    if is_composed(optimizer) or not isinstance(optimizer, keras.optimizers.Optimizer):
         raise TypeError(
             "Argument `optimizer` must be a single optimizer; `compile` wraps the result if the "
             f"precision needs it. Received: {type(optimizer).__name__}"

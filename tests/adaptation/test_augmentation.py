@@ -72,3 +72,21 @@ def test_images_reach_a_layer_as_floats_and_others_stay_as_they_are(dtype):
     for one in (plain, apart):
         found = keras.ops.convert_to_numpy(one.extract(changed, False)["target"])
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+KINDS = ["bool", "int16", "uint16", "int32", "int64", "float64"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("passes", ["joint", "separate"])
+def test_what_a_network_of_floats_is_given_reaches_the_layer_as_floats(kind, passes):
+    backbone = dann.networks.mlp_backbone((3,), hidden_units=(2,))
+    layers = [Seen(), keras.layers.Dropout(0.5, seed=1)]
+    model = dann.DANN(backbone, num_classes=2, passes=passes, augmentation={"source": layers})
+    numbers = (np.arange(24).reshape(8, 3) % 2).astype(kind)
+    model.compile("sgd")
+    model.fit({"source": numbers, "target": numbers}, np.arange(8) % 2, batch_size=4, verbose=0)
+    assert model.augmentation["source"].layers[0].seen == "float32"
+    changed = model.augment({"source": numbers, "target": numbers}, training=True)
+    found = keras.ops.convert_to_numpy(changed["source"])
+    assert np.all((found == 0) | (found == 2 * numbers.astype("float32")))

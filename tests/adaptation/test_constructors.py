@@ -63,8 +63,19 @@ def test_a_strength_of_none_is_refused(name):
 
 
 def test_a_method_of_ones_own_may_have_no_reversal():
-    class Mine(adaptation.AdversarialModel):
+    class Plain(adaptation.AdversarialModel):
         pass
 
+    class Mine(adaptation.AdversarialModel):
+        def __init__(self, backbone, num_classes, strength=None):
+            super().__init__(backbone, num_classes, strength=strength)
+
+    class Named(adaptation.SourceOnly):
+        def __init__(self, backbone, num_classes, strength=1.0):
+            super().__init__(backbone, num_classes)
+
     backbone = dann.networks.mlp_backbone((3,), hidden_units=(2,))
-    assert Mine(backbone, num_classes=2, strength=None).reversal is None
+    assert Plain(backbone, num_classes=2, strength=None).reversal is None
+    assert Mine(backbone, 2).reversal is None
+    assert Mine(backbone, 2, 0.5).reversal is not None
+    assert Named(backbone, 2).reversal is None

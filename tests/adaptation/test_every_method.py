@@ -579,6 +579,9 @@ def test_arguments_may_be_given_in_the_order_of_keras():
         in_order.predict(x, 4, 0, 2), by_name.predict(x, batch_size=4, verbose=0, steps=2)
     )
     pairs = dann.data.pair((x, y), INPUTS["target"], batch_size=4, repeat=True)
+    for both in (pairs, INPUTS):
+        with pytest.raises(ValueError, match="Predictions are of one domain"):
+            in_order.predict(both, 4)
     with pytest.raises(ValueError, match="steps_per_epoch=..."):
         in_order.fit(pairs, None, None, 1)
     assert len(in_order.fit(pairs, None, None, 1, 0, steps_per_epoch=2).epoch) == 1

@@ -128,3 +128,13 @@ def test_missing_values_of_an_array_of_objects_are_refused():
 def test_a_list_of_rows_is_told_how_to_become_an_array():
     with pytest.raises(ValueError, match=r"numpy.asarray\(rows\)` makes one.*4 inputs and 6 lab"):
         pair((list(VALUES), LABELS), VALUES, 2)
+
+
+@pytest.mark.parametrize("part", ["inputs", "labels", "target"])
+def test_masked_values_are_refused(part):
+    masked = {"inputs": VALUES, "labels": LABELS, "target": VALUES}
+    masked[part] = np.ma.masked_array(masked[part], mask=masked[part] == 0)
+    with pytest.raises(ValueError, match=r"none of them missing; `.filled\(value\)`.* a masked"):
+        pair((masked["inputs"], masked["labels"]), masked["target"], 2)
+    whole = np.ma.masked_array(VALUES, mask=False)
+    assert len(pair((whole, LABELS), VALUES, 2)) == 3

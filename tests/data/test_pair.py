@@ -414,3 +414,19 @@ def test_frames_whose_columns_are_in_another_order_are_refused():
     with pytest.raises(ValueError, match=message.format("labelled target")):
         pair((source, labels), source, 2, target_labelled=(target, labels))
     pair((source, labels), target[list(source.columns)], 2)
+
+
+def test_labels_of_datasets_that_cannot_follow_each_other_are_told():
+    examples = [(row, int(label)) for row, label in zip(SOURCE[0], SOURCE[1], strict=True)]
+    labelled = (TARGET, np.zeros((len(TARGET), 1), int))
+    pairs = pair(lambda: iter(examples), TARGET, 2, target_labelled=labelled, batched=False)
+    with pytest.raises(ValueError, match=r"labels of one example .*Received: \(\) and \(1,\)"):
+        next(iter(pairs))
+
+
+def test_backups_of_keras_which_repeat_batches_are_told(tmp_path):
+    model = dann.SourceOnly(dann.networks.mlp_backbone((1,), hidden_units=(2,)), num_classes=3)
+    model.compile("sgd")
+    backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+    with pytest.warns(UserWarning, match=r"not with its batches; `dann.training.fit` does both"):
+        model.fit(pair(SOURCE, TARGET, 2), callbacks=[backup], verbose=0)

@@ -68,11 +68,11 @@ def test_the_oracle_is_one_domain():
         ),
         (
             lambda: [pair_from(5.0), arrays(TARGET, (TARGET[0] + 1, LABELS), source_name="far")],
-            "share their target. Received: other examples in `target_train` of pair 1, from far,",
+            "share their target, .* other examples in `target_train` of pair 1, from far,",
         ),
         (
-            lambda: [pair_from(5.0), arrays(TARGET, (TARGET[0], 1 - LABELS))],
-            "share their target. Received: other examples in `target_test` of pair 1, from source,",
+            lambda: [pair_from(5.0), arrays((TARGET[0] + 1, LABELS), (TARGET[0], 1 - LABELS))],
+            "share their target, .* other examples in `target_test` of pair 1, from source,",
         ),
     ],
 )

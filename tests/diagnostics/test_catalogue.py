@@ -204,3 +204,4 @@ def test_every_method_is_diagnosed(name):
     expected |= {"conflict"} if model.reversal is None else set()
     assert set(left_out) == expected, left_out
     assert np.isfinite(found["sharpness/trace"])
+    assert found["sharpness/trace"] != 0

@@ -8,7 +8,7 @@ from support.closed_forms import softmax
 from support.linear_models import DATA, LABELS, SOURCE, central_differences
 from support.networks import network
 
-from dann.adaptation import DANN, MCC, PADA, SourceOnly
+from dann.adaptation import DANN, MCC, PADA, WDGRL, SourceOnly
 from dann.diagnostics import sharpness
 from dann.diagnostics.instruments.spectrum import hessian_product, largest_eigenvalue
 
@@ -113,3 +113,20 @@ def test_the_weights_of_classes_belong_to_it(is_compiled):
         np.linalg.eigvalsh(hessian)[-1], rel=1e-4
     )
     assert model.class_weights.numpy().tolist() == [1.0, 0.25]
+
+
+@pytest.mark.parametrize("step", [0, 3, 4])
+def test_a_critic_that_is_trained_more_often_does_not_close_it(step):
+    """The label loss of `WDGRL` is that of `SourceOnly`; most of its steps give it no gradient."""
+    parts = network((3, 2), "backbone"), network((2, 2), "label_head")
+    wdgrl, plain = (
+        WDGRL(parts[0], label_head=parts[1], seed=1),
+        SourceOnly(parts[0], label_head=parts[1]),
+    )
+    wdgrl.reversal.step.assign(step)
+    tops = []
+    for model in (wdgrl, plain):
+        model.compile("sgd")
+        tops.append(sharpness(model, DATA, samples=2)["sharpness/top_eigenvalue"])
+    assert tops[0] == pytest.approx(tops[1], rel=1e-4)
+    assert tops[1] > 0

@@ -155,6 +155,11 @@ def test_a_wrong_setting_raises_an_error_and_writes_nothing(study, changes, mess
     assert not (tmp_path / "study").exists()
 
 
+def test_the_largest_seed_goes_on(study):
+    study(seed=2**32 - 1, trials=1).run()
+    assert len(study(seed=2**32 - 1, trials=2).study.trials) == 1
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -218,3 +218,16 @@ def test_two_calls_of_a_sharpened_sign_in_one_step_have_each_their_sharpness(nam
     _, (expected,) = value_and_gradients(apart, inputs)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert np.any(found)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="only torch has `state_dict`")
+@pytest.mark.parametrize("kind", [GradientReversal, BinarySign])
+def test_a_module_of_torch_holds_the_state_of_a_layer(kind):
+    import torch
+
+    layer = kind(GaninSchedule(10)) if kind is GradientReversal else kind(estimator="ede")
+    state = torch.nn.ModuleList([layer]).state_dict()
+    steps = [state[name] for name in state if name.endswith("step")]
+    assert len(steps) == 1
+    layer(keras.ops.ones((2,)), training=True)
+    assert int(steps[0]) == int(layer.step) == 1

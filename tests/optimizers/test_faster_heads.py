@@ -226,3 +226,5 @@ def test_a_rate_that_cannot_be_multiplied_is_refused():
     model = dann.DANN(mlp_backbone((3,), hidden_units=(4,)), num_classes=2)
     with pytest.raises(TypeError, match="a number or a schedule.*Received: <function"):
         faster_heads(model, keras.optimizers.SGD(lambda: 0.1))
+    with pytest.raises(TypeError, match="must be a single optimizer.*Received: str"):
+        faster_heads(model, "adam")
