@@ -58,11 +58,16 @@ def faster_heads(
     backbone = {id(variable) for variable in model.backbone.trainable_variables}
     variables = model.trainable_variables
     return PerVariable(
-        {"backbone": _copy(optimizer, "backbone", 1.0, variables)},
-        rest=_copy(optimizer, "heads", factor, variables),
+        {"backbone": _copy(optimizer, "backbone", 1.0)},
+        rest=_copy(optimizer, "heads", factor),
         places=[int(id(variable) not in backbone) for variable in variables],
         loss_scale_factor=optimizer.loss_scale_factor,
         name="faster_heads",
+        undecayed=[
+            place
+            for place, variable in enumerate(variables)
+            if not optimizer._use_weight_decay(variable)
+        ],
     )
 
 
@@ -75,15 +80,11 @@ def _check_rate(optimizer):
         )
 
 
-def _copy(optimizer, name, factor, variables):
+def _copy(optimizer, name, factor):
     config = optimizer.get_config()
     rate = config["learning_rate"]
     if isinstance(rate, dict):
         rate = Scaled(keras.saving.deserialize_keras_object(rate), factor)
     else:
         rate = factor * rate
-    copy = type(optimizer).from_config({**config, "name": name, "learning_rate": rate})
-    # The config of an optimizer does not say which variables have no weight decay.
-    kept = [variable for variable in variables if not optimizer._use_weight_decay(variable)]
-    copy.exclude_from_weight_decay(var_list=kept)
-    return copy
+    return type(optimizer).from_config({**config, "name": name, "learning_rate": rate})

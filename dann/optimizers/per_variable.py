@@ -17,7 +17,8 @@ class PerVariable(keras.optimizers.MultiOptimizer):
 
     The optimizer applies the rules once, when it first gets the variables. From then on, and in a
     saved model, it knows variables by their place among the trainable ones, because their paths,
-    which `keras.optimizers.OptimizerMap` uses, change when a model is loaded.
+    which `keras.optimizers.OptimizerMap` uses, change when a model is loaded. So it also keeps the
+    variables that a part excludes from its weight decay, which Keras's optimizers do not.
 
     Args:
         optimizers: The optimizers by rule. A rule is `"binary"`, for the kernels of binary layers;
@@ -28,6 +29,8 @@ class PerVariable(keras.optimizers.MultiOptimizer):
             the last number. The rules are then only names. Defaults to `None`: the rules decide.
         loss_scale_factor: Factor of the loss for all parts; see Keras's optimizers.
         name: Name of the optimizer.
+        undecayed: Places of the variables that every part excludes from its weight decay. Defaults
+            to `None`: those that the parts exclude themselves.
 
     Raises:
         TypeError: If an optimizer is not a single Keras optimizer, or a rule is neither a string
@@ -57,6 +60,7 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         places: Sequence[int] | None = None,
         loss_scale_factor: float | None = None,
         name: str = "per_variable",
+        undecayed: Sequence[int] | None = None,
     ):
         _check(optimizers, rest, loss_scale_factor)
         super().__init__(self._optimizer_of, name=name)
@@ -66,6 +70,7 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         self.loss_scale_factor = loss_scale_factor
         self.rules = tuple(optimizers)
         self.places = None if places is None else tuple(places)
+        self.undecayed = None if undecayed is None else tuple(undecayed)
         self._place_of = {}
 
     def _track_parts(self):
@@ -87,7 +92,20 @@ class PerVariable(keras.optimizers.MultiOptimizer):
             self._var_key(variable): place
             for variable, place in zip(var_list, self.places, strict=True)
         }
+        self._exclude_undecayed(var_list)
         super().build(var_list)
+
+    def _exclude_undecayed(self, var_list):
+        if self.undecayed is None:
+            self.undecayed = tuple(
+                place
+                for place, variable in enumerate(var_list)
+                if not self._optimizer_of(variable)._use_weight_decay(variable)
+            )
+        elif self.undecayed:
+            excluded = [var_list[place] for place in self.undecayed]
+            for part in self.optimizers:
+                part.exclude_from_weight_decay(var_list=excluded)
 
     def apply(self, grads, trainable_variables=None):
         if self.built and trainable_variables is not None:
@@ -127,6 +145,7 @@ class PerVariable(keras.optimizers.MultiOptimizer):
             "places": None if self.places is None else list(self.places),
             "loss_scale_factor": self.loss_scale_factor,
             "name": self.name,
+            "undecayed": None if self.undecayed is None else list(self.undecayed),
         }
 
     @classmethod

@@ -201,17 +201,23 @@ def test_an_optimizer_made_of_others_is_refused():
         faster_heads(model, faster_heads(model, keras.optimizers.SGD()))
 
 
+@pytest.mark.parametrize("saved", [True, False])
 @pytest.mark.parametrize("names", [True, False])
-def test_variables_without_weight_decay_stay_without(names):
+def test_variables_without_weight_decay_stay_without(names, saved, tmp_path):
     """A step at a rate of `r` without a gradient takes `r * decay` of a variable, or nothing."""
     keras.utils.set_random_seed(0)
     model = dann.DANN(mlp_backbone((3,), hidden_units=(4,)), num_classes=2)
     plain = keras.optimizers.AdamW(0.01, weight_decay=0.5)
     kept = [v for v in model.trainable_variables if "bias" in v.name]
     plain.exclude_from_weight_decay(**({"var_names": ["bias"]} if names else {"var_list": kept}))
-    optimizer = faster_heads(model, plain, factor=3.0)
+    model.compile(faster_heads(model, plain, factor=3.0))
+    if saved:
+        model.optimizer.build(model.trainable_variables)
+        model.save(tmp_path / "model.keras")
+        model = keras.models.load_model(tmp_path / "model.keras")
     for variable in model.trainable_variables:
         variable.assign(np.ones(variable.shape))
+    optimizer = model.optimizer
     optimizer.build(model.trainable_variables)
     optimizer.apply([keras.ops.zeros(v.shape) for v in model.trainable_variables])
     backbone = {id(variable) for variable in model.backbone.trainable_variables}

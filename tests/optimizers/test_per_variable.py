@@ -213,3 +213,22 @@ SAME = keras.optimizers.SGD(name="same")
 def test_parts_that_do_not_fit_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         PerVariable(*arguments)
+
+
+def test_what_a_part_excludes_from_weight_decay_is_kept_in_its_config():
+    """A step without a gradient takes `rate * decay` of each variable that decays."""
+    parts = [keras.optimizers.AdamW(0.1, weight_decay=0.5) for _ in range(2)]
+    parts[0].exclude_from_weight_decay(var_names=["bias"])
+    optimizer, steps = PerVariable({"first": parts[0]}, rest=parts[1]), []
+    for _ in range(2):
+        variables = sum_of_layers("first", "second").trainable_variables
+        for variable in variables:
+            variable.assign(keras.ops.ones(variable.shape))
+        optimizer.build(variables)
+        optimizer.apply([keras.ops.zeros(variable.shape) for variable in variables])
+        steps.append({v.path: float(np.ravel(values([v])[0])[0]) for v in variables})
+        optimizer = PerVariable.from_config(json.loads(json.dumps(optimizer.get_config())))
+    assert steps[0] == steps[1]
+    kept = {path for path, value in steps[0].items() if value == 1}
+    assert kept == {"first/bias"}
+    assert min(steps[0].values()) == pytest.approx(0.95)
