@@ -104,12 +104,11 @@ def _check_emptied(cfg, overrides):
 
 
 def _check_seeds(cfg):
-    for key in ("seed", "seeds"):
-        given = cfg.get(key, ())
-        several = given if key == "seeds" else [given]
-        for place, seed in enumerate(several):
-            name = f"seeds[{place}]" if key == "seeds" else key
-            check_integer(name, seed, 0, 2**32 - 1, why="what NumPy takes for a seed")
+    seeds = {f"seeds[{place}]": seed for place, seed in enumerate(cfg.get("seeds", ()))}
+    if "seed" in cfg:
+        seeds["seed"] = cfg.seed
+    for name, seed in seeds.items():
+        check_integer(name, seed, 0, 2**32 - 1, why="what NumPy takes for a seed")
 
 
 def _check_epochs(cfg, overrides):

@@ -80,6 +80,7 @@ def test_a_bad_directory_is_reported_in_one_line_and_left_as_it_is(folder, run_h
         (["run=no_checkpoint"], "`checkpoint.every` asks for. Received: no no_checkpoint/checkpoi"),
         (["run=broken"], "Received: broken/checkpoints/last.keras, which is cut short"),
         (["run=run", "diagnostics=[gain]"], "Received: diagnostics=['gain']"),
+        (["run=run", "seed=-1"], "`seed` must be an integer from 0 to 4294967295"),
         (["run=run", "samples=1"], "`samples` must be an integer of at least 4"),
         (["run=blocked"], "Expected to write a file. Received: the directory blocked/report.html"),
         ([], "run must be given"),

@@ -44,6 +44,7 @@ def test_a_study_ends_with_a_ranking_beside_the_oracle_and_is_not_run_twice(fold
         ("space=[]", "Received: no lines"),
         ('space=["schedule.hihg=interval(0,1)"]', "hihg"),
         ("trials=many", "trials"),
+        ("seed=-1", "an integer from 0 to 4294967295"),
     ],
 )
 def test_a_wrong_search_ends_with_one_line(argument, message, folder, run_here, check_refused):

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 FILES = {"source": "a", "target": "b"}
 
 
@@ -29,6 +31,8 @@ def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_here, wi
     assert (tmp_path / "docs/results.csv").read_text().splitlines() == rows
 
 
-def test_a_wrong_experiment_ends_with_one_line(tmp_path, run_here, check_refused):
-    check_refused(run_here("reproduce.py", ["experiments=[nothing]"], tmp_path), "nothing")
+@pytest.mark.parametrize("argument", ["experiments=[nothing]", "seeds=[0,4294967296]"])
+def test_a_wrong_command_ends_with_one_line(argument, tmp_path, run_here, check_refused):
+    received = argument.strip("]").rpartition("[")[2].rpartition(",")[2]
+    check_refused(run_here("reproduce.py", [argument], tmp_path), received)
     assert list(tmp_path.iterdir()) == []
