@@ -41,7 +41,7 @@ SETTINGS = ReproduceConfig(
     overrides=[],
     runs_dir="runs",
     results="docs/results.csv",
-    page=ResultsPageConfig(*([], {}, {}, {}, {}, {})),
+    page=ResultsPageConfig([], {}, {}, {}, {}, {}),
     paths=PathsConfig(cache_dir="cache"),
 )
 
@@ -178,7 +178,9 @@ from dann.experiments.reproduction import Reproduction
 settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
     runs_dir="runs", results="results.csv",
-    page=ResultsPageConfig(*([], {}, {}, {}, {}, {})),
+    page=types.SimpleNamespace(
+        summary=[], bars={}, published={}, without_adversary={}, causes={}, names={}
+    ),
     paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
 )
 
@@ -220,6 +222,7 @@ def test_an_interruption_ends_every_run_and_begins_no_other(send, number, tmp_pa
         assert process.stdout is not None
         begun = process.stdout.readline()
         while not (tmp_path / "begun").exists():
+            assert process.poll() is None, "it ended by itself"
             time.sleep(0.05)
         time.sleep(0.3)  # while which no other is lined up
         send(process.pid, number)
