@@ -18,9 +18,9 @@ def augmented(
 ) -> dict[str, Any]:
     """Returns a pair with each part changed by the layer of its domain, then the source blended.
 
-    Images reach their layer as numbers of type `dtype`: floats, bytes, and whatever a network that
-    takes floats is given. Other numbers, such as those of words, and texts reach it as they are. A
-    part without a layer does not change.
+    Floats and bytes reach their layer as numbers of type `dtype`. Other numbers become what the
+    network takes, if it takes floats; those of words stay as they are, and so do texts. A part
+    without a layer does not change.
 
     Args:
         pair: The pair.
@@ -31,7 +31,8 @@ def augmented(
     """
 
     def given(part):
-        return ops.cast(part, dtype) if _is_of_images(part, specs) else part
+        kind = _type_for_layer(part, dtype, specs)
+        return part if kind is None else ops.cast(part, kind)
 
     changed = {}
     for name, part in parts_of(pair).items():
@@ -44,13 +45,16 @@ def augmented(
     return {**pair, **changed}
 
 
-def _is_of_images(part, specs):
+def _type_for_layer(part, dtype, specs):
+    """The type in which a part reaches a layer; `None` if it stays as it is."""
     if not (ops.is_tensor(part) or hasattr(part, "dtype")):
-        return False
+        return None
     kind = keras.backend.standardize_dtype(part.dtype)
     if keras.backend.is_float_dtype(kind) or kind in ("uint8", "int8"):
-        return True
-    return hasattr(specs, "dtype") and keras.backend.is_float_dtype(specs.dtype)
+        return dtype
+    # Half precision would round an integer of more bits.
+    taken = getattr(specs, "dtype", "int32")
+    return taken if keras.backend.is_float_dtype(taken) else None
 
 
 def check_blend(layer: keras.Layer | None, inputs: Any) -> None:

@@ -90,3 +90,13 @@ def test_what_a_network_of_floats_is_given_reaches_the_layer_as_floats(kind, pas
     changed = model.augment({"source": numbers, "target": numbers}, training=True)
     found = keras.ops.convert_to_numpy(changed["source"])
     assert np.all((found == 0) | (found == 2 * numbers.astype("float32")))
+
+
+def test_half_precision_does_not_round_the_words_of_a_network_that_takes_floats():
+    backbone = dann.networks.mlp_backbone((2,), hidden_units=(2,))
+    layers = {"source": Seen()}
+    model = dann.DANN(backbone, num_classes=2, augmentation=layers, dtype="mixed_float16")
+    words = WORDS % 65_536
+    changed = model.augment({"source": words, "target": words}, training=True)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(changed["source"]), words)
+    assert layers["source"].seen == "float32"
