@@ -1,12 +1,21 @@
 import contextlib
-import inspect
-import warnings
 from typing import Any
 
 import keras
 from keras import ops
 
 from dann.adaptation import masks
+from dann.adaptation.fit_arguments import (
+    by_name,
+    check_counts,
+    labels_in_memory,
+    refuse_endless,
+    refuse_split,
+    refuse_weights,
+    refuse_weights_of_maps,
+    validation_arrays,
+    warn_of_backups,
+)
 from dann.adaptation.forward_pass import ForwardPass, Losses, is_pair
 from dann.adaptation.label_checks import check_form, check_range, wrong_labels_told
 from dann.adaptation.logit_losses import loss_of_logits, metrics_of_logits
@@ -69,21 +78,21 @@ class PairClassifier(keras.Model):
         self._labels_are_classes = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
 
     def fit(self, x=None, y=None, *args, **kwargs):
-        kwargs = _by_name(super().fit, x, y, *args, **kwargs)
-        for labels in [*_labels_in_memory(x, y), *_labels_in_memory(*_first_two(kwargs))]:
+        kwargs = by_name(super().fit, x, y, *args, **kwargs)
+        for labels in [*labels_in_memory(x, y), *labels_in_memory(*validation_arrays(kwargs))]:
             check_range(labels, self.num_classes, getattr(self, "loss", None))
-            _refuse_weights_of_maps(labels, self.num_classes, kwargs.get("class_weight"))
-        _check_counts(x)
+            refuse_weights_of_maps(labels, self.num_classes, kwargs.get("class_weight"))
+        check_counts(x)
         callbacks, pairs, moves_on = kwargs.get("callbacks"), x, False
         if y is None and (isinstance(x, Pairs) or not isinstance(x, keras.utils.PyDataset)):
             # Keras would shuffle the batches of a dataset, or warn that it does not.
             kwargs = {"shuffle": False, **kwargs}
         if isinstance(pairs, Pairs):
-            _refuse_split(kwargs.get("validation_split"))
-            _refuse_weights(kwargs.get("sample_weight"))
+            refuse_split(kwargs.get("validation_split"))
+            refuse_weights(kwargs.get("sample_weight"))
             count = pairs.num_batches
-            _refuse_endless("steps_per_epoch", count, kwargs.get("steps_per_epoch"))
-            _warn_of_backups(callbacks)
+            refuse_endless("steps_per_epoch", count, kwargs.get("steps_per_epoch"))
+            warn_of_backups(callbacks)
             if count and pairs.by_index and count % self.steps_per_execution == 0:
                 kwargs["steps_per_epoch"] = kwargs.get("steps_per_epoch") or count
                 moves_on = True  # here, not in Keras, which reads batches beforehand
@@ -105,11 +114,11 @@ class PairClassifier(keras.Model):
         return history
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
-        kwargs = _by_name(super().evaluate, x, y, *args, **kwargs)
-        for labels in _labels_in_memory(x, y):
+        kwargs = by_name(super().evaluate, x, y, *args, **kwargs)
+        for labels in labels_in_memory(x, y):
             check_range(labels, self.num_classes, getattr(self, "loss", None))
         if isinstance(x, Pairs):
-            _refuse_endless("steps", x.num_batches, kwargs.get("steps"))
+            refuse_endless("steps", x.num_batches, kwargs.get("steps"))
         if isinstance(x, Pairs) and x.num_batches and x.by_index:
             kwargs["steps"] = kwargs.get("steps") or x.num_batches
             x = x.endless()  # an evaluation leaves `start` as it is
@@ -222,89 +231,8 @@ class PairClassifier(keras.Model):
         return {name: value for name, value in logs.items() if name not in self.trackers}
 
 
-def _by_name(method, x, y, *args, **kwargs):
-    """The arguments of a method of Keras by name, without `x` and `y`."""
-    taken = inspect.signature(method)
-    taken.bind(x, y, *args, **kwargs)  # raises an error for one that is unknown or given twice
-    named = {**taken.bind_partial(x, y, *args).arguments, **kwargs}
-    return {name: value for name, value in named.items() if name not in ("x", "y")}
-
-
 def _by_prediction(sample_weight, logits):
     """The sample weights of maps, one for each position; Keras broadcasts none of examples."""
     if sample_weight is None or len(getattr(logits, "shape", ())) < 3:
         return sample_weight
     return masks.of_positions(sample_weight, logits)
-
-
-def _check_counts(x):
-    """Raises `ValueError` if a pair of arrays has domains of different sizes."""
-    if not is_pair(x):
-        return
-    first = {name: keras.tree.flatten(x[name])[0] for name in ("source", "target")}
-    counts = {name: len(part) for name, part in first.items() if len(getattr(part, "shape", ()))}
-    if len(set(counts.values())) > 1:
-        raise ValueError(
-            "Both domains of a pair of arrays need the same number of examples; "
-            "`dann.data.pair((inputs, labels), target)` recycles the smaller one. Received: "
-            f"{counts['source']} of the source, {counts['target']} of the target"
-        )
-
-
-def _refuse_split(share):
-    if share:
-        raise ValueError(
-            "Pairs cannot be split; hold examples out before `pair` and give them as "
-            "`validation_data=(inputs, labels)`, of the source, or of the target as an oracle. "
-            f"Received: validation_split={share}"
-        )
-
-
-def _refuse_endless(argument, num_batches, steps):
-    if num_batches is None and steps is None:
-        raise ValueError(
-            f"Endless pairs need a number of steps: `{argument}=...`, of validation "
-            f"`validation_steps=...`. Received: {argument}=None"
-        )
-
-
-def _warn_of_backups(callbacks):
-    kind = keras.callbacks.BackupAndRestore
-    if any(isinstance(callback, kind) for callback in keras.tree.flatten(callbacks or [])):
-        warnings.warn(
-            "Keras's `BackupAndRestore` goes on with the epoch at which a training stopped, but "
-            "not with its batches; `dann.training.fit` does both.",
-            stacklevel=4,
-        )
-
-
-def _refuse_weights(weights):
-    if weights is not None:
-        raise ValueError(
-            "Weights belong to the source's examples: `pair((inputs, labels, weights), target)`. "
-            "Received: sample_weight beside pairs"
-        )
-
-
-def _refuse_weights_of_maps(labels, num_classes, weights):
-    """Raises `ValueError` for class weights of label maps, which Keras takes for one-hot labels."""
-    shape = getattr(labels, "shape", ())
-    if weights and len(shape) > 1 and (len(shape) > 2 or shape[1] not in (1, num_classes)):
-        raise ValueError(
-            "Keras has no `class_weight` for maps of labels; give weights of the same shape, "
-            "`pair((inputs, labels, np.array([...])[labels]), target)`. Received: class_weight "
-            f"with labels of shape {tuple(shape)}"
-        )
-
-
-def _first_two(kwargs):
-    """The inputs and labels of `validation_data`, where they are given as arrays."""
-    data = kwargs.get("validation_data")
-    return data[:2] if isinstance(data, tuple) and len(data) > 1 else (None, None)
-
-
-def _labels_in_memory(x, y):
-    """All labels that can be looked at before training."""
-    domains = x.domains.values() if isinstance(x, Pairs) else ()
-    columns = [getattr(getattr(one, "examples", None), "columns", {}) for one in domains]
-    return [y, *(each["labels"] for each in columns if "labels" in each)]
