@@ -83,8 +83,10 @@ def test_pairs_that_do_not_share_a_target_are_refused(pairs, message):
 
 def test_pairs_with_several_sources_keep_them_all():
     two = several_sources([pair_from(5.0), pair_from(3.0)])
-    domains = several_sources([pair_from(1.0), two])
-    assert domains.num_sources == 3
+    domains = several_sources([two, pair_from(1.0), two])
+    assert domains.num_sources == 5
     inputs, _ = domains.source_train
-    np.testing.assert_array_equal(inputs[:, 0], np.array([1.0, 5.0, 3.0])[domains.source_domain])
-    assert np.bincount(domains.source_domain).tolist() == [16, 16, 16]
+    np.testing.assert_array_equal(
+        inputs[:, 0], np.array([5.0, 3.0, 1.0, 5.0, 3.0])[domains.source_domain]
+    )
+    assert np.bincount(domains.source_domain).tolist() == [16] * 5
