@@ -38,7 +38,7 @@ class Result:
         settings: Digest of all other settings.
         domains: Both domains in one phrase.
         steps: Training steps.
-        hardware: What it ran on.
+        hardware: What it ran on, and the Keras backend where that is not TensorFlow.
         measures: Numbers by name. Accuracies are in [0, 1] and those of the target an oracle's.
             `source/accuracy` and `target/accuracy` are on the test sets, after the last step, or
             with the weights that `selection.keep` chose; `seconds` and `cpu_seconds` are the wall
@@ -95,7 +95,7 @@ def result_of_run(
         settings=settings,
         domains=f"{summary['source']} → {summary['target']}",
         steps=summary["steps"],
-        hardware=summary["hardware"],
+        hardware=_hardware(summary),
         measures={
             **measures,
             **_first_passing(run, bar),
@@ -103,6 +103,12 @@ def result_of_run(
             **_final_scores(summary),
         },
     )
+
+
+def _hardware(summary) -> str:
+    """The hardware, and the backend where it is not the default; older runs do not tell it."""
+    backend = summary.get("backend", "tensorflow")
+    return ", ".join([summary["hardware"], *([] if backend == "tensorflow" else [backend])])
 
 
 def _first_passing(run, bar) -> dict[str, float]:

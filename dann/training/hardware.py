@@ -8,21 +8,32 @@ import keras
 
 
 def hardware() -> str:
-    """Returns the accelerator or processor, and how many devices or cores are in use."""
+    """Returns the accelerators or the processor, and how many devices or cores are in use."""
     found = accelerators()
     if found:
-        return f"{len(found)} x {found[0].partition(':')[0]}"
+        return f"{len(found)} x {' and '.join(sorted(set(found)))}"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{_processor()}, {cores} core{'' if cores == 1 else 's'}"
 
 
 def accelerators() -> list[str]:
-    """Returns the names of the accelerators that the backend finds."""
+    """Returns the product names of the accelerators that the backend finds, one for each."""
     if keras.backend.backend() == "torch":
         import torch  # pyright: ignore[reportMissingImports]
 
         return [torch.cuda.get_device_name(k) for k in range(torch.cuda.device_count())]
-    return [name for name in keras.distribution.list_devices() if "cpu" not in name.lower()]
+    if keras.backend.backend() == "jax":
+        import jax  # pyright: ignore[reportMissingImports]
+
+        return [device.device_kind for device in jax.devices() if device.platform != "cpu"]
+    import tensorflow as tf
+
+    details = tf.config.experimental.get_device_details
+    return [
+        details(device).get("device_name", device.device_type)
+        for device in tf.config.get_visible_devices()
+        if device.device_type != "CPU"
+    ]
 
 
 def _processor():

@@ -40,9 +40,9 @@ class Run:
     metrics, TensorBoard events and checkpoints.
 
     The flat keys of the summary are `method`, `oracle` (whether it learns from the target's
-    labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `seconds` (of
-    training), `cpu_seconds` (of training, all threads), `source/accuracy`, `target/accuracy`, the
-    label-free scores as `selection/<name>` and, with a baseline, its times and accuracies under
+    labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `backend`, `seconds`
+    (of training), `cpu_seconds` (of training, all threads), `source/accuracy`, `target/accuracy`,
+    the label-free scores as `selection/<name>` and, with a baseline, its times and accuracies under
     `source_only/`. Accuracies are shares in [0, 1] on the test sets, of the weights that the
     training ends with. Those of the target are an oracle: nothing is chosen by them.
 
@@ -188,6 +188,7 @@ class Run:
             "seed": self.seed,
             "steps": self.steps,
             "hardware": hardware(),
+            "backend": keras.backend.backend(),
         }
 
     def _batches(self, model, whole=False):

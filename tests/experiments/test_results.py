@@ -116,6 +116,14 @@ def test_a_run_directory_becomes_a_result(tmp_path):
     assert result_of_run(tmp_path, "a_to_b", "dann", "abc", bar=0.6) == RUN
 
 
+@pytest.mark.parametrize(
+    ("backend", "told"), [("tensorflow", "a machine, 2 cores"), ("jax", "a machine, 2 cores, jax")]
+)
+def test_the_hardware_tells_a_backend_that_is_not_the_default(backend, told, tmp_path):
+    (tmp_path / "summary.json").write_text(json.dumps({**SUMMARY, "backend": backend}))
+    assert result_of_run(tmp_path, "a_to_b", "dann", "abc").hardware == told
+
+
 def test_the_scores_of_the_final_weights_are_read_where_they_are_finite(tmp_path):
     scores = {"selection/info_max": 1.25, "selection/snd": -float("inf")}
     (tmp_path / "summary.json").write_text(json.dumps({**SUMMARY, **scores}))

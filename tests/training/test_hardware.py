@@ -1,7 +1,9 @@
 """What a run says that it ran on."""
 
 import os
+import types
 
+import keras
 import pytest
 
 from dann.training import hardware as module
@@ -17,6 +19,33 @@ def test_a_processor_has_its_name_and_the_cores_that_the_process_may_use(cores, 
     assert comma + rest == told
 
 
-def test_accelerators_are_counted_and_named(monkeypatch):
-    monkeypatch.setattr(module, "accelerators", lambda: ["H100:0", "H100:1"])
-    assert module.hardware() == "2 x H100"
+@pytest.mark.parametrize(
+    ("found", "told"), [(["H100", "H100"], "2 x H100"), (["L4", "H100"], "2 x H100 and L4")]
+)
+def test_accelerators_are_counted_and_named(found, told, monkeypatch):
+    monkeypatch.setattr(module, "accelerators", lambda: found)
+    assert module.hardware() == told
+
+
+def test_jax_names_an_accelerator_by_its_product(monkeypatch):
+    jax = pytest.importorskip("jax")
+    devices = [
+        types.SimpleNamespace(platform="cpu", device_kind="cpu"),
+        types.SimpleNamespace(platform="gpu", device_kind="NVIDIA H100 80GB HBM3"),
+    ]
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    monkeypatch.setattr(jax, "devices", lambda: devices)
+    assert module.accelerators() == ["NVIDIA H100 80GB HBM3"]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("details", "told"), [({"device_name": "NVIDIA H100"}, "NVIDIA H100"), ({}, "TPU")]
+)
+def test_tensorflow_names_an_accelerator_by_its_product_or_its_kind(details, told, monkeypatch):
+    import tensorflow as tf
+
+    devices = [types.SimpleNamespace(device_type=kind) for kind in ("CPU", "TPU")]
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda: devices)
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda device: details)
+    assert module.accelerators() == [told]
