@@ -1,5 +1,6 @@
 """Layers that change the images of a domain in training."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -11,6 +12,32 @@ _BLEND = (
     "Argument `augmentation` must have a layer under 'blend' that turns `[source, target]` into "
     "images of the source's shape. Received: "
 )
+
+# Keras runs a model with one of these step by step, because XLA lacks TensorFlow's operation for
+# them. On JAX they are made of operations that XLA has.
+_COMPILED_BY_JAX = (
+    keras.layers.RandomPerspective,
+    keras.layers.RandomRotation,
+    keras.layers.RandomShear,
+    keras.layers.RandomTranslation,
+    keras.layers.RandomZoom,
+)
+_MADE_OF_OTHERS = keras.layers.AugMix, keras.layers.RandAugment
+
+
+def let_jax_compile(layers: Iterable[keras.Layer]) -> None:
+    """Marks image layers that JAX compiles as such, so that a model with them is compiled, too.
+
+    It does nothing on other backends, and none of layers with `AugMix` or `RandAugment`.
+    """
+    layers = list(layers)
+    if keras.backend.backend() != "jax":
+        return
+    if any(isinstance(layer, _MADE_OF_OTHERS) for layer in layers):
+        return
+    for layer in layers:
+        if isinstance(layer, _COMPILED_BY_JAX):
+            layer.supports_jit = True
 
 
 def augmented(

@@ -5,6 +5,7 @@ import keras
 from keras import ops
 
 from dann.adaptation import masks
+from dann.adaptation.augmentation import let_jax_compile
 from dann.adaptation.fit_arguments import (
     by_name,
     check_counts,
@@ -74,6 +75,7 @@ class PairClassifier(keras.Model):
         for kind in ("metrics", "weighted_metrics"):
             if kwargs.get(kind):
                 kwargs[kind] = metrics_of_logits(kwargs[kind], loss)
+        let_jax_compile(self._flatten_layers())
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         self._labels_are_classes = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
 

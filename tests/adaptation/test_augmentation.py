@@ -100,3 +100,46 @@ def test_half_precision_does_not_round_the_words_of_a_network_that_takes_floats(
     changed = model.augment({"source": words, "target": words}, training=True)
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(changed["source"]), words)
     assert layers["source"].seen == "float32"
+
+
+def after_a_step(layer, images, **compiled):
+    """A model with a layer before one domain, compiled as told, and its weights after a step."""
+    keras.utils.set_random_seed(0)
+    backbone = keras.Sequential(
+        [keras.Input(images.shape[1:]), keras.layers.Flatten(), keras.layers.Dense(3)]
+    )
+    model = model_of(backbone, source=[layer()])
+    model.compile(keras.optimizers.SGD(0.01), **compiled)
+    model.train_on_batch({"source": images, "target": images}, np.array([0, 1, 1, 0]))
+    return model, np.concatenate([keras.ops.convert_to_numpy(w).ravel() for w in model.weights])
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="only JAX compiles them")
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: keras.layers.RandomPerspective(seed=1),
+        lambda: keras.layers.RandomRotation(0.2, seed=1),
+        lambda: keras.layers.RandomShear(0.3, 0.3, seed=1),
+        lambda: keras.layers.RandomTranslation(0.2, 0.2, seed=1),
+        lambda: keras.layers.RandomZoom(0.3, seed=1),
+        lambda: keras.layers.Pipeline([keras.layers.RandomRotation(0.2, seed=1)]),
+    ],
+)
+def test_jax_compiles_image_layers_that_keras_runs_eagerly(layer):
+    images = np.random.default_rng(0).random((4, 8, 8, 1)).astype("float32")
+    compiled, found = after_a_step(layer, images)
+    assert compiled.jit_compile is True
+    _, expected = after_a_step(layer, images, run_eagerly=True)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    _, other = after_a_step(RandomConvolution, images)
+    assert np.abs(other - expected).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "layer", [lambda: keras.layers.RandomCrop(8, 8), keras.layers.RandAugment, keras.layers.AugMix]
+)
+def test_what_nobody_compiles_still_trains_eagerly(layer):
+    images = np.random.default_rng(0).random((4, 8, 8, 3)).astype("float32")
+    model, _ = after_a_step(layer, images)
+    assert model.jit_compile is False
