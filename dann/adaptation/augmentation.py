@@ -26,9 +26,10 @@ _MADE_OF_OTHERS = keras.layers.AugMix, keras.layers.RandAugment
 
 
 def let_jax_compile(layers: Iterable[keras.Layer]) -> None:
-    """Marks image layers that JAX compiles as such, so that a model with them is compiled, too.
+    """Marks the image layers that JAX can compile, so that Keras compiles a model with them.
 
-    It does nothing on other backends, and none of layers with `AugMix` or `RandAugment`.
+    It does nothing on other backends, nor if there is an `AugMix` or a `RandAugment`, which are
+    made of such layers.
     """
     layers = list(layers)
     if keras.backend.backend() != "jax":
