@@ -26,10 +26,11 @@ _MADE_OF_OTHERS = keras.layers.AugMix, keras.layers.RandAugment
 
 
 def let_jax_compile(layers: Iterable[keras.Layer]) -> None:
-    """Marks the image layers that JAX can compile, so that Keras compiles a model with them.
+    """Marks Keras's image layers that JAX can compile, so that Keras compiles a model with them.
 
-    It does nothing on other backends, nor if there is an `AugMix` or a `RandAugment`, which are
-    made of such layers.
+    It does nothing on other backends, nor for classes derived from these layers, nor if there is an
+    `AugMix` or a `RandAugment`, which are made of such layers. `compile(jit_compile=False)` keeps
+    such a model from being compiled.
     """
     layers = list(layers)
     if keras.backend.backend() != "jax":
@@ -37,7 +38,7 @@ def let_jax_compile(layers: Iterable[keras.Layer]) -> None:
     if any(isinstance(layer, _MADE_OF_OTHERS) for layer in layers):
         return
     for layer in layers:
-        if isinstance(layer, _COMPILED_BY_JAX):
+        if type(layer) in _COMPILED_BY_JAX:
             layer.supports_jit = True
 
 

@@ -94,7 +94,7 @@ class ResultsPageConfig:
 
     summary: list[str] = MISSING
     bars: dict[str, float] = MISSING
-    published: dict[str, dict[str, float]] = MISSING
+    published: dict[str, dict[str, float | None]] = MISSING
     without_adversary: dict[str, str] = MISSING
     causes: dict[str, dict[str, str]] = MISSING
     names: dict[str, str] = MISSING

@@ -15,7 +15,7 @@ Mean target accuracy in percent over the seeds. The best epoch is chosen by targ
 published figures of the experiments called `protocol_...` are; InfoMax chooses without them. At
 strength 0 everything is the same, but no gradient of the adversary reaches the features; in
 brackets stand the points that the adversary adds. CDAN, CDAN+E and DANN then descend one loss, and
-so do MDD and f-DAL, so they share a row.
+so do MDD and f-DAL, so they share a row. Rows that only show a cause have no run at strength 0.
 
 """
 _HEADS = (
@@ -65,7 +65,7 @@ def _row(by_row, experiment, method, figure, settings):
         _percent(last),
         _less(_mean(without, "target/accuracy"), last),
         *map(_percent, (chosen, best, figure)),
-        "" if best is None else f"{100 * (best - figure):+.1f}",
+        "" if None in (best, figure) else f"{100 * (best - figure):+.1f}",
         settings.causes.get(experiment, {}).get(method, ""),
     )
 

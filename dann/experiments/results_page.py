@@ -22,8 +22,8 @@ other checkpoint and no seed was picked. Target labels fill these columns and tr
 as an oracle; no other training and no score reads them.
 [experiments.md](experiments.md) tells how the settings were chosen and what had been seen by then.
 The experiments `digits_mnist_...`, `digits_usps_...` and `teacher_...` mix source images with
-unlabelled target images, except in the rows of source only and the oracle. These two are trained
-without an experiment's regularizers (`regularizer=none`).
+unlabelled target images, except in the rows of source only and the oracle and where a row says so.
+Source only and the oracle are trained without an experiment's regularizers (`regularizer=none`).
 
 How to read the first table of a task:
 
@@ -32,7 +32,7 @@ How to read the first table of a task:
   empty where that gap is no larger than the spread of either.
 - Seconds are the mean training time; CPU seconds count all threads.
 - "First" has the steps and CPU seconds after which each seed's target accuracy first reached the
-  number in the column's head.
+  number in the column's head; "not recorded" where a run ended above it without a curve.
 
 The second table has the mean target accuracy after the epoch that each score of `dann.selection`
 puts first without target labels. Beside it stand the last epoch and the best one, which only an
@@ -65,9 +65,10 @@ def results_page(
         results: The results.
         settings: Object with `summary`, the experiments to show in the table on top; `bars`, for
             an experiment the target accuracy that the page reports the first passing of;
-            `published`, target accuracies of the literature by experiment and method;
-            `without_adversary`, for a method the one that is the same at strength 0; `causes`,
-            what makes a row differ from what is published; and `names` of methods with arguments.
+            `published`, target accuracies of the literature by experiment and method, `None` for
+            one that is not known; `without_adversary`, for a method the one that is the same at
+            strength 0; `causes`, what makes a row differ from what is published; and `names` of
+            methods with arguments.
             `page` in `conf/reproduce.yaml` has them.
         noted: Experiments that `experiments.md` beside the page has a section on, which is linked.
         table: Name of the file of results beside the page.
@@ -111,7 +112,8 @@ def _section(title, command, results, bar, published, names):
     heads = [*_HEADS]
     if bar is not None:
         heads.append(f"first {bar:.4f}")
-        rows = [[*row, _passings(methods[method])] for row, method in zip(rows, order, strict=True)]
+        passings = [_passings(methods[method], bar) for method in order]
+        rows = [[*row, passed] for row, passed in zip(rows, passings, strict=True)]
     lines = [f"## {title}", "", f"`python scripts/train.py {command}`", ""]
     lines += [markdown_table(heads, rows), *_meanings(order, names)]
     lines += _chosen({called[method]: methods[method] for method in order})
@@ -140,7 +142,7 @@ def _row(name, results, gap_closed, published):
         " ".join(f"{steps:,}" for steps in sorted({result.steps for result in results})),
         f"{_mean(results, 'seconds'):,.0f}",
         f"{_mean(results, 'cpu_seconds'):,.0f}",
-        f"{published[method]:.4f}" if published and method in published else "",
+        f"{published[method]:.4f}" if published and published.get(method) is not None else "",
     ]
 
 
@@ -184,10 +186,10 @@ def _gap_closed(method, accuracies):
     return f"{(statistics.mean(accuracies[method]) - low) / (high - low):.1%}"
 
 
-def _passings(results):
+def _passings(results, bar):
     told = []
     for result in results:
-        cost = "never"
+        cost = "never" if result.target_accuracy < bar else "not recorded"
         if "bar/steps" in result.measures:
             steps, seconds = (result.measures[f"bar/{of}"] for of in ("steps", "cpu_seconds"))
             cost = f"{steps:,.0f} steps, {seconds:,.0f} s"

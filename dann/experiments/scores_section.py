@@ -12,15 +12,19 @@ from dann.experiments.results import CHOSEN, SCORE, Result
 from dann.selection import SCORES
 
 _FEWEST = 10  # runs of a task from which a correlation tells something
-_BEGINNING = """## Scores without target labels
+_SLOW = ("dev", "mix_val", "reverse_validation")  # which many runs therefore do not have
+_NAMED = ", ".join(f"`{name}`" for name in _SLOW)
+_BEGINNING = f"""## Scores without target labels
 
 How well does each score of `dann.selection` choose? Target accuracy is on the test set; no score
 reads it.
 
 Among finished runs: in each cell are the rank correlation (Spearman's) of the score with the target
-accuracy, over all methods, settings and seeds of the task but the oracle, and the regret: the best
+accuracy, over all runs of the task that have scores, but the oracle's, and the regret: the best
 target accuracy minus that of the run that the score puts first, in points. `agreement` compares the
-seeds of the same settings with each other. The means are over the tasks that have every score.
+seeds of the same settings with each other; a task with runs that kept no predictions has none. The
+first mean is over the tasks that have all scores but the slow ones ({_NAMED}), the
+second over those that have every score.
 """
 _OF_EPOCHS = """
 Among the epochs of a run: the mean regret over all runs that have the score and an oracle curve, in
@@ -50,11 +54,11 @@ def _of_runs(results):
         for name in ["agreement", *SCORES]
     }
     found = {name: pairs for name, pairs in found.items() if any(pairs)}
-    complete = [all(pairs) for pairs in zip(*found.values(), strict=True)]
-    rows = {name: [*pairs, _means(pairs, complete)] for name, pairs in found.items()}
-    order = sorted(rows, key=lambda name: -(rows[name][-1] or (-2,))[0])
-    cells = [[f"`{name}`", *map(_cell, rows[name])] for name in order]
-    return ["", markdown_table(["score", *heads, "mean"], cells)]
+    quick = [name for name in found if name not in _SLOW]
+    means = {name: [_means(found, quick, name), _means(found, [*found], name)] for name in found}
+    order = sorted(found, key=lambda name: [-(mean or (-2,))[0] for mean in means[name]])
+    cells = [[f"`{name}`", *map(_cell, [*found[name], *means[name]])] for name in order]
+    return ["", markdown_table(["score", *heads, "mean", "mean, every score"], cells)]
 
 
 def _correlation_and_regret(runs, name):
@@ -72,11 +76,12 @@ def _correlation_and_regret(runs, name):
     return float(found.statistic), max(accuracies) - chosen.target_accuracy
 
 
-def _means(pairs, complete):
-    """The means over the tasks that are complete, or `None` if none is."""
-    if not any(complete):
+def _means(found, needed, name):
+    """A score's means over the tasks that have the needed scores, or `None` if there are none."""
+    complete = [all(pairs) for pairs in zip(*(found[score] for score in needed), strict=True)]
+    if name not in needed or not any(complete):
         return None
-    correlations, regrets = zip(*itertools.compress(pairs, complete), strict=True)
+    correlations, regrets = zip(*itertools.compress(found[name], complete), strict=True)
     return statistics.mean(correlations), statistics.mean(regrets)
 
 

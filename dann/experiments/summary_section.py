@@ -23,7 +23,7 @@ _HEADS = (
 def summary_section(
     results: Sequence[Result],
     experiments: Sequence[str],
-    published: Mapping[str, Mapping[str, float]],
+    published: Mapping[str, Mapping[str, float | None]],
 ) -> list[str]:
     """Returns the lines of the table, none if there is no result of DANN in the experiments.
 
@@ -42,8 +42,9 @@ def summary_section(
         "Mean target accuracy after the last step, in percent, with its standard deviation over "
         "seeds. DANN has the regularizers of its experiment. With strength 0 everything is as with "
         "DANN, but no gradient of the discriminator reaches the features; what the adversary adds "
-        "are points above it. Published figures are best epochs by target labels where the "
-        "experiment is called `protocol_...`.",
+        "are points above it on the same seeds. Source only has DANN's network; the published one "
+        "of `protocol_...` has no bottleneck (next table). Published figures are best epochs by "
+        "target labels where the experiment is called `protocol_...`.",
         "",
         markdown_table(_HEADS, rows),
         "",
@@ -52,19 +53,20 @@ def summary_section(
 
 def _row(experiment, results, published):
     accuracies = {
-        method: [
-            100 * result.target_accuracy
+        method: {
+            result.seed: 100 * result.target_accuracy
             for result in results
             if (result.experiment, result.method) == (experiment, method)
-        ]
+        }
         for method in _COLUMNS
     }
     ours, without = accuracies["dann"], accuracies[_WITHOUT]
     if not ours:
         return None
     steps = {r.steps for r in results if (r.experiment, r.method) == (experiment, "dann")}
-    adds = f"{statistics.mean(ours) - statistics.mean(without):+.1f}" if without else ""
-    cells = {method: _cell(found) for method, found in accuracies.items()}
+    both = [ours[seed] - without[seed] for seed in without if seed in ours]
+    adds = f"{statistics.mean(both):+.1f} (n = {len(both)})" if both else ""
+    cells = {method: _cell([*found.values()]) for method, found in accuracies.items()}
     return (
         f"`{experiment}`",
         f"{len(ours)}, {' '.join(f'{count:,}' for count in sorted(steps))}",
@@ -73,7 +75,7 @@ def _row(experiment, results, published):
         cells["dann"],
         adds,
         cells["target_only"],
-        f"{100 * published['dann']:.1f}" if "dann" in published else "",
+        f"{100 * published['dann']:.1f}" if published.get("dann") is not None else "",
     )
 
 

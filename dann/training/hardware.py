@@ -3,6 +3,7 @@
 import os
 import pathlib
 import platform
+from collections import Counter
 
 import keras
 
@@ -11,7 +12,7 @@ def hardware() -> str:
     """Returns the accelerators or the processor, and how many devices or cores are in use."""
     found = accelerators()
     if found:
-        return f"{len(found)} x {' and '.join(sorted(set(found)))}"
+        return " and ".join(f"{n} x {name}" for name, n in sorted(Counter(found).items()))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{_processor()}, {cores} core{'' if cores == 1 else 's'}"
 
@@ -32,7 +33,7 @@ def accelerators() -> list[str]:
     return [
         details(device).get("device_name", device.device_type)
         for device in tf.config.get_visible_devices()
-        if device.device_type != "CPU"
+        if device.device_type not in ("CPU", "TPU_SYSTEM")
     ]
 
 

@@ -114,7 +114,19 @@ def after_a_step(layer, images, **compiled):
     return model, np.concatenate([keras.ops.convert_to_numpy(w).ravel() for w in model.weights])
 
 
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="only JAX compiles them")
+class ReadsValues(keras.layers.RandomRotation):
+    """A layer of a user's own that cannot be compiled."""
+
+    def call(self, inputs, training=True):
+        return inputs if float(keras.ops.mean(inputs)) > 10 else super().call(inputs, training)
+
+
+on_jax = pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="only JAX compiles image layers"
+)
+
+
+@on_jax
 @pytest.mark.parametrize(
     "layer",
     [
@@ -136,10 +148,24 @@ def test_jax_compiles_image_layers_that_keras_runs_eagerly(layer):
     assert np.abs(other - expected).max() > 1e-3
 
 
+@on_jax
 @pytest.mark.parametrize(
-    "layer", [lambda: keras.layers.RandomCrop(8, 8), keras.layers.RandAugment, keras.layers.AugMix]
+    "layer",
+    [
+        lambda: keras.layers.RandomCrop(8, 8),
+        lambda: ReadsValues(0.2),
+        keras.layers.RandAugment,
+        keras.layers.AugMix,
+    ],
 )
-def test_what_nobody_compiles_still_trains_eagerly(layer):
+def test_what_jax_cannot_compile_still_trains_eagerly(layer):
     images = np.random.default_rng(0).random((4, 8, 8, 3)).astype("float32")
     model, _ = after_a_step(layer, images)
     assert model.jit_compile is False
+
+
+@on_jax
+def test_a_model_with_image_layers_is_not_compiled_if_the_user_says_so():
+    images = np.random.default_rng(0).random((4, 8, 8, 3)).astype("float32")
+    rotation = lambda: keras.layers.RandomRotation(0.2, seed=1)  # noqa: E731
+    assert after_a_step(rotation, images, jit_compile=False)[0].jit_compile is False

@@ -63,6 +63,12 @@ def test_runs_without_a_curve_leave_their_cells_empty():
     assert [row[name] for name in empty] == ["", "", ""]
 
 
+def test_a_figure_that_is_not_known_leaves_its_cells_empty():
+    [row] = rows_of([run(0.6, 0.7, 0.65)], published={"a_to_b": {"dann": None}})
+    assert row["best epoch (oracle)"] == "70.0"
+    assert (row["published"], row["best epoch - published, points"]) == ("", "")
+
+
 def test_without_a_published_figure_there_is_no_section():
     assert section_of([RUN], published={}) == []
     assert section_of([variant(experiment="other")]) == []

@@ -89,9 +89,13 @@ def test_without_a_gap_or_with_one_within_the_spread_there_is_no_share(ends):
 
 
 def test_the_page_says_when_the_bar_was_first_passed():
-    results = [RUN, variant({"bar/steps": 1500, "bar/cpu_seconds": 60.4}, seed=1)]
+    results = [
+        RUN,
+        variant({"bar/steps": 1500, "bar/cpu_seconds": 60.4}, seed=1),
+        variant({"target/accuracy": 0.7666}, seed=2),
+    ]
     _, [row] = page_rows(results, bars={"a_to_b": 0.7666})
-    assert row["first 0.7666"] == "0: never; 1: 1,500 steps, 60 s"
+    assert row["first 0.7666"] == "0: never; 1: 1,500 steps, 60 s; 2: not recorded"
 
 
 def test_experiments_on_the_same_domains_have_their_names_in_their_titles():

@@ -30,7 +30,7 @@ def test_a_row_has_the_means_and_what_the_adversary_adds():
             "source only": "50.0",
             "DANN, strength 0": "72.5 ± 3.5",
             "DANN": "80.0 ± 10.0",
-            "the adversary adds": "+7.5",
+            "the adversary adds": "+2.5 (n = 2)",
             "train on target (oracle)": "",
             "DANN, published": "95.2",
         }
@@ -39,7 +39,7 @@ def test_a_row_has_the_means_and_what_the_adversary_adds():
 
 def test_an_adversary_that_costs_accuracy_is_negative():
     results = [accuracy(0.7), accuracy(0.8, "dann schedule.high=0")]
-    assert rows_of(results)[0]["the adversary adds"] == "-10.0"
+    assert rows_of(results)[0]["the adversary adds"] == "-10.0 (n = 1)"
 
 
 def test_rows_come_in_the_order_of_the_experiments_and_only_those_with_dann():

@@ -20,7 +20,8 @@ def test_a_processor_has_its_name_and_the_cores_that_the_process_may_use(cores, 
 
 
 @pytest.mark.parametrize(
-    ("found", "told"), [(["H100", "H100"], "2 x H100"), (["L4", "H100"], "2 x H100 and L4")]
+    ("found", "told"),
+    [(["H100", "H100"], "2 x H100"), (["L4", "H100", "L4"], "1 x H100 and 2 x L4")],
 )
 def test_accelerators_are_counted_and_named(found, told, monkeypatch):
     monkeypatch.setattr(module, "accelerators", lambda: found)
@@ -45,7 +46,7 @@ def test_jax_names_an_accelerator_by_its_product(monkeypatch):
 def test_tensorflow_names_an_accelerator_by_its_product_or_its_kind(details, told, monkeypatch):
     import tensorflow as tf
 
-    devices = [types.SimpleNamespace(device_type=kind) for kind in ("CPU", "TPU")]
+    devices = [types.SimpleNamespace(device_type=kind) for kind in ("CPU", "TPU_SYSTEM", "TPU")]
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda: devices)
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda device: details)
     assert module.accelerators() == [told]

@@ -16,6 +16,7 @@ from dann.networks import cnn_backbone
 from dann.selection import compute_scores
 from dann.training import run_figures
 from dann.training.accuracy_table import accuracy_table
+from dann.training.hardware import hardware
 from dann.training.run_directory import ResumeError
 
 TRAINER = TrainerConfig(steps=6, steps_per_epoch=2, batch_size=4)
@@ -54,6 +55,8 @@ def test_a_run_takes_the_configured_steps_and_reports_them(domains, figures, tmp
     summary = training.Run(tmp_path, domains, TRAINER, 1, model, baseline).train()
     assert int(model.optimizer.iterations) == int(baseline.optimizer.iterations) == 6
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    told = summary["steps"], summary["seed"], summary["hardware"], summary["backend"]
+    assert told == (6, 1, hardware(), keras.backend.backend())
     assert accuracy_table(summary) in capsys.readouterr().out
     for name in ("samples", "curves", "confusion", "features"):
         picture = np.asarray(Image.open(tmp_path / f"figures/{name}.png").convert("L"))
