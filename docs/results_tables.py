@@ -1,6 +1,7 @@
 """The tables of `docs/results.csv`, which `docs/tables.py` writes into the pages.
 
-`results` is in the README; `default_run` and `default_run_seeds` are the runs of the default;
+`results` is in the README; `default_run` and `default_run_seeds` are the runs of the default,
+`default_search` those that it was chosen from;
 `scores_among_runs` is how well each score ranks runs, and `scores_in_short` some rows of that;
 `recipe_runs` are the recipe's three tasks, `recipe_parts` what each of its parts adds;
 `binarized_errors` and `binarized_adapted` are binarized networks beside their float twins.
@@ -74,6 +75,31 @@ def default_run():
     """The mean target accuracy of the default run and its standard deviation, by method."""
     shares = [by_seed("digits_to_photos", method).values() for method in DEFAULT_RUN]
     return markdown_table([*DEFAULT_RUN.values()], [[percent(*row) for row in shares]])
+
+
+def default_search():
+    """The settings that the default was chosen from, and what the scores say of them."""
+    rate = "optimizer.learning_rate.initial_learning_rate="
+    settings = {
+        f"dann {rate}.02": (".02", ".3"),
+        f"dann {rate}.05": (".05", ".3"),
+        "dann": (".1 (chosen)", ".3"),
+        f"dann {rate}.2": (".2", ".3"),
+        "dann schedule.high=1": (".1", "1"),
+    }
+    rows = []
+    for method, told in settings.items():
+        runs = [
+            run.measures
+            for run in all_results()
+            if (run.experiment, run.method) == ("digits_to_photos_search", method)
+        ]
+        cells = [
+            with_error([measures[f"score/{score}"] for measures in runs], digits)
+            for score, digits in (("agreement", 4), ("info_max", 3))
+        ]
+        rows.append([*told, *cells])
+    return markdown_table(["rate", "strength up to", "agreement (kappa)", "InfoMax"], rows)
 
 
 def default_run_seeds():
@@ -190,6 +216,12 @@ def percent(*shares, digits=1):
     return f"{mean_and_deviation(shares, f'.{digits}f')}%"
 
 
+def with_error(values, digits):
+    """The mean with its standard error."""
+    error = statistics.stdev(values) / len(values) ** 0.5
+    return f"{statistics.mean(values):.{digits}f} ± {error:.{digits}f}"
+
+
 def points(*differences):
     """The mean in points with its sign, with the sample standard deviation if there are several."""
     return mean_and_deviation(differences, "+.1f")
@@ -207,6 +239,7 @@ MADE = {
         results,
         default_run,
         default_run_seeds,
+        default_search,
         recipe_runs,
         recipe_parts,
         binarized_errors,
