@@ -1,9 +1,10 @@
-"""The tables of `docs/results.csv`, which `docs/tables.py` writes into the pages.
+"""The tables of `docs/results.csv` and `docs/results-gpu.csv`, which `docs/tables.py` writes.
 
 `results` is in the README; `default_run` and `default_run_seeds` are the runs of the default,
 `default_search` those that it was chosen from;
 `scores_among_runs` is how well each score ranks runs, and `scores_in_short` some rows of that;
 `recipe_runs` are the recipe's three tasks, `recipe_parts` what each of its parts adds;
+`cpu_and_gpu` are the settings that ran on both;
 `binarized_errors` and `binarized_adapted` are binarized networks beside their float twins.
 """
 
@@ -12,11 +13,16 @@ import pathlib
 import re
 import statistics
 
+from omegaconf import OmegaConf
+
 from dann.experiments.markdown_table import markdown_table
 from dann.experiments.results import read_results
+from dann.experiments.row_names import row_names
 from dann.experiments.scores_section import scores_section
 
 TABLE = pathlib.Path(__file__).with_name("results.csv")
+REPRODUCE = TABLE.parents[1] / "conf/reproduce.yaml"
+ON_GPU = TABLE.with_name("results-gpu.csv")  # by JAX; all in the other by TensorFlow on CPUs
 TASKS = {
     "mnist_to_mnist_m": "MNIST → MNIST-M",
     "mnist_to_usps": "MNIST → USPS",
@@ -31,9 +37,10 @@ DEFAULT_RUN = {
 FLOAT = " network.binary=false"
 BARE = "source_only network.backbone.bottleneck_units=null"  # as the protocol's library has it
 WITH_RECIPE = {
+    "source_only": "recipe's network, source only †",
     "dann schedule.high=0": "recipe, strength 0",
     "dann": "recipe",
-    "target_only": "its network trained on the target (oracle)",
+    "target_only": "its network trained on the target (oracle) †",
 }
 RECIPE = "teacher_mnist_to_mnist_m"
 PARTS = {
@@ -48,14 +55,14 @@ PARTS = {
 
 
 @functools.cache
-def all_results():
-    """Every run in the table of results."""
-    return read_results(TABLE)
+def all_results(table=TABLE):
+    """Every run in a table of results."""
+    return read_results(table)
 
 
-def by_seed(experiment, method):
+def by_seed(experiment, method, table=TABLE):
     """The target accuracies of a row, by seed."""
-    runs = [r for r in all_results() if (r.experiment, r.method) == (experiment, method)]
+    runs = [r for r in all_results(table) if (r.experiment, r.method) == (experiment, method)]
     return {run.seed: run.target_accuracy for run in sorted(runs, key=lambda run: run.seed)}
 
 
@@ -65,7 +72,10 @@ def results():
     for task, name in TASKS.items():
         protocol = task if task == "mnist_to_mnist_m" else f"protocol_{task}"
         bare = by_seed(protocol, BARE) or by_seed(protocol, "source_only")
-        of_recipe = [by_seed(f"teacher_{task}", method) for method in WITH_RECIPE]
+        of_recipe = [
+            by_seed(f"teacher_{task}", method, ON_GPU if "†" in head else TABLE)
+            for method, head in WITH_RECIPE.items()
+        ]
         cells = [bare, by_seed(protocol, "dann"), *of_recipe]
         rows.append([name, *(spread(found.values()) for found in cells)])
     return markdown_table(["", "source only", "DANN", *WITH_RECIPE.values()], rows)
@@ -144,6 +154,21 @@ def recipe_parts():
             rows.append([part, f"`{method.removeprefix('dann ')}`", *row])
     rows.append(["nothing", "", percent(*whole.values()), "", ", ".join(map(str, whole))])
     return markdown_table(["without", "", "target accuracy", "points", "seeds"], rows)
+
+
+def cpu_and_gpu():
+    """The settings that ran on CPUs and on a GPU: target accuracies and CPU seconds."""
+    rows = {(run.experiment, run.method): run.steps for run in all_results(ON_GPU)}
+    names = row_names(all_results(ON_GPU), OmegaConf.load(REPRODUCE).page.names)
+    told = []
+    for (experiment, method), steps in rows.items():
+        both = [by_seed(experiment, method, table) for table in (TABLE, ON_GPU)]
+        if all(both):
+            shares = [percent(*found.values()) for found in both]
+            seeds = ", ".join(str(len(found)) for found in both)
+            told.append([f"`{experiment}`", names[method], f"{steps:,}", *shares, seeds])
+    heads = ["", "", "steps", "TensorFlow, CPUs", "JAX, GPU", "seeds of each"]
+    return markdown_table(heads, told)
 
 
 def binarized_errors():
@@ -242,6 +267,7 @@ MADE = {
         default_search,
         recipe_runs,
         recipe_parts,
+        cpu_and_gpu,
         binarized_errors,
         binarized_adapted,
         scores_among_runs,

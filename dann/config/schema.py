@@ -92,6 +92,7 @@ class TrainConfig:
 class ResultsPageConfig:
     """What the page of results says beside the results."""
 
+    title: str = MISSING
     summary: list[str] = MISSING
     bars: dict[str, float] = MISSING
     published: dict[str, dict[str, float | None]] = MISSING

@@ -1,6 +1,7 @@
 """The page that is made of results, in Markdown."""
 
 import collections
+import pathlib
 import statistics
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -13,10 +14,10 @@ from dann.experiments.scores_section import scores_section
 from dann.experiments.summary_section import summary_section
 from dann.selection import SCORES
 
-_BEGINNING = """# Results
+_BEGINNING = """# {title}
 
 `{command}` makes this page from
-[{table}]({table}), which has a row for each run and measure. Accuracies are on the target's
+[{name}]({name}), which has a row for each run and measure. Accuracies are on the target's
 test set, after the last step; a row with `selection.keep` has the epoch that this score chose. No
 other checkpoint and no seed was picked. Target labels fill these columns and train the rows marked
 as an oracle; no other training and no score reads them.
@@ -56,14 +57,14 @@ def results_page(
     results: Sequence[Result],
     settings: Any,
     noted: Collection[str] = (),
-    table: str = "results.csv",
+    table: str = "docs/results.csv",
     overrides: Sequence[str] = (),
 ) -> str:
     """Returns the page of results, in Markdown.
 
     Args:
         results: The results.
-        settings: Object with `summary`, the experiments to show in the table on top; `bars`, for
+        settings: Object with `title`; `summary`, the experiments to show in the table on top; `bars`, for
             an experiment the target accuracy that the page reports the first passing of;
             `published`, target accuracies of the literature by experiment and method, `None` for
             one that is not known; `without_adversary`, for a method the one that is the same at
@@ -71,12 +72,14 @@ def results_page(
             methods with arguments.
             `page` in `conf/reproduce.yaml` has them.
         noted: Experiments that `experiments.md` beside the page has a section on, which is linked.
-        table: Name of the file of results beside the page.
+        table: The file of results, which lies beside the page.
         overrides: More arguments that every run had.
     """
     more = f" 'overrides=[{','.join(overrides)}]'" if overrides else ""
     published, names = settings.published, settings.names
-    parts = [_BEGINNING.format(command=f"python scripts/reproduce.py{more}", table=table)]
+    command = f"python scripts/reproduce.py results={table}{more}"
+    name = pathlib.PurePath(table).name
+    parts = [_BEGINNING.format(title=settings.title, command=command, name=name)]
     parts += summary_section(results, settings.summary, published)
     parts += published_section(results, settings)
     for experiment, title in _titles(results).items():

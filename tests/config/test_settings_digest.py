@@ -12,19 +12,22 @@ from dann.config.schema import PathsConfig, ReproduceConfig
 from dann.experiments.reproduction import Reproduction
 from dann.experiments.results import read_results
 
-RESULTS = CONF.parent / "docs/results.csv"
+TABLES = [CONF.parent / f"docs/{name}.csv" for name in ("results", "results-gpu")]
 
 
-@pytest.mark.parametrize("experiment", sorted({r.experiment for r in read_results(RESULTS)}))
-def test_the_rows_of_the_results_have_the_digests_of_their_commands(experiment):
-    methods = {r.method for r in read_results(RESULTS) if r.experiment == experiment}
+@pytest.mark.parametrize(
+    ("table", "experiment"),
+    sorted({(table, r.experiment) for table in TABLES for r in read_results(table)}),
+)
+def test_the_rows_of_the_results_have_the_digests_of_their_commands(table, experiment):
+    methods = {r.method for r in read_results(table) if r.experiment == experiment}
     settings = ReproduceConfig(
         experiments=[experiment],
         methods=sorted(methods),
         seeds=[0],
         overrides=[],
         runs_dir="unused",
-        results=str(RESULTS),
+        results=str(table),
         paths=PathsConfig(),
     )
     with initialize_config_dir(str(CONF), version_base="1.3"):

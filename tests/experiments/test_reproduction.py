@@ -41,7 +41,7 @@ SETTINGS = ReproduceConfig(
     overrides=[],
     runs_dir="runs",
     results="docs/results.csv",
-    page=ResultsPageConfig([], {}, {}, {}, {}, {}),
+    page=ResultsPageConfig("Results", [], {}, {}, {}, {}, {}),
     paths=PathsConfig(cache_dir="cache"),
 )
 
@@ -179,7 +179,7 @@ settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
     runs_dir="runs", results="results.csv",
     page=types.SimpleNamespace(
-        summary=[], bars={}, published={}, without_adversary={}, causes={}, names={}
+        title="", summary=[], bars={}, published={}, without_adversary={}, causes={}, names={}
     ),
     paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
 )

@@ -12,18 +12,28 @@ from dann.selection import SCORES
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_the_page_in_the_documentation_is_the_one_of_its_table():
+@pytest.mark.parametrize(
+    ("name", "title"), [("results", "Results"), ("results-gpu", "Results on JAX and a GPU")]
+)
+def test_the_page_in_the_documentation_is_the_one_of_its_table(name, title):
     cfg = OmegaConf.load(ROOT / "conf/reproduce.yaml")
-    results = read_results(ROOT / "docs/results.csv")
+    table = f"docs/{name}.csv"
+    results = read_results(ROOT / table)
     noted = re.findall(r"^## (\w+)$", (ROOT / "docs/experiments.md").read_text(), re.M)
-    assert (ROOT / "docs/results.md").read_text() == results_page(results, cfg.page, noted)
+    page = results_page(results, OmegaConf.merge(cfg.page, {"title": title}), noted, table)
+    assert (ROOT / f"docs/{name}.md").read_text() == page
     assert {result.experiment for result in results} <= set(noted)
-    assert set(cfg.page.names) <= {result.method for result in results}
+
+
+def test_every_name_on_the_pages_is_of_a_row():
+    cfg = OmegaConf.load(ROOT / "conf/reproduce.yaml")
+    tables = [read_results(ROOT / f"docs/{name}.csv") for name in ("results", "results-gpu")]
+    assert set(cfg.page.names) <= {result.method for results in tables for result in results}
 
 
 def settings(**given):
     dicts = dict.fromkeys(("bars", "published", "without_adversary", "causes", "names"), {})
-    return OmegaConf.create({"summary": [], **dicts, **given})
+    return OmegaConf.create({"title": "Results", "summary": [], **dicts, **given})
 
 
 def accuracy(value, **changes):
@@ -106,8 +116,10 @@ def test_experiments_on_the_same_domains_have_their_names_in_their_titles():
 
 
 def test_the_page_has_its_table_its_arguments_and_a_link_to_the_notes():
-    page = results_page([RUN], settings(), ["a_to_b", "other"], "short.csv", ["trainer.steps=9"])
-    assert "`python scripts/reproduce.py 'overrides=[trainer.steps=9]'`" in page
+    page = results_page([RUN], settings(), ["a_to_b", "other"], "my/short.csv", ["trainer.steps=9"])
+    assert (
+        "`python scripts/reproduce.py results=my/short.csv 'overrides=[trainer.steps=9]'`" in page
+    )
     assert "[short.csv](short.csv)" in page
     assert "`python scripts/train.py experiment=a_to_b method=... trainer.steps=9`" in page
     assert page.endswith("\n\n[What was tried and seen](experiments.md#a_to_b).\n")
