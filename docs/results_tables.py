@@ -28,23 +28,29 @@ TASKS = {
     "mnist_to_usps": "MNIST → USPS",
     "usps_to_mnist": "USPS → MNIST",
 }
+WITHOUT = "dann schedule.high=0"  # the adversary
 DEFAULT_RUN = {
     "source_only": "source only",
-    "dann schedule.high=0": "both domains in batch normalization, strength 0",
+    WITHOUT: "strength 0",
     "dann": "DANN",
-    "target_only": "trained on the target (oracle)",
+    "target_only": "oracle",
 }
 FLOAT = " network.binary=false"
 BARE = "source_only network.backbone.bottleneck_units=null"  # as the protocol's library has it
+PROTOCOL = {
+    "mnist_to_mnist_m": ("mnist_to_mnist_m", "source_only"),  # the paper's
+    "mnist_to_usps": ("protocol_mnist_to_usps", BARE),
+    "usps_to_mnist": ("protocol_usps_to_mnist", BARE),
+}
 WITH_RECIPE = {
-    "source_only": "recipe's network, source only †",
-    "dann schedule.high=0": "recipe, strength 0",
+    "source_only": "recipe: source only †",
+    WITHOUT: "recipe: strength 0",
     "dann": "recipe",
-    "target_only": "its network trained on the target (oracle) †",
+    "target_only": "oracle †",
 }
 RECIPE = "teacher_mnist_to_mnist_m"
 PARTS = {
-    "dann schedule.high=0": "the adversary",
+    WITHOUT: "the adversary",
     "dann regularizer=mcc": "the teacher",
     "dann regularizer=self_ensembling_balanced": "MCC",
     "dann augmentation=affine_zoom_mix": "random convolutions",
@@ -60,25 +66,30 @@ def all_results(table=TABLE):
     return read_results(table)
 
 
+def runs_of(experiment, method, table=TABLE):
+    """The runs of a row, by their seeds in order."""
+    found = [r for r in all_results(table) if (r.experiment, r.method) == (experiment, method)]
+    return {run.seed: run for run in sorted(found, key=lambda run: run.seed)}
+
+
 def by_seed(experiment, method, table=TABLE):
     """The target accuracies of a row, by seed."""
-    runs = [r for r in all_results(table) if (r.experiment, r.method) == (experiment, method)]
-    return {run.seed: run.target_accuracy for run in sorted(runs, key=lambda run: run.seed)}
+    return {s: run.target_accuracy for s, run in runs_of(experiment, method, table).items()}
 
 
 def results():
     """The published protocol and the recipe: target accuracies and their standard deviations."""
     rows = []
     for task, name in TASKS.items():
-        protocol = task if task == "mnist_to_mnist_m" else f"protocol_{task}"
-        bare = by_seed(protocol, BARE) or by_seed(protocol, "source_only")
-        of_recipe = [
+        protocol, bare = PROTOCOL[task]
+        cells = [by_seed(protocol, method) for method in (bare, WITHOUT, "dann")]
+        cells += [
             by_seed(f"teacher_{task}", method, ON_GPU if "†" in head else TABLE)
             for method, head in WITH_RECIPE.items()
         ]
-        cells = [bare, by_seed(protocol, "dann"), *of_recipe]
         rows.append([name, *(spread(found.values()) for found in cells)])
-    return markdown_table(["", "source only", "DANN", *WITH_RECIPE.values()], rows)
+    heads = ["", "source only", "strength 0", "DANN", *WITH_RECIPE.values()]
+    return markdown_table(heads, rows)
 
 
 def default_run():
@@ -99,11 +110,7 @@ def default_search():
     }
     rows = []
     for method, told in settings.items():
-        runs = [
-            run.measures
-            for run in all_results()
-            if (run.experiment, run.method) == ("digits_to_photos_search", method)
-        ]
+        runs = [run.measures for run in runs_of("digits_to_photos_search", method).values()]
         cells = [
             with_error([measures[f"score/{score}"] for measures in runs], digits)
             for score, digits in (("agreement", 4), ("info_max", 3))
@@ -130,9 +137,9 @@ def recipe_runs():
     measures = ["target/accuracy", "chosen/info_max", "oracle/best"]
     rows = []
     for task, name in TASKS.items():
-        runs = [r for r in all_results() if (r.experiment, r.method) == (f"teacher_{task}", "dann")]
+        by_its_seed = runs_of(f"teacher_{task}", "dann")
+        seeds, runs = ", ".join(map(str, by_its_seed)), [*by_its_seed.values()]
         means = [percent(*(run.measures[measure] for run in runs)) for measure in measures]
-        seeds = ", ".join(str(seed) for seed in sorted(run.seed for run in runs))
         lowest = percent(min(run.target_accuracy for run in runs))
         minutes = statistics.mean(run.measures["cpu_seconds"] for run in runs) / 60
         steps = f"{max(run.steps for run in runs):,}"
@@ -157,18 +164,22 @@ def recipe_parts():
 
 
 def cpu_and_gpu():
-    """The settings that ran on CPUs and on a GPU: target accuracies and CPU seconds."""
-    rows = {(run.experiment, run.method): run.steps for run in all_results(ON_GPU)}
+    """The rows that ran on CPUs and on a GPU: target accuracies and the seconds of training."""
     names = row_names(all_results(ON_GPU), OmegaConf.load(REPRODUCE).page.names)
-    told = []
-    for (experiment, method), steps in rows.items():
-        both = [by_seed(experiment, method, table) for table in (TABLE, ON_GPU)]
-        if all(both):
-            shares = [percent(*found.values()) for found in both]
-            seeds = ", ".join(str(len(found)) for found in both)
-            told.append([f"`{experiment}`", names[method], f"{steps:,}", *shares, seeds])
-    heads = ["", "", "steps", "TensorFlow, CPUs", "JAX, GPU", "seeds of each"]
-    return markdown_table(heads, told)
+    rows = []
+    for experiment, method in dict.fromkeys((r.experiment, r.method) for r in all_results(ON_GPU)):
+        both = [[*runs_of(experiment, method, table).values()] for table in (TABLE, ON_GPU)]
+        if not all(both):
+            continue
+        [steps] = {run.steps for runs in both for run in runs}
+        shares = [percent(*(run.target_accuracy for run in runs)) for runs in both]
+        measures = zip(both, ("cpu_seconds", "seconds"), strict=True)
+        times = [statistics.mean(run.measures[name] for run in runs) for runs, name in measures]
+        seeds = " and ".join(str(len(runs)) for runs in both)
+        costs = [f"{steps:,}", *(f"{seconds:,.0f}" for seconds in times)]
+        rows.append([f"`{experiment}`", names[method], *shares, seeds, *costs])
+    heads = ["TensorFlow, CPU", "JAX, GPU", "seeds", "steps", "CPU seconds", "seconds on the GPU"]
+    return markdown_table(["", "", *heads], rows)
 
 
 def binarized_errors():
@@ -254,8 +265,9 @@ def points(*differences):
 
 def mean_and_deviation(shares, form):
     """A hundred times the mean in a form, and the sample standard deviation if there are more."""
-    deviation = f" ± {100 * statistics.stdev(shares):{form.lstrip('+')}}" if shares[1:] else ""
-    return f"{100 * statistics.mean(shares):{form}}{deviation}"
+    hundredths = [100 * share for share in shares]
+    deviation = f" ± {statistics.stdev(hundredths):{form.lstrip('+')}}" if shares[1:] else ""
+    return f"{statistics.mean(hundredths):{form}}{deviation}"
 
 
 MADE = {

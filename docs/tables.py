@@ -35,6 +35,7 @@ import statistics
 import sys
 
 import results_tables
+from omegaconf import OmegaConf
 
 import dann
 from benchmarks import record
@@ -149,11 +150,12 @@ def cell(entry, column):
 
 
 def groups():
-    """The groups of `conf/` with their choices."""
-    found = {}
-    for path in sorted(ROOT.glob("conf/*/*.yaml")):
-        found.setdefault(path.parent.name, []).append(f"`{path.stem}`")
-    rows = [[f"`{group}`", ", ".join(choices)] for group, choices in found.items()]
+    """The groups of `conf/train.yaml` with their choices."""
+    defaults = OmegaConf.load(ROOT / "conf/train.yaml").defaults
+    rows = []
+    for group in sorted(key for entry in defaults if OmegaConf.is_dict(entry) for key in entry):
+        choices = sorted(path.stem for path in ROOT.glob(f"conf/{group}/*.yaml"))
+        rows.append([f"`{group}`", ", ".join(f"`{choice}`" for choice in choices)])
     return markdown_table(["group", "choices"], [row for row in rows if "," in row[1]])
 
 

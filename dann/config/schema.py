@@ -93,6 +93,8 @@ class ResultsPageConfig:
     """What the page of results says beside the results."""
 
     title: str = MISSING
+    command: str = MISSING
+    note: str = MISSING
     summary: list[str] = MISSING
     bars: dict[str, float] = MISSING
     published: dict[str, dict[str, float | None]] = MISSING

@@ -1,21 +1,21 @@
 """The section of the results that compares them with published figures."""
 
 import collections
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from dann.experiments.markdown_table import markdown_table
-from dann.experiments.results import CHOSEN, Result
+from dann.experiments.results import CHOSEN, Result, mean_measure, percent_of_runs
 from dann.experiments.row_names import row_names
 
 _BEGINNING = """## Beside published figures
 
-Mean target accuracy in percent over the seeds. The best epoch is chosen by target labels, as the
-published figures of the experiments called `protocol_...` are; InfoMax chooses without them. At
-strength 0 everything is the same, but no gradient of the adversary reaches the features; in
-brackets stand the points that the adversary adds. CDAN, CDAN+E and DANN then descend one loss, and
-so do MDD and f-DAL, so they share a row. Rows that only show a cause have no run at strength 0.
+Mean target accuracy in percent, and after the last step its standard deviation over the seeds. The
+best epoch is chosen by target labels, as the published figures of the experiments called
+`protocol_...` are; InfoMax chooses without them. At strength 0 everything is the same, but no
+gradient of the adversary reaches the features; in brackets stand the points that the adversary
+adds. CDAN, CDAN+E and DANN then descend one loss, and so do MDD and f-DAL, so they share a row. An
+empty cell has not been run. The tables of each task below have the seeds and the hardware.
 
 """
 _HEADS = (
@@ -55,25 +55,19 @@ def published_section(results: Sequence[Result], settings: Any) -> list[str]:
 def _row(by_row, experiment, method, figure, settings):
     runs = by_row[experiment, method]
     measures = ("target/accuracy", f"{CHOSEN}info_max", "oracle/best")
-    last, chosen, best = (_mean(runs, measure) for measure in measures)
+    last, chosen, best = (mean_measure(runs, measure) for measure in measures)
     without = by_row.get((experiment, settings.without_adversary.get(method)), ())
     steps = " ".join(f"{count:,}" for count in sorted({run.steps for run in runs}))
     return (
         f"`{experiment}`",
         row_names(runs, settings.names)[method],
         f"{len(runs)}, {steps}",
-        _percent(last),
-        _less(_mean(without, "target/accuracy"), last),
+        percent_of_runs(runs),
+        _less(mean_measure(without, "target/accuracy"), last),
         *map(_percent, (chosen, best, figure)),
         "" if None in (best, figure) else f"{100 * (best - figure):+.1f}",
         settings.causes.get(experiment, {}).get(method, ""),
     )
-
-
-def _mean(runs, measure):
-    """Mean over runs, `None` if there are none or one lacks the measure."""
-    values = [run.measures.get(measure) for run in runs]
-    return None if None in values or not values else statistics.mean(values)
 
 
 def _percent(share):

@@ -216,7 +216,7 @@ class Reproduction:
                 self.results,
                 self.settings.page,
                 self._noted(),
-                self.csv.as_posix(),
+                self.csv.name,
                 self.settings.overrides,
             )
             self.csv.with_suffix(".md").write_text(page)

@@ -7,6 +7,7 @@ import csv
 import dataclasses
 import math
 import pathlib
+import statistics
 from collections.abc import Mapping, Sequence
 
 from dann.training.files_on_disk import replacing
@@ -66,6 +67,25 @@ class Result:
 
 _RUN = [field.name for field in dataclasses.fields(Result) if field.name != "measures"]
 _NUMBERS = {"seed": int, "steps": int}
+
+
+def mean_measure(results: Sequence[Result], measure: str) -> float | None:
+    """Returns the mean of a measure over runs, `None` if there are none or one lacks it."""
+    values = [result.measures.get(measure) for result in results]
+    known = [value for value in values if value is not None]
+    return statistics.mean(known) if known and len(known) == len(values) else None
+
+
+def percent_of_runs(results: Sequence[Result]) -> str:
+    """Returns the mean target accuracy in percent, with its standard deviation over the runs.
+
+    The sample standard deviation is left out for one run; without any run the text is empty.
+    """
+    shares = [100 * result.target_accuracy for result in results]
+    if not shares:
+        return ""
+    spread = f" ± {statistics.stdev(shares):.1f}" if len(shares) > 1 else ""
+    return f"{statistics.mean(shares):.1f}{spread}"
 
 
 def result_of_run(

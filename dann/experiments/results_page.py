@@ -1,14 +1,13 @@
 """The page that is made of results, in Markdown."""
 
 import collections
-import pathlib
 import statistics
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from dann.experiments.markdown_table import markdown_table
 from dann.experiments.published_section import published_section
-from dann.experiments.results import CHOSEN, Result
+from dann.experiments.results import CHOSEN, Result, mean_measure
 from dann.experiments.row_names import row_names
 from dann.experiments.scores_section import scores_section
 from dann.experiments.summary_section import summary_section
@@ -16,15 +15,18 @@ from dann.selection import SCORES
 
 _BEGINNING = """# {title}
 
-`{command}` makes this page from
-[{name}]({name}), which has a row for each run and measure. Accuracies are on the target's
-test set, after the last step; a row with `selection.keep` has the epoch that this score chose. No
-other checkpoint and no seed was picked. Target labels fill these columns and train the rows marked
-as an oracle; no other training and no score reads them.
-[experiments.md](experiments.md) tells how the settings were chosen and what had been seen by then.
+`{command}` makes this page from [{table}]({table}), which has a row for each run
+and measure. Accuracies are on the target's test set, after the last step; no checkpoint and no seed
+was picked. Target labels fill these columns and train the rows marked as an oracle; no other
+training and no score reads them. [experiments.md](experiments.md) tells how the settings were
+chosen and what had been seen by then.
+"""
+_EACH_TASK = """## Each task
+
 The experiments `digits_mnist_...`, `digits_usps_...` and `teacher_...` mix source images with
 unlabelled target images, except in the rows of source only and the oracle and where a row says so.
-Source only and the oracle are trained without an experiment's regularizers (`regularizer=none`).
+Source only and the oracle are trained without an experiment's regularizers (`regularizer=none`). A
+row with `selection.keep` has the epoch that this score chose.
 
 How to read the first table of a task:
 
@@ -57,31 +59,31 @@ def results_page(
     results: Sequence[Result],
     settings: Any,
     noted: Collection[str] = (),
-    table: str = "docs/results.csv",
+    table: str = "results.csv",
     overrides: Sequence[str] = (),
 ) -> str:
     """Returns the page of results, in Markdown.
 
     Args:
         results: The results.
-        settings: Object with `title`; `summary`, the experiments to show in the table on top; `bars`, for
-            an experiment the target accuracy that the page reports the first passing of;
-            `published`, target accuracies of the literature by experiment and method, `None` for
-            one that is not known; `without_adversary`, for a method the one that is the same at
-            strength 0; `causes`, what makes a row differ from what is published; and `names` of
-            methods with arguments.
+        settings: Object with `title`; the `command` that makes the page; `note`, a paragraph or "";
+            `summary`, the experiments to show in the table on top; `bars`, for an experiment the
+            target accuracy that the page reports the first passing of; `published`, target
+            accuracies of the literature by experiment and method, `None` for one that is not known;
+            `without_adversary`, for a method the one that is the same at strength 0; `causes`, what
+            makes a row differ from what is published; and `names` of methods with arguments.
             `page` in `conf/reproduce.yaml` has them.
         noted: Experiments that `experiments.md` beside the page has a section on, which is linked.
-        table: The file of results, which lies beside the page.
+        table: Name of the file of results beside the page.
         overrides: More arguments that every run had.
     """
     more = f" 'overrides=[{','.join(overrides)}]'" if overrides else ""
     published, names = settings.published, settings.names
-    command = f"python scripts/reproduce.py results={table}{more}"
-    name = pathlib.PurePath(table).name
-    parts = [_BEGINNING.format(title=settings.title, command=command, name=name)]
+    command = f"{settings.command}{more}"
+    parts = [_BEGINNING.format(title=settings.title, command=command, table=table)]
+    parts += [f"{settings.note}\n"] if settings.note else []
     parts += summary_section(results, settings.summary, published)
-    parts += published_section(results, settings)
+    parts += [*published_section(results, settings), _EACH_TASK]
     for experiment, title in _titles(results).items():
         of_it = [result for result in results if result.experiment == experiment]
         command = " ".join([f"experiment={experiment}", "method=...", *overrides])
@@ -140,19 +142,13 @@ def _row(name, results, gap_closed, published):
         f"{statistics.mean(accuracies):.4f}{spread}",
         str(len(results)),
         " ".join(f"{result.seed}: {result.target_accuracy:.4f}" for result in results),
-        f"{_mean(results, 'source/accuracy'):.4f}",
+        f"{mean_measure(results, 'source/accuracy'):.4f}",
         gap_closed,
         " ".join(f"{steps:,}" for steps in sorted({result.steps for result in results})),
-        f"{_mean(results, 'seconds'):,.0f}",
-        f"{_mean(results, 'cpu_seconds'):,.0f}",
+        f"{mean_measure(results, 'seconds'):,.0f}",
+        f"{mean_measure(results, 'cpu_seconds'):,.0f}",
         f"{published[method]:.4f}" if published and published.get(method) is not None else "",
     ]
-
-
-def _mean(results, measure):
-    """Mean over the runs, or `None` where not every run has the measure."""
-    values = [result.measures.get(measure) for result in results]
-    return None if None in values else statistics.mean(values)
 
 
 def _chosen(rows):
@@ -163,7 +159,7 @@ def _chosen(rows):
         name: {
             title: mean
             for title, measure in measures.items()
-            if (mean := _mean(results, measure)) is not None
+            if (mean := mean_measure(results, measure)) is not None
         }
         for name, results in rows.items()
     }

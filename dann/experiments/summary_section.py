@@ -4,19 +4,21 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from dann.experiments.markdown_table import markdown_table
-from dann.experiments.results import Result
+from dann.experiments.results import Result, percent_of_runs
 
 _WITHOUT = "dann schedule.high=0"
 _COLUMNS = ("source_only", _WITHOUT, "dann", "target_only")
 _HEADS = (
     "experiment",
-    "runs, steps",
+    "seeds of DANN",
+    "steps",
     "source only",
     "DANN, strength 0",
     "DANN",
     "the adversary adds",
     "train on target (oracle)",
     "DANN, published",
+    "hardware",
 )
 
 
@@ -40,11 +42,13 @@ def summary_section(
         "## In short",
         "",
         "Mean target accuracy after the last step, in percent, with its standard deviation over "
-        "seeds. DANN has the regularizers of its experiment. With strength 0 everything is as with "
-        "DANN, but no gradient of the discriminator reaches the features; what the adversary adds "
-        "are points above it on the same seeds. Source only has DANN's network; the published one "
-        "of `protocol_...` has no bottleneck (next table). Published figures are best epochs by "
-        "target labels where the experiment is called `protocol_...`.",
+        "seeds. The experiments `teacher_...` are the recipe, one setting for three tasks; "
+        "`protocol_...` are the field's common settings. DANN has the regularizers of its "
+        "experiment. With strength 0 everything is as with DANN, but no gradient of the "
+        "discriminator reaches the features; what the adversary adds are points above it on the "
+        "same seeds. Source only has DANN's network; the published one of `protocol_...` has no "
+        "bottleneck. Published figures are best epochs by target labels where the experiment is "
+        "called `protocol_...`. An empty cell has not been run.",
         "",
         markdown_table(_HEADS, rows),
         "",
@@ -52,35 +56,23 @@ def summary_section(
 
 
 def _row(experiment, results, published):
-    accuracies = {
-        method: {
-            result.seed: 100 * result.target_accuracy
-            for result in results
-            if (result.experiment, result.method) == (experiment, method)
-        }
-        for method in _COLUMNS
-    }
-    ours, without = accuracies["dann"], accuracies[_WITHOUT]
-    if not ours:
+    of_it = [r for r in results if r.experiment == experiment and r.method in _COLUMNS]
+    runs = {method: [r for r in of_it if r.method == method] for method in _COLUMNS}
+    if not runs["dann"]:
         return None
-    steps = {r.steps for r in results if (r.experiment, r.method) == (experiment, "dann")}
+    ours, without = (
+        {r.seed: 100 * r.target_accuracy for r in runs[method]} for method in ("dann", _WITHOUT)
+    )
     both = [ours[seed] - without[seed] for seed in without if seed in ours]
-    adds = f"{statistics.mean(both):+.1f} (n = {len(both)})" if both else ""
-    cells = {method: _cell([*found.values()]) for method, found in accuracies.items()}
     return (
         f"`{experiment}`",
-        f"{len(ours)}, {' '.join(f'{count:,}' for count in sorted(steps))}",
-        cells["source_only"],
-        cells[_WITHOUT],
-        cells["dann"],
-        adds,
-        cells["target_only"],
+        ", ".join(str(seed) for seed in sorted(ours)),
+        " ".join(f"{count:,}" for count in sorted({r.steps for r in runs["dann"]})),
+        percent_of_runs(runs["source_only"]),
+        percent_of_runs(runs[_WITHOUT]),
+        percent_of_runs(runs["dann"]),
+        f"{statistics.mean(both):+.1f} (n = {len(both)})" if both else "",
+        percent_of_runs(runs["target_only"]),
         f"{100 * published['dann']:.1f}" if published.get("dann") is not None else "",
+        "; ".join(sorted({r.hardware for r in of_it})),
     )
-
-
-def _cell(accuracies):
-    if not accuracies:
-        return ""
-    spread = f" ± {statistics.stdev(accuracies):.1f}" if len(accuracies) > 1 else ""
-    return f"{statistics.mean(accuracies):.1f}{spread}"

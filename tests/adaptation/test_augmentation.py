@@ -169,3 +169,11 @@ def test_a_model_with_image_layers_is_not_compiled_if_the_user_says_so():
     images = np.random.default_rng(0).random((4, 8, 8, 3)).astype("float32")
     rotation = lambda: keras.layers.RandomRotation(0.2, seed=1)  # noqa: E731
     assert after_a_step(rotation, images, jit_compile=False)[0].jit_compile is False
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX compiles this layer")
+def test_image_layers_are_left_as_keras_has_them_on_other_backends():
+    layer = keras.layers.RandomRotation(0.2, seed=1)
+    images = np.random.default_rng(0).random((4, 8, 8, 3)).astype("float32")
+    after_a_step(lambda: layer, images)
+    assert layer.supports_jit is False

@@ -13,7 +13,11 @@ from dann.layers import BinarySign
 from dann.schedules import GaninSchedule
 from dann.training import RunDirectory
 
-CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
+CHOICES = [
+    f"{path.parent.name}={path.stem}"
+    for path in sorted(CONF.glob("*/*.yaml"))
+    if path.parent.name != "page"  # of reproduce.yaml: test_results_page.py has it
+]
 SHAPES = {"mlp_backbone": (10,), "time_series_backbone": (30, 2)}
 
 

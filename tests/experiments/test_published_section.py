@@ -34,7 +34,7 @@ def test_a_row_has_the_means_and_the_difference_of_the_best_epoch():
             "experiment": "`a_to_b`",
             "method": "DANN",
             "runs, steps": "2, 4,000",
-            "last step": "65.0",
+            "last step": "65.0 ± 7.1",
             "strength 0, last step": "",
             "InfoMax's epoch": "70.0",
             "best epoch (oracle)": "75.0",
@@ -58,7 +58,7 @@ def test_rows_come_in_the_order_of_the_figures_and_have_their_names():
 
 def test_runs_without_a_curve_leave_their_cells_empty():
     [row] = rows_of([run(0.6, 0.7, 0.65), variant(seed=1)])
-    assert row["last step"] == "65.0"
+    assert row["last step"] == "65.0 ± 7.1"
     empty = ("InfoMax's epoch", "best epoch (oracle)", "best epoch - published, points")
     assert [row[name] for name in empty] == ["", "", ""]
 

@@ -41,7 +41,7 @@ SETTINGS = ReproduceConfig(
     overrides=[],
     runs_dir="runs",
     results="docs/results.csv",
-    page=ResultsPageConfig("Results", [], {}, {}, {}, {}, {}),
+    page=ResultsPageConfig("Mine", "python mine.py", "On my machine.", [], {}, {}, {}, {}, {}),
     paths=PathsConfig(cache_dir="cache"),
 )
 
@@ -151,11 +151,17 @@ def test_a_finished_run_that_is_missing_from_the_table_is_added(reproduce, tmp_p
     assert len(read_results(tmp_path / "docs/results.csv")) == 1
 
 
-def test_the_page_links_to_the_notes_beside_it(reproduce, tmp_path):
+def test_the_page_has_its_title_and_links_to_its_table_and_to_the_notes_beside_it(
+    reproduce, tmp_path
+):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/experiments.md").write_text("# Experiments\n\n## a_to_b\n\nIt works.\n")
     reproduce(experiments=["a_to_b", "b_to_a"], seeds=[0]).run()
     page = (tmp_path / "docs/results.md").read_text()
+    assert page.startswith(
+        "# Mine\n\n`python mine.py` makes this page from [results.csv](results.csv), "
+    )
+    assert "\nOn my machine.\n" in page
     assert "](experiments.md#a_to_b)" in page
     assert "](experiments.md#b_to_a)" not in page
 
@@ -179,7 +185,8 @@ settings = types.SimpleNamespace(
     experiments=["e1", "e2", "e3"], methods=["dann"], seeds=[0], overrides=[], jobs=1,
     runs_dir="runs", results="results.csv",
     page=types.SimpleNamespace(
-        title="", summary=[], bars={}, published={}, without_adversary={}, causes={}, names={}
+        title="", command="", note="", summary=[], bars={}, published={}, without_adversary={},
+        causes={}, names={},
     ),
     paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
 )

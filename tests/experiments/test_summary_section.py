@@ -1,4 +1,4 @@
-from test_results import variant
+from test_results import RUN, variant
 
 from dann.experiments.summary_section import summary_section
 
@@ -26,13 +26,15 @@ def test_a_row_has_the_means_and_what_the_adversary_adds():
     assert rows_of(results) == [
         {
             "experiment": "`a_to_b`",
-            "runs, steps": "3, 4,000",
+            "seeds of DANN": "0, 1, 2",
+            "steps": "4,000",
             "source only": "50.0",
             "DANN, strength 0": "72.5 ± 3.5",
             "DANN": "80.0 ± 10.0",
             "the adversary adds": "+2.5 (n = 2)",
             "train on target (oracle)": "",
             "DANN, published": "95.2",
+            "hardware": RUN.hardware,
         }
     ]
 
