@@ -11,9 +11,9 @@ A page marks where a table stands and which columns it has:
 The name is that of a registry in a room's `__init__`, such as `SCORES`, in small letters. A column
 is `name`, `in Python` (what is registered, with its arguments), `summary`, or a fact of the
 entries; `method=` is the name under a head that shows how a command line says it. The table
-`groups` lists the choices in `conf/`; `supported_networks`, `supported_methods`, `supported_labels`
-and `supported_messages` are what `tests/test_users_matrix.py` tries. The tables
-of `docs/results.csv` are in `docs/results_tables.py`.
+`groups` lists the choices for `conf/train.yaml`; `supported_networks`, `supported_methods`,
+`supported_labels` and `supported_messages` are what `tests/test_users_matrix.py` tries. The tables
+of `docs/results.csv` and `docs/results-gpu.csv` are in `docs/results_tables.py`.
 `lacking` is what the marks in `tests/support/lacking.py` say; `performance_step` and its likes are
 what a suite of `benchmarks/` has put into `docs/performance.json`.
 

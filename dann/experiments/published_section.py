@@ -15,7 +15,8 @@ best epoch is chosen by target labels, as the published figures of the experimen
 `protocol_...` are; InfoMax chooses without them. At strength 0 everything is the same, but no
 gradient of the adversary reaches the features; in brackets stand the points that the adversary
 adds. CDAN, CDAN+E and DANN then descend one loss, and so do MDD and f-DAL, so they share a row. An
-empty cell has not been run. The tables of each task below have the seeds and the hardware.
+empty cell has no run or does not apply. The tables of each task below have the seeds and the
+hardware.
 
 """
 _HEADS = (
@@ -65,7 +66,7 @@ def _row(by_row, experiment, method, figure, settings):
         percent_of_runs(runs),
         _less(mean_measure(without, "target/accuracy"), last),
         *map(_percent, (chosen, best, figure)),
-        "" if None in (best, figure) else f"{100 * (best - figure):+.1f}",
+        "" if None in (best, figure) else f"{100 * (best - figure):+z.1f}",
         settings.causes.get(experiment, {}).get(method, ""),
     )
 

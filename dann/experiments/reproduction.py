@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
+import keras
+
 from dann.checks import check_integer
 from dann.experiments.processes import Processes
 from dann.experiments.results import SCORE, read_results, result_of_run, write_results
@@ -45,7 +47,8 @@ class Reproduction:
         PermissionError: If the results cannot be written.
         ValueError: If `jobs` is below 1, if there is nothing to run, if two methods have the same
             settings, or if the results file is something else or holds results of the same
-            experiment and method with other settings.
+            experiment and method with other settings, or by another backend where seeds are
+            missing.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class Reproduction:
                 )
 
     def _check_settings(self):
-        """Raises an error if the table holds results of a run with other settings."""
+        """Raises an error if a row would mix runs of other settings or another backend."""
         for result in self.results:
             key = result.experiment, result.method
             if self.digests.get(key, result.settings) != result.settings:
@@ -97,6 +100,13 @@ class Reproduction:
                     f"{self.csv} holds results of {' '.join(key)} with other settings; give "
                     f"another file, results=..., or remove those rows. Received: settings "
                     f"{self.digests[key]} beside {result.settings}"
+                )
+            backend = keras.backend.backend()
+            if result.backend != backend and key in self.digests and self._missing(*key):
+                raise ValueError(
+                    f"{self.csv} holds results of {' '.join(key)} by another backend; set "
+                    f"KERAS_BACKEND={result.backend}, or give another file, results=.... "
+                    f"Received: {backend}"
                 )
 
     @claiming

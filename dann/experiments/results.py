@@ -64,6 +64,12 @@ class Result:
         """Accuracy of the final weights on the target's test set."""
         return self.measures["target/accuracy"]
 
+    @property
+    def backend(self) -> str:
+        """The Keras backend that it ran on."""
+        last = self.hardware.rpartition(", ")[2]
+        return last if last in ("jax", "torch") else "tensorflow"
+
 
 _RUN = [field.name for field in dataclasses.fields(Result) if field.name != "measures"]
 _NUMBERS = {"seed": int, "steps": int}

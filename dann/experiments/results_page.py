@@ -16,10 +16,10 @@ from dann.selection import SCORES
 _BEGINNING = """# {title}
 
 `{command}` makes this page from [{table}]({table}), which has a row for each run
-and measure. Accuracies are on the target's test set, after the last step; no checkpoint and no seed
-was picked. Target labels fill these columns and train the rows marked as an oracle; no other
-training and no score reads them. [experiments.md](experiments.md) tells how the settings were
-chosen and what had been seen by then.
+and measure. Accuracies are on the target's test set, after the last step where nothing else is
+said; no seed was picked. Target labels fill these columns and train the rows marked as an oracle;
+no other training and no score reads them. [experiments.md](experiments.md) tells how the settings
+were chosen and what had been seen by then.
 """
 _EACH_TASK = """## Each task
 
@@ -72,7 +72,7 @@ def results_page(
             accuracies of the literature by experiment and method, `None` for one that is not known;
             `without_adversary`, for a method the one that is the same at strength 0; `causes`, what
             makes a row differ from what is published; and `names` of methods with arguments.
-            `page` in `conf/reproduce.yaml` has them.
+            `page` in `conf/reproduce.yaml` and `conf/page/` have them.
         noted: Experiments that `experiments.md` beside the page has a section on, which is linked.
         table: Name of the file of results beside the page.
         overrides: More arguments that every run had.

@@ -42,15 +42,15 @@ def summary_section(
         "## In short",
         "",
         "Mean target accuracy after the last step, in percent, with its standard deviation over "
-        "seeds. The experiments `teacher_...` are the recipe, one setting for three tasks; "
-        "`protocol_...` are the field's common settings. DANN has the regularizers of its "
-        "experiment. With strength 0 everything is as with DANN, but no gradient of the "
-        "discriminator reaches the features; what the adversary adds are points above it on the "
-        "same seeds. Source only has DANN's network; the published one of `protocol_...` has no "
-        "bottleneck. Published figures are best epochs by target labels where the experiment is "
-        "called `protocol_...`. An empty cell has not been run.",
+        "the seeds. At strength 0 everything is as with DANN, but no gradient of the discriminator "
+        "reaches the features: what the adversary adds is the difference on the same seeds.",
         "",
         markdown_table(_HEADS, rows),
+        "",
+        "DANN has the regularizers of its experiment. Source only has DANN's network; the "
+        "published one of `protocol_...` has no bottleneck. Published figures are best epochs by "
+        "target labels where the experiment is called `protocol_...`. An empty cell has no run or "
+        "does not apply.",
         "",
     ]
 
@@ -71,7 +71,7 @@ def _row(experiment, results, published):
         percent_of_runs(runs["source_only"]),
         percent_of_runs(runs[_WITHOUT]),
         percent_of_runs(runs["dann"]),
-        f"{statistics.mean(both):+.1f} (n = {len(both)})" if both else "",
+        f"{statistics.mean(both):+z.1f} (n = {len(both)})" if both else "",
         percent_of_runs(runs["target_only"]),
         f"{100 * published['dann']:.1f}" if published.get("dann") is not None else "",
         "; ".join(sorted({r.hardware for r in of_it})),

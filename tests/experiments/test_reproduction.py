@@ -10,11 +10,12 @@ import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import keras
 import pytest
 
 from dann.config.schema import PathsConfig, ReproduceConfig, ResultsPageConfig
 from dann.experiments.reproduction import Reproduction
-from dann.experiments.results import read_results
+from dann.experiments.results import read_results, write_results
 from dann.training import RunDirectory
 
 SCRIPT = textwrap.dedent("""
@@ -164,6 +165,20 @@ def test_the_page_has_its_title_and_links_to_its_table_and_to_the_notes_beside_i
     assert "\nOn my machine.\n" in page
     assert "](experiments.md#a_to_b)" in page
     assert "](experiments.md#b_to_a)" not in page
+
+
+def test_a_row_takes_no_runs_by_another_backend(reproduce, tmp_path):
+    reproduce(seeds=[0]).run()
+    other = "torch" if keras.backend.backend() == "jax" else "jax"
+    [result] = read_results(tmp_path / "docs/results.csv")
+    write_results(
+        [dataclasses.replace(result, hardware=f"a GPU, {other}")], tmp_path / "docs/results.csv"
+    )
+    reproduce(seeds=[0]).run()  # nothing is left to do
+    with pytest.raises(ValueError, match=f"dann by another backend; set KERAS_BACKEND={other}, "):
+        reproduce(seeds=[0, 1])
+    reproduce(seeds=[1], results="mine.csv").run()
+    assert len(read_results(tmp_path / "mine.csv")) == 1
 
 
 def test_a_table_with_results_of_other_settings_raises_an_error(reproduce, tmp_path):

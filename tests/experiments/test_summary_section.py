@@ -18,10 +18,10 @@ def rows_of(results, experiments=("a_to_b",)):
 
 def test_a_row_has_the_means_and_what_the_adversary_adds():
     results = [
-        *[accuracy(a, seed=s) for s, a in enumerate((0.7, 0.8, 0.9))],
+        *[accuracy(a, seed=s) for s, a in zip((2, 0, 1), (0.9, 0.7, 0.8), strict=True)],
         *[accuracy(a, "dann schedule.high=0", seed=s) for s, a in enumerate((0.7, 0.75))],
-        accuracy(0.5, "source_only"),
-        accuracy(0.1, "cdan"),
+        accuracy(0.5, "source_only", steps=9, hardware="another"),
+        accuracy(0.1, "cdan", hardware="a third"),
     ]
     assert rows_of(results) == [
         {
@@ -34,7 +34,7 @@ def test_a_row_has_the_means_and_what_the_adversary_adds():
             "the adversary adds": "+2.5 (n = 2)",
             "train on target (oracle)": "",
             "DANN, published": "95.2",
-            "hardware": RUN.hardware,
+            "hardware": f"{RUN.hardware}; another",
         }
     ]
 
