@@ -18,14 +18,13 @@ _BEGINNING = """# {title}
 `{command}` makes this page from [{table}]({table}), which has a row for each run
 and measure. Accuracies are on the target's test set, after the last step where nothing else is
 said; no seed was picked. Target labels fill these columns and train the rows marked as an oracle;
-no other training and no score reads them. [experiments.md](experiments.md) tells how the settings
-were chosen and what had been seen by then.
+no other training and no score reads them.
 """
 _EACH_TASK = """## Each task
 
-The experiments `digits_mnist_...`, `digits_usps_...` and `teacher_...` mix source images with
-unlabelled target images, except in the rows of source only and the oracle and where a row says so.
-Source only and the oracle are trained without an experiment's regularizers (`regularizer=none`). A
+The augmentations `..._blend` and `..._mix`, which the experiments `digits_mnist_...`,
+`digits_usps_...` and `teacher_...` have, mix source images with unlabelled target images, except in
+the rows of source only and the oracle. Source only and the oracle are trained without an experiment's regularizers (`regularizer=none`). A
 row with `selection.keep` has the epoch that this score chose.
 
 How to read the first table of a task:

@@ -29,8 +29,9 @@ def test_the_page_in_the_documentation_is_the_one_of_its_table(choice):
 def test_a_page_of_ones_own_has_no_note_of_ours():
     page = results_page([RUN], composed("page=own", script="reproduce").page)
     assert page.startswith("# Results\n\n`python scripts/reproduce.py` makes this page")
-    assert "chosen and what had been seen by then.\n\n## Each task" in page
+    assert "no other training and no score reads them.\n\n## Each task" in page
     assert "results-gpu.md" not in page
+    assert "experiments.md" not in page
 
 
 def test_every_name_on_the_pages_is_of_a_row():
