@@ -24,8 +24,8 @@ _EACH_TASK = """## Each task
 
 The augmentations `..._blend` and `..._mix`, which the experiments `digits_mnist_...`,
 `digits_usps_...` and `teacher_...` have, mix source images with unlabelled target images, except in
-the rows of source only and the oracle. Source only and the oracle are trained without an experiment's regularizers (`regularizer=none`). A
-row with `selection.keep` has the epoch that this score chose.
+the rows of source only and the oracle. Those two are trained without an experiment's regularizers
+(`regularizer=none`). A row with `selection.keep` has the epoch that this score chose.
 
 How to read the first table of a task:
 
