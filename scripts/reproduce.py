@@ -2,7 +2,7 @@ r"""Runs experiments over seeds and writes their table.
 
 python scripts/reproduce.py paths.data_dir=...                    what docs/results.md shows
 python scripts/reproduce.py seeds=[0] 'overrides=["trainer.steps=1000"]' results=short.csv
-python scripts/reproduce.py page=own results=mine.csv experiments=[mine] page.title="My runs"
+python scripts/reproduce.py page=own results=mine.csv experiments=[mine] 'page.title="My runs"'
 KERAS_BACKEND=jax python scripts/reproduce.py page=gpu paths.data_dir=...   docs/results-gpu.md
 python scripts/reproduce.py jobs=2 paths.data_dir=...             two processes at a time
 python scripts/reproduce.py 'methods=[cdan,"mdd schedule=mdd"]'   with arguments of a method's own
