@@ -64,6 +64,19 @@ def test_the_readme_tells_what_the_adversary_adds():
     assert told in " ".join((pages.ROOT / "README.md").read_text().split())
 
 
+def test_the_readme_tells_what_the_recipe_takes():
+    results_tables = importlib.import_module("results_tables")
+    runs = [
+        run
+        for task in results_tables.TASKS
+        for run in results_tables.runs_of(f"teacher_{task}", "dann").values()
+    ]
+    [steps] = {run.steps for run in runs}
+    minutes = statistics.mean(run.measures["cpu_seconds"] for run in runs) / 60
+    readme = " ".join((pages.ROOT / "README.md").read_text().split())
+    assert f"{steps:,} steps, {minutes:.0f} CPU minutes" in readme
+
+
 def test_a_list_of_names_is_sorted_and_its_lines_are_short():
     text = "if TYPE_CHECKING:  # written by docs/tables.py\n    import old\n\nafter\n"
     long = "A" + 40 * "a"

@@ -16,7 +16,7 @@ ROOT = CONF.parent
 @pytest.mark.parametrize("choice", ["cpu", "gpu"])
 def test_the_page_in_the_documentation_is_the_one_of_its_table(choice):
     cfg = composed(f"page={choice}", script="reproduce")
-    table = CONF.parent / cfg.results
+    table = ROOT / cfg.results
     results = read_results(table)
     noted = re.findall(r"^## (\w+)$", (ROOT / "docs/experiments.md").read_text(), re.M)
     page = results_page(results, cfg.page, noted, table.name)
