@@ -175,9 +175,9 @@ def cpu_and_gpu():
         times = [statistics.mean(run.measures[name] for run in runs) for runs, name in measures]
         seeds = " and ".join(str(len(runs)) for runs in both)
         costs = [f"{steps:,}", *(f"{seconds:,.0f}" for seconds in times)]
-        rows.append([f"`{experiment}`", names[method], *shares, seeds, *costs])
+        rows.append([f"`{experiment}`: {names[method]}", *shares, seeds, *costs])
     heads = ["TensorFlow, CPU", "JAX, GPU", "seeds", "steps", "CPU seconds", "seconds on the GPU"]
-    return markdown_table(["", "", *heads], rows)
+    return markdown_table(["", *heads], rows)
 
 
 def binarized_errors():
