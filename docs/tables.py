@@ -13,12 +13,14 @@ is `name`, `in Python` (what is registered, with its arguments), `summary`, or a
 entries; `method=` is the name under a head that shows how a command line says it. The table
 `groups` lists the choices for `conf/train.yaml`; `supported_networks`, `supported_methods`,
 `supported_labels` and `supported_messages` are what `tests/test_users_matrix.py` tries. The tables
-of `docs/results.csv` and `docs/results-gpu.csv` are in `docs/results_tables.py`.
+of `docs/results.csv` and `docs/results-gpu.csv` are in `docs/results_tables.py`, those of
+`docs/notes.csv` in `docs/notes_tables.py`.
 `lacking` is what the marks in `tests/support/lacking.py` say; `performance_step` and its likes are
 what a suite of `benchmarks/` has put into `docs/performance.json`.
 
-A threshold in a sentence is marked too: `<!-- winning.APART -->.35<!-- = -->` is a constant of a
+A number in a sentence is marked too: `<!-- winning.APART -->.35<!-- = -->` is a constant of a
 module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end of a healthy range.
+`docs/results_figures.py` tells the marks of figures from the results.
 
 Editors and type checkers do not run the registration of methods and regularizers. The imports for
 them, under `if TYPE_CHECKING` in `dann/__init__.py` and `dann/adaptation/__init__.py`, are written
@@ -34,6 +36,8 @@ import re
 import statistics
 import sys
 
+import notes_tables
+import results_figures
 import results_tables
 from omegaconf import OmegaConf
 
@@ -53,6 +57,7 @@ HEADS = {
 }
 REGION = re.compile(r"(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
 NAMES = re.compile(r"(if TYPE_CHECKING:  # written by docs/tables.py\n)(?: {4}.*\n)*")
+FIGURE = re.compile(r"(<!-- (\w+): ([^>]+) -->)[^<]*(?=<!-- = -->)")
 THRESHOLD = re.compile(r"(<!-- (\S+)([. ])(\w+) -->)[-.\d]+(?=<!-- = -->)")
 
 
@@ -102,14 +107,15 @@ def named(text, names):
 
 
 def filled(text, known):
-    """Returns a page's text with every marked table and threshold written anew."""
+    """Returns a page's text with every marked table and number written anew."""
 
     def write(match):
         head, name, columns, end = match.groups()
         table = MADE[name]() if name in MADE else registered(known[name], columns)
         return f"{head}\n{table}\n\n{end}"
 
-    return THRESHOLD.sub(threshold, REGION.sub(write, text))
+    text = FIGURE.sub(lambda m: m[1] + results_figures.figure(m[2], m[3]), REGION.sub(write, text))
+    return THRESHOLD.sub(threshold, text)
 
 
 def threshold(match):
@@ -261,6 +267,7 @@ MADE = {
     "groups": groups,
     "lacking": lacking,
     **results_tables.MADE,
+    **notes_tables.MADE,
     **{
         f"performance_{suite}": functools.partial(performance, suite)
         for suite in record.read(record.PLACE)

@@ -7,12 +7,16 @@ import sys
 import pytest
 from support import pages
 
+from dann.experiments.results import Result
 from dann.registry import Registry
 
 SPEC = importlib.util.spec_from_file_location("tables", pages.ROOT / "docs/tables.py")
 tables = importlib.util.module_from_spec(SPEC)
 sys.path.append(str(pages.ROOT / "docs"))  # as for a script in there
 SPEC.loader.exec_module(tables)
+notes_tables = importlib.import_module("notes_tables")
+results_figures = importlib.import_module("results_figures")
+results_tables = importlib.import_module("results_tables")
 
 
 @pytest.fixture(scope="module")
@@ -30,22 +34,7 @@ def test_type_checkers_see_the_names_that_the_registries_give():
         assert path.read_text() == tables.named(path.read_text(), names), "run docs/tables.py"
 
 
-def test_the_front_page_tells_what_the_default_run_gains():
-    results_tables = importlib.import_module("results_tables")
-    alone, control, ours = (
-        results_tables.percent(*results_tables.by_seed("digits_to_photos", m).values()).split()[0]
-        for m in ("source_only", "dann schedule.high=0", "dann")
-    )
-    told = (
-        f"{alone}% with the source alone, {control}% with both domains in batch "
-        f"normalization, and {ours}% when the adversary joins (mean of seeds 0 to 4)"
-    )
-    assert told in " ".join((pages.ROOT / "docs/index.md").read_text().split())
-
-
 def test_the_readme_tells_what_the_adversary_adds():
-    results_tables = importlib.import_module("results_tables")
-
     def gain(experiment):
         of = results_tables.by_seed
         without, ours = of(experiment, results_tables.WITHOUT), of(experiment, "dann")
@@ -65,7 +54,6 @@ def test_the_readme_tells_what_the_adversary_adds():
 
 
 def test_the_readme_tells_what_the_recipe_takes():
-    results_tables = importlib.import_module("results_tables")
     runs = [
         run
         for task in results_tables.TASKS
@@ -112,3 +100,66 @@ def test_a_table_has_a_row_for_each_entry_and_the_columns_that_the_page_asks_for
 def test_marked_thresholds_are_those_of_the_code():
     page = "below <!-- winning.APART -->{}<!-- = --> or <!-- conflict/cosine low -->{}<!-- = -->"
     assert tables.filled(page.format("9", "-1"), {}) == page.format(".35", "-.9")
+
+
+def runs(**accuracies):
+    """Runs with the target accuracy of the last step and of the best epoch, by seed."""
+    return {
+        int(name[1:]): Result("a", "dann", int(name[1:]), "", "A → B", 9, "", measures)
+        for name, (last, best) in accuracies.items()
+        if (measures := {"target/accuracy": last, "oracle/best": best})
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "figure"),
+    [("mean", "92.0"), ("spread", "92.0 ± 2.8"), ("best", "93.0"), ("gain", "4.0")],
+)
+def test_a_figure_in_a_sentence_is_of_the_runs(kind, figure):
+    ours, theirs = runs(s1=(0.90, 0.92), s2=(0.94, 0.94)), runs(s2=(0.90, 0.93), s7=(0.1, 0.1))
+    rows = [ours, theirs] if kind == "gain" else [ours]
+    assert results_figures.KINDS[kind](*rows) == figure
+
+
+def test_a_gain_is_also_of_the_best_epochs():
+    ours, theirs = runs(s2=(0.1, 0.94)), runs(s2=(0.5, 0.93))
+    assert results_figures.KINDS["best_gain"](ours, theirs) == "1.0"
+
+
+def test_marked_figures_are_those_of_the_results():
+    mark = "<!-- gain: teacher_usps_to_mnist (GPU) | DANN | source only -->"
+    of = [
+        results_tables.by_seed("teacher_usps_to_mnist", method, results_tables.ON_GPU)
+        for method in ("dann", "source_only")
+    ]
+    gain = 100 * statistics.mean(of[0][seed] - of[1][seed] for seed in (0, 1, 2))
+    assert (
+        tables.filled(f"by {mark}9<!-- = --> points", {}) == f"by {mark}{gain:.1f}<!-- = --> points"
+    )
+
+
+def test_a_mark_of_no_row_is_refused():
+    with pytest.raises(KeyError, match="DANNN"):
+        tables.filled("<!-- mean: digits_to_photos | DANNN -->9<!-- = -->", {})
+
+
+def test_a_table_of_notes_has_in_columns_what_its_rows_do_not_share(monkeypatch):
+    keys = ("setting", "steps", "seeds", "hardware", "measure", "value")
+    rows = [("a", "10", "x", ".1"), ("a", "20", "x", ".2"), ("b", "20", "y", ".3")]
+    rows = [(setting, steps, "0", "CPU", *more) for setting, steps, *more in rows]
+    rows = [dict(zip(keys, row, strict=True)) for row in rows]
+    monkeypatch.setattr(notes_tables, "all_notes", lambda: {"t": rows})
+    assert notes_tables.notes("t").splitlines() == [
+        "| setting | steps | x | y |",
+        "|---|---|---|---|",
+        "| a | 10 | .1 |  |",
+        "| a | 20 | .2 |  |",
+        "| b | 20 |  | .3 |",
+        "",
+        "Seeds: 0. Hardware: CPU.",
+    ]
+
+
+def test_every_note_stands_on_a_page():
+    told = "".join(page.read_text() for page in tables.pages())
+    assert [name for name in notes_tables.MADE if f"<!-- table: {name} -->" not in told] == []
