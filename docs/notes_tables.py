@@ -1,8 +1,9 @@
 """The tables of `docs/notes.csv`, which `docs/tables.py` writes: `notes_<table>` for each.
 
-The file holds what was written down by hand from the logs of searches and single runs, a row a
-value. What a run of `scripts/reproduce.py` measures stands in `docs/results.csv`.
-`default_on_backends` has some of both.
+The file holds what was written down by hand from the logs of searches and single runs, a row for
+each cell of a table; steps, seeds and hardware are empty where no log tells them. What a run of
+`scripts/reproduce.py` measures stands in `docs/results.csv`. `default_on_backends` has some of
+both.
 """
 
 import collections
@@ -16,7 +17,8 @@ from dann.experiments.markdown_table import markdown_table
 
 NOTES = pathlib.Path(__file__).with_name("notes.csv")
 CIRCUMSTANCES = ("steps", "seeds", "hardware")
-ON_BACKENDS = "default_on_backends"  # a table that is not a note alone
+ON_BACKENDS = "default_on_backends"  # a table that is not of notes alone
+ON_BACKENDS_SEEDS = {"seeds 0 to 4": range(5), "seeds 10 to 14": range(10, 15)}
 
 
 @functools.cache
@@ -30,19 +32,25 @@ def all_notes():
 
 
 def notes(table):
-    """A table with a row a setting; below it stands what all its rows have in common."""
+    """A table with a row a setting; below it stands what all its rows have in common.
+
+    Raises:
+        ValueError: If two notes are on one cell.
+    """
     values = all_notes()[table]
     of = {name: {value[name] for value in values} for name in CIRCUMSTANCES}
-    keys = ["setting", *(name for name in CIRCUMSTANCES if len(of[name]) > 1)]
+    told = [name for name in CIRCUMSTANCES if len(of[name]) > 1]
     measures = list(dict.fromkeys(value["measure"] for value in values))
     cells = collections.defaultdict(dict)
     for value in values:
-        cells[tuple(value[key] for key in keys)][value["measure"]] = value["value"]
+        row = cells[tuple(value[key] for key in ("setting", *told))]
+        if value["measure"] in row:
+            raise ValueError(f"A cell of {table} must have one note. Received another: {value}")
+        row[value["measure"]] = value["value"]
     rows = [[*row, *(found.get(name, "") for name in measures)] for row, found in cells.items()]
-    shared = [name for name in CIRCUMSTANCES if name not in keys]
-    told = " ".join(f"{name.capitalize()}: {min(of[name])}." for name in shared)
-    made = markdown_table([*keys, *measures], rows)
-    return "\n\n".join(filter(None, [made, told]))
+    shared = {name: text for name in CIRCUMSTANCES if name not in told for text in of[name] if text}
+    below = " ".join(f"{name.capitalize()}: {text}." for name, text in shared.items())
+    return "\n\n".join(filter(None, [markdown_table(["", *told, *measures], rows), below]))
 
 
 def default_on_backends():
@@ -53,10 +61,10 @@ def default_on_backends():
         backends[value["setting"]][int(value["seeds"])] = float(value["value"])
     rows = []
     for backend, found in backends.items():
-        shares = [found[seed] for seed in sorted(found)]
-        each = [f"{100 * share:.1f}" for share in shares]
-        rows.append([backend, ", ".join(each[:5]), ", ".join(each[5:]), percent(*shares)])
-    return markdown_table(["backend", "seeds 0 to 4", "seeds 10 to 14", "all ten"], rows)
+        parts = [[found[seed] for seed in seeds] for seeds in ON_BACKENDS_SEEDS.values()]
+        each = [", ".join(f"{100 * share:.1f}" for share in part) for part in parts]
+        rows.append([backend, *each, percent(*parts[0], *parts[1])])
+    return markdown_table(["backend", *ON_BACKENDS_SEEDS, "all ten"], rows)
 
 
 MADE = {ON_BACKENDS: default_on_backends} | {

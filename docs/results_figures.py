@@ -1,57 +1,70 @@
 """Figures in sentences that come from the tables of results; `docs/tables.py` writes them.
 
-A page marks such a figure by what it is, the experiment and the names of the rows:
+A page marks such a figure by what it is, the experiment and the names of the rows there:
 
-    <!-- gain: teacher_usps_to_mnist | DANN | source only -->5.4<!-- = -->
+    <!-- gain: digits_to_photos | DANN | source only -->23.6<!-- = -->
 
 `mean`, `spread` and `best` are the mean of a row's target accuracy in percent, the same with its
 standard deviation, and the mean of the best epochs. `gain` is what the first row has more than the
 second, in points, on average over the seeds of both, `best_gain` the same of the best epochs.
 ` (GPU)` after an experiment takes the table of a GPU.
+
+A mark must not begin a line: Markdown would end the paragraph there.
 """
 
 import functools
 import statistics
 
 from omegaconf import OmegaConf
-from results_tables import ON_GPU, REPRODUCE, TABLE, all_results, percent, runs_of
+from results_tables import ON_GPU, REPRODUCE, TABLE, all_results, mean_and_deviation, runs_of
 
 from dann.experiments.row_names import row_names
 
 BEST = "oracle/best"
 
 
-@functools.cache
-def methods(table):
-    """The methods of a table by the names of their rows."""
-    names = row_names(all_results(table), OmegaConf.load(REPRODUCE).page.names)
-    return {name: method for method, name in names.items()}
+def figure(kind, rows):
+    """A figure by its mark: its kind, and the experiment and names of rows, with bars between.
+
+    Raises:
+        ValueError: If there is no such kind or row, or the rows have no seed in common.
+    """
+    experiment, *names = rows.split(" | ")
+    if kind not in KINDS:
+        raise ValueError(f"A figure must be one of {[*KINDS]}. Received: {kind}: {rows}")
+    made = KINDS[kind](*(row(experiment, name) for name in names))
+    if made is None:
+        raise ValueError(f"The rows of a gain must share a seed. Received: {kind}: {rows}")
+    return made
 
 
-def figure(kind, told):
-    """A figure by its mark."""
-    experiment, *names = told.split(" | ")
+def row(experiment, name):
+    """The runs of a row, by seed."""
     table = ON_GPU if experiment.endswith(" (GPU)") else TABLE
     experiment = experiment.removesuffix(" (GPU)")
-    rows = [runs_of(experiment, methods(table)[name], table) for name in names]
-    return KINDS[kind](*rows)
-
-
-def spread(runs, measure="target/accuracy"):
-    """The mean of a row in percent, with its standard deviation over the seeds."""
-    return percent(*(run.measures[measure] for run in runs.values())).removesuffix("%")
+    results = [result for result in all_results(table) if result.experiment == experiment]
+    names = row_names(results, OmegaConf.load(REPRODUCE).page.names)
+    for method, its_name in names.items():
+        if its_name == name:
+            return runs_of(experiment, method, table)
+    raise ValueError(f"{experiment} has the rows {[*names.values()]}. Received: {name}")
 
 
 def mean(runs, measure="target/accuracy"):
     """The mean of a row in percent."""
-    return spread(runs, measure).split()[0]
+    return f"{100 * statistics.mean(run.measures[measure] for run in runs.values()):.1f}"
+
+
+def spread(runs):
+    """The mean target accuracy of a row in percent, with its standard deviation."""
+    return mean_and_deviation([run.target_accuracy for run in runs.values()], ".1f")
 
 
 def gain(ours, theirs, measure="target/accuracy"):
-    """What a row has more than another, in points."""
+    """What a row has more than another, in points; `None` without a seed in common."""
     both = ours.keys() & theirs.keys()
-    differences = [ours[seed].measures[measure] - theirs[seed].measures[measure] for seed in both]
-    return f"{100 * statistics.mean(differences):.1f}"
+    gains = [ours[seed].measures[measure] - theirs[seed].measures[measure] for seed in both]
+    return f"{100 * statistics.mean(gains):.1f}" if gains else None
 
 
 KINDS = {

@@ -85,7 +85,7 @@ def results():
             by_seed(f"teacher_{task}", method, ON_GPU if "†" in head else TABLE)
             for method, head in WITH_RECIPE.items()
         ]
-        rows.append([name, *(spread(found.values()) for found in cells)])
+        rows.append([name, *(as_decimals(found.values()) for found in cells)])
     heads = ["", "source only", "strength 0", "DANN", *WITH_RECIPE.values()]
     return markdown_table(heads, rows)
 
@@ -176,7 +176,7 @@ def cpu_and_gpu():
         seeds = " and ".join(str(len(runs)) for runs in both)
         costs = [f"{steps:,}", *(f"{seconds:,.0f}" for seconds in times)]
         rows.append([f"`{experiment}`: {names[method]}", *shares, seeds, *costs])
-    heads = ["TensorFlow, CPU", "JAX, GPU", "seeds", "steps", "CPU seconds", "seconds on the GPU"]
+    heads = ["TensorFlow, CPU", "JAX, GPU", "seeds", "steps", "CPU seconds", "GPU seconds"]
     return markdown_table(["", *heads], rows)
 
 
@@ -237,7 +237,7 @@ def scores_in_short():
     return markdown_table(heads, means)
 
 
-def spread(accuracies):
+def as_decimals(accuracies):
     """The mean and the sample standard deviation, without the 0 before the point."""
     if not accuracies:
         return ""

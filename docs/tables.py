@@ -20,7 +20,7 @@ what a suite of `benchmarks/` has put into `docs/performance.json`.
 
 A number in a sentence is marked too: `<!-- winning.APART -->.35<!-- = -->` is a constant of a
 module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end of a healthy range.
-`docs/results_figures.py` tells the marks of figures from the results.
+`docs/results_figures.py` lists the marks of figures that come from the results.
 
 Editors and type checkers do not run the registration of methods and regularizers. The imports for
 them, under `if TYPE_CHECKING` in `dann/__init__.py` and `dann/adaptation/__init__.py`, are written
@@ -57,6 +57,7 @@ HEADS = {
 }
 REGION = re.compile(r"(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
 NAMES = re.compile(r"(if TYPE_CHECKING:  # written by docs/tables.py\n)(?: {4}.*\n)*")
+MARK = re.compile(r"<!-- (?!table: |matrix: |end -->|= -->)")
 FIGURE = re.compile(r"(<!-- (\w+): ([^>]+) -->)[^<]*(?=<!-- = -->)")
 THRESHOLD = re.compile(r"(<!-- (\S+)([. ])(\w+) -->)[-.\d]+(?=<!-- = -->)")
 
@@ -114,8 +115,17 @@ def filled(text, known):
         table = MADE[name]() if name in MADE else registered(known[name], columns)
         return f"{head}\n{table}\n\n{end}"
 
-    text = FIGURE.sub(lambda m: m[1] + results_figures.figure(m[2], m[3]), REGION.sub(write, text))
-    return THRESHOLD.sub(threshold, text)
+    text, figures = FIGURE.subn(figure, REGION.sub(write, text))
+    text, thresholds = THRESHOLD.subn(threshold, text)
+    if not text.count("<!-- = -->") == figures + thresholds == len(MARK.findall(text)):
+        raise ValueError("Each mark must have the form <!-- kind: ... -->0<!-- = --> in one line.")
+    return text
+
+
+def figure(match):
+    """A marked figure with its number from the results."""
+    head, kind, rows = match.groups()
+    return head + results_figures.figure(kind, rows)
 
 
 def threshold(match):

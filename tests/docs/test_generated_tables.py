@@ -135,9 +135,38 @@ def test_marked_figures_are_those_of_the_results():
     assert tables.filled(f"{mark}9<!-- = -->", {}) == f"{mark}{gain:.1f}<!-- = -->"
 
 
-def test_a_mark_of_no_row_is_refused():
-    with pytest.raises(KeyError, match="DANNN"):
-        tables.filled("<!-- mean: digits_to_photos | DANNN -->9<!-- = -->", {})
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        ("<!-- mean: digits_to_photos | DANNN -->9<!-- = -->", "Received: DANNN"),
+        (
+            "<!-- mean: digits_to_photoz | DANN -->9<!-- = -->",
+            r"photoz has the rows \[\]",
+        ),
+        ("<!-- meen: digits_to_photos | DANN -->9<!-- = -->", "Received: meen: digits_to_photos"),
+        ("<!-- gain mnist_to_usps | DANN | CDAN -->9<!-- = -->", "Each mark must have the form"),
+        ("<!-- mean: digits_to_photos | DANN -->9", "Each mark must have the form"),
+        ("9<!-- = -->", "Each mark must have the form"),
+    ],
+)
+def test_a_mark_that_gives_no_figure_is_refused(mark, message):
+    with pytest.raises(ValueError, match=message):
+        tables.filled(mark, {})
+
+
+def test_rows_without_a_common_seed_have_no_gain(monkeypatch):
+    rows = {"DANN": runs({1: (0.9, 0.9)}), "CDAN": runs({2: (0.9, 0.9)})}
+    monkeypatch.setattr(results_figures, "row", lambda experiment, name: rows[name])
+    with pytest.raises(ValueError, match=r"share a seed. Received: gain: a \| DANN \| CDAN"):
+        results_figures.figure("gain", "a | DANN | CDAN")
+
+
+@pytest.mark.parametrize("page", tables.pages(), ids=lambda page: page.name)
+def test_no_mark_begins_a_line_where_markdown_would_end_the_paragraph(page):
+    lines = page.read_text().splitlines()
+    assert [
+        line for line in lines if line.lstrip().startswith("<!--") and "<!-- = -->" in line
+    ] == []
 
 
 def test_a_table_of_notes_has_in_columns_what_its_rows_do_not_share(monkeypatch):
@@ -147,7 +176,7 @@ def test_a_table_of_notes_has_in_columns_what_its_rows_do_not_share(monkeypatch)
     rows = [dict(zip(keys, row, strict=True)) for row in rows]
     monkeypatch.setattr(notes_tables, "all_notes", lambda: {"t": rows})
     assert notes_tables.notes("t").splitlines() == [
-        "| setting | steps | x | y |",
+        "|  | steps | x | y |",
         "|---|---|---|---|",
         "| a | 10 | .1 |  |",
         "| a | 20 | .2 |  |",
@@ -155,6 +184,38 @@ def test_a_table_of_notes_has_in_columns_what_its_rows_do_not_share(monkeypatch)
         "",
         "Seeds: 0. Hardware: CPU.",
     ]
+
+
+def test_a_table_of_notes_tells_no_circumstance_that_no_log_has(monkeypatch):
+    row = {"setting": "a", "steps": "", "seeds": "", "hardware": "", "measure": "x", "value": ".1"}
+    monkeypatch.setattr(notes_tables, "all_notes", lambda: {"t": [row]})
+    assert notes_tables.notes("t").splitlines() == ["|  | x |", "|---|---|", "| a | .1 |"]
+
+
+def test_two_notes_on_one_cell_are_refused(monkeypatch):
+    row = {"setting": "a", "steps": "", "seeds": "", "hardware": "", "measure": "x", "value": ".1"}
+    monkeypatch.setattr(notes_tables, "all_notes", lambda: {"t": [row, {**row, "value": ".2"}]})
+    with pytest.raises(ValueError, match="A cell of t must have one note"):
+        notes_tables.notes("t")
+
+
+def test_the_default_run_on_each_backend_is_of_results_and_notes(monkeypatch):
+    asked = []
+
+    def by_seed(experiment, method):
+        asked.append((experiment, method))
+        seeds = range(5) if experiment == "digits_to_photos" else range(10, 15)
+        return {seed: seed / 100 for seed in seeds}
+
+    seeds = [*range(5), *range(10, 15)]
+    notes = [{"setting": "JAX", "seeds": str(seed), "value": str(seed / 50)} for seed in seeds]
+    monkeypatch.setattr(notes_tables, "by_seed", by_seed)
+    monkeypatch.setattr(notes_tables, "all_notes", lambda: {notes_tables.ON_BACKENDS: notes})
+    assert notes_tables.default_on_backends().splitlines()[2:] == [
+        "| TensorFlow | 0.0, 1.0, 2.0, 3.0, 4.0 | 10.0, 11.0, 12.0, 13.0, 14.0 | 7.0 ± 5.5% |",
+        "| JAX | 0.0, 2.0, 4.0, 6.0, 8.0 | 20.0, 22.0, 24.0, 26.0, 28.0 | 14.0 ± 11.0% |",
+    ]
+    assert asked == [("digits_to_photos", "dann"), ("digits_to_photos_search", "dann")]
 
 
 def test_every_note_stands_on_a_page():
