@@ -225,14 +225,15 @@ def scores_in_short():
     shown = [
         row for row in rows if row[0].strip("`") in ("agreement", "info_max", "source_accuracy")
     ]
-    quick = [row for row in rows if row[-2]]
-    complete = [k for k in range(1, len(head) - 2) if all(row[k] for row in quick)]
+    quick = [row for row in rows if row[-1]]
+    complete = [k for k in range(1, len(head) - 3) if all(row[k] for row in quick)]
     runs = sum(int(re.search(r"\((\d+) runs\)", head[k])[1]) for k in complete)
-    means = [[row[0], *row[-2].split(", ")] for row in shown]
+    means = [[row[0], *row[-3].split(", "), row[-1]] for row in shown]
     heads = [
         "score",
         f"rank correlation, mean of {len(complete)} comparisons ({runs} runs)",
         "points lost",
+        "by setting",
     ]
     return markdown_table(heads, means)
 

@@ -24,7 +24,8 @@ accuracy, over all runs of the task that have scores, but the oracle's, and the 
 target accuracy minus that of the run that the score puts first, in points. `agreement` compares the
 seeds of the same settings with each other; a task with runs that kept no predictions has none. The
 first mean is over the tasks that have all scores but the slow ones ({_NAMED}), the
-second over those that have every score.
+second over those that have every score. The last column is the mean regret where settings are
+chosen and not runs, by their means over the seeds, over the tasks of the first mean.
 """
 _OF_EPOCHS = """
 Among the epochs of a run: the mean regret over all runs that have the score and an oracle curve, in
@@ -50,30 +51,46 @@ def _of_runs(results):
         return []
     heads = [f"{name} ({len(runs)} runs)" for name, runs in tasks.items()]
     found = {
-        name: [_correlation_and_regret(runs, name) for runs in tasks.values()]
+        name: [_correlation_and_regrets(runs, name) for runs in tasks.values()]
         for name in ["agreement", *SCORES]
     }
-    found = {name: pairs for name, pairs in found.items() if any(pairs)}
+    found = {name: of for name, of in found.items() if any(of)}
     quick = [name for name in found if name not in _SLOW]
     means = {name: [_means(found, quick, name), _means(found, [*found], name)] for name in found}
     order = sorted(found, key=lambda name: [-(mean or (-2,))[0] for mean in means[name]])
-    cells = [[f"`{name}`", *map(_cell, [*found[name], *means[name]])] for name in order]
-    return ["", markdown_table(["score", *heads, "mean", "mean, every score"], cells)]
+    cells = [
+        [f"`{name}`", *map(_cell, [*found[name], *means[name]]), _of_settings(means[name][0])]
+        for name in order
+    ]
+    heads = ["score", *heads, "mean", "mean, every score", "regret of settings, mean"]
+    return ["", markdown_table(heads, cells)]
 
 
-def _correlation_and_regret(runs, name):
-    """Both for a task, or `None` where not every run has the score, or all are equal.
+def _correlation_and_regrets(runs, name):
+    """The correlation over the runs of a task, and the regrets of a run and of a setting.
 
-    Of runs that agree equally, InfoMax chooses, as in a sweep.
+    `None` where not every run has the score, or all are equal. Of runs that agree equally, InfoMax
+    chooses, as in a sweep.
     """
     scores = [run.measures.get(f"{SCORE}{name}") for run in runs]
     accuracies = [run.target_accuracy for run in runs]
     if None in scores or len(set(scores)) == 1 or len(set(accuracies)) == 1:
         return None
     keys = [SCORE + name, *([f"{SCORE}info_max"] if name == "agreement" else [])]
-    chosen = max(runs, key=lambda run: [run.measures.get(key, 0.0) for key in keys])
+    rows = [[run.target_accuracy, *(run.measures.get(key, 0.0) for key in keys)] for run in runs]
+    settings: dict[str, list[list[float]]] = {}
+    for run, row in zip(runs, rows, strict=True):
+        settings.setdefault(run.method, []).append(row)
+    means = [
+        [statistics.mean(column) for column in zip(*of, strict=True)] for of in settings.values()
+    ]
     found: Any = stats.spearmanr(scores, accuracies)
-    return float(found.statistic), max(accuracies) - chosen.target_accuracy
+    return float(found.statistic), _regret(rows), _regret(means)
+
+
+def _regret(rows):
+    """The best accuracy minus that of the row with the highest scores; accuracies come first."""
+    return max(row[0] for row in rows) - max(rows, key=lambda row: row[1:])[0]
 
 
 def _means(found, needed, name):
@@ -81,12 +98,16 @@ def _means(found, needed, name):
     complete = [all(pairs) for pairs in zip(*(found[score] for score in needed), strict=True)]
     if name not in needed or not any(complete):
         return None
-    correlations, regrets = zip(*itertools.compress(found[name], complete), strict=True)
-    return statistics.mean(correlations), statistics.mean(regrets)
+    of_tasks = itertools.compress(found[name], complete)
+    return [statistics.mean(column) for column in zip(*of_tasks, strict=True)]
 
 
-def _cell(pair):
-    return "" if pair is None else f"{pair[0]:.2f}, {100 * pair[1]:.1f}"
+def _cell(numbers):
+    return "" if numbers is None else f"{numbers[0]:.2f}, {100 * numbers[1]:.1f}"
+
+
+def _of_settings(numbers):
+    return "" if numbers is None else f"{100 * numbers[2]:.1f}"
 
 
 def _of_epochs(results):
