@@ -62,7 +62,8 @@ def rank_sweep(
     candidates = [row for row in rows if not row.get("oracle", True)]
     alone = [row["run"] for row in candidates if AGREEMENT not in row]
     if key == AGREEMENT and alone and any(_OF_EQUALS in row for row in candidates):
-        print(f"Ranked by {_OF_EQUALS}: no other seed with the settings of {', '.join(alone)}")
+        whose = "any run" if len(alone) == len(candidates) else ", ".join(alone)
+        print(f"Ranked by {_OF_EQUALS}: no other seed with the settings of {whose}")
         key = _OF_EQUALS
     ranked = [row for row in candidates if key in row]
     keys = (key, _OF_EQUALS) if key == AGREEMENT else (key,)

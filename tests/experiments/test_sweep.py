@@ -151,10 +151,12 @@ def test_a_sweep_with_a_run_that_has_no_other_to_agree_with_is_ranked_by_info_ma
 
 
 @pytest.mark.parametrize("seeds", ["000", [None] * 3], ids=["one seed", "no seed"])
-def test_runs_with_the_same_seed_are_not_compared(sweep, seeds):
+def test_runs_with_the_same_seed_are_not_compared(sweep, seeds, capsys):
     give_classes(sweep, r0=[0, 1, 2], r1=[0, 1, 2], r2=[0, 1, 2])
     overrides = {str(k): [] if seed is None else [f"seed={seed}"] for k, seed in enumerate(seeds)}
     assert "regret of selection/info_max" in rank_sweep(sweep, "agreement", overrides)
+    told = "Ranked by selection/info_max: no other seed with the settings of any run\n"
+    assert capsys.readouterr().out == told
     assert "selection/agreement" not in rows_of(sweep)[0]
 
 

@@ -35,7 +35,7 @@ def check_sweep(folder, launcher, run_apart):
     short = [*DATA, "debug=fast", "trainer.batch_size=32,100000", "hydra.sweep.dir=sweep"]
     result = run_apart("train.py", [*launcher, "seed=0,1", *short], folder)
     assert result.returncode == 1  # two jobs cannot fill a batch
-    assert "regret of selection/info_max" in result.stdout
+    assert "regret of selection/agreement" in result.stdout
     assert result.stdout.count("not finished") == 2
     table = (folder / "sweep/sweep.csv").read_text()
     assert all(f",{run},seed={run // 2} data=npz" in table for run in range(4))
@@ -97,7 +97,7 @@ def test_an_interrupted_sweep_leaves_no_process_and_resumes(
 
     second = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert second.returncode == 0, second.stderr
-    assert "regret of selection/info_max" in second.stdout
+    assert "regret of selection/agreement" in second.stdout
     plain = run_apart("train.py", [*DATA, *LENGTH, "hydra.run.dir=plain"], folder)
     assert plain.returncode == 0, plain.stderr
     metrics = (folder / "sweep/0/metrics.csv").read_text()

@@ -26,7 +26,7 @@ def test_a_sweep_is_ranked_by_a_score_beside_the_oracle(sweep):
     assert values["1", "selection/info_max"] >= values["2", "selection/info_max"]
     assert all(0 < values[rank, "target/accuracy"] < 1 for rank in "12")
     assert (refused["rank"], refused["overrides"][:27]) == ("", "seed=1 trainer.batch_size=1")
-    assert "regret of selection/info_max" in result.stdout
+    assert "regret of selection/agreement" in result.stdout
     assert (folder / "sweep/sweep.png").is_file()
 
 
