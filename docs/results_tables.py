@@ -160,17 +160,20 @@ def recipe_runs():
 
 
 def recipe_parts():
-    """What the recipe loses without each of its parts, over the seeds that both have."""
-    whole, rows = by_seed(RECIPE, "dann"), []
-    for method, part in PARTS.items():
-        without = by_seed(RECIPE, method)
-        both = [seed for seed in without if seed in whole]
-        if both:
-            lost = points(*(without[seed] - whole[seed] for seed in both))
-            row = [percent(*(without[seed] for seed in both)), lost, ", ".join(map(str, both))]
-            rows.append([part, f"`{method.removeprefix('dann ')}`", *row])
-    rows.append(["nothing", "", percent(*whole.values()), "", ", ".join(map(str, whole))])
-    return markdown_table(["without", "", "target accuracy", "points", "seeds"], rows)
+    """What the recipe loses on a task without each of its parts, over the seeds that both have."""
+    rows = []
+    for task, name in TASKS.items():
+        whole = by_seed(f"teacher_{task}", "dann")
+        for method, part in PARTS.items():
+            without = by_seed(f"teacher_{task}", method)
+            both = [seed for seed in without if seed in whole]
+            if both:
+                lost = points(*(without[seed] - whole[seed] for seed in both))
+                row = [percent(*(without[seed] for seed in both)), lost, ", ".join(map(str, both))]
+                rows.append([name, part, f"`{method.removeprefix('dann ')}`", *row])
+        row = [percent(*whole.values()), "", ", ".join(map(str, whole))]
+        rows.append([name, "nothing", "", *row])
+    return markdown_table(["", "without", "", "target accuracy", "points", "seeds"], rows)
 
 
 def cpu_and_gpu():
