@@ -39,18 +39,18 @@ def notes(table):
     """
     values = all_notes()[table]
     of = {name: {value[name] for value in values} for name in CIRCUMSTANCES}
-    told = [name for name in CIRCUMSTANCES if len(of[name]) > 1]
+    varying = [name for name in CIRCUMSTANCES if len(of[name]) > 1]
     measures = list(dict.fromkeys(value["measure"] for value in values))
     cells = collections.defaultdict(dict)
     for value in values:
-        row = cells[tuple(value[key] for key in ("setting", *told))]
+        row = cells[tuple(value[key] for key in ("setting", *varying))]
         if value["measure"] in row:
             raise ValueError(f"A cell of {table} must have one note. Received another: {value}")
         row[value["measure"]] = value["value"]
     rows = [[*row, *(found.get(name, "") for name in measures)] for row, found in cells.items()]
-    shared = {name: text for name in CIRCUMSTANCES if name not in told for text in of[name] if text}
-    below = " ".join(f"{name.capitalize()}: {text}." for name, text in shared.items())
-    return "\n\n".join(filter(None, [markdown_table(["", *told, *measures], rows), below]))
+    shared = [name for name in CIRCUMSTANCES if name not in varying and any(of[name])]
+    below = " ".join(f"{name.capitalize()}: {values[0][name]}." for name in shared)
+    return "\n\n".join(filter(None, [markdown_table(["", *varying, *measures], rows), below]))
 
 
 def default_on_backends():

@@ -27,15 +27,15 @@ def figure(kind, rows):
     """A figure by its mark: its kind, and the experiment and names of rows, with bars between.
 
     Raises:
-        ValueError: If there is no such kind or row, or the rows have no seed in common.
+        ValueError: If there is no such kind or row, or not as many rows as the kind takes, or
+            the rows of a gain have no seed in common.
     """
     experiment, *names = rows.split(" | ")
     if kind not in KINDS:
         raise ValueError(f"A figure must be one of {[*KINDS]}. Received: {kind}: {rows}")
-    made = KINDS[kind](*(row(experiment, name) for name in names))
-    if made is None:
-        raise ValueError(f"The rows of a gain must share a seed. Received: {kind}: {rows}")
-    return made
+    if len(names) != (2 if "gain" in kind else 1):
+        raise ValueError(f"A gain has two rows, any other figure one. Received: {kind}: {rows}")
+    return KINDS[kind](*(row(experiment, name) for name in names))
 
 
 def row(experiment, name):
@@ -61,10 +61,12 @@ def spread(runs):
 
 
 def gain(ours, theirs, measure="target/accuracy"):
-    """What a row has more than another, in points; `None` without a seed in common."""
+    """What a row has more than another, in points, on average over the seeds of both."""
     both = ours.keys() & theirs.keys()
+    if not both:
+        raise ValueError(f"Rows of a gain must share a seed. Received: {[*ours]} and {[*theirs]}")
     gains = [ours[seed].measures[measure] - theirs[seed].measures[measure] for seed in both]
-    return f"{100 * statistics.mean(gains):.1f}" if gains else None
+    return f"{100 * statistics.mean(gains):.1f}"
 
 
 KINDS = {

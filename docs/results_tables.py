@@ -9,7 +9,6 @@
 """
 
 import functools
-import itertools
 import pathlib
 import re
 import statistics
@@ -49,7 +48,6 @@ WITH_RECIPE = {
     "target_only": "oracle †",
 }
 RECIPE = "teacher_mnist_to_mnist_m"
-NEW_SEEDS = range(20, 30)  # on which no choice for the recipe had been run
 PARTS = {
     WITHOUT: "the adversary",
     "dann regularizer=mcc": "the teacher",
@@ -136,19 +134,12 @@ def default_run_seeds():
 
 
 def recipe_runs():
-    """The recipe on its three tasks, new seeds apart: accuracies in percent, and what they cost."""
+    """The recipe on its three tasks: accuracies in percent, and what they cost."""
     measures = ["target/accuracy", "chosen/info_max", "oracle/best"]
     rows = []
-    for task, new in itertools.product(TASKS, (False, True)):
-        runs = [
-            run
-            for seed, run in runs_of(f"teacher_{task}", "dann").items()
-            if (seed in NEW_SEEDS) == new
-        ]
-        if not runs:
-            continue
-        name = f"{TASKS[task]}, new seeds" if new else TASKS[task]
-        seeds = ", ".join(str(run.seed) for run in runs)
+    for task, name in TASKS.items():
+        by_its_seed = runs_of(f"teacher_{task}", "dann")
+        seeds, runs = ", ".join(map(str, by_its_seed)), [*by_its_seed.values()]
         means = [percent(*(run.measures[measure] for run in runs)) for measure in measures]
         lowest = percent(min(run.target_accuracy for run in runs))
         minutes = statistics.mean(run.measures["cpu_seconds"] for run in runs) / 60

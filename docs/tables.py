@@ -117,8 +117,12 @@ def filled(text, known):
 
     text, figures = FIGURE.subn(figure, REGION.sub(write, text))
     text, thresholds = THRESHOLD.subn(threshold, text)
-    if not text.count("<!-- = -->") == figures + thresholds == len(MARK.findall(text)):
-        raise ValueError("Each mark must have the form <!-- kind: ... -->0<!-- = --> in one line.")
+    begun, ended = len(MARK.findall(text)), text.count("<!-- = -->")
+    if not begun == figures + thresholds == ended:
+        raise ValueError(
+            "Each mark must have the form <!-- kind: ... -->0<!-- = --> in one line. Received: "
+            f"{begun} beginnings and {ended} ends, of which {figures + thresholds} have that form"
+        )
     return text
 
 

@@ -51,7 +51,8 @@ class Ranking(Callback):
             if table is not None:
                 print(f"{table}\nWritten to {directory / 'sweep.csv'}", flush=True)
             elif not all(job["failed"] for job in jobs):
-                print(f"Not ranked: no run has selection/{score}", flush=True)
+                why = ", which needs several seeds of a setting" if score == "agreement" else ""
+                print(f"Not ranked: no run has selection/{score}{why}", flush=True)
         if any(job["failed"] for job in jobs):
             sys.exit(1)
 

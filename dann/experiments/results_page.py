@@ -31,7 +31,8 @@ How to read the first table of a task:
 
 - "Target accuracy" is the mean over the seeds with their sample standard deviation.
 - "Gap closed" is (method - source only) / (train on target - source only), of the means. It is
-  empty where that gap is no larger than the spread of either.
+  empty where that gap is no larger than the spread of either, and where a row's arguments change
+  more than the method, its strength and regularizers.
 - Seconds are the mean training time; CPU seconds count all threads.
 - "First" has the steps and CPU seconds after which each seed's target accuracy first reached the
   number in the column's head; "not recorded" where a run ended above it without a curve.
@@ -40,6 +41,8 @@ The second table has the mean target accuracy after the epoch that each score of
 puts first without target labels. Beside it stand the last epoch and the best one, which only an
 oracle finds.
 """
+_ENDS = ("source_only", "target_only")  # of the gap that adapting can close
+_OF_THE_METHOD = ("method", "schedule", "regularizer")
 _HEADS = (
     "method",
     "target accuracy",
@@ -174,8 +177,10 @@ def _chosen(rows):
 
 
 def _gap_closed(method, accuracies):
-    ends = [accuracies.get(end, []) for end in ("source_only", "target_only")]
-    if method in ("source_only", "target_only") or not all(ends):
+    name, *arguments = method.split()
+    ends = [accuracies.get(end, []) for end in _ENDS]
+    alike = all(argument.lstrip("+").startswith(_OF_THE_METHOD) for argument in arguments)
+    if name in _ENDS or not alike or not all(ends):
         return ""
     low, high = map(statistics.mean, ends)
     spread = max(statistics.stdev(end) if len(end) > 1 else 0.0 for end in ends)

@@ -24,8 +24,8 @@ accuracy, over all runs of the task that have scores, but the oracle's, and the 
 target accuracy minus that of the run that the score puts first, in points. `agreement` compares the
 seeds of the same settings with each other; a task with runs that kept no predictions has none. The
 first mean is over the tasks that have all scores but the slow ones ({_NAMED}), the
-second over those that have every score. The last column is the mean regret where settings are
-chosen and not runs, by their means over the seeds, over the tasks of the first mean.
+second over those that have every score. The last column is the mean regret where the setting with
+the highest mean score over its seeds is chosen, over the tasks of the first mean.
 """
 _OF_EPOCHS = """
 Among the epochs of a run: the mean regret over all runs that have the score and an oracle curve, in

@@ -62,8 +62,8 @@ def rank_sweep(
     candidates = [row for row in rows if not row.get("oracle", True)]
     alone = [row["run"] for row in candidates if AGREEMENT not in row]
     if key == AGREEMENT and alone and any(_OF_EQUALS in row for row in candidates):
-        whose = "any run" if len(alone) == len(candidates) else ", ".join(alone)
-        print(f"Ranked by {_OF_EQUALS}: no other seed with the settings of {whose}")
+        those = "" if len(alone) == len(candidates) else f"; one seed: {', '.join(alone)}"
+        print(f"Ranked by {_OF_EQUALS}: agreement needs several seeds of each setting{those}")
         key = _OF_EQUALS
     ranked = [row for row in candidates if key in row]
     keys = (key, _OF_EQUALS) if key == AGREEMENT else (key,)
@@ -153,12 +153,18 @@ def _as_text(ranked, others, key, regret):
         for row in ranked
     ]
     lines += [
-        f"{'-':<6}{row['overrides']:<{width}}"
-        + ("an oracle, not ranked" if row.get("oracle") else "not finished").rjust(24)
+        f"{'-':<6}{row['overrides']:<{width}}" + _why_not_ranked(row, key).rjust(24)
         for row in others
     ]
     lines.append(f"regret of {key}: {100 * regret:.1f} points")
     return "\n".join(lines)
+
+
+def _why_not_ranked(row, key):
+    """Why a row has no rank."""
+    if "oracle" not in row:
+        return "not finished"
+    return "an oracle, not ranked" if row["oracle"] else f"no {key}"
 
 
 def _save_figure(ranked, key, path):

@@ -70,7 +70,7 @@ def test_all_computes_every_score():
     assert choose(composed("selection=all").selection.scores) == dict(SCORES)
 
 
-def test_the_default_computes_some_scores_and_ranks_by_agreement_or_else_by_one_of_them():
+def test_the_default_ranks_by_agreement_and_computes_what_ranks_where_that_cannot():
     selection = composed().selection
     assert selection.rank_by == "agreement"
     assert "info_max" in choose(selection.scores)

@@ -195,9 +195,12 @@ def groups(experiment, *names):
 def test_experiments_share_the_recipe(name):
     shared = "optimizer", "schedule", "regularizers", "method"
     assert groups(name, *shared) == groups("recipe", *shared)
-    augmentation = groups(name, "augmentation")
-    papers = name == "mnist_to_mnist_m"
-    assert augmentation == ([{}] if papers else groups("recipe", "augmentation"))
+
+
+def test_the_papers_experiment_has_no_augmentation_and_its_siblings_the_recipes():
+    assert groups("mnist_to_mnist_m", "augmentation") == [{}]
+    for name in ("mnist_to_usps", "usps_to_mnist"):
+        assert groups(name, "augmentation") == groups("recipe", "augmentation")
 
 
 @pytest.mark.parametrize("name", ["mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"])

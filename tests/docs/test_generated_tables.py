@@ -144,6 +144,7 @@ def test_marked_figures_are_those_of_the_results():
             r"photoz has the rows \[\]",
         ),
         ("<!-- meen: digits_to_photos | DANN -->9<!-- = -->", "Received: meen: digits_to_photos"),
+        ("<!-- gain: digits_to_photos | DANN -->9<!-- = -->", "A gain has two rows"),
         ("<!-- gain mnist_to_usps | DANN | CDAN -->9<!-- = -->", "Each mark must have the form"),
         ("<!-- mean: digits_to_photos | DANN -->9", "Each mark must have the form"),
         ("9<!-- = -->", "Each mark must have the form"),
@@ -154,11 +155,9 @@ def test_a_mark_that_gives_no_figure_is_refused(mark, message):
         tables.filled(mark, {})
 
 
-def test_rows_without_a_common_seed_have_no_gain(monkeypatch):
-    rows = {"DANN": runs({1: (0.9, 0.9)}), "CDAN": runs({2: (0.9, 0.9)})}
-    monkeypatch.setattr(results_figures, "row", lambda experiment, name: rows[name])
-    with pytest.raises(ValueError, match=r"share a seed. Received: gain: a \| DANN \| CDAN"):
-        results_figures.figure("gain", "a | DANN | CDAN")
+def test_rows_without_a_common_seed_have_no_gain():
+    with pytest.raises(ValueError, match=r"must share a seed. Received: \[1\] and \[2\]"):
+        results_figures.gain(runs({1: (0.9, 0.9)}), runs({2: (0.9, 0.9)}))
 
 
 @pytest.mark.parametrize("page", tables.pages(), ids=lambda page: page.name)

@@ -81,6 +81,23 @@ def test_the_page_has_mean_spread_and_share_of_the_gap():
     assert "Hardware: a machine, 2 cores." in page
 
 
+@pytest.mark.parametrize(
+    ("method", "share"),
+    [
+        ("dann schedule.high=0", "60.0%"),
+        ("dann +method.task_radius=1 regularizers.mcc.weight=2", "60.0%"),
+        ("dann regularizer=mcc augmentation=affine", ""),
+        ("target_only augmentation=affine", ""),
+    ],
+)
+def test_only_a_row_with_the_data_and_the_network_of_both_ends_has_a_share_of_the_gap(
+    method, share
+):
+    ends = {"source_only": 0.5, "target_only": 1.0}
+    results = [accuracy(a, method=m) for m, a in {**ends, method: 0.8}.items()]
+    assert {row["gap closed"] for row in page_rows(results)[1]} == {"", share}
+
+
 def test_a_row_has_the_title_of_its_method_or_its_name_in_capitals():
     methods = ("cdan", "cdan_e", "fdal", "method_of_another")
     _, rows = page_rows([variant(method=method) for method in methods])

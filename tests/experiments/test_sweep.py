@@ -139,7 +139,9 @@ def test_settings_are_ranked_by_the_agreement_of_their_own_seeds(sweep):
 def test_a_sweep_with_a_run_that_has_no_other_to_agree_with_is_ranked_by_info_max(sweep, capsys):
     give_classes(sweep, r0=[0, 1, 2], r2=[0, 1, 2])
     text = rank_sweep(sweep, "agreement", OVERRIDES)
-    told = "Ranked by selection/info_max: no other seed with the settings of 1\n"
+    told = (
+        "Ranked by selection/info_max: agreement needs several seeds of each setting; one seed: 1\n"
+    )
     assert capsys.readouterr().out == told
     assert [row["run"] for row in rows_of(sweep)] == ["1", "2", "0", "3"]
     assert float(rows_of(sweep)[1]["selection/agreement"]) == 1
@@ -150,12 +152,25 @@ def test_a_sweep_with_a_run_that_has_no_other_to_agree_with_is_ranked_by_info_ma
     assert rank_sweep(sweep, "agreement", OVERRIDES) == text
 
 
+def test_a_finished_run_without_the_score_is_not_called_unfinished(sweep):
+    for run in RUNS:
+        path = sweep / run / "summary.json"
+        summary = json.loads(path.read_text())
+        del summary["selection/info_max"]
+        path.write_text(json.dumps(summary))
+    give_classes(sweep, r0=[0, 1, 2], r2=[0, 1, 2])
+    text = rank_sweep(sweep, "agreement", OVERRIDES)
+    assert [row["rank"] for row in rows_of(sweep)] == ["1", "2", "", ""]
+    assert "seed=1 method=dann  no selection/agreement" in text
+    assert "seed=3 method=dann            not finished" in text
+
+
 @pytest.mark.parametrize("seeds", ["000", [None] * 3], ids=["one seed", "no seed"])
 def test_runs_with_the_same_seed_are_not_compared(sweep, seeds, capsys):
     give_classes(sweep, r0=[0, 1, 2], r1=[0, 1, 2], r2=[0, 1, 2])
     overrides = {str(k): [] if seed is None else [f"seed={seed}"] for k, seed in enumerate(seeds)}
     assert "regret of selection/info_max" in rank_sweep(sweep, "agreement", overrides)
-    told = "Ranked by selection/info_max: no other seed with the settings of any run\n"
+    told = "Ranked by selection/info_max: agreement needs several seeds of each setting\n"
     assert capsys.readouterr().out == told
     assert "selection/agreement" not in rows_of(sweep)[0]
 
