@@ -84,7 +84,7 @@ def results_page(
     command = f"{settings.command}{more}"
     parts = [_BEGINNING.format(title=settings.title, command=command, table=table)]
     parts += [f"{settings.note}\n"] if settings.note else []
-    parts += summary_section(results, settings.summary)
+    parts += summary_section(results, settings)
     parts += [*published_section(results, settings), _EACH_TASK]
     for experiment, title in _titles(results).items():
         of_it = [result for result in results if result.experiment == experiment]

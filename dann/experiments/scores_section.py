@@ -1,19 +1,14 @@
 """The section of the results that tells how well each label-free score chooses."""
 
-import itertools
 import statistics
 from collections.abc import Sequence
-from typing import Any
-
-from scipy import stats
 
 from dann.experiments.markdown_table import markdown_table
-from dann.experiments.results import CHOSEN, SCORE, Result
+from dann.experiments.results import CHOSEN, Result
+from dann.experiments.score_choices import SLOW, score_choices
 from dann.selection import SCORES
 
-_FEWEST = 10  # runs of a task from which a correlation tells something
-_SLOW = ("dev", "mix_val", "reverse_validation")  # which many runs therefore do not have
-_NAMED = ", ".join(f"`{name}`" for name in _SLOW)
+_NAMED = ", ".join(f"`{name}`" for name in SLOW)
 _BEGINNING = f"""## Scores without target labels
 
 How well does each score of `dann.selection` choose? Target accuracy is on the test set; no score
@@ -22,10 +17,11 @@ reads it.
 Among finished runs: in each cell are the rank correlation (Spearman's) of the score with the target
 accuracy, over all runs of the task that have scores, but the oracle's, and the regret: the best
 target accuracy minus that of the run that the score puts first, in points. `agreement` compares the
-seeds of the same settings with each other; a task with runs that kept no predictions has none. The
-first mean is over the tasks that have all scores but the slow ones ({_NAMED}), the
-second over those that have every score. The last column is the mean regret where the setting with
-the highest mean score over its seeds is chosen, over the tasks of the first mean.
+seeds of the same settings with each other, where runs kept their predictions. In brackets stands
+how many runs have the score, if others do not. The first mean is over the tasks of which each run
+has all scores but the slow ones ({_NAMED}), the second over those of which
+each run has every score. The last column is the mean regret where the setting with the highest mean
+score over its seeds is chosen, over the tasks of the first mean.
 """
 _OF_EPOCHS = """
 Among the epochs of a run: the mean regret over all runs that have the score and an oracle curve, in
@@ -35,79 +31,46 @@ points.
 
 def scores_section(results: Sequence[Result]) -> list[str]:
     """Returns the section in Markdown as a list of one text, empty where no run has scores."""
-    ranked = [r for r in results if r.method.split()[0] != "target_only"]
-    lines = [*_of_runs(ranked), *_of_epochs(ranked)]
+    lines = [*_of_runs(results), *_of_epochs(results)]
     return [_BEGINNING + "\n".join(lines) + "\n"] if lines else []
 
 
 def _of_runs(results):
     """Lines of the table of the choice among runs; none if no task has enough of them."""
-    tasks: dict[str, list[Result]] = {}
-    for result in results:
-        if any(name.startswith(SCORE) for name in result.measures):
-            tasks.setdefault(result.experiment, []).append(result)
-    tasks = {name: runs for name, runs in tasks.items() if len(runs) >= _FEWEST}
-    if not tasks:
+    choices = score_choices(results)
+    if not choices.runs:
         return []
-    heads = [f"{name} ({len(runs)} runs)" for name, runs in tasks.items()]
-    found = {
-        name: [_correlation_and_regrets(runs, name) for runs in tasks.values()]
-        for name in ["agreement", *SCORES]
+    quick, every = choices.compared, choices.complete(choices.found)
+    means = {
+        score: [choices.mean(score, quick), choices.mean(score, every)] for score in choices.found
     }
-    found = {name: of for name, of in found.items() if any(of)}
-    quick = [name for name in found if name not in _SLOW]
-    means = {name: [_means(found, quick, name), _means(found, [*found], name)] for name in found}
-    order = sorted(found, key=lambda name: [-(mean or (-2,))[0] for mean in means[name]])
-    cells = [
-        [f"`{name}`", *map(_cell, [*found[name], *means[name]]), _of_settings(means[name][0])]
-        for name in order
+    order = sorted(means, key=lambda score: [-(mean or (-2,))[0] for mean in means[score]])
+    rows = [
+        [
+            f"`{score}`",
+            *(_cell_of_task(choices, score, task) for task in choices.runs),
+            *map(_cell, means[score]),
+            _of_settings(means[score][0]),
+        ]
+        for score in order
     ]
-    heads = ["score", *heads, "mean", "mean, every score", "regret of settings, mean"]
-    return ["", markdown_table(heads, cells)]
+    heads = ["score", *(f"{task} ({count} runs)" for task, count in choices.runs.items())]
+    heads += ["mean", "mean, every score", "regret of settings, mean"]
+    return ["", markdown_table(heads, rows)]
 
 
-def _correlation_and_regrets(runs, name):
-    """The correlation over the runs of a task, and the regrets of a run and of a setting.
-
-    `None` where not every run has the score, or all are equal. Of runs that agree equally, InfoMax
-    chooses, as in a sweep.
-    """
-    scores = [run.measures.get(f"{SCORE}{name}") for run in runs]
-    accuracies = [run.target_accuracy for run in runs]
-    if None in scores or len(set(scores)) == 1 or len(set(accuracies)) == 1:
-        return None
-    keys = [SCORE + name, *([f"{SCORE}info_max"] if name == "agreement" else [])]
-    rows = [[run.target_accuracy, *(run.measures.get(key, 0.0) for key in keys)] for run in runs]
-    settings: dict[str, list[list[float]]] = {}
-    for run, row in zip(runs, rows, strict=True):
-        settings.setdefault(run.method, []).append(row)
-    means = [
-        [statistics.mean(column) for column in zip(*of, strict=True)] for of in settings.values()
-    ]
-    found: Any = stats.spearmanr(scores, accuracies)
-    return float(found.statistic), _regret(rows), _regret(means)
+def _cell_of_task(choices, score, task):
+    count = choices.runs_with[score][task]
+    cell = _cell(choices.found[score].get(task))
+    return f"{cell} ({count})" if cell and count < choices.runs[task] else cell
 
 
-def _regret(rows):
-    """The best accuracy minus that of the row with the highest scores; accuracies come first."""
-    return max(row[0] for row in rows) - max(rows, key=lambda row: row[1:])[0]
+def _cell(choice):
+    return "" if choice is None else f"{choice.correlation:.2f}, {100 * choice.regret:.1f}"
 
 
-def _means(found, needed, name):
-    """A score's means over the tasks that have the needed scores, or `None` if there are none."""
-    complete = [all(pairs) for pairs in zip(*(found[score] for score in needed), strict=True)]
-    if name not in needed or not any(complete):
-        return None
-    of_tasks = itertools.compress(found[name], complete)
-    return [statistics.mean(column) for column in zip(*of_tasks, strict=True)]
-
-
-def _cell(numbers):
-    return "" if numbers is None else f"{numbers[0]:.2f}, {100 * numbers[1]:.1f}"
-
-
-def _of_settings(numbers):
-    return "" if numbers is None else f"{100 * numbers[2]:.1f}"
+def _of_settings(choice):
+    return "" if choice is None else f"{100 * choice.regret_of_settings:.1f}"
 
 
 def _of_epochs(results):
@@ -116,7 +79,8 @@ def _of_epochs(results):
         name: [
             run.measures["oracle/best"] - run.measures[f"{CHOSEN}{name}"]
             for run in results
-            if f"{CHOSEN}{name}" in run.measures and "oracle/best" in run.measures
+            if run.method.split()[0] != "target_only"
+            and {f"{CHOSEN}{name}", "oracle/best"} <= run.measures.keys()
         ]
         for name in SCORES
     }

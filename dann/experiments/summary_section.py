@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 from dann.experiments.markdown_table import markdown_table
 from dann.experiments.results import Result, percent_of_runs
@@ -14,20 +15,23 @@ _HEADS = (
     "DANN, strength 0",
     "DANN",
     "the adversary adds",
+    "DANN, published",
     "train on target (oracle)",
 )
 
 
-def summary_section(results: Sequence[Result], experiments: Sequence[str]) -> list[str]:
+def summary_section(results: Sequence[Result], settings: Any) -> list[str]:
     """Returns the lines of the section, none if there is no result of DANN in the experiments.
 
     Args:
         results: The results.
-        experiments: Names of the experiments to show, in order; those without DANN are left out.
+        settings: Object with `summary`, the names of the experiments to show, in order; those
+            without DANN are left out; and `published`, as for
+            `dann.experiments.results_page.results_page`.
     """
     tasks = {
         name: {m: [r for r in results if (r.experiment, r.method) == (name, m)] for m in _COLUMNS}
-        for name in experiments
+        for name in settings.summary
     }
     tasks = {name: runs for name, runs in tasks.items() if runs["dann"]}
     if not tasks:
@@ -37,22 +41,25 @@ def summary_section(results: Sequence[Result], experiments: Sequence[str]) -> li
         "",
         "Mean target accuracy after the last step, in percent, with its standard deviation over "
         "the seeds. At strength 0 everything is as with DANN, but no gradient of the discriminator "
-        "reaches the features: what the adversary adds is the difference on the same seeds.",
+        "reaches the features: what the adversary adds is the difference on the same seeds. The "
+        "published figures of `protocol_...` are best epochs by target labels ([the same of these "
+        "runs](#beside-published-figures)).",
         "",
-        markdown_table(_HEADS, [_row(name, runs) for name, runs in tasks.items()]),
+        markdown_table(_HEADS, [_row(*task, settings.published) for task in tasks.items()]),
         "",
         "DANN has the regularizers of its experiment, source only DANN's network. An empty cell "
-        "has not been run.",
+        "has no run here, or nothing published.",
         "",
         *[_told(name, runs) for name, runs in tasks.items()],
         "",
     ]
 
 
-def _row(experiment, runs):
+def _row(experiment, runs, published):
     ours, without = (
         {r.seed: 100 * r.target_accuracy for r in runs[method]} for method in ("dann", _WITHOUT)
     )
+    known = published.get(experiment, {}).get("dann")
     both = [ours[seed] - without[seed] for seed in without if seed in ours]
     return (
         f"`{experiment}`",
@@ -60,6 +67,7 @@ def _row(experiment, runs):
         percent_of_runs(runs[_WITHOUT]),
         percent_of_runs(runs["dann"]),
         f"{statistics.mean(both):+z.1f} (n = {len(both)})" if both else "",
+        "" if known is None else f"{100 * known:.1f}",
         percent_of_runs(runs["target_only"]),
     )
 

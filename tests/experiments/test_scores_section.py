@@ -8,7 +8,7 @@ from dann.experiments.scores_section import scores_section
 
 @pytest.fixture(autouse=True)
 def few_runs_suffice(monkeypatch):
-    monkeypatch.setattr("dann.experiments.scores_section._FEWEST", 5)
+    monkeypatch.setattr("dann.experiments.score_choices._FEWEST", 5)
 
 
 MEANS = ["mean", "mean, every score", "regret of settings, mean"]
@@ -73,6 +73,19 @@ def test_a_slow_score_that_a_task_lacks_leaves_it_in_the_first_mean():
     assert list(found)[-2:] == ["`info_max`", "`dev`"]
 
 
+def test_a_score_that_some_runs_lack_is_of_the_others_and_enters_no_mean():
+    known = {"score/info_max": (1, 2, 3, 4, 5)}
+    lacking = {"score/info_max": 9, "target/accuracy": 1.0}
+    some = [*runs(known | {"score/snd": (1, 2, 3, 5, 4)}), variant(lacking, seed=9)]
+    found = rows_of(some)
+    assert found["score"][0] == "a_to_b (6 runs)"
+    assert found["`snd`"] == ["0.90, 10.0 (5)", "", "", ""]
+    assert found["`info_max`"] == ["1.00, 0.0", "", "", ""]
+    found = rows_of([*some, *runs(known | {"score/snd": (5, 4, 3, 2, 1)}, experiment="c_to_d")])
+    assert found["`snd`"][1:] == [*["-1.00, 40.0"] * 3, "0.0"]
+    assert "`snd`" not in rows_of([*some, variant(lacking, seed=10)][1:])  # four have it
+
+
 def test_where_no_task_has_every_score_there_are_no_means():
     first = runs({"score/snd": (1, 2, 3, 4, 5)})
     second = runs({"score/info_max": (5, 4, 3, 2, 1)}, experiment="c_to_d")
@@ -129,6 +142,8 @@ def test_the_choice_among_epochs_has_its_mean_regret_and_the_number_of_runs():
     found = rows_of([first, second, variant(seed=2)])
     assert found["`snd`"] == ["5.00", "2"]
     assert found["`dev`"] == ["5.00", "1"]
+    oracle = variant({"oracle/best": 1.0, "chosen/dev": 0.0}, method="target_only")
+    assert rows_of([first, second, oracle])["`dev`"] == ["5.00", "1"]
 
 
 def test_without_scores_there_is_no_section():

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 from test_results import variant
 
 from dann.experiments.summary_section import summary_section
@@ -7,8 +9,12 @@ def accuracy(value, method="dann", seed=0, **changes):
     return variant({"target/accuracy": value}, method=method, seed=seed, **changes)
 
 
-def rows_of(results, experiments=("a_to_b",)):
-    text = "\n".join(summary_section(results, experiments))
+def settings(*experiments, **published):
+    return SimpleNamespace(summary=experiments, published=published)
+
+
+def rows_of(results, experiments=("a_to_b",), **published):
+    text = "\n".join(summary_section(results, settings(*experiments, **published)))
     lines = [line for line in text.splitlines() if line[:1] == "|"]
     header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     return [dict(zip(header, row, strict=True)) for row in rows]
@@ -21,23 +27,26 @@ def test_a_row_has_the_means_and_what_the_adversary_adds():
         accuracy(0.5, "source_only", steps=9, hardware="another"),
         accuracy(0.1, "cdan", hardware="a third"),
     ]
-    assert rows_of(results) == [
+    assert rows_of(results, a_to_b={"dann": 0.7666, "cdan": 0.9}) == [
         {
             "experiment": "`a_to_b`",
             "source only": "50.0",
             "DANN, strength 0": "72.5 ± 3.5",
             "DANN": "80.0 ± 10.0",
             "the adversary adds": "+2.5 (n = 2)",
+            "DANN, published": "76.7",
             "train on target (oracle)": "",
         }
     ]
     told = "- `a_to_b`: DANN with the seeds 0, 1, 2; 4,000 steps; a machine, 2 cores; another"
-    assert told in summary_section(results, ["a_to_b"])
+    assert told in summary_section(results, settings("a_to_b"))
 
 
 def test_an_adversary_that_costs_accuracy_is_negative():
     results = [accuracy(0.7), accuracy(0.8, "dann schedule.high=0")]
-    assert rows_of(results)[0]["the adversary adds"] == "-10.0 (n = 1)"
+    [row] = rows_of(results, b_to_c={"dann": 0.5}, a_to_b={"cdan": 0.5})
+    assert row["the adversary adds"] == "-10.0 (n = 1)"
+    assert row["DANN, published"] == ""
 
 
 def test_rows_come_in_the_order_of_the_experiments_and_only_those_with_dann():
@@ -52,5 +61,5 @@ def test_rows_come_in_the_order_of_the_experiments_and_only_those_with_dann():
 
 
 def test_without_results_there_is_no_section():
-    assert summary_section([accuracy(0.7)], ["other"]) == []
-    assert summary_section([accuracy(0.7)], []) == []
+    assert summary_section([accuracy(0.7)], settings("other")) == []
+    assert summary_section([accuracy(0.7)], settings()) == []
