@@ -1,11 +1,18 @@
 """The section of the results that compares them with published figures."""
 
 import collections
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from dann.experiments.markdown_table import markdown_table
-from dann.experiments.results import CHOSEN, Result, mean_measure, percent_of_runs
+from dann.experiments.results import (
+    CHOSEN,
+    Result,
+    mean_measure,
+    percent_of_runs,
+    points_gained,
+)
 from dann.experiments.row_names import row_names
 
 _BEGINNING = """## Beside published figures
@@ -55,8 +62,8 @@ def published_section(results: Sequence[Result], settings: Any) -> list[str]:
 
 def _row(by_row, experiment, method, figure, settings):
     runs = by_row[experiment, method]
-    measures = ("target/accuracy", f"{CHOSEN}info_max", "oracle/best")
-    last, chosen, best = (mean_measure(runs, measure) for measure in measures)
+    measures = (f"{CHOSEN}info_max", "oracle/best")
+    chosen, best = (mean_measure(runs, measure) for measure in measures)
     without = by_row.get((experiment, settings.without_adversary.get(method)), ())
     steps = " ".join(f"{count:,}" for count in sorted({run.steps for run in runs}))
     return (
@@ -64,7 +71,7 @@ def _row(by_row, experiment, method, figure, settings):
         row_names(runs, settings.names)[method],
         f"{len(runs)}, {steps}",
         percent_of_runs(runs),
-        _less(mean_measure(without, "target/accuracy"), last),
+        _less(without, runs),
         *map(_percent, (chosen, best, figure)),
         "" if None in (best, figure) else f"{100 * (best - figure):+z.1f}",
         settings.causes.get(experiment, {}).get(method, ""),
@@ -75,5 +82,8 @@ def _percent(share):
     return "" if share is None else f"{100 * share:.1f}"
 
 
-def _less(without, last):
-    return "" if without is None else f"{_percent(without)} ({100 * (last - without):+.1f})"
+def _less(without, runs):
+    """The mean without the adversary and, in brackets, what it adds on the same seeds."""
+    gained = points_gained(runs, without)
+    added = f" ({statistics.mean(gained):+z.1f})" if gained else ""
+    return f"{_percent(mean_measure(without, 'target/accuracy'))}{added}"

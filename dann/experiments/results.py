@@ -82,6 +82,16 @@ def mean_measure(results: Sequence[Result], measure: str) -> float | None:
     return statistics.mean(known) if known and len(known) == len(values) else None
 
 
+def points_gained(results: Sequence[Result], others: Sequence[Result]) -> list[float]:
+    """Returns how much target accuracy runs gain over others, in points, by seed of both."""
+    of_others = {result.seed: result.target_accuracy for result in others}
+    return [
+        100 * (result.target_accuracy - of_others[result.seed])
+        for result in results
+        if result.seed in of_others
+    ]
+
+
 def percent_of_runs(results: Sequence[Result]) -> str:
     """Returns the mean target accuracy in percent, with its standard deviation over the runs.
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dann.experiments.markdown_table import markdown_table
-from dann.experiments.results import Result, percent_of_runs
+from dann.experiments.results import Result, percent_of_runs, points_gained
 
 _WITHOUT = "dann schedule.high=0"
 _COLUMNS = ("source_only", _WITHOUT, "dann", "target_only")
@@ -56,17 +56,14 @@ def summary_section(results: Sequence[Result], settings: Any) -> list[str]:
 
 
 def _row(experiment, runs, published):
-    ours, without = (
-        {r.seed: 100 * r.target_accuracy for r in runs[method]} for method in ("dann", _WITHOUT)
-    )
     known = published.get(experiment, {}).get("dann")
-    both = [ours[seed] - without[seed] for seed in without if seed in ours]
+    gained = points_gained(runs["dann"], runs[_WITHOUT])
     return (
         f"`{experiment}`",
         percent_of_runs(runs["source_only"]),
         percent_of_runs(runs[_WITHOUT]),
         percent_of_runs(runs["dann"]),
-        f"{statistics.mean(both):+z.1f} (n = {len(both)})" if both else "",
+        f"{statistics.mean(gained):+z.1f} (n = {len(gained)})" if gained else "",
         "" if known is None else f"{100 * known:.1f}",
         percent_of_runs(runs["target_only"]),
     )

@@ -83,4 +83,10 @@ def test_the_same_at_strength_0_stands_beside_it_with_what_the_adversary_adds():
         run(0.9, 0.9, 0.9, method="dann y=0", experiment="b_to_c"),
     ]
     rows = rows_of(results, without_adversary={"cdan": "dann y=0", "dann": "dann y=0"})
-    assert [row["strength 0, last step"] for row in rows] == ["63.0 (-3.0)", "63.0 (+12.0)"]
+    assert [row["strength 0, last step"] for row in rows] == ["63.0 (-2.5)", "63.0 (+12.5)"]
+
+
+def test_what_the_adversary_adds_is_on_the_same_seeds():
+    results = [run(0.6, 0.7, 0.65), run(0.5, 0.7, 0.65, method="dann y=0", seed=1)]
+    [row] = rows_of(results, without_adversary={"dann": "dann y=0"})
+    assert row["strength 0, last step"] == "50.0"
