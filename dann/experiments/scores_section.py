@@ -66,7 +66,7 @@ def _cell_of_task(choices, score, task):
 
 
 def _cell(choice):
-    return "" if choice is None else f"{choice.correlation:.2f}, {100 * choice.regret:.1f}"
+    return "" if choice is None else f"{choice.correlation:z.2f}, {100 * choice.regret:.1f}"
 
 
 def _of_settings(choice):

@@ -76,6 +76,13 @@ def test_the_readme_tells_what_the_recipe_takes():
     assert f"{steps:,} steps, {minutes:.0f} CPU minutes" in readme
 
 
+def test_the_readme_tells_what_the_papers_optimizer_gives():
+    name = "DANN, the paper's rate, no limit, no average"
+    figure = float(results_figures.figure("mean", f"mnist_to_mnist_m | {name}")) / 100
+    readme = (pages.ROOT / "README.md").read_text()
+    assert f"[{figure:.3f} with the paper's optimizer]".replace("0.", ".") in readme
+
+
 def test_a_list_of_names_is_sorted_and_its_lines_are_short():
     text = "if TYPE_CHECKING:  # written by docs/tables.py\n    import old\n\nafter\n"
     long = "A" + 40 * "a"
@@ -231,3 +238,27 @@ def test_the_default_run_on_each_backend_is_of_results_and_notes(monkeypatch):
 def test_every_note_stands_on_a_page():
     told = "".join(page.read_text() for page in tables.pages())
     assert [name for name in notes_tables.MADE if f"<!-- table: {name} -->" not in told] == []
+
+
+def test_the_recipe_has_its_unseen_seeds_in_a_row_of_their_own(monkeypatch):
+    def runs_of(experiment, method, table=results_tables.TABLE):
+        accuracies = {0: 0.9, 4: 0.92, 20: 0.8, 24: 0.84}
+        measures = {"chosen/info_max": 0.7, "oracle/best": 0.95, "cpu_seconds": 120}
+        return {
+            seed: Result(
+                "a", "dann", seed, "", "A → B", 9, "", {**measures, "target/accuracy": one}
+            )
+            for seed, one in accuracies.items()
+        }
+
+    monkeypatch.setattr(results_tables, "runs_of", runs_of)
+    seen, unseen = results_tables.recipe_runs().splitlines()[2:4]
+    assert seen.startswith("| MNIST → MNIST-M | 0, 4 | 91.0 ± 1.4% | 90.0% | ")
+    assert unseen.startswith("| MNIST → MNIST-M | 20, 24 | 82.0 ± 2.8% | 80.0% | ")
+
+
+def test_the_readme_has_the_recipe_on_unseen_seeds_alone():
+    [row] = [line for line in results_tables.results().splitlines() if "→ MNIST-M |" in line]
+    accuracies = results_tables.by_seed(results_tables.RECIPE, "dann")
+    mean = statistics.mean(accuracies[seed] for seed in (20, 21, 22, 23, 24))
+    assert row.split("|")[7].strip().startswith(f"{mean:.3f} ±".removeprefix("0"))
