@@ -28,14 +28,17 @@ def figure(kind, rows):
 
     Raises:
         ValueError: If there is no such kind or row, or not as many rows as the kind takes, or
-            the rows of a gain have no seed in common.
+            the rows of a gain have no seed in common, or a run has no best epoch.
     """
     experiment, *names = rows.split(" | ")
     if kind not in KINDS:
         raise ValueError(f"A figure must be one of {[*KINDS]}. Received: {kind}: {rows}")
     if len(names) != (2 if "gain" in kind else 1):
         raise ValueError(f"A gain has two rows, any other figure one. Received: {kind}: {rows}")
-    return KINDS[kind](*(row(experiment, name) for name in names))
+    runs = [row(experiment, name) for name in names]
+    if "best" in kind and not all(BEST in run.measures for of in runs for run in of.values()):
+        raise ValueError(f"{kind} needs the best epoch of each run. Received: {rows}")
+    return KINDS[kind](*runs)
 
 
 def row(experiment, name):

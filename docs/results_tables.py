@@ -11,6 +11,7 @@
 import functools
 import pathlib
 import statistics
+from decimal import Decimal
 
 from omegaconf import OmegaConf
 
@@ -19,6 +20,7 @@ from dann.experiments.results import read_results
 from dann.experiments.row_names import row_names
 from dann.experiments.score_choices import score_choices
 from dann.experiments.scores_section import scores_section
+from dann.experiments.summary_section import WITHOUT
 
 TABLE = pathlib.Path(__file__).with_name("results.csv")
 REPRODUCE = TABLE.parents[1] / "conf/reproduce.yaml"
@@ -28,7 +30,6 @@ TASKS = {
     "mnist_to_usps": "MNIST → USPS",
     "usps_to_mnist": "USPS → MNIST",
 }
-WITHOUT = "dann schedule.high=0"  # the adversary
 DEFAULT_RUN = {
     "source_only": "source only",
     WITHOUT: "strength 0",
@@ -45,7 +46,7 @@ WITH_RECIPE = {
     "source_only": "recipe: source only †",
     WITHOUT: "recipe: strength 0",
     "dann": "recipe",
-    "target_only": "oracle †",
+    "target_only": "recipe: oracle †",
 }
 RECIPE = "teacher_mnist_to_mnist_m"
 UNSEEN = range(20, 25)  # the recipe's seeds on which nothing had run before its settings were final
@@ -83,7 +84,7 @@ def by_seed(experiment, method, table=TABLE):
 def results():
     """The published settings and the recipe: target accuracies and their standard deviations.
 
-    The recipe itself on its unseen seeds alone.
+    The recipe and its strength 0 on unseen seeds alone.
     """
     rows = []
     for task, name in TASKS.items():
@@ -92,7 +93,8 @@ def results():
             method: by_seed(f"teacher_{task}", method, ON_GPU if "†" in head else TABLE)
             for method, head in WITH_RECIPE.items()
         }
-        recipe["dann"] = {seed: recipe["dann"][seed] for seed in UNSEEN}
+        for method in (WITHOUT, "dann"):
+            recipe[method] = {s: share for s, share in recipe[method].items() if s in UNSEEN}
         cells += recipe.values()
         rows.append([name, *(as_decimals(found.values()) for found in cells)])
     heads = ["", "source only", "strength 0", "DANN", *WITH_RECIPE.values()]
@@ -170,12 +172,12 @@ def recipe_parts():
             without = by_seed(f"teacher_{task}", method)
             both = [seed for seed in without if seed in whole]
             if both:
+                shares = [percent(*(of[seed] for seed in both)) for of in (without, whole)]
                 lost = points(*(without[seed] - whole[seed] for seed in both))
-                row = [percent(*(without[seed] for seed in both)), lost, ", ".join(map(str, both))]
+                row = [*shares, lost, ", ".join(map(str, both))]
                 rows.append([name, part, f"`{method.removeprefix('dann ')}`", *row])
-        row = [percent(*whole.values()), "", ", ".join(map(str, whole))]
-        rows.append([name, "nothing", "", *row])
-    return markdown_table(["", "without", "", "target accuracy", "points", "seeds"], rows)
+    heads = ["", "without", "", "target accuracy without it", "with it", "points", "seeds"]
+    return markdown_table(heads, rows)
 
 
 def cpu_and_gpu():
@@ -239,15 +241,16 @@ def scores_in_short():
 
     The task is `mnist_to_mnist_m`, whose settings were changed after its accuracies had been seen.
     """
+    changed = "mnist_to_mnist_m"
     choices = score_choices(all_results())
-    others = [task for task in choices.compared if task != "mnist_to_mnist_m"]
+    others = [task for task in choices.compared if task != changed]
     runs = sum(choices.runs[task] for task in choices.compared)
     heads = [
         "score",
         f"rank correlation, mean of {len(choices.compared)} comparisons ({runs} runs)",
         "points lost",
         "by setting",
-        "without it",
+        f"points lost without `{changed}`",
         "by setting",
     ]
     rows = []
@@ -255,17 +258,17 @@ def scores_in_short():
         mean, mean_of_others = (choices.mean(score, of) for of in (choices.compared, others))
         regrets = [*mean[1:], *mean_of_others[1:]]
         rows.append(
-            [f"`{score}`", f"{mean.correlation:.2f}", *(f"{100 * lost:.1f}" for lost in regrets)]
+            [f"`{score}`", f"{mean.correlation:z.2f}", *(f"{100 * lost:.1f}" for lost in regrets)]
         )
     return markdown_table(heads, rows)
 
 
 def as_decimals(accuracies):
-    """The mean and the sample standard deviation, without the 0 before the point."""
+    """The mean and the sample standard deviation, rounded as in percent, as .981 ± .002."""
     if not accuracies:
         return ""
-    numbers = statistics.mean(accuracies), statistics.stdev(accuracies)
-    return " ± ".join(f"{number:.3f}".removeprefix("0") for number in numbers)
+    numbers = percent(*accuracies).removesuffix("%").split(" ± ")
+    return " ± ".join(f"{Decimal(number) / 100:.3f}".removeprefix("0") for number in numbers)
 
 
 def percent(*shares, digits=1):

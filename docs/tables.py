@@ -55,10 +55,13 @@ HEADS = {
     "when": "when to pick it",
     "command": "on the command line",
 }
-REGION = re.compile(r"(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
+REGION = re.compile(
+    r"^(<!-- table: (\w+)(?: \| (.+?))? -->\n)(?:(?!<!-- table: ).)*?^(<!-- end -->)$", re.M | re.S
+)
+REGION_MARK = re.compile(r"^<!-- (?:table: .*|end -->)$", re.M)
 NAMES = re.compile(r"(if TYPE_CHECKING:  # written by docs/tables.py\n)(?: {4}.*\n)*")
 MARK = re.compile(r"<!-- (?!table: |matrix: |end -->|= -->)")
-FIGURE = re.compile(r"(<!-- (\w+): ([^>]+) -->)[^<]*(?=<!-- = -->)")
+FIGURE = re.compile(r"(<!-- (\w+): ([^>]+) -->)[-+±.\d ]*(?=<!-- = -->)")
 THRESHOLD = re.compile(r"(<!-- (\S+)([. ])(\w+) -->)[-.\d]+(?=<!-- = -->)")
 
 
@@ -112,10 +115,17 @@ def filled(text, known):
 
     def write(match):
         head, name, columns, end = match.groups()
-        table = MADE[name]() if name in MADE else registered(known[name], columns)
+        table = MADE[name]() if name in MADE else registered(name, known, columns)
         return f"{head}\n{table}\n\n{end}"
 
-    text, figures = FIGURE.subn(figure, REGION.sub(write, text))
+    marks = len(REGION_MARK.findall(text))
+    text, regions = REGION.subn(write, text)
+    if marks != 2 * regions:
+        raise ValueError(
+            "Each table must stand between the lines <!-- table: name --> and <!-- end -->. "
+            f"Received: {marks} such lines, and {regions} tables between two of them"
+        )
+    text, figures = FIGURE.subn(figure, text)
     text, thresholds = THRESHOLD.subn(threshold, text)
     begun, ended = len(MARK.findall(text)), text.count("<!-- = -->")
     if not begun == figures + thresholds == ended:
@@ -142,9 +152,14 @@ def threshold(match):
     return head + re.sub(r"\b0\.", ".", f"{number:g}")
 
 
-def registered(registry, columns):
-    """A table with a row for each entry of a registry."""
-    columns = [column.strip() for column in columns.split(",")]
+def registered(name, known, columns):
+    """A table with a row for each entry of a registry, and the columns of its mark."""
+    if name not in known or not columns:
+        raise ValueError(
+            f"A table must be one of {[*MADE]}, or one of {[*known]} with ` | ` and its columns. "
+            f"Received: {name}{f' | {columns}' if columns else ''}"
+        )
+    registry, columns = known[name], [column.strip() for column in columns.split(",")]
     heads = [f"`{column}`" if "=" in column else HEADS.get(column, column) for column in columns]
     entries = sorted(registry.entries(), key=lambda entry: entry.facts.get("order", math.inf))
     rows = [[cell(entry, column) for column in columns] for entry in entries]

@@ -71,7 +71,7 @@ def _row(by_row, experiment, method, figure, settings):
         row_names(runs, settings.names)[method],
         f"{len(runs)}, {steps}",
         percent_of_runs(runs),
-        _less(without, runs),
+        _without_adversary(runs, without),
         *map(_percent, (chosen, best, figure)),
         "" if None in (best, figure) else f"{100 * (best - figure):+z.1f}",
         settings.causes.get(experiment, {}).get(method, ""),
@@ -82,8 +82,8 @@ def _percent(share):
     return "" if share is None else f"{100 * share:.1f}"
 
 
-def _less(without, runs):
-    """The mean without the adversary and, in brackets, what it adds on the same seeds."""
+def _without_adversary(runs, without):
+    """The mean at strength 0 and, in brackets, what the adversary adds on the same seeds."""
     gained = points_gained(runs, without)
     added = f" ({statistics.mean(gained):+z.1f})" if gained else ""
     return f"{_percent(mean_measure(without, 'target/accuracy'))}{added}"

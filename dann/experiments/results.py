@@ -60,9 +60,19 @@ class Result:
     measures: Mapping[str, float]
 
     @property
+    def key(self) -> tuple[str, str, int]:
+        """What names the run: experiment, method and seed."""
+        return self.experiment, self.method, self.seed
+
+    @property
     def target_accuracy(self) -> float:
         """Accuracy of the final weights on the target's test set."""
         return self.measures["target/accuracy"]
+
+    @property
+    def is_oracle(self) -> bool:
+        """Whether it was trained on the target's labels."""
+        return self.method.partition(" ")[0] == "target_only"
 
     @property
     def backend(self) -> str:
@@ -83,12 +93,21 @@ def mean_measure(results: Sequence[Result], measure: str) -> float | None:
 
 
 def points_gained(results: Sequence[Result], others: Sequence[Result]) -> list[float]:
-    """Returns how much target accuracy runs gain over others, in points, by seed of both."""
-    of_others = {result.seed: result.target_accuracy for result in others}
+    """Returns how much target accuracy runs gain over others with the same seed, in points.
+
+    Args:
+        results: Runs of one row.
+        others: Runs of another row.
+
+    Returns:
+        100 * (target accuracy - target accuracy of the other), in the order of `results`, without
+        the seeds that only one of the rows has.
+    """
+    other = {result.seed: result.target_accuracy for result in others}
     return [
-        100 * (result.target_accuracy - of_others[result.seed])
+        100 * (result.target_accuracy - other[result.seed])
         for result in results
-        if result.seed in of_others
+        if result.seed in other
     ]
 
 
@@ -187,7 +206,8 @@ def read_results(path: str | pathlib.Path) -> list[Result]:
     Files of earlier versions, with one row a run and a column a measure, are read as well.
 
     Raises:
-        ValueError: If it has other columns, or a row holds no number.
+        ValueError: If it has other columns, a row holds no finite number or names no method, or
+            rows of one run differ in its settings, steps or hardware.
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -200,18 +220,30 @@ def read_results(path: str | pathlib.Path) -> list[Result]:
             raise ValueError(
                 f"{path} must have the columns {[*_RUN, *_COLUMNS]}. Received: {list(columns)}"
             )
-        runs: dict[tuple, dict[str, float]] = {}
+        runs: dict[tuple, Result] = {}
         for row in rows:
             try:
                 run = {name: _NUMBERS.get(name, str)(row[name]) for name in _RUN}
                 measures = {name: float(value) for name, value in measures_of(row)}
-            except (TypeError, ValueError) as error:
+                told = bool(run["method"]) and all(map(math.isfinite, measures.values()))
+            except (TypeError, ValueError):
+                told = False
+            if not told:
                 raise ValueError(
-                    f"{path} must hold numbers for `seed`, `steps` and the measure. "
+                    f"{path} must hold a method, and numbers for `seed`, `steps` and the measure. "
                     f"Received in line {rows.line_num}: {list(row.values())}"
-                ) from error
-            runs.setdefault(tuple(run.values()), {}).update(measures)
-    return [Result(*run, measures=measures) for run, measures in runs.items()]
+                )
+            result = Result(**run, measures=measures)
+            before = runs.setdefault(result.key, result)
+            if dataclasses.replace(before, measures=measures) != result:
+                raise ValueError(
+                    f"{path} must have the same {_RUN[3:]} in all rows of a run. Received in line "
+                    f"{rows.line_num}: {list(run.values())}, and before: "
+                    f"{[getattr(before, name) for name in _RUN]}"
+                )
+            together = {**before.measures, **measures}
+            runs[result.key] = dataclasses.replace(before, measures=together)
+    return [*runs.values()]
 
 
 def _measures_of(columns):
@@ -227,7 +259,7 @@ def _measures_of(columns):
 
 def write_results(results: Sequence[Result], path: str | pathlib.Path) -> None:
     """Writes the CSV file of results, sorted. A run's later result replaces its earlier one."""
-    latest = {(r.experiment, r.method, r.seed): r for r in results}
+    latest = {result.key: result for result in results}
     with replacing(pathlib.Path(path)) as draft, draft.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*_RUN, *_COLUMNS])

@@ -85,7 +85,7 @@ def results_page(
     parts = [_BEGINNING.format(title=settings.title, command=command, table=table)]
     parts += [f"{settings.note}\n"] if settings.note else []
     parts += summary_section(results, settings)
-    parts += [*published_section(results, settings), _EACH_TASK]
+    parts += [*published_section(results, settings), *([_EACH_TASK] if results else [])]
     for experiment, title in _titles(results).items():
         of_it = [result for result in results if result.experiment == experiment]
         command = " ".join([f"experiment={experiment}", "method=...", *overrides])

@@ -19,8 +19,10 @@ class Choice(NamedTuple):
 
     Args:
         correlation: Spearman's rank correlation of the score with the target accuracy, in [-1, 1].
-        regret: The best target accuracy minus that of the run which the score puts first.
-        regret_of_settings: The same of settings, by the means over their seeds.
+        regret: The best target accuracy among the runs that have the score, minus that of the run
+            which the score puts first, or the mean of those which it puts first together.
+        regret_of_settings: As `regret`, with settings in place of runs; a setting has the mean
+            accuracy and the mean score over its seeds.
     """
 
     correlation: float
@@ -34,7 +36,8 @@ class Choices:
 
     Args:
         runs: How many runs with scores there are of each task.
-        runs_with: How many of these have a score, by score and task.
+        runs_with: How many of these have a score, by score and task. A score that no task has a
+            choice by is left out, here and in `found`.
         found: The choices, by score and task. One is missing if fewer than 10 runs have the score,
             or all of these have the same score or accuracy.
     """
@@ -44,12 +47,13 @@ class Choices:
     found: dict[str, dict[str, Choice]]
 
     def complete(self, scores: Collection[str]) -> list[str]:
-        """Returns the tasks of which each run has all of these scores."""
+        """Returns the tasks of which each run has all of these scores; none without a score."""
         return [
             task
             for task, count in self.runs.items()
-            if all(
-                task in self.found[score] and self.runs_with[score][task] == count
+            if scores
+            and all(
+                task in self.found.get(score, ()) and self.runs_with[score][task] == count
                 for score in scores
             )
         ]
@@ -68,15 +72,16 @@ class Choices:
 
 
 def score_choices(results: Sequence[Result]) -> Choices:
-    """Measures every score, and `agreement`, on the runs that have it; oracles are left out.
+    """Returns how well every score, and `agreement`, chooses among the runs that have it.
 
     Args:
-        results: The results. Tasks of which fewer than 10 have scores are left out.
+        results: The results. Oracles, and tasks of which fewer than 10 runs have scores, are left
+            out.
     """
     tasks: dict[str, list[Result]] = {}
     for result in results:
         scored = any(name.startswith(SCORE) for name in result.measures)
-        if scored and result.method.split()[0] != "target_only":
+        if scored and not result.is_oracle:
             tasks.setdefault(result.experiment, []).append(result)
     tasks = {name: runs for name, runs in tasks.items() if len(runs) >= _FEWEST}
     runs_with, found = {}, {}
@@ -111,5 +116,6 @@ def _choice(runs, score):
 
 
 def _regret(rows):
-    """The best accuracy minus that of the row with the highest scores; accuracies come first."""
-    return max(row[0] for row in rows) - max(rows, key=lambda row: row[1:])[0]
+    """The best accuracy minus the mean of the rows with the highest scores; accuracies lead."""
+    highest = max(row[1:] for row in rows)
+    return max(row[0] for row in rows) - statistics.mean(r[0] for r in rows if r[1:] == highest)

@@ -15,13 +15,14 @@ How well does each score of `dann.selection` choose? Target accuracy is on the t
 reads it.
 
 Among finished runs: in each cell are the rank correlation (Spearman's) of the score with the target
-accuracy, over all runs of the task that have scores, but the oracle's, and the regret: the best
-target accuracy minus that of the run that the score puts first, in points. `agreement` compares the
-seeds of the same settings with each other, where runs kept their predictions. In brackets stands
-how many runs have the score, if others do not. The first mean is over the tasks of which each run
-has all scores but the slow ones ({_NAMED}), the second over those of which
-each run has every score. The last column is the mean regret where the setting with the highest mean
-score over its seeds is chosen, over the tasks of the first mean.
+accuracy, over all runs of the task that have the score, but the oracle's, and the regret: the best
+target accuracy of these runs minus that of the run that the score puts first, in points; of several
+that share the first place the mean. `agreement` compares the seeds of the same settings with each
+other, where runs kept their predictions; of runs that agree equally InfoMax puts one first. In
+brackets stands how many runs have the score, if others do not. The first mean is over the tasks of
+which each run has all scores but the slow ones ({_NAMED}), the second over
+those of which each run has every score in the table. The last column is the mean regret where the
+setting with the highest mean score over its seeds is chosen, over the tasks of the first mean.
 """
 _OF_EPOCHS = """
 Among the epochs of a run: the mean regret over all runs that have the score and an oracle curve, in
@@ -79,8 +80,7 @@ def _of_epochs(results):
         name: [
             run.measures["oracle/best"] - run.measures[f"{CHOSEN}{name}"]
             for run in results
-            if run.method.split()[0] != "target_only"
-            and {f"{CHOSEN}{name}", "oracle/best"} <= run.measures.keys()
+            if not run.is_oracle and {f"{CHOSEN}{name}", "oracle/best"} <= run.measures.keys()
         ]
         for name in SCORES
     }

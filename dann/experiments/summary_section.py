@@ -7,16 +7,19 @@ from typing import Any
 from dann.experiments.markdown_table import markdown_table
 from dann.experiments.results import Result, percent_of_runs, points_gained
 
-_WITHOUT = "dann schedule.high=0"
-_COLUMNS = ("source_only", _WITHOUT, "dann", "target_only")
+WITHOUT = "dann schedule.high=0"
+_COLUMNS = {
+    "source_only": "source only",
+    WITHOUT: "DANN, strength 0",
+    "dann": "DANN",
+    "target_only": "train on target (oracle)",
+}
 _HEADS = (
     "experiment",
-    "source only",
-    "DANN, strength 0",
-    "DANN",
+    *(_COLUMNS[name] for name in ("source_only", WITHOUT, "dann")),
     "the adversary adds",
     "DANN, published",
-    "train on target (oracle)",
+    _COLUMNS["target_only"],
 )
 
 
@@ -36,32 +39,35 @@ def summary_section(results: Sequence[Result], settings: Any) -> list[str]:
     tasks = {name: runs for name, runs in tasks.items() if runs["dann"]}
     if not tasks:
         return []
+    published = (
+        " The published figures of `protocol_...` are best epochs by target labels ([the same of "
+        "these runs](#beside-published-figures))."
+    )
     return [
         "## In short",
         "",
         "Mean target accuracy after the last step, in percent, with its standard deviation over "
         "the seeds. At strength 0 everything is as with DANN, but no gradient of the discriminator "
-        "reaches the features: what the adversary adds is the difference on the same seeds. The "
-        "published figures of `protocol_...` are best epochs by target labels ([the same of these "
-        "runs](#beside-published-figures)).",
+        "reaches the features: what the adversary adds is the difference on the same seeds."
+        f"{published if any(map(settings.published.get, tasks)) else ''}",
         "",
         markdown_table(_HEADS, [_row(*task, settings.published) for task in tasks.items()]),
         "",
         "DANN has the regularizers of its experiment, source only DANN's network. An empty cell "
         "has no run here, or nothing published.",
         "",
-        *[_told(name, runs) for name, runs in tasks.items()],
+        *[_circumstances(name, runs) for name, runs in tasks.items()],
         "",
     ]
 
 
 def _row(experiment, runs, published):
     known = published.get(experiment, {}).get("dann")
-    gained = points_gained(runs["dann"], runs[_WITHOUT])
+    gained = points_gained(runs["dann"], runs[WITHOUT])
     return (
         f"`{experiment}`",
         percent_of_runs(runs["source_only"]),
-        percent_of_runs(runs[_WITHOUT]),
+        percent_of_runs(runs[WITHOUT]),
         percent_of_runs(runs["dann"]),
         f"{statistics.mean(gained):+z.1f} (n = {len(gained)})" if gained else "",
         "" if known is None else f"{100 * known:.1f}",
@@ -69,9 +75,16 @@ def _row(experiment, runs, published):
     )
 
 
-def _told(experiment, runs):
-    """A line with the seeds and steps of DANN, and the hardware of all runs in the row."""
-    seeds = ", ".join(str(seed) for seed in sorted(r.seed for r in runs["dann"]))
-    steps = " and ".join(f"{count:,}" for count in sorted({r.steps for r in runs["dann"]}))
-    hardware = "; ".join(sorted({r.hardware for of in runs.values() for r in of}))
-    return f"- `{experiment}`: DANN with the seeds {seeds}; {steps} steps; {hardware}"
+def _circumstances(experiment, runs):
+    """A line with the steps, seeds and hardware of a row; columns with the same stand together."""
+    columns: dict[str, list[str]] = {}
+    for column, head in _COLUMNS.items():
+        if runs[column]:
+            seeds = ", ".join(str(seed) for seed in sorted(r.seed for r in runs[column]))
+            steps = " and ".join(f"{count:,}" for count in sorted({r.steps for r in runs[column]}))
+            hardware = " and ".join(sorted({r.hardware for r in runs[column]}))
+            columns.setdefault(f"{steps} steps, {hardware}, seeds {seeds}", []).append(f'"{head}"')
+    if len(columns) == 1:
+        return f"- `{experiment}`: {next(iter(columns))}"
+    told = "; ".join(f"{' and '.join(heads)}: {those}" for those, heads in columns.items())
+    return f"- `{experiment}`: {told}"

@@ -3,7 +3,13 @@ import json
 
 import pytest
 
-from dann.experiments.results import Result, read_results, result_of_run, write_results
+from dann.experiments.results import (
+    Result,
+    points_gained,
+    read_results,
+    result_of_run,
+    write_results,
+)
 
 RUN = Result(
     experiment="a_to_b",
@@ -80,13 +86,44 @@ def test_a_file_of_something_else_raises_an_error(content, tmp_path):
     assert str(caught.value).endswith(f"Received: {columns}")
 
 
-@pytest.mark.parametrize(("old", "new"), [("dann,0", "dann,zero"), (",0.7\n", ",high\n")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("dann,0", "dann,zero"), (",0.7\n", ",high\n"), (",0.7\n", ",nan\n"), ("b,dann,0", "b,,0")],
+)
 def test_a_row_without_its_numbers_raises_an_error(old, new, tmp_path):
     file = tmp_path / "results.csv"
     write_results([RUN], file)
     file.write_text(file.read_text().replace(old, new))
-    with pytest.raises(ValueError, match=f"results.csv.*Received in line .*{new.strip()[-4:]}"):
+    found = new.strip().split(",")[-1]
+    with pytest.raises(ValueError, match=f"results.csv.*Received in line .*'{found}'"):
         read_results(file)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(",abc,", ",abd,"), (",4000,", ",4001,"), ("2 cores", "4 cores")]
+)
+def test_rows_of_one_run_that_differ_in_more_than_a_measure_raise_an_error(old, new, tmp_path):
+    file = tmp_path / "results.csv"
+    write_results([RUN], file)
+    *lines, last = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([*lines, last.replace(old, new)]))
+    with pytest.raises(
+        ValueError, match=r"the same \['settings', .*Received in line 5: .*, and be"
+    ):
+        read_results(file)
+
+
+def test_points_are_gained_over_the_runs_of_the_same_seeds():
+    ours = [variant({"target/accuracy": 0.75}, seed=seed) for seed in (3, 1, 2)]
+    others = [variant({"target/accuracy": seed / 8}, seed=seed) for seed in (0, 1, 3)]
+    assert points_gained(ours, others) == [37.5, 62.5]
+
+
+@pytest.mark.parametrize(
+    ("method", "is_oracle"), [("target_only", True), ("target_only a=1", True), ("dann", False)]
+)
+def test_a_run_that_trained_on_the_targets_labels_is_an_oracle(method, is_oracle):
+    assert variant(method=method).is_oracle == is_oracle
 
 
 SUMMARY = {

@@ -94,7 +94,7 @@ def test_where_no_task_has_every_score_there_are_no_means():
     assert found["`info_max`"] == ["", "-1.00, 40.0", "", "", ""]
 
 
-def test_of_runs_that_agree_equally_info_max_chooses_and_of_others_the_first():
+def test_of_runs_that_agree_equally_info_max_chooses_and_of_others_the_mean_counts():
     equal = (1, 1, 1, 1, 0)
     found = rows_of(
         runs(
@@ -106,7 +106,39 @@ def test_of_runs_that_agree_equally_info_max_chooses_and_of_others_the_first():
         )
     )
     regrets = {name: cells[0].split(", ")[1] for name, cells in found.items() if name[0] == "`"}
-    assert regrets == {"`agreement`": "20.0", "`snd`": "40.0", "`info_max`": "0.0"}
+    assert regrets == {"`agreement`": "20.0", "`snd`": "25.0", "`info_max`": "0.0"}
+
+
+def test_of_runs_that_agree_equally_without_info_max_the_mean_counts():
+    cells = rows_of(runs({"score/agreement": (1, 1, 1, 1, 0)}))["`agreement`"]
+    assert cells[0].split(", ")[1] == "25.0"
+
+
+def test_the_order_of_the_results_makes_no_difference():
+    of = {"score/snd": (1, 1, 1, 0, 0), "score/info_max": (2, 2, 1, 1, 1)}
+    results = [*runs(of, method="a"), *runs(of, (0.9, 0.1, 0.3, 0.5, 0.7), method="b")]
+    assert rows_of(results) == rows_of(results[::-1])
+
+
+def test_a_mean_is_over_all_tasks_and_epochs_differ_by_hundredths():
+    of = {"score/snd": (1, 2, 3, 4, 5)}
+    accuracies = (ACCURACIES, (0.5, 0.6, 0.7, 0.9, 0.8), (0.9, 0.6, 0.7, 0.8, 0.5))
+    tasks = [runs(of, row, experiment=str(row)) for row in accuracies]  # 1, .9 and -.6
+    cells = rows_of([run for task in tasks for run in task])["`snd`"]
+    assert cells[3] == "0.43, 16.7"
+
+
+@pytest.mark.parametrize("slow", ["dev", "mix_val", "reverse_validation"])
+def test_slow_scores_alone_have_no_first_mean(slow):
+    cells = rows_of(runs({f"score/{slow}": (1, 2, 3, 4, 5)}))[f"`{slow}`"]
+    assert cells == ["1.00, 0.0", "", "1.00, 0.0", ""]
+
+
+def test_ten_runs_tell_something_and_nine_nothing(monkeypatch):
+    monkeypatch.undo()
+    some = runs({"score/snd": range(10)}, [k / 10 for k in range(10)])
+    assert rows_of(some)["`snd`"][0] == "1.00, 0.0"
+    assert scores_section(some[1:]) == []
 
 
 def test_of_settings_the_one_with_the_highest_mean_over_its_seeds_is_chosen():
@@ -132,6 +164,14 @@ def test_an_oracle_is_not_ranked_and_few_runs_and_equal_scores_tell_nothing():
     known = {"score/info_max": (1, 2, 3, 4, 5)}
     oracle = variant({"score/info_max": 9, "target/accuracy": 1.0}, method="target_only")
     assert rows_of([*runs(known), oracle])["`info_max`"][0] == "1.00, 0.0"
+    another = variant({"score/info_max": 9}, method="target_only trainer.steps=9")
+    assert rows_of([*runs(known), another])["`info_max`"][0] == "1.00, 0.0"
+    assert "`info_max`" not in rows_of(
+        [
+            *runs(known | {"score/snd": (0,) * 5}, (0.5,) * 5),
+            *runs({"score/dev": (1, 2, 3, 4, 5)}, experiment="c_to_d"),
+        ]
+    )
     assert scores_section(runs(known)[:4]) == []
     assert "`snd`" not in rows_of(runs({**known, "score/snd": (1, 1, 1, 1, 1)}))
 

@@ -38,8 +38,38 @@ def test_a_row_has_the_means_and_what_the_adversary_adds():
             "train on target (oracle)": "",
         }
     ]
-    told = "- `a_to_b`: DANN with the seeds 0, 1, 2; 4,000 steps; a machine, 2 cores; another"
+    told = (
+        '- `a_to_b`: "source only": 9 steps, another, seeds 0; "DANN, strength 0": 4,000 steps, '
+        'a machine, 2 cores, seeds 0, 1; "DANN": 4,000 steps, a machine, 2 cores, seeds 0, 1, 2'
+    )
     assert told in summary_section(results, settings("a_to_b"))
+    alike = [accuracy(0.9, "target_only"), accuracy(0.7)]
+    told = "- `a_to_b`: 4,000 steps, a machine, 2 cores, seeds 0"
+    assert told in summary_section(alike, settings("a_to_b"))
+
+
+def test_columns_with_the_same_seeds_steps_and_hardware_stand_together():
+    results = [accuracy(0.7), accuracy(0.8, seed=1), accuracy(0.9, "target_only")]
+    results += [accuracy(0.6, "source_only"), accuracy(0.6, "source_only", seed=1)]
+    told = (
+        '- `a_to_b`: "source only" and "DANN": 4,000 steps, a machine, 2 cores, seeds 0, 1; '
+        '"train on target (oracle)": 4,000 steps, a machine, 2 cores, seeds 0'
+    )
+    assert told in summary_section(results, settings("a_to_b"))
+
+
+def test_no_gain_is_not_below_zero():
+    results = [accuracy(0.7), accuracy(0.7 + 1e-6, "dann schedule.high=0")]
+    assert rows_of(results)[0]["the adversary adds"] == "+0.0 (n = 1)"
+
+
+def test_only_a_page_with_published_figures_tells_what_they_are():
+    told = "[the same of these runs](#beside-published-figures)"
+    alone, beside = (
+        "".join(summary_section([accuracy(0.7)], settings("a_to_b", **published)))
+        for published in ({"b_to_c": {"dann": 0.5}}, {"a_to_b": {"dann": 0.5}})
+    )
+    assert (told in alone, told in beside) == (False, True)
 
 
 def test_an_adversary_that_costs_accuracy_is_negative():
