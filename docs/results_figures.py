@@ -6,7 +6,8 @@ A page marks such a figure by what it is, the experiment and the names of the ro
 
 `mean`, `spread` and `best` are the mean of a row's target accuracy in percent, the same with its
 standard deviation, and the mean of the best epochs. `gain` is what the first row has more than the
-second, in points, on average over the seeds of both, `best_gain` the same of the best epochs.
+second, in points, on average over the seeds of both, `gain_spread` the same with its standard
+deviation, and `best_gain` of the best epochs.
 ` (GPU)` after an experiment takes the table of a GPU.
 
 A mark must not begin a line: Markdown would end the paragraph there.
@@ -65,11 +66,20 @@ def spread(runs):
 
 def gain(ours, theirs, measure="target/accuracy"):
     """What a row has more than another, in points, on average over the seeds of both."""
+    return f"{100 * statistics.mean(gains(ours, theirs, measure)):.1f}"
+
+
+def gain_spread(ours, theirs):
+    """The same of the target accuracy, with its standard deviation."""
+    return mean_and_deviation(gains(ours, theirs, "target/accuracy"), ".1f")
+
+
+def gains(ours, theirs, measure):
+    """What a row has more than another in a measure, by the seeds of both."""
     both = ours.keys() & theirs.keys()
     if not both:
         raise ValueError(f"Rows of a gain must share a seed. Received: {[*ours]} and {[*theirs]}")
-    gains = [ours[seed].measures[measure] - theirs[seed].measures[measure] for seed in both]
-    return f"{100 * statistics.mean(gains):.1f}"
+    return [ours[seed].measures[measure] - theirs[seed].measures[measure] for seed in sorted(both)]
 
 
 KINDS = {
@@ -77,5 +87,6 @@ KINDS = {
     "spread": spread,
     "best": functools.partial(mean, measure=BEST),
     "gain": gain,
+    "gain_spread": gain_spread,
     "best_gain": functools.partial(gain, measure=BEST),
 }

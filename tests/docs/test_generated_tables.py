@@ -148,10 +148,12 @@ def test_a_figure_in_a_sentence_is_of_a_row(kind, figure):
     assert results_figures.KINDS[kind](runs({1: (0.90, 0.93), 2: (0.94, 0.95)})) == figure
 
 
-@pytest.mark.parametrize(("kind", "figure"), [("gain", "4.0"), ("best_gain", "-1.0")])
+@pytest.mark.parametrize(
+    ("kind", "figure"), [("gain", "3.0"), ("gain_spread", "3.0 ± 1.4"), ("best_gain", "-1.0")]
+)
 def test_a_gain_is_over_the_seeds_that_both_rows_have(kind, figure):
-    ours = runs({1: (0.90, 0.91), 2: (0.94, 0.95)})
-    theirs = runs({2: (0.90, 0.96), 7: (0.1, 0.1)})
+    ours = runs({1: (0.90, 0.91), 2: (0.94, 0.95), 3: (0.92, 0.95)})
+    theirs = runs({2: (0.90, 0.96), 7: (0.1, 0.1), 3: (0.90, 0.96)})
     assert results_figures.KINDS[kind](ours, theirs) == figure
 
 
