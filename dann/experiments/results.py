@@ -9,6 +9,7 @@ import math
 import pathlib
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dann.training.files_on_disk import replacing
 from dann.training.run_directory import RunDirectory
@@ -223,12 +224,12 @@ def read_results(path: str | pathlib.Path) -> list[Result]:
         runs: dict[tuple, Result] = {}
         for row in rows:
             try:
-                run = {name: _NUMBERS.get(name, str)(row[name]) for name in _RUN}
+                run: dict[str, Any] = {name: _NUMBERS.get(name, str)(row[name]) for name in _RUN}
                 measures = {name: float(value) for name, value in measures_of(row)}
-                told = bool(run["method"]) and all(map(math.isfinite, measures.values()))
+                complete = bool(run["method"]) and all(map(math.isfinite, measures.values()))
             except (TypeError, ValueError):
-                told = False
-            if not told:
+                complete = False
+            if not complete:
                 raise ValueError(
                     f"{path} must hold a method, and numbers for `seed`, `steps` and the measure. "
                     f"Received in line {rows.line_num}: {list(row.values())}"
