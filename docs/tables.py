@@ -56,9 +56,9 @@ HEADS = {
     "command": "on the command line",
 }
 REGION = re.compile(
-    r"^(<!-- table: (\w+)(?: \| (.+?))? -->\n)(?:(?!<!-- table: ).)*?^(<!-- end -->)$", re.M | re.S
+    r"^(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?^(<!-- end -->)$", re.MULTILINE | re.DOTALL
 )
-REGION_MARK = re.compile(r"^<!-- (?:table: .*|end -->)$", re.M)
+REGION_MARK = re.compile(r"^<!-- (?:table: .*|end -->)$", re.MULTILINE)
 NAMES = re.compile(r"(if TYPE_CHECKING:  # written by docs/tables.py\n)(?: {4}.*\n)*")
 MARK = re.compile(r"<!-- (?!table: |matrix: |end -->|= -->)")
 FIGURE = re.compile(r"(<!-- (\w+): ([^>]+) -->)[-+±.\d ]*(?=<!-- = -->)")

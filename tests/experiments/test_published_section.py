@@ -86,6 +86,14 @@ def test_the_same_at_strength_0_stands_beside_it_with_what_the_adversary_adds():
     assert [row["strength 0, last step"] for row in rows] == ["63.0 (-2.5)", "63.0 (+12.5)"]
 
 
+def test_no_difference_is_not_below_zero():
+    results = [run(0.6, 0.7, 0.7), run(0.6 + 1e-6, 0.7, 0.7, method="dann y=0")]
+    published = {"a_to_b": {"dann": 0.7 + 1e-6}}
+    [row] = rows_of(results, without_adversary={"dann": "dann y=0"}, published=published)
+    assert row["strength 0, last step"] == "60.0 (+0.0)"
+    assert row["best epoch - published, points"] == "+0.0"
+
+
 def test_what_the_adversary_adds_is_on_the_same_seeds():
     results = [run(0.6, 0.7, 0.65), run(0.5, 0.7, 0.65, method="dann y=0", seed=1)]
     [row] = rows_of(results, without_adversary={"dann": "dann y=0"})

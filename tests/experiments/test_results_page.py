@@ -34,6 +34,10 @@ def test_a_page_of_ones_own_has_no_note_of_ours():
     assert "experiments.md" not in page
 
 
+def test_a_page_without_results_explains_no_tables():
+    assert "## " not in results_page([], composed("page=own", script="reproduce").page)
+
+
 def test_every_name_on_the_pages_is_of_a_row():
     tables = [read_results(ROOT / f"docs/{name}.csv") for name in ("results", "results-gpu")]
     names = composed(script="reproduce").page.names

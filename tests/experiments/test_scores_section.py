@@ -128,6 +128,21 @@ def test_a_mean_is_over_all_tasks_and_epochs_differ_by_hundredths():
     assert cells[3] == "0.43, 16.7"
 
 
+def test_scores_without_a_first_mean_come_in_the_order_of_the_second():
+    of = {"score/dev": (5, 4, 3, 2, 1), "score/mix_val": (1, 2, 3, 4, 5)}
+    known = {"score/snd": (5, 4, 3, 2, 1)}
+    found = rows_of([*runs(of | known), *runs(known, experiment="c_to_d")])
+    assert list(found)[-3:] == ["`snd`", "`mix_val`", "`dev`"]
+
+
+def test_no_correlation_is_not_below_zero():
+    accuracies = [k / 10 for k in range(11)]
+    rising = runs({"score/snd": range(10)}, accuracies[:10])
+    falling = runs({"score/snd": range(11, 0, -1)}, accuracies, experiment="c_to_d")
+    cells = rows_of([*rising, *falling])["`snd`"]
+    assert [cell.split(", ")[0] for cell in cells[:3]] == ["1.00", "-1.00", "0.00"]
+
+
 @pytest.mark.parametrize("slow", ["dev", "mix_val", "reverse_validation"])
 def test_slow_scores_alone_have_no_first_mean(slow):
     cells = rows_of(runs({f"score/{slow}": (1, 2, 3, 4, 5)}))[f"`{slow}`"]
