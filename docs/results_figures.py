@@ -70,7 +70,7 @@ def gain(ours, theirs, measure="target/accuracy"):
 
 
 def gain_spread(ours, theirs):
-    """The same of the target accuracy, with its standard deviation."""
+    """As `gain`, with its standard deviation."""
     return mean_and_deviation(gains(ours, theirs, "target/accuracy"), ".1f")
 
 

@@ -164,7 +164,7 @@ def recipe_runs():
 
 
 def recipe_parts():
-    """What the recipe loses on a task without each of its parts, over the seeds that both have."""
+    """What each part adds to the recipe on a task, over the seeds that ran with and without it."""
     rows = []
     for task, name in TASKS.items():
         whole = by_seed(f"teacher_{task}", "dann")
@@ -173,10 +173,10 @@ def recipe_parts():
             both = [seed for seed in without if seed in whole]
             if both:
                 shares = [percent(*(of[seed] for seed in both)) for of in (without, whole)]
-                lost = points(*(without[seed] - whole[seed] for seed in both))
-                row = [*shares, lost, ", ".join(map(str, both))]
+                added = points(*(whole[seed] - without[seed] for seed in both))
+                row = [*shares, added, ", ".join(map(str, both))]
                 rows.append([name, part, f"`{method.removeprefix('dann ')}`", *row])
-    heads = ["", "without", "", "target accuracy without it", "with it", "points", "seeds"]
+    heads = ["", "without", "", "target accuracy without it", "with it", "it adds, points", "seeds"]
     return markdown_table(heads, rows)
 
 

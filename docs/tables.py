@@ -58,7 +58,7 @@ HEADS = {
 REGION = re.compile(
     r"^(<!-- table: (\w+)(?: \| (.+?))? -->\n).*?^(<!-- end -->)$", re.MULTILINE | re.DOTALL
 )
-REGION_MARK = re.compile(r"^<!-- (?:table: .*|end -->)$", re.MULTILINE)
+REGION_MARK = re.compile(r"(?<!`)<!-- (?:table: |end -->)")  # but not one in code
 NAMES = re.compile(r"(if TYPE_CHECKING:  # written by docs/tables.py\n)(?: {4}.*\n)*")
 MARK = re.compile(r"<!-- (?!table: |matrix: |end -->|= -->)")
 FIGURE = re.compile(r"(<!-- (\w+): ([^>]+) -->)[-+±.\d ]*(?=<!-- = -->)")

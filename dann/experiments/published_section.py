@@ -18,7 +18,7 @@ from dann.experiments.row_names import row_names
 _BEGINNING = """## Beside published figures
 
 Mean target accuracy in percent, and after the last step its standard deviation over the seeds. The
-best epoch is chosen by target labels, as the published figures of the experiments called
+best epoch is chosen by target labels, as most published figures of the experiments called
 `protocol_...` are; InfoMax chooses without them. At strength 0 everything is the same, but no
 gradient of the adversary reaches the features; in brackets stand the points that the adversary
 adds. CDAN, CDAN+E and DANN then descend one loss, and so do MDD and f-DAL, so they share a row. An

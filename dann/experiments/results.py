@@ -207,8 +207,9 @@ def read_results(path: str | pathlib.Path) -> list[Result]:
     Files of earlier versions, with one row a run and a column a measure, are read as well.
 
     Raises:
-        ValueError: If it has other columns, a row holds no finite number or names no method, or
-            rows of one run differ in its settings, steps or hardware.
+        ValueError: If it has other columns, a row holds no finite number or names no method or
+            measure, or rows of one run have the same measure or differ in settings, steps or
+            hardware.
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -226,19 +227,23 @@ def read_results(path: str | pathlib.Path) -> list[Result]:
             try:
                 run: dict[str, Any] = {name: _NUMBERS.get(name, str)(row[name]) for name in _RUN}
                 measures = {name: float(value) for name, value in measures_of(row)}
-                complete = bool(run["method"]) and all(map(math.isfinite, measures.values()))
+                named = all([run["method"], *measures])
+                complete = named and all(map(math.isfinite, measures.values()))
             except (TypeError, ValueError):
                 complete = False
             if not complete:
                 raise ValueError(
-                    f"{path} must hold a method, and numbers for `seed`, `steps` and the measure. "
+                    f"{path} must hold names of a method and a measure, and finite numbers for "
+                    "`seed`, `steps` and the measure. "
                     f"Received in line {rows.line_num}: {list(row.values())}"
                 )
             result = Result(**run, measures=measures)
             before = runs.setdefault(result.key, result)
-            if dataclasses.replace(before, measures=measures) != result:
+            twice = before is not result and measures.keys() & before.measures.keys()
+            if twice or dataclasses.replace(before, measures=measures) != result:
                 raise ValueError(
-                    f"{path} must have the same {_RUN[3:]} in all rows of a run. Received in line "
+                    f"{path} must have the same {_RUN[3:]} in all rows of a run, and each measure "
+                    f"once. Received in line "
                     f"{rows.line_num}: {list(run.values())}, and before: "
                     f"{[getattr(before, name) for name in _RUN]}"
                 )

@@ -110,7 +110,7 @@ def _section(title, command, results, bar, published, names):
     for result in sorted(results, key=lambda r: r.seed):
         methods.setdefault(result.method, []).append(result)
     accuracies = {m: [r.target_accuracy for r in rs] for m, rs in methods.items()}
-    order = sorted(methods, key=lambda m: (m == "target_only", m != "source_only", m))
+    order = sorted(methods, key=lambda m: (methods[m][0].is_oracle, m != "source_only", m))
     called = row_names(results, names)
     rows = [
         _row(called[method], methods[method], _gap_closed(method, accuracies), published)

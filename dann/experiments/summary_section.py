@@ -1,5 +1,6 @@
 """The table on top of the page of results: each task in one row."""
 
+import itertools
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -43,18 +44,20 @@ def summary_section(results: Sequence[Result], settings: Any) -> list[str]:
         " The published figures of `protocol_...` are best epochs by target labels ([the same of "
         "these runs](#beside-published-figures))."
     )
+    of_protocol = [name for name in tasks if name.startswith("protocol_")]
     return [
         "## In short",
         "",
         "Mean target accuracy after the last step, in percent, with its standard deviation over "
         "the seeds. At strength 0 everything is as with DANN, but no gradient of the discriminator "
         "reaches the features: what the adversary adds is the difference on the same seeds."
-        f"{published if any(map(settings.published.get, tasks)) else ''}",
+        f"{published if any(map(settings.published.get, of_protocol)) else ''}",
         "",
         markdown_table(_HEADS, [_row(*task, settings.published) for task in tasks.items()]),
         "",
         "DANN has the regularizers of its experiment, source only DANN's network. An empty cell "
-        "has no run here, or nothing published.",
+        "has no run here, or nothing published. Of each column, or of all, steps, hardware and "
+        "seeds:",
         "",
         *[_circumstances(name, runs) for name, runs in tasks.items()],
         "",
@@ -80,11 +83,19 @@ def _circumstances(experiment, runs):
     columns: dict[str, list[str]] = {}
     for column, head in _COLUMNS.items():
         if runs[column]:
-            seeds = ", ".join(str(seed) for seed in sorted(r.seed for r in runs[column]))
+            seeds = _as_ranges(sorted(r.seed for r in runs[column]))
             steps = " and ".join(f"{count:,}" for count in sorted({r.steps for r in runs[column]}))
             hardware = " and ".join(sorted({r.hardware for r in runs[column]}))
-            columns.setdefault(f"{steps} steps, {hardware}, seeds {seeds}", []).append(f'"{head}"')
+            circumstances = f"{steps} steps ({hardware}), seeds {seeds}"
+            columns.setdefault(circumstances, []).append(f'"{head}"')
     if len(columns) == 1:
         return f"- `{experiment}`: {next(iter(columns))}"
     told = "; ".join(f"{' and '.join(heads)}: {those}" for those, heads in columns.items())
     return f"- `{experiment}`: {told}"
+
+
+def _as_ranges(seeds):
+    """Seeds in order, as 0 to 4, 20."""
+    rows = itertools.groupby(enumerate(seeds), lambda pair: pair[1] - pair[0])
+    ranges = [[seed for _, seed in row] for _, row in rows]
+    return ", ".join(f"{of[0]} to {of[-1]}" if len(of) > 1 else str(of[0]) for of in ranges)

@@ -39,6 +39,8 @@ def test_the_readme_tells_what_the_adversary_adds():
     def gain(experiment):
         of = results_tables.by_seed
         without, ours = of(experiment, results_tables.WITHOUT), of(experiment, "dann")
+        if experiment in recipe:  # as in the table
+            without = {s: share for s, share in without.items() if s in results_tables.UNSEEN}
         return 100 * statistics.mean(ours[seed] - share for seed, share in without.items())
 
     def ends(experiments, form):
@@ -62,18 +64,31 @@ def test_the_readme_tells_what_the_adversary_adds():
     ],
 )
 def test_each_row_more_than_a_point_below_its_published_figure_has_a_cause(table, unexplained):
+    causes = OmegaConf.load(results_tables.REPRODUCE).page.causes
+    without = [
+        (e, method) for e, method in below_published(table) if method not in causes.get(e, {})
+    ]
+    assert [(experiment, method.split()[0]) for experiment, method in without] == unexplained
+
+
+def test_each_cause_is_of_a_row_more_than_a_point_below_its_published_figure():
+    causes = OmegaConf.load(results_tables.REPRODUCE).page.causes
+    rows = {(experiment, method) for experiment, of in causes.items() for method in of}
+    assert rows <= set(below_published(results_tables.TABLE))
+
+
+def below_published(table):
+    """The rows of the protocol with a best epoch more than a point below what is published."""
     page = OmegaConf.load(results_tables.REPRODUCE).page
     below = []
     for experiment in ("protocol_mnist_to_usps", "protocol_usps_to_mnist"):
         for method, published in page.published[experiment].items():
             runs_of_it = results_tables.runs_of(experiment, method, table).values()
-            if published is not None and runs_of_it:
-                best = statistics.mean(run.measures["oracle/best"] for run in runs_of_it)
-                below += [(experiment, method)] if best < published - 0.01 else []
-    causes = [(experiment, method) for experiment, of in page.causes.items() for method in of]
-    without = [row for row in below if row not in causes]
-    assert [(experiment, method.split()[0]) for experiment, method in without] == unexplained
-    assert table == results_tables.ON_GPU or set(causes) <= set(below)
+            if published is None or (table == results_tables.ON_GPU and not runs_of_it):
+                continue  # not each method ran on a GPU
+            best = statistics.mean(run.measures["oracle/best"] for run in runs_of_it)
+            below += [(experiment, method)] if best < published - 0.01 else []
+    return below
 
 
 def test_the_readme_tells_what_the_recipe_takes():
@@ -187,6 +202,7 @@ def test_marked_figures_are_those_of_the_results():
         ),
         ("<!-- table: default_run -->\n", "Received: 1 such lines, and 0 tables"),
         ("<!-- end -->\n", "Received: 1 such lines, and 0 tables"),
+        ("  <!-- table: results -->\n  <!-- end -->\n", "Received: 2 such lines, and 0 tables"),
         (
             "<!-- table: default_run -->\na\n<!-- table: default_search -->\n<!-- end -->",
             "Received: 3 such lines, and 1 tables",
@@ -319,7 +335,7 @@ def test_what_a_part_adds_is_on_the_seeds_of_both(monkeypatch):
     rows = {"recipe_dann": {0: 0.9, 1: 0.8, 20: 0.1}, "recipe_without": {0: 0.85, 1: 0.76, 7: 0.5}}
     monkeypatch.setattr(results_tables, "by_seed", made_up(**rows))
     _, _, *table = results_tables.recipe_parts().splitlines()
-    told = "the adversary | `schedule.high=0` | 80.5 ± 6.4% | 85.0 ± 7.1% | -4.5 ± 0.7 | 0, 1 |"
+    told = "the adversary | `schedule.high=0` | 80.5 ± 6.4% | 85.0 ± 7.1% | +4.5 ± 0.7 | 0, 1 |"
     assert table == [f"| {task} | {told}" for task in results_tables.TASKS.values()]
 
 

@@ -88,7 +88,13 @@ def test_a_file_of_something_else_raises_an_error(content, tmp_path):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("dann,0", "dann,zero"), (",0.7\n", ",high\n"), (",0.7\n", ",nan\n"), ("b,dann,0", "b,,0")],
+    [
+        ("dann,0", "dann,zero"),
+        (",0.7\n", ",high\n"),
+        (",0.7\n", ",nan\n"),
+        ("b,dann,0", "b,,0"),
+        ("target/accuracy,0.7", ",0.7"),
+    ],
 )
 def test_a_row_without_its_numbers_raises_an_error(old, new, tmp_path):
     file = tmp_path / "results.csv"
@@ -110,6 +116,15 @@ def test_rows_of_one_run_that_differ_in_more_than_a_measure_raise_an_error(old, 
     with pytest.raises(
         ValueError, match=r"the same \['settings', .*Received in line 5: .*, and be"
     ):
+        read_results(file)
+
+
+def test_two_values_of_one_measure_raise_an_error(tmp_path):
+    file = tmp_path / "results.csv"
+    write_results([RUN], file)
+    *lines, last = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([*lines, last, last.replace("190.5", "191.5")]))
+    with pytest.raises(ValueError, match="each measure once. Received in line 6"):
         read_results(file)
 
 

@@ -38,13 +38,14 @@ def test_a_row_has_the_means_and_what_the_adversary_adds():
             "train on target (oracle)": "",
         }
     ]
+    machine = "4,000 steps (a machine, 2 cores)"
     told = (
-        '- `a_to_b`: "source only": 9 steps, another, seeds 0; "DANN, strength 0": 4,000 steps, '
-        'a machine, 2 cores, seeds 0, 1; "DANN": 4,000 steps, a machine, 2 cores, seeds 0, 1, 2'
+        '- `a_to_b`: "source only": 9 steps (another), seeds 0; '
+        f'"DANN, strength 0": {machine}, seeds 0 to 1; "DANN": {machine}, seeds 0 to 2'
     )
     assert told in summary_section(results, settings("a_to_b"))
     alike = [accuracy(0.9, "target_only"), accuracy(0.7)]
-    told = "- `a_to_b`: 4,000 steps, a machine, 2 cores, seeds 0"
+    told = "- `a_to_b`: 4,000 steps (a machine, 2 cores), seeds 0"
     assert told in summary_section(alike, settings("a_to_b"))
 
 
@@ -52,9 +53,15 @@ def test_columns_with_the_same_seeds_steps_and_hardware_stand_together():
     results = [accuracy(0.7), accuracy(0.8, seed=1), accuracy(0.9, "target_only")]
     results += [accuracy(0.6, "source_only"), accuracy(0.6, "source_only", seed=1)]
     told = (
-        '- `a_to_b`: "source only" and "DANN": 4,000 steps, a machine, 2 cores, seeds 0, 1; '
-        '"train on target (oracle)": 4,000 steps, a machine, 2 cores, seeds 0'
+        '- `a_to_b`: "source only" and "DANN": 4,000 steps (a machine, 2 cores), seeds 0 to 1; '
+        '"train on target (oracle)": 4,000 steps (a machine, 2 cores), seeds 0'
     )
+    assert told in summary_section(results, settings("a_to_b"))
+
+
+def test_seeds_in_a_row_are_told_by_the_first_and_the_last():
+    results = [accuracy(0.7, seed=seed) for seed in (21, 3, 0, 20, 1, 22)]
+    told = "- `a_to_b`: 4,000 steps (a machine, 2 cores), seeds 0 to 1, 3, 20 to 22"
     assert told in summary_section(results, settings("a_to_b"))
 
 
@@ -65,9 +72,11 @@ def test_no_gain_is_not_below_zero():
 
 def test_only_a_page_with_published_figures_tells_what_they_are():
     told = "[the same of these runs](#beside-published-figures)"
+    results = [accuracy(0.7), accuracy(0.7, experiment="protocol_a")]
+    published = {"protocol_a": {"dann": 0.5}, "a_to_b": {"dann": 0.5}}
     alone, beside = (
-        "".join(summary_section([accuracy(0.7)], settings("a_to_b", **published)))
-        for published in ({"b_to_c": {"dann": 0.5}}, {"a_to_b": {"dann": 0.5}})
+        "".join(summary_section(results, settings(name, **published)))
+        for name in ("a_to_b", "protocol_a")
     )
     assert (told in alone, told in beside) == (False, True)
 
