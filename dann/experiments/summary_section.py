@@ -56,8 +56,8 @@ def summary_section(results: Sequence[Result], settings: Any) -> list[str]:
         markdown_table(_HEADS, [_row(*task, settings.published) for task in tasks.items()]),
         "",
         "DANN has the regularizers of its experiment, source only DANN's network. An empty cell "
-        "has no run here, or nothing published. Of each column, or of all, steps, hardware and "
-        "seeds:",
+        "has no run here, or nothing published. Steps, hardware and seeds of all columns, or of "
+        "those named:",
         "",
         *[_circumstances(name, runs) for name, runs in tasks.items()],
         "",

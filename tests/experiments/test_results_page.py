@@ -102,6 +102,18 @@ def test_only_a_row_with_the_data_and_the_network_of_both_ends_has_a_share_of_th
     assert {row["gap closed"] for row in page_rows(results)[1]} == {"", share}
 
 
+def test_oracles_stand_last_whatever_their_arguments():
+    methods = ("target_only a=1", "target_only", "wdgrl", "dann", "source_only")
+    _, rows = page_rows([variant(method=method) for method in methods])
+    assert [row["method"] for row in rows] == [
+        "source only",
+        "DANN",
+        "WDGRL",
+        "train on target (oracle)",
+        "train on target (oracle), a=1",
+    ]
+
+
 def test_a_row_has_the_title_of_its_method_or_its_name_in_capitals():
     methods = ("cdan", "cdan_e", "fdal", "method_of_another")
     _, rows = page_rows([variant(method=method) for method in methods])
