@@ -12,12 +12,11 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from dann.checks import check_integer, check_number
+from dann.checks import check_integer
 from dann.data.arrays import arrays
-from dann.data.csv_parser import read_tables, some
 from dann.data.domain_pair import DomainPair
 from dann.data.readers import READERS
-from dann.data.splits import check_files_apart
+from dann.data.splits import check_apart, same_file
 
 
 @READERS.register(
@@ -42,49 +41,47 @@ def csv_table(
     source_name: str | None = None,
     target_name: str | None = None,
     max_categories: int = 1000,
-    max_gigabytes: float = 8.0,
 ) -> DomainPair:
     """Pairs two CSV files (UTF-8, with a header) that have the same columns, in any order.
 
-    Numeric columns are standardised, after the median has replaced missing values (empty, `NA` or
-    `NaN`). A categorical column becomes one number a category; an empty cell is a category too, and
-    a category that no training row has becomes zeros. Medians, means, deviations and categories are
-    those of the training rows of both domains. They do not depend on labels or on test rows.
+    `pandas.read_csv` reads them, and a cell is missing where pandas says so: empty, `NA`, `N/A`,
+    `null`, `NaN`, `None`, ... Numeric columns are standardised, after the median has replaced
+    missing numbers. A categorical column becomes one number a category; a missing cell is a
+    category too, and a category that no training row has becomes zeros. Medians, means, deviations
+    and categories are those of the training rows of both domains. They do not depend on labels or
+    on test rows. A printed line says which columns were taken as what.
 
-    Spaces around names of columns, categories and labels are dropped; `NA` is a name like any other
-    there. The classes are the source's labels, in order. The target's column of labels may have
-    empty cells, and may be absent if `target_test` is given. How test rows are drawn, and the other
-    arguments: see `dann.data.arrays`. No file is both trained on and tested on; rows of different
-    files are not compared.
+    Spaces around names of columns, categories and labels are dropped. The classes are the source's
+    labels, in order. The target's labels may be missing, all or some, or their column absent. How
+    test rows are drawn, and the other arguments: see `dann.data.arrays`. No file is both trained on
+    and tested on; rows of different files are not compared.
 
     Args:
         source: Path of the source's table.
         target: Path of the target's table.
         label: Name of the column of labels.
         numeric: Names of numeric columns; the others are categorical. Defaults to `None`: the
-            columns in which every value of every file is a number, without those in `categorical`.
+            columns in which every cell of every file is a number or missing, without those in
+            `categorical`.
         categorical: Names of categorical columns. If `numeric` is given too, columns that neither
             names are left out. Defaults to `None`.
         source_test: Path of a table to test on. Defaults to `None`: a share of the source.
-        target_test: The same for the target. Defaults to `None`: a share of its labelled rows.
+        target_test: The same for the target. Defaults to `None`: a share of its rows.
         delimiter: The character between cells. Defaults to `","`.
         source_name: Name of the source. Defaults to the file's name.
         target_name: Name of the target. Defaults to the file's name.
         max_categories: The most categories of a column, and the most classes. Defaults to `1000`:
             a text with more is rather a name or a sentence.
-        max_gigabytes: The most that the inputs may take of memory, in 10^9 bytes. Defaults to
-            `8.0`.
 
     Returns:
         A pair with inputs float32 `(n, features)`: numeric columns, then categories by column.
 
     Raises:
         OSError: If a file does not exist.
-        TypeError: If `numeric` or `categorical` is a single string.
-        ValueError: If `source` or `target` is missing, a file is not a table or is both trained on
-            and tested on, columns differ or do not exist, a numeric column holds something else, a
-            label is missing or not a class of the source, there are too many categories or no
-            labels to test with, or the delimiter is not one character.
+        ValueError: If a file is not a table or is both trained on and tested on; if columns differ
+            or do not exist; if a numeric column holds something else, or most cells of a column
+            that is not said to be categorical are numbers; if a label of the source is missing, or
+            one of the target is no class of the source; or if there are too many categories.
     """
     paths = {
         "source": source,
@@ -92,47 +89,145 @@ def csv_table(
         "source test": source_test,
         "target test": target_test,
     }
-    present = _present(paths)
+    paths = {part: pathlib.Path(path).expanduser() for part, path in paths.items() if path}
+    trained = {part: paths[part] for part in ("source", "target")}
+    tested = {part: path for part, path in paths.items() if f"{part} test" not in paths}
+    check_apart(trained, tested, same_file, "files")
     check_integer("max_categories", max_categories, 2)
-    check_number("max_gigabytes", max_gigabytes, 0, above=True)
-    tables, columns, texts = read_tables(present, label, numeric, categorical, delimiter)
-    names = _class_names(tables)
-    _check_sizes(tables, columns, {label: names}, texts, max_categories, max_gigabytes)
-    _check_labels(tables, names, label)
-    cells = _stacked(tables.values(), columns, texts)
+    tables = {part: _read(path, delimiter) for part, path in paths.items()}
+    labels = {part: _labels(table, label, paths[part], part) for part, table in tables.items()}
+    cells = _stacked(tables, label)
+    numbers, texts = _kinds(cells, numeric, categorical)
+    class_names = _class_names(labels)
+    counts = {name: cells[name].nunique() for name in texts}
+    for name, count in [*counts.items(), (label, len(class_names))]:
+        if count > max_categories:
+            raise ValueError(
+                f"A column may hold {max_categories} categories; leave out those that are none, "
+                "with `numeric` and `categorical`, or raise `max_categories`. "
+                f"Received: {count} in {name!r}"
+            )
+    print(_summary(numbers, counts))
     # The split comes first, with row numbers as inputs: the encoding needs the training rows.
-    rows = _numbered(tables)
+    ends = np.cumsum([len(table) for table in tables.values()])
+    rows = np.split(np.arange(ends[-1])[:, np.newaxis], ends[:-1])
+    parts = dict(zip(tables, zip(rows, labels.values(), strict=True), strict=True))
     pair = arrays(
-        rows["source"],
-        rows["target"],
-        source_test=rows.get("source test"),
-        target_test=rows.get("target test"),
+        parts["source"],
+        parts["target"],
+        source_test=parts.get("source test"),
+        target_test=parts.get("target test"),
         test_share=test_share,
         seed=seed,
-        source_name=source_name or present["source"].stem,
-        target_name=target_name or present["target"].stem,
-        class_names=names,
+        source_name=source_name or paths["source"].stem,
+        target_name=target_name or paths["target"].stem,
+        class_names=class_names,
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]
-    return _with_inputs(pair, _encode(cells, train, columns, texts))
+    return _with_inputs(pair, _encode(cells, train, numbers, texts))
 
 
-def _present(paths):
-    """The paths that are given, by part; raises `ValueError` if they are not those of two domains.
+def _read(path, delimiter) -> Any:
+    """A frame of texts, NaN where a cell is missing."""
+    import pandas
 
-    None may be trained on and tested on.
-    """
-    present = {part: pathlib.Path(path).expanduser() for part, path in paths.items() if path}
-    domains = ("source", "target")
-    for name in domains:
-        if name not in present:
+    try:
+        table = pandas.read_csv(
+            path, sep=delimiter, dtype=str, skipinitialspace=True, encoding="utf-8-sig"
+        )
+    except ValueError as error:
+        raise ValueError(f"Expected a table in CSV. Received: {path}: {error}") from error
+    if not isinstance(table.index, pandas.RangeIndex):
+        raise ValueError(f"Rows must have as many cells as the header. Received: more, in {path}")
+    table.columns = table.columns.str.strip()
+    return table.apply(lambda column: column.str.strip())
+
+
+def _labels(table, label, path, part):
+    """The labels as texts, empty where one is unknown."""
+    if label not in table:
+        if part == "target":
+            return np.full(len(table), "")
+        raise ValueError(
+            f"{path} must have the column of labels {label!r}. Received: {list(table.columns)}"
+        )
+    return table[label].fillna("").to_numpy(dtype=str)
+
+
+def _class_names(labels):
+    """The source's labels in order: as numbers if all are, else as text."""
+    names = {name for part in labels if part.startswith("source") for name in labels[part]} - {""}
+    try:
+        return sorted(names, key=float)
+    except ValueError:
+        return sorted(names)
+
+
+def _stacked(tables, label):
+    """The rows of all tables, without their labels."""
+    import pandas
+
+    columns = [name for name in tables["source"].columns if name != label]
+    for part, table in tables.items():
+        lacks = [name for name in columns if name not in table]
+        others = [name for name in table.columns if name not in (*columns, label)]
+        if lacks or others or not columns:
             raise ValueError(
-                f"Argument `{name}` must be the path of a CSV file. Received: {paths[name]!r}"
+                "All tables must have the same columns, one or more beside the labels. Received: "
+                f"the {part} without {lacks}, the source without {others}"
             )
-    tests = [f"{name} test" if f"{name} test" in present else name for name in domains]
-    trained, tested = ({name: present[name] for name in names} for names in (domains, tests))
-    check_files_apart(trained, tested)
-    return present
+    return pandas.concat([table[columns] for table in tables.values()], ignore_index=True)
+
+
+def _kinds(cells, numeric, categorical):
+    """Names of the numeric and of the categorical columns; the numeric ones become numbers."""
+    import pandas
+
+    chosen = [*(numeric or ()), *(categorical or ())]
+    strange = sorted({*chosen} - {*cells.columns} | {n for n in chosen if chosen.count(n) > 1})
+    if strange or [numeric, categorical] == [[], []]:
+        raise ValueError(
+            f"`numeric` and `categorical` must name different columns of {list(cells.columns)}. "
+            f"Received: {strange or 'none'}"
+        )
+    numbers, texts = [], []
+    for name in cells.columns:
+        if numeric is not None and name not in chosen and categorical is not None:
+            continue
+        if name in (categorical or ()) or (numeric is not None and name not in numeric):
+            texts.append(name)
+            cells[name] = cells[name].fillna("")
+            continue
+        values = pandas.to_numeric(cells[name], errors="coerce")
+        wrong = cells[name][values.isna() & cells[name].notna()]
+        if np.isinf(values).any():
+            raise ValueError(f"Column {name!r} must hold finite numbers. Received: infinite ones")
+        if len(wrong) and (name in (numeric or ()) or _like_numbers(cells[name]) > 0.5):
+            raise ValueError(
+                f"Column {name!r} must hold numbers, such as 1200.5, and empty cells where one is "
+                "missing; mend it, leave it out or name it in `categorical`. "
+                f"Received: {sorted(set(wrong))[:3]} in {len(wrong)} of {len(values)} rows"
+            )
+        (texts if len(wrong) else numbers).append(name)
+        cells[name] = cells[name].fillna("") if len(wrong) else values.astype("float64")
+    return numbers, texts
+
+
+def _like_numbers(column):
+    """The share of cells that are numbers, also as people write them: `1,000`, `12%`, `3,5`."""
+    import pandas
+
+    digits = column.dropna().str.replace(r"[\s,%€$£]", "", regex=True)
+    return pandas.to_numeric(digits, errors="coerce").notna().mean()
+
+
+def _summary(numbers, counts):
+    shown = [f"{name} ({count} values)" for name, count in list(counts.items())[:10]]
+    shown += [f"{len(counts) - 10} more"] * (len(counts) > 10)
+    return (
+        f"Columns taken as numbers: {len(numbers)}; as categories: {len(counts)}"
+        f"{': ' * bool(shown)}{', '.join(shown)}"
+    )
 
 
 def _with_inputs(pair, inputs):
@@ -150,89 +245,20 @@ def _with_inputs(pair, inputs):
     )
 
 
-def _class_names(tables):
-    """The source's labels in order: as numbers if all are, else as text."""
-    parts = [tables[part].labels for part in ("source", "source test") if part in tables]
-    names = sorted(set().union(*parts))
-    try:
-        return sorted(names, key=float)
-    except ValueError:
-        return names
-
-
-def _check_sizes(tables, columns, labels, texts, max_categories, max_gigabytes):
-    """Raises `ValueError` if a column has too many categories, or the features are too large."""
-    found = {name: set().union(*(table.texts[name] for table in tables.values())) for name in texts}
-    for name, values in {**labels, **found}.items():
-        if len(values) > max_categories:
-            raise ValueError(
-                f"A column of text may hold {max_categories} categories; leave out those that are "
-                "no categories, with `numeric` and `categorical`, or raise `max_categories`. "
-                f"Received: {len(values)} in {name!r}, such as {some(sorted(values), 3)}"
-            )
-    features = len(columns) - len(texts) + sum(map(len, found.values()))
-    size = 8 * features * sum(len(table.labels) for table in tables.values())
-    if size > max_gigabytes * 1e9:
-        raise ValueError(
-            f"The inputs may take {max_gigabytes:g} GB; leave out columns, with `numeric` and "
-            "`categorical`, or raise `max_gigabytes` if you have the memory. "
-            f"Received: {features} features of all rows, {size / 1e9:.3g} GB"
-        )
-
-
-def _check_labels(tables, names, label):
-    for part, table in tables.items():
-        for line, value in zip(table.lines, table.labels, strict=True):
-            if not value and part != "target":
-                raise ValueError(
-                    f"{table.path}, line {line}: every row of the {part} must have a label in "
-                    f"{label!r}. Received: an empty cell"
-                )
-            if value and value not in names:
-                raise ValueError(
-                    f"{table.path}, line {line}: a label must be one of the source's classes "
-                    f"{some(names)}. Received: {value!r}"
-                )
-
-
-def _stacked(tables, columns, texts):
-    """All rows as numbers `(n, columns)`; a category becomes its place in the sorted list."""
-    cells = np.concatenate([table.numbers for table in tables])
-    for name in texts:
-        values = [value for table in tables for value in table.texts[name]]
-        places = {value: place for place, value in enumerate(sorted(set(values)))}
-        cells[:, columns.index(name)] = [places[value] for value in values]
-    return cells
-
-
-def _numbered(tables):
-    """For each part, the indices `(n, 1)` of its rows in the stacked table, and its labels."""
-    labels = [np.array(table.labels) for table in tables.values()]
-    ends = np.cumsum([len(part) for part in labels])
-    numbers = np.split(np.arange(ends[-1])[:, np.newaxis], ends[:-1])
-    return dict(zip(tables, zip(numbers, labels, strict=True), strict=True))
-
-
-def _encode(cells, train, columns, texts):
+def _encode(cells, train, numbers, texts):
     """All rows as features, float32 `(n, features)`, scaled and encoded by the rows `train`."""
     steps: list[Any] = [StandardScaler()]
-    if np.isnan(cells).any():
+    if cells[numbers].isna().any(axis=None):
         steps.insert(0, SimpleImputer(strategy="median", keep_empty_features=True))
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    text = [name in texts for name in columns]
-    parts = [
-        ("numeric", make_pipeline(*steps), np.flatnonzero(np.logical_not(text))),
-        ("categorical", encoder, np.flatnonzero(text)),
-    ]
+    parts = [("numeric", make_pipeline(*steps), numbers), ("categorical", encoder, texts)]
     with np.errstate(over="ignore", invalid="ignore"):  # told below
-        table = ColumnTransformer(parts).fit(cells[train])
+        table = ColumnTransformer(parts).fit(cells.iloc[train])
         encoded = np.asarray(table.transform(cells), dtype=np.float32)
-    numeric = np.array(columns)[np.logical_not(text)]
-    finite = np.isfinite(encoded[:, : len(numeric)]).all(axis=0)
+    finite = np.isfinite(encoded[:, : len(numbers)]).all(axis=0)
     if not finite.all():
         raise ValueError(
-            "A numeric column must have a finite mean and deviation; make its numbers smaller, or "
-            f"leave it out with `numeric`. Received: {some(numeric[~finite].tolist())}, whose "
-            "numbers are too large to be standardised"
+            "A numeric column must have a finite mean and deviation. Received: too large numbers "
+            f"in {np.array(numbers)[~finite].tolist()}"
         )
     return encoded

@@ -28,7 +28,8 @@ class DomainPair:
         source_train: Inputs `(n, *input_shape)` and integer labels `(n,)`.
         source_test: The same, to test on.
         target_train: Inputs `(m, *input_shape)`.
-        target_test: Inputs and labels of target examples that are not in `target_train`.
+        target_test: Inputs and labels of target examples that are not in `target_train`; labels
+            `None` if they are unknown. Then a run cannot report the target's accuracy.
         num_classes: Number of classes that both domains share.
         class_names: Names of the classes, by label. Defaults to `None`.
         target_train_labels: Labels of `target_train`, `(m,)`, for the oracle only; -1 where
@@ -48,7 +49,7 @@ class DomainPair:
     source_train: tuple[Any, np.ndarray]
     source_test: tuple[Any, np.ndarray]
     target_train: Any
-    target_test: tuple[Any, np.ndarray]
+    target_test: tuple[Any, np.ndarray | None]
     num_classes: int
     class_names: tuple[str, ...] | None = None
     target_train_labels: np.ndarray | None = None
@@ -57,18 +58,19 @@ class DomainPair:
     source_domain: np.ndarray | None = None
 
     def __post_init__(self):
-        labelled = {
+        parts = {
             "source train": self.source_train,
             "source test": self.source_test,
+            "target train": (self.target_train, None),
             "target test": self.target_test,
         }
         if self.target_labelled is not None:
-            labelled["labelled target"] = self.target_labelled
-        self._check_inputs("target train", self.target_train)
-        for part, (values, labels) in labelled.items():
+            parts["labelled target"] = self.target_labelled
+        for part, (values, labels) in parts.items():
             self._check_inputs(part, values)
-            self._check_count(part, values, labels)
-            check_labels(labels, self.num_classes, f"{part} set")
+            if labels is not None:
+                self._check_count(part, values, labels)
+                check_labels(labels, self.num_classes, f"{part} set")
         if self.target_train_labels is not None:
             self._check_count("target train", self.target_train, self.target_train_labels)
         if self.source_domain is not None:
@@ -137,12 +139,15 @@ class DomainPair:
     def test_batches(self, domain: str, batch_size: int) -> BatchesInOrder:
         """Returns the test set of a domain in order, as batches of inputs and labels.
 
+        If its labels are unknown, the batches are `(inputs,)`.
+
         Args:
             domain: `"source"` or `"target"`.
             batch_size: Examples in a batch; the last may be smaller.
         """
         inputs, labels = {"source": self.source_test, "target": self.target_test}[domain]
-        examples = Examples({"inputs": inputs, "labels": labels}, f"{domain} test set")
+        columns = {"inputs": inputs} if labels is None else {"inputs": inputs, "labels": labels}
+        examples = Examples(columns, f"{domain} test set")
         return BatchesInOrder(examples, batch_size)
 
     def oracle(self) -> "DomainPair":
@@ -151,13 +156,12 @@ class DomainPair:
         The target takes the source's place; examples without a known label are left out.
 
         Raises:
-            ValueError: If no labels of `target_train` are known.
+            ValueError: If no labels of `target_train` or of `target_test` are known.
         """
         labels = self.target_train_labels
-        if labels is None or not (labels >= 0).any():
+        if labels is None or not (labels >= 0).any() or self.target_test[1] is None:
             raise ValueError(
-                f"Training on the target needs its labels. Received: {self.target} without "
-                "labels of its training set"
+                f"Training on the target needs its labels. Received: {self.target} without labels"
             )
         known = np.flatnonzero(labels >= 0)
         inputs = self.target_train if len(known) == len(labels) else self.target_train[known]

@@ -83,10 +83,10 @@ class Items:
 
 
 class BatchesInOrder(keras.utils.PyDataset):
-    """All examples once and in order, as batches `(inputs, labels)`; the last may be smaller.
+    """All examples once and in order, as batches of their columns; the last may be smaller.
 
     Args:
-        examples: Examples with labels.
+        examples: Examples with or without labels.
         batch_size: Examples in a batch, at least 1.
     """
 
@@ -97,11 +97,11 @@ class BatchesInOrder(keras.utils.PyDataset):
     def __len__(self) -> int:
         return -(-self.examples.count // self.batch_size)
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
         first = index * self.batch_size
         rows = np.arange(first, min(first + self.batch_size, self.examples.count))
         columns = self.examples.rows(rows)
-        return columns["inputs"], columns["labels"]
+        return tuple(columns.values())
 
 
 def columns_of(item: Any, with_labels: bool, domain: str) -> Any:

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,35 @@ def _can_stratify(labels, held_out):
     return sizes.min() >= 2 and len(sizes) <= min(held_out, len(labels) - held_out)
 
 
+def check_apart(
+    trained: Mapping[str, Any], tested: Mapping[str, Any], overlap: Callable, what: str
+) -> None:
+    """Raises a `ValueError` if something is tested on and trained on.
+
+    Args:
+        trained: What is trained on, under `"source"` and `"target"`.
+        tested: What test sets come from. A name that is also in `trained` means that a part of it
+            is held out; it must be apart from the others only.
+        overlap: Whether two of them hold a common example.
+        what: What they are, for the message.
+    """
+    for (name, one), (other, another) in itertools.product(tested.items(), trained.items()):
+        if name != other and overlap(one, another):
+            raise ValueError(
+                f"The {name} and the {other} must be different {what}: nothing may be tested on "
+                f"that is trained on. Received: {_shown(one)} and {_shown(another)}"
+            )
+
+
+def same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
+    """Whether two paths lead to one file."""
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
+def _shown(one):
+    return f"shape {one.shape}" if hasattr(one, "shape") else one
+
+
 def file_identity(path: str | os.PathLike) -> tuple[int, int] | str:
     """Identifies the file behind a path, the same for all symbolic and hard links to it.
 
@@ -76,39 +105,3 @@ def file_identity(path: str | os.PathLike) -> tuple[int, int] | str:
         return os.path.realpath(path)
     # Some network file systems do not number their files.
     return (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
-
-
-def check_files_apart(
-    trained: Mapping[str, os.PathLike], tested: Mapping[str, os.PathLike]
-) -> None:
-    """Raises a `ValueError` if a file is tested on and trained on; links count as their file.
-
-    The contents of different files are not compared.
-
-    Args:
-        trained: Paths to train on, under `"source"` and `"target"`.
-        tested: Paths that test sets come from. A name that is also in `trained` means that a part
-            of that file is held out; it must differ from the other files only.
-    """
-    for (part, path), (other, other_path) in _must_differ(trained, tested):
-        if file_identity(path) == file_identity(other_path):
-            raise ValueError(
-                f"The {part} and the {other} must be different files: nothing may be tested "
-                f"on that is trained on. Received: {path} and {other_path}"
-            )
-
-
-def check_arrays_apart(trained: Mapping[str, Any], tested: Mapping[str, Any]) -> None:
-    """Like `check_files_apart`, for arrays, which may share memory."""
-    for (part, values), (other, others) in _must_differ(trained, tested):
-        if values is others or np.shares_memory(values, others):
-            raise ValueError(
-                f"The {part} and the {other} must be different arrays: nothing may be tested on "
-                f"that is trained on. Received: inputs {np.shape(values)} and {np.shape(others)} "
-                "that share memory"
-            )
-
-
-def _must_differ(trained, tested):
-    pairs = itertools.product(tested.items(), trained.items())
-    return [(test, train) for test, train in pairs if test[0] != train[0]]

@@ -1,5 +1,4 @@
 import csv
-import os
 
 import numpy as np
 import pytest
@@ -129,20 +128,6 @@ def test_a_column_without_any_value_becomes_zeros(tmp_path):
         np.testing.assert_array_equal(part[:, 0], 0)
 
 
-@pytest.mark.parametrize("late", ["source", "target"])
-def test_one_text_makes_a_column_categorical(tmp_path, late):
-    numbers = [["1.0", "y"], *([value, "x"] for value in ("1", "2", "2", "2"))]
-    rows = {"source": numbers, "target": numbers}
-    rows[late] = [*numbers, ["1_2", "x"]]
-    paths = [write(tmp_path / f"{name}.csv", part, ["size", "kind"]) for name, part in rows.items()]
-    test = write(tmp_path / "test.csv", numbers, ["size", "kind"])
-    domains = csv_table(*paths, "kind", source_test=test, target_test=test)
-    assert domains.input_shape == (4,)  # 1, 1.0, 1_2, 2 as they are written
-    expected = np.eye(4)[[1, 0, 3, 3, 3]]
-    np.testing.assert_array_equal(domains.source_train[0][:5], expected)
-    np.testing.assert_array_equal(domains.target_train[:5], expected)
-
-
 @pytest.mark.parametrize(
     ("chosen", "features"),
     [
@@ -175,18 +160,14 @@ def test_classes_that_are_numbers_are_in_their_order(tmp_path):
 
 
 @pytest.mark.parametrize("column", ["empty", "absent"])
-def test_a_target_may_have_no_labels_if_its_test_set_has(files, tmp_path, column):
-    test = write(tmp_path / "test.csv", TARGET[:5])
-    rows, header = [[*row[:3], ""] for row in TARGET], HEADER
-    if column == "absent":
-        rows, header = [row[:3] for row in rows], HEADER[:3]
-    write(files[1], rows, header)
-    domains = csv_table(*files, "label", target_test=test)
+def test_a_target_may_have_no_labels(files, column):
+    expected = inputs_of(csv_table(*files, "label"))
+    width = 3 if column == "absent" else 4
+    write(files[1], [[*row[:3], ""][:width] for row in TARGET], HEADER[:width])
+    domains = csv_table(*files, "label")
     assert domains.target_train_labels is None
-    assert len(domains.target_train) == 30
-    np.testing.assert_array_equal(domains.target_test[1], np.arange(5) % 2)
-    with pytest.raises(ValueError, match="or a test set that has labels.*Received: no labels"):
-        csv_table(*files, "label")
+    assert domains.target_test[1] is None
+    assert_same(inputs_of(domains), expected)
 
 
 def test_test_rows_of_the_target_are_among_the_labelled(files):
@@ -216,37 +197,50 @@ def test_spaces_around_names_texts_and_labels_are_no_part_of_them(files, tmp_pat
     assert_same(inputs_of(domains), expected)
 
 
-def test_na_is_a_category_and_a_label_like_any_other(tmp_path):
-    rows = [[["NA", "no"][i % 2], ["NA", "SE"][i % 3 == 0]] for i in range(12)]
-    a, b = (write(tmp_path / name, rows, ["kind", "country"]) for name in ("a.csv", "b.csv"))
-    domains = csv_table(a, b, "country")
-    assert domains.class_names == ("NA", "SE")
-    assert domains.input_shape == (2,)
+def test_missing_is_what_pandas_calls_missing(files, capsys):
+    rows = [[*row[:2], [row[2], "N/A", "null", ""][i % 4], row[3]] for i, row in enumerate(TARGET)]
+    write(files[1], rows)
+    assert csv_table(*files, "label").input_shape == (6,)
+    said = "Columns taken as numbers: 2; as categories: 1: city (4 values)"
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("odd", ["?", "-", "none of these", "1,000", "12%", "3,5", "1_2"])
+@pytest.mark.parametrize("share", [2, 7])
+def test_a_column_of_which_most_cells_are_numbers_is_no_category(files, odd, share):
+    alike = odd in ("1,000", "12%", "3,5")  # then all cells may be written so
+    rows = [[*r[:2], r[2] if i % share and not alike else odd, r[3]] for i, r in enumerate(TARGET)]
+    write(files[1], rows)
+    write(files[0], rows)
+    if share == 2 and not alike:
+        rows[0][2] = odd  # half of the cells or fewer are numbers
+        assert csv_table(*files, "label").input_shape[0] > 10
+        return
+    with pytest.raises(ValueError, match="'income' must hold numbers.*`categorical`.*Received"):
+        csv_table(*files, "label")
+    assert csv_table(*files, "label", categorical=["income", "city"]).input_shape[0] > 5
 
 
 @pytest.mark.parametrize(
-    ("paths", "message"),
+    "paths",
     [
-        ({"target": "a.csv"}, "The source and the target must be different files: .*tested"),
-        ({"target": "link.csv"}, "Received: .*a.csv and .*link.csv"),
-        ({"target": "hard.csv"}, "Received: .*a.csv and .*hard.csv"),
-        ({"target_test": "hard.csv"}, "The target test and the source must be different files"),
-        ({"target": "a.csv", "source_test": "c.csv"}, "The target and the source must be"),
-        ({"target": "a.csv", "target_test": "c.csv"}, "The source and the target must be"),
-        ({"target_test": "b.csv"}, "The target test and the target must be different files"),
-        ({"target_test": "folder/../b.csv"}, "The target test and the target must be"),
-        ({"target_test": "a.csv"}, "The target test and the source must be different files"),
-        ({"source_test": "a.csv"}, "The source test and the source must be different files"),
-        ({"source_test": "b.csv"}, "The source test and the target must be different files"),
+        {"target": "a.csv"},
+        {"target": "link.csv"},
+        {"target": "a.csv", "source_test": "c.csv"},
+        {"target": "a.csv", "target_test": "c.csv"},
+        {"target_test": "b.csv"},
+        {"target_test": "folder/../b.csv"},
+        {"target_test": "a.csv"},
+        {"source_test": "a.csv"},
+        {"source_test": "b.csv"},
     ],
 )
-def test_a_file_that_is_trained_on_is_not_tested_on(files, tmp_path, paths, message):
+def test_a_file_that_is_trained_on_is_not_tested_on(files, tmp_path, paths):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link.csv").symlink_to(files[0])
-    os.link(files[0], tmp_path / "hard.csv")
     write(tmp_path / "c.csv", SOURCE)
     paths = {"source": "a.csv", "target": "b.csv", **paths}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="must be different files"):
         csv_table(**{part: tmp_path / path for part, path in paths.items()}, label="label")
 
 
@@ -254,116 +248,39 @@ A = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "arguments", "message"),
+    ("a", "b", "arguments"),
     [
-        ("", A, {}, "a.csv must have a header and rows. Received: an empty file"),
-        ("\n\n", A, {}, "a.csv must have a header and rows. Received: an empty file"),
-        (A, "age,city,label\n", {}, "b.csv must have rows below its header. Received: none"),
-        ("age,age,label\n1,2,a\n", A, {}, r"a.csv, line 1: .*Received: \['age'\] more than once"),
-        (",age,label\n0,1,a\n", A, {}, "a.csv, line 1: .* Received: one without a name"),
-        (A + "1,x\n", A, {}, "a.csv, line 5: a row must have 3 cells.*Received: 2"),
-        (A, A + "\n1,x,yes,no\n", {}, "b.csv, line 6: a row must have 3 cells.*Received: 4"),
-        (A, A.replace("age", "years"), {}, r"in .*a.csv: \['age'\], only in .*b.csv: \['years'\]"),
-        (A, A, {"label": "class"}, r"a.csv must .* labels 'class'.*\['age', 'city', 'label'\]"),
-        ("label\nyes\n", "label\nyes\n", {}, "must have a column beside the labels"),
-        (A + "4,x,\n", A, {}, "a.csv, line 5: every row of the source must .* label in 'label'"),
-        (A, A + "4,x,maybe\n", {}, r"b.csv, line 5: .* \['no', 'yes'\]. Received: 'maybe'"),
-        (A, A, {"numeric": ["city"]}, "a.csv, line 2: the numeric column 'city' .*Received: 'x'"),
-        (A, A + "1_2,x,no\n", {"numeric": ["age"]}, "b.csv, line 5: .* 'age' .*Received: '1_2'"),
-        (A, A + "-inf,x,no\n", {}, "b.csv, line 5: .* 'age' .* finite numbers. Received: '-inf'"),
-        (A, A + "inf,x_y,no\n", {}, "b.csv, line 5: .* 'age' .* finite numbers. Received: 'inf'"),
-        (A, A, {"numeric": ["height"]}, r"columns of \['age', 'city'\].*: numeric=\['height'\]"),
-        (A, A, {"delimiter": ";;"}, "must be one character, .*Received: delimiter=';;'"),
-        (A, A, {"delimiter": ""}, "must be one character, .*Received: delimiter=''"),
-        (A, A, {"delimiter": '"'}, "not a quote or .*Received: delimiter='\"'"),
-        (A, A, {"numeric": ["age"], "categorical": ["age"]}, "must name different columns"),
-        (A, A, {"categorical": ["label"]}, "must name different columns"),
-        (A, A, {"numeric": [], "categorical": []}, "must name a column. Received: none in both"),
-        (A, "age,city,label\n1,\xff,yes\n", {}, "b.csv, after line .*CSV in UTF-8. Received: 'utf"),
-        (A, f"{A}4,{'x' * 140_000},no\n", {}, "b.csv, after line .*field larger than field limit"),
+        ("", A, {}),
+        ("\n\n", A, {}),
+        (A, "age,city,label\n", {}),
+        (A, A + "\n1,x,yes,no\n", {}),
+        (A, "age,city,label\n1,x,yes,no\n", {}),
+        (A, A.replace("age", "years"), {}),
+        (A, A, {"label": "class"}),
+        ("label\nyes\n", "label\nyes\n", {}),
+        (A + "4,x,\n", A, {}),
+        (A, A + "4,x,maybe\n", {}),
+        (A, A, {"numeric": ["city"]}),
+        (A, A + "-inf,x,no\n", {}),
+        (A, A, {"numeric": ["height"]}),
+        (A, A, {"delimiter": ""}),
+        (A, A, {"delimiter": ";"}),
+        (A, A, {"numeric": ["age"], "categorical": ["age"]}),
+        (A, A, {"categorical": ["label"]}),
+        (A, A, {"numeric": [], "categorical": []}),
+        (A, A, {"numeric": "age"}),
+        (A, A, {"max_categories": 2}),
+        (A, "age,city,label\n1,\xff,yes\n", {}),
+        (A, A + "1e200,x,yes\n-1e200,x,yes\n" * 9, {}),
     ],
 )
-def test_bad_tables_are_refused(tmp_path, a, b, arguments, message):
+def test_bad_tables_are_refused(tmp_path, a, b, arguments):
     for name, text in (("a", a), ("b", b)):
         (tmp_path / f"{name}.csv").write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="Received"):
         csv_table(tmp_path / "a.csv", tmp_path / "b.csv", **{"label": "label", **arguments})
 
 
-def test_a_test_table_is_checked_as_the_others(files, tmp_path):
-    test = write(tmp_path / "test.csv", [*TARGET[:2], [30, "oslo", 1.5, ""]])
-    message = "test.csv, line 4: every row of the target test must have a label"
-    with pytest.raises(ValueError, match=message):
-        csv_table(*files, "label", target_test=test)
-    write(test, [row[:3] for row in TARGET], HEADER[:3])
-    with pytest.raises(ValueError, match="test.csv must have the column of labels 'label'"):
-        csv_table(*files, "label", target_test=test)
-
-
-@pytest.mark.parametrize("kind", ["numeric", "categorical"])
-def test_a_single_name_is_refused_as_a_list_of_columns(files, kind):
-    with pytest.raises(TypeError, match=f"list of names of columns. Received: {kind}='age'"):
-        csv_table(*files, "label", **{kind: "age"})
-
-
-@pytest.mark.parametrize("domain", ["source", "target"])
-def test_a_domain_needs_a_path(files, domain):
-    paths = dict(zip(("source", "target"), files, strict=True))
-    with pytest.raises(ValueError, match=f"`{domain}` must be the path of a CSV.*Received: None"):
-        csv_table(**{**paths, domain: None}, label="label")
-
-
-@pytest.mark.parametrize(("name", "state"), [("no.csv", "not there"), (".", "a folder")])
-def test_a_file_that_is_not_there_is_named(files, name, state):
-    message = f"Expected a CSV file. Received: .*, which is {state}$"
-    with pytest.raises(FileNotFoundError, match=message):
-        csv_table(files[0], files[0].parent / name, "label")
-
-
-def texts(tmp_path, name, count):
-    rows = [[i, f"{name}{i}", i % 2] for i in range(count)]
-    return write(tmp_path / f"{name}.csv", rows, ["age", "note", "label"])
-
-
-def test_a_column_of_texts_does_not_become_thousands_of_features(tmp_path):
-    files = texts(tmp_path, "a", 600), texts(tmp_path, "b", 600)
-    message = r"hold 1000 categories; .* raise `max_categories`. Received: 1200 in 'note'.*'a0'"
-    with pytest.raises(ValueError, match=message):
-        csv_table(*files, "label")
-    assert csv_table(*files, "label", max_categories=1200).input_shape[0] > 900
-    assert csv_table(*files, "label", numeric=["age"], categorical=[]).input_shape == (1,)
-
-
-def test_a_column_of_names_is_no_column_of_classes(tmp_path):
-    files = texts(tmp_path, "a", 20), texts(tmp_path, "b", 20)
-    with pytest.raises(ValueError, match=r"`max_categories`. Received: 20 in 'note'"):
-        csv_table(*files, "note", max_categories=19)
-
-
-def test_inputs_that_are_too_large_are_refused_with_the_limit_to_raise(tmp_path):
-    files = texts(tmp_path, "a", 100), texts(tmp_path, "b", 100)
-    size = 8 * 201 * 200 / 1e9
-    message = r"raise `max_gigabytes` .*Received: 201 features of all rows, 0.000322 GB"
-    with pytest.raises(ValueError, match=message):
-        csv_table(*files, "label", max_gigabytes=size * 0.999)
-    csv_table(*files, "label", max_gigabytes=size)
-
-
-@pytest.mark.parametrize("huge", [1.7e308, 1e200])
-def test_a_column_too_large_to_be_standardised_is_refused_by_its_name(tmp_path, huge):
-    rows = [[i, huge * (-1) ** i, i % 2] for i in range(20)]
-    table = write(tmp_path / "a.csv", rows, ["small", "huge", "label"])
-    write(tmp_path / "b.csv", rows, ["small", "huge", "label"])
-    with pytest.raises(ValueError, match=r"mean and deviation.*Received: \['huge'\], whose"):
-        csv_table(table, tmp_path / "b.csv", "label")
-    found = csv_table(table, tmp_path / "b.csv", "label", numeric=["small"])
-    assert np.isfinite(found.target_train).all()
-
-
-def test_a_test_row_far_beyond_the_training_rows_is_refused(tmp_path):
-    rows = [[i / 1e6, i % 2] for i in range(20)]
-    table, test = write(tmp_path / "a.csv", rows, ["x", "label"]), tmp_path / "c.csv"
-    write(tmp_path / "b.csv", rows, ["x", "label"])
-    write(test, [[1e40, 0]], ["x", "label"])
-    with pytest.raises(ValueError, match=r"Received: \['x'\], whose numbers are too large"):
-        csv_table(table, tmp_path / "b.csv", "label", source_test=test)
+def test_a_file_that_is_not_there_is_named(files, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no.csv"):
+        csv_table(files[0], tmp_path / "no.csv", "label")

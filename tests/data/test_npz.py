@@ -1,4 +1,3 @@
-import os
 import pickle
 
 import numpy as np
@@ -30,12 +29,18 @@ def test_files_give_the_pair_of_their_arrays(folder):
     np.testing.assert_array_equal(found.target_train_labels, expected.target_train_labels)
 
 
-def test_a_target_without_labels_brings_its_own_test_set(folder):
-    np.savez(folder / "run.npz", x=X + 1, x_test=X[:5] + 1, y_test=Y[:5])
+def test_a_target_may_have_no_labels(folder):
+    expected = npz(folder / "walk.npz", folder / "run.npz")
+    np.savez(folder / "run.npz", x=X + 1)
     found = npz(folder / "walk.npz", folder / "run.npz")
-    np.testing.assert_array_equal(found.target_train, (X + 1).astype("float32"))
-    np.testing.assert_array_equal(found.target_test[1], Y[:5])
-    assert found.target_train_labels is None
+    np.testing.assert_array_equal(found.target_train, expected.target_train)
+    np.testing.assert_array_equal(found.target_test[0], expected.target_test[0])
+    assert found.target_train_labels is found.target_test[1] is None
+    for labels in ({}, {"y_test": Y[:5]}):
+        np.savez(folder / "run.npz", x=X + 1, x_test=X[:5] + 1, **labels)
+        found = npz(folder / "walk.npz", folder / "run.npz")
+        np.testing.assert_array_equal(found.target_train, (X + 1).astype("float32"))
+        assert (found.target_test[1] is None) != bool(labels)
 
 
 def test_a_test_set_of_the_source_is_kept(folder):
@@ -54,25 +59,16 @@ def test_classes_and_domains_can_be_named(folder):
     assert npz(folder / "walk.npz", folder / "run.npz").class_names == ("down", "flat", "up")
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        (["y"], r"must hold \['x', 'y'\]. Received: .*walk.npz with \['y'\], without \['x'\]"),
-        (["x"], r"walk.npz with \['x'\], without \['y'\]"),
-        (["data"], r"with \['data'\], without \['x', 'y'\]"),
-        (["x", "y", "x_test"], r"with \['x', 'x_test', 'y'\], without \['y_test'\]"),
-    ],
-)
-def test_a_file_that_lacks_a_key_is_refused(folder, keys, message):
+@pytest.mark.parametrize("keys", [["y"], ["x"], ["data"], ["x", "y", "x_test"]])
+def test_a_file_that_lacks_a_key_is_refused(folder, keys):
     np.savez(folder / "walk.npz", **dict.fromkeys(keys, Y))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="source's file must hold .*walk.npz with .*, without"):
         npz(folder / "walk.npz", folder / "run.npz")
 
 
 def test_one_file_as_both_domains_is_refused_if_a_test_set_is_drawn_from_it(folder):
     (folder / "link.npz").symlink_to(folder / "walk.npz")
-    os.link(folder / "walk.npz", folder / "hard.npz")
-    for name in ("walk.npz", "link.npz", "hard.npz"):
+    for name in ("walk.npz", "link.npz"):
         with pytest.raises(ValueError, match="source and the target must be different files"):
             npz(folder / "walk.npz", folder / name)
     np.savez(folder / "walk.npz", x=X, y=Y, x_test=X[:6] + 5, y_test=Y[:6])
@@ -80,45 +76,33 @@ def test_one_file_as_both_domains_is_refused_if_a_test_set_is_drawn_from_it(fold
     np.testing.assert_array_equal(found.target_test[0], (X[:6] + 5).astype("float32"))
 
 
-@pytest.mark.parametrize(("name", "state"), [("no.npz", "not there"), (".", "a folder")])
-def test_a_file_that_is_not_there_is_named(folder, name, state):
-    message = f"Expected an .npz file. Received: .*, which is {state}$"
-    with pytest.raises(FileNotFoundError, match=message):
-        npz(folder / "walk.npz", folder / name)
-
-
-def flipped(content):
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :]
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [lambda _: b"", lambda _: b"x,y\n1,2\n", lambda content: content[:200], flipped],
-    ids=["empty", "text", "truncated", "corrupted"],
-)
-def test_a_file_of_another_format_is_refused(folder, spoil):
-    path = folder / "run.npz"
-    path.write_bytes(spoil(path.read_bytes()))
-    with pytest.raises(ValueError, match=r"Expected an .npz file of arrays. Received: .*run.npz"):
-        npz(folder / "walk.npz", path)
-
-
-def test_a_file_of_a_single_array_is_refused(folder):
-    np.save(folder / "one.npy", X)
-    with pytest.raises(ValueError, match=r"Expected an .npz file of arrays. Received: .*one.npy"):
-        npz(folder / "walk.npz", folder / "one.npy")
-
-
 class Trap:
     def __reduce__(self):
         return pytest.fail, ("a pickle was run",)
 
 
-def test_nothing_in_a_file_is_run(folder):
-    np.savez(folder / "run.npz", x=np.array([Trap()], dtype=object))
+def _array_file(path):
+    with path.open("wb") as file:
+        np.save(file, X)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"x,y\n1,2\n"),
+        lambda path: path.write_bytes(path.read_bytes()[:200]),
+        lambda path: path.write_bytes(pickle.dumps(Trap())),
+        lambda path: np.savez(path, x=np.array([Trap()], dtype=object)),
+        _array_file,
+    ],
+)
+def test_a_file_of_another_format_is_refused_and_nothing_in_it_is_run(folder, spoil):
+    spoil(folder / "run.npz")
     with pytest.raises(ValueError, match=r"Expected an .npz file of arrays. Received: .*run.npz"):
         npz(folder / "walk.npz", folder / "run.npz")
-    (folder / "run.npz").write_bytes(pickle.dumps(Trap()))
-    with pytest.raises(ValueError, match=r"Expected an .npz file of arrays. Received: .*run.npz"):
-        npz(folder / "walk.npz", folder / "run.npz")
+
+
+def test_a_file_that_is_not_there_is_named(folder):
+    with pytest.raises(FileNotFoundError, match="no.npz"):
+        npz(folder / "walk.npz", folder / "no.npz")
