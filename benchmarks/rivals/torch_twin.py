@@ -9,8 +9,8 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
+from benchmarks.plain_training import torch_reversal
 from benchmarks.rivals import Training
-from dann.training.plain_training import torch_reversal
 
 
 class _Rescaling(nn.Module):

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from benchmarks.arguments import check_mapping, chosen
 from benchmarks.bounds import bound, measured_peak, work_of_step
+from benchmarks.plain_training import plain_training
 from benchmarks.rivals import Training, can_measure, without
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
@@ -17,7 +18,6 @@ from dann.checks import check_integer, check_number
 from dann.data import pair
 from dann.layers import BatchNormalization
 from dann.networks import domain_head, label_head
-from dann.training.plain_training import plain_training
 
 _RATE = 0.01
 _EXECUTION = 20  # steps

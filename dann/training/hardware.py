@@ -45,22 +45,3 @@ def _processor():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def peak_memory() -> int | None:
-    """Returns the most bytes that the first accelerator held; `None` where no backend tells."""
-    backend = keras.backend.backend()
-    if not accelerators():
-        return None
-    if backend == "torch":
-        import torch  # pyright: ignore[reportMissingImports]
-
-        return int(torch.cuda.max_memory_allocated(0))
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
-    import jax  # pyright: ignore[reportMissingImports]
-
-    told = jax.local_devices()[0].memory_stats() or {}
-    return told.get("peak_bytes_in_use")

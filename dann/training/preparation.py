@@ -11,7 +11,8 @@ from dann.standard_error import held_back, is_no_information
 from dann.training.distribution import Distribution
 from dann.training.hardware import accelerators
 from dann.training.run_settings import check_jit_compile
-from dann.training.steps_in_a_call import steps_in_a_call
+
+_STEPS_IN_A_CALL = 20
 
 
 def start(seed: int, precision: str = "float32", distribution: Distribution | None = None) -> None:
@@ -41,10 +42,13 @@ def compile_model(
     Args:
         model: Model to train.
         optimizer: Any Keras optimizer.
-        trainer: Object with what `steps_in_a_call` takes, and `jit_compile`. With
-            `jit_compile="auto"` Keras compiles where it can, except for TensorFlow on a CPU, where
-            XLA makes small convolutions about 6 times slower.
-        intervals: As in `steps_in_a_call`.
+        trainer: Object with `steps`, `steps_per_epoch`, `run_eagerly`, `steps_per_execution` and
+            `jit_compile`. With `steps_per_execution="auto"` a call on TensorFlow takes 20 steps, if
+            20 divides the epoch and every interval, and else one; several steps in a call give the
+            same weights and save the time between the calls, where callbacks act and signals are
+            heard. With `jit_compile="auto"` Keras compiles where it can, except for TensorFlow on a
+            CPU, where XLA makes small convolutions about 6 times slower.
+        intervals: Numbers of steps after which callbacks act within an epoch.
 
     Raises:
         ValueError: If `jit_compile` has another value, or is true while TensorFlow trains on
@@ -61,8 +65,18 @@ def compile_model(
     model.compile(
         optimizer=optimizer,
         metrics=["accuracy"],
-        steps_per_execution=steps_in_a_call(model, trainer, intervals),
+        steps_per_execution=_steps_in_a_call(model, trainer, intervals),
         jit_compile=jit_compile,
         run_eagerly=trainer.run_eagerly,
     )
     return model
+
+
+def _steps_in_a_call(model, trainer, intervals):
+    if trainer.steps_per_execution != "auto":
+        return trainer.steps_per_execution
+    if keras.backend.backend() != "tensorflow" or replicas_of(model) > 1 or trainer.run_eagerly:
+        return 1
+    epoch = min(trainer.steps, trainer.steps_per_epoch)
+    divides = all(steps % _STEPS_IN_A_CALL == 0 for steps in (epoch, *intervals))
+    return _STEPS_IN_A_CALL if divides else 1

@@ -10,12 +10,12 @@ if keras.backend.backend() != "tensorflow":
 
 from benchmarks import record  # noqa: E402
 from benchmarks.bounds import work_of_jacobian, work_of_predictions, work_of_step  # noqa: E402
+from benchmarks.plain_training import plain_training  # noqa: E402
 from benchmarks.suites.onednn import OneDNNSuite  # noqa: E402
 from benchmarks.suites.profile import ProfileSuite  # noqa: E402
 from benchmarks.suites.step import StepSuite  # noqa: E402
 from benchmarks.timing import Comparison, Times  # noqa: E402
 from dann.networks import cnn_backbone, mnist_backbone  # noqa: E402
-from dann.training.plain_training import plain_training  # noqa: E402
 
 RATE = 0.01
 OURS = {"dann", "dann, 20 steps an execution", "tf.function by hand"}
