@@ -16,31 +16,38 @@ import signal
 os.environ.setdefault("DANN_LAZY_IMPORT", "1")
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
+import numpy as np  # noqa: E402
+
 from dann import config  # noqa: E402
 from dann.training import RunDirectory  # noqa: E402
 
 
 def prepare(cfg):
-    from dann.training.export_run import check_export
-
-    settings = cfg.format, cfg.examples, cfg.tolerance
-    try:
-        check_export(*settings)
-    except ImportError as error:
-        raise config.ConfigError(str(error)) from error
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
     domains = config.build_domains(config.config_of_run(cfg.run, cfg.paths))
-    return run, classifier, domains.target_test[0], *settings
+    inputs = domains.target_test[0]
+    count = min(cfg.examples, len(inputs))
+    spread = np.linspace(0, len(inputs) - 1, count).astype(int)
+    return run, classifier, np.asarray(inputs[spread]), cfg.format, cfg.tolerance
 
 
 def work(prepared):
-    from dann.training.export_run import export_run
+    from dann.deployment import FORMATS, export
 
+    run, classifier, inputs, format, tolerance = prepared
     try:
-        print(export_run(*prepared))
-    except ValueError as error:  # such as a layer that the format does not have
+        run.check_not_linked(run.exports)
+        ending = FORMATS[format][0] if format in FORMATS else ""
+        path = run.exports / f"{'classifier' if ending else format}{ending}"
+        found = export(classifier, path, format, inputs, tolerance)
+    except (ImportError, ValueError) as error:  # such as a layer that the format does not have
         raise config.ConfigError(str(error)) from error
+    print(
+        f"{found['path']}: {found['bytes']:,} bytes; {found['examples'] - found['different']} of "
+        f"{found['examples']} examples get the same class, and logits that differ by at most "
+        f"{found['difference']:.2g}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,35 +1,21 @@
-"""Binary networks as files of 1-bit weights, and engines that run them.
+"""Binary networks as files of 1-bit weights, and exports to other formats."""
 
-Only `pack` and `summarize` need Keras. Without it, or with `DANN_LAZY_IMPORT=1` in the environment,
-NumPy alone loads and runs a packed file.
-"""
-
-from typing import TYPE_CHECKING
-
-from dann.deployment.packed_file import PackedFileError
-from dann.deployment.packed_model import ENGINES, PackedModel, load
-from dann.lazy_exports import lazy_exports
-
-if TYPE_CHECKING:
-    from dann.deployment.model_summary import LayerSummary, ModelSummary, summarize
-    from dann.deployment.packing import PackError, pack
+from dann.deployment.exports import FORMATS, ExportError, export
+from dann.deployment.graph import PackError
+from dann.deployment.packing import pack
+from dann.deployment.runtime import PackedFileError, PackedModel, load
+from dann.deployment.summary import LayerSummary, ModelSummary, summarize
 
 __all__ = [
-    "ENGINES",
+    "FORMATS",
+    "ExportError",
     "LayerSummary",
     "ModelSummary",
     "PackError",
     "PackedFileError",
     "PackedModel",
+    "export",
     "load",
     "pack",
     "summarize",
 ]
-
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "model_summary": ("LayerSummary", "ModelSummary", "summarize"),
-        "packing": ("PackError", "pack"),
-    },
-)

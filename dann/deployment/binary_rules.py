@@ -1,12 +1,14 @@
 """Layers with a binary kernel as steps of a program."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from keras import ops
 
-from dann.deployment.bits import pack_bits
-from dann.deployment.convolution_rules import convolution
-from dann.deployment.graph import PackError
-from dann.deployment.layer_rules import activated, array, sign_step
+from dann.deployment.lowering import Rule, activated, array, require
+from dann.deployment.rules import geometry, sign
+from dann.deployment.runtime import pack_bits
 from dann.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -20,18 +22,19 @@ from dann.layers import (
 
 def _kernels(node):
     """Each kernel's signs, as booleans, and its scale for every output channel or `None`."""
-    layer = node.layer
-    kernels, scales = layer.binary_kernel(), layer.kernel_scale()
+    kernels, scales = node.layer.binary_kernel(), node.layer.kernel_scale()
     if not isinstance(kernels, tuple):
         kernels, scales = (kernels,), (scales,)
     for kernel, scale in zip(kernels, scales, strict=True):
         values = np.asarray(ops.convert_to_numpy(kernel))
-        if not np.isin(values, (-1, 1)).all():
-            raise PackError(
-                f"Layer {node.name!r} must have a kernel of -1 and +1 to be packed. Received: "
-                f"{layer.kernel_estimators[0]!r}"
-            )
+        binary = np.isin(values, (-1, 1)).all()
+        require(binary, node, "have a kernel of -1 and +1", node.layer.kernel_estimators[0])
         yield values > 0, None if scale is None else array(scale).reshape(-1)
+
+
+def _depthwise(kernel):
+    """The kernel `(*window, 1, outputs)` of one group a channel, and the number of groups."""
+    return kernel.reshape(*kernel.shape[:-2], 1, -1), kernel.shape[-2]
 
 
 def _rows(kernel):
@@ -41,49 +44,28 @@ def _rows(kernel):
 
 def _signs(steps, node, number):
     """The signs of the layer's inputs as bits, or the inputs if it takes floats."""
-    sign = node.layer.input_sign
-    return number if sign is None else sign_step(steps, node, number, sign)
+    layer = node.layer.input_sign
+    return number if layer is None else sign(steps, node, number, layer)
 
 
-def _as_values(steps, node, number):
-    """Bits as -1 and +1."""
-    step = steps[number]
-    return steps.emit("signs", node.name, [number], step.shape) if step.kind == "bits" else number
-
-
-def _after(steps, node, number, scale):
-    """Adds the scale of a kernel."""
-    if scale is None:
-        return number
-    shape = steps[number].shape
-    return steps.emit("affine", node.name, [number], shape, scale=scale)
-
-
-def _finished(steps, node, number):
-    """Adds bias and activation."""
+def _finished(steps, node, number, scale):
+    """Adds the scale of the kernel, bias and activation."""
     layer = node.layer
+    if scale is not None:
+        number = steps.add("affine", node, [number], scale=scale)
     if layer.bias is not None:
-        bias = array(layer.bias)
-        number = steps.emit("affine", node.name, [number], node.shape, offset=bias)
+        number = steps.add("affine", node, [number], offset=array(layer.bias))
     return activated(steps, node, number, layer.activation)
 
 
 def _dense(steps, node, inputs):
     number = _signs(steps, node, inputs[0])
     ((kernel, scale),) = _kernels(node)
-    fan_in = kernel.shape[0]
-    attributes = {"fan_in": fan_in, "macs": int(np.prod(node.shape)) * fan_in}
+    attributes = {"fan_in": len(kernel), "macs": int(np.prod(node.shape)) * len(kernel)}
     binary = steps[number].kind == "bits"
-    number = steps.emit(
-        "binary_dense" if binary else "dense",
-        node.name,
-        [number],
-        node.shape,
-        "int" if binary else "float",
-        attributes,
-        kernel_bits=_rows(kernel),
-    )
-    return _finished(steps, node, _after(steps, node, number, scale))
+    op, kind = ("binary_dense", "int") if binary else ("dense", "float")
+    number = steps.add(op, node, [number], kind, attributes, kernel_bits=_rows(kernel))
+    return _finished(steps, node, number, scale)
 
 
 def _conv(steps, node, inputs):
@@ -91,24 +73,23 @@ def _conv(steps, node, inputs):
     ((kernel, scale),) = _kernels(node)
     groups = getattr(node.layer, "groups", 1)
     if isinstance(node.layer, BinaryDepthwiseConv2D):
-        groups = kernel.shape[-2]
-        kernel = kernel.reshape(*kernel.shape[:-2], 1, -1)
-    attributes = convolution(node, kernel.shape, groups, node.layer.pad_values)
-    number = _summed(steps, node, number, node.shape, kernel, attributes)
-    return _finished(steps, node, _after(steps, node, number, scale))
+        kernel, groups = _depthwise(kernel)
+    number = _summed(steps, node, number, node.shape, kernel, groups)
+    return _finished(steps, node, number, scale)
 
 
-def _summed(steps, node, number, shape, kernel, attributes):
+def _summed(steps, node, number, shape, kernel, groups):
     """Adds a convolution, on bits if inputs and kernel are signs in one group."""
     signs = steps[number].kind == "bits"
-    binary = signs and attributes["groups"] == 1
-    return steps.emit(
-        "binary_conv" if binary else "conv",
-        node.name,
-        [number if binary else _as_values(steps, node, number)],
-        shape,
+    if signs and groups > 1:
+        number = steps.add("signs", node, [number], shape=steps[number].shape)
+    return steps.add(
+        "binary_conv" if signs and groups == 1 else "conv",
+        node,
+        [number],
         "int" if signs else "float",
-        attributes,
+        geometry(node, kernel.shape, groups, node.layer.pad_values),
+        shape,
         kernel_bits=_rows(kernel),
     )
 
@@ -116,23 +97,20 @@ def _summed(steps, node, number, shape, kernel, attributes):
 def _separable(steps, node, inputs):
     number = _signs(steps, node, inputs[0])
     (depthwise, first), (pointwise, second) = _kernels(node)
-    groups, outputs = depthwise.shape[-2], depthwise.shape[-2] * depthwise.shape[-1]
-    depthwise = depthwise.reshape(*depthwise.shape[:-2], 1, -1)
-    attributes = convolution(node, depthwise.shape, groups, node.layer.pad_values)
-    between = [*node.shape[:-1], outputs]
-    places = int(np.prod(node.shape[:-1]))
-    attributes["macs"] = places * depthwise.size
-    number = _summed(steps, node, number, between, depthwise, attributes)
-    number = _after(steps, node, number, first)
+    depthwise, groups = _depthwise(depthwise)
+    outputs, places = depthwise.shape[-1], int(np.prod(node.shape[:-1]))
+    shape = [*node.shape[:-1], outputs]
+    number = _summed(steps, node, number, shape, depthwise, groups)
+    if first is not None:
+        number = steps.add("affine", node, [number], shape=shape, scale=first)
     pointwise = pointwise.reshape(outputs, -1)
     attributes = {"fan_in": outputs, "macs": places * pointwise.size}
-    number = steps.emit(
-        "dense", node.name, [number], node.shape, "float", attributes, kernel_bits=_rows(pointwise)
-    )
-    return _finished(steps, node, _after(steps, node, number, second))
+    rows = _rows(pointwise)
+    number = steps.add("dense", node, [number], attributes=attributes, kernel_bits=rows)
+    return _finished(steps, node, number, second)
 
 
-LAYERS = {
+RULES: Mapping[Any, Rule] = {
     BinaryDense: _dense,
     BinaryConv1D: _conv,
     BinaryConv2D: _conv,

@@ -5,16 +5,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dann.deployment.bits import pack_bits
-from dann.deployment.elementwise import ELEMENTWISE
-from dann.deployment.lowering import Steps
-from dann.deployment.program import Program, Step
+from dann.deployment.lowering import Builder
+from dann.deployment.runtime import OPERATIONS, Step, pack_bits
 
 # The sign of the largest is the largest sign; reshaping changes no value.
 _COMMUTING = ("max_pool", "reshape")
 
 
-def fold(program: Program) -> Program:
+def fold(steps: Sequence[Step]) -> list[Step]:
     """Returns a smaller program with the same outputs, to the last bit.
 
     - Between sums of signs and the next sign, batch normalization and any other monotone function
@@ -22,7 +20,7 @@ def fold(program: Program) -> Program:
     - Signs come before maxima and reshaping, which then work on bits.
     - Signs of signs are taken once, and steps that nothing depends on are dropped.
     """
-    return _Folding(program.steps).program()
+    return _Folding(steps).program()
 
 
 def find_thresholds(
@@ -70,21 +68,18 @@ def find_thresholds(
 class _Folding:
     def __init__(self, steps: Sequence[Step]):
         self._old = steps
-        self._new = Steps()
+        self._new = Builder()
         self._known: dict[tuple[str, int], int] = {}
 
     def program(self):
         # In order, because a step's inputs are then known, without recursion through the network.
-        for number, step in enumerate(self._old):
-            if step.op == "input":
-                self._known["values", number] = self._copy(step, ())
+        for number in range(len(self._old)):
             last = self._values(number)
-        return Program(_needed(self._new, last))
+        return _needed(self._new, last)
 
-    def _copy(self, step, inputs, kind=None):
-        attributes, shape = step.attributes, step.shape
-        kind = kind or step.kind
-        return self._new.emit(step.op, step.layer, inputs, shape, kind, attributes, **step.arrays)
+    def _add(self, step, inputs, **changes):
+        self._new.append(dataclasses.replace(step, inputs=inputs, **changes))
+        return len(self._new) - 1
 
     def _values(self, number):
         """The number of the new step that gives an old step's output."""
@@ -93,7 +88,7 @@ class _Folding:
             if step.op == "sign":
                 new = self._signs(step.inputs[0], step)
             else:
-                new = self._copy(step, [self._values(one) for one in step.inputs])
+                new = self._add(step, [self._values(one) for one in step.inputs])
             self._known["values", number] = new
         return self._known["values", number]
 
@@ -111,8 +106,8 @@ class _Folding:
         if self._old[base].kind == "int":
             return self._threshold(chain, base, sign)
         if step.op in _COMMUTING:
-            return self._copy(step, [self._signs(step.inputs[0], sign)], "bits")
-        return self._new.emit("sign", sign.layer, [self._values(number)], step.shape, "bits")
+            return self._add(step, [self._signs(one, sign) for one in step.inputs], kind="bits")
+        return self._add(sign, [self._values(number)], shape=step.shape)
 
     def _chain(self, number):
         """The monotone steps that end with this one, and the number of the step before them."""
@@ -124,32 +119,26 @@ class _Folding:
         return chain, number
 
     def _threshold(self, chain, base, sign):
-        functions = [ELEMENTWISE[step.op](step) for step in chain]
+        functions = [OPERATIONS[step.op](step) for step in chain]
 
         def outputs(sums):
             for function in functions:
                 sums = function(sums)
             return sums
 
-        shape = self._old[base].shape
-        thresholds, flips = find_thresholds(outputs, shape[-1], self._largest(base))
-        layer = chain[0].layer if chain else sign.layer
-        return self._new.emit(
-            "threshold",
-            layer,
-            [self._values(base)],
-            shape,
-            "bits",
-            thresholds=thresholds.astype("<i4"),
-            flips=pack_bits(flips).astype("<u8"),
+        channels = self._old[base].shape[-1]
+        thresholds, flips = find_thresholds(outputs, channels, self._largest(base))
+        arrays = {"thresholds": thresholds.astype("<i4"), "flips": pack_bits(flips).astype("<u8")}
+        layer, shape = (chain[0] if chain else sign).layer, self._old[base].shape
+        return self._add(
+            Step("threshold", layer, (), shape, "bits", {}, arrays), [self._values(base)]
         )
 
     def _largest(self, number):
         """The maximum magnitude of a step's sums: how many signs one sum adds."""
         step = self._old[number]
         while "fan_in" not in step.attributes:
-            (number,) = step.inputs
-            step = self._old[number]
+            step = self._old[step.inputs[0]]
         return step.attributes["fan_in"]
 
 

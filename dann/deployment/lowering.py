@@ -1,4 +1,4 @@
-"""Turns the layers of a Keras model into the steps of a program."""
+"""Turns the layers of a Keras model into the steps of a packed program."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -6,77 +6,102 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.deployment.graph import Node, PackError, in_order, unknown_layers
-from dann.deployment.program import Program, Step
-
-# Adds a layer's steps to the steps so far, from its call and the numbers of its inputs' steps.
-Lower = Callable[["Steps", Node, Sequence[int]], int]
+from dann.deployment.graph import Node, PackError
+from dann.deployment.runtime import FUNCTIONS, Step
 
 
-class Steps(list[Step]):
+class Builder(list[Step]):
     """The steps of a program under construction."""
 
-    def emit(
+    def add(
         self,
         op: str,
-        name: str,
+        node: Any,
         inputs: Sequence[int],
-        shape: Sequence[int],
         kind: str = "float",
         attributes: Mapping[str, Any] | None = None,
+        shape: Sequence[int] | None = None,
         **arrays: np.ndarray | None,
     ) -> int:
-        """Adds a step and returns its number; it leaves out arrays that are `None`."""
-        kept = {key: array for key, array in arrays.items() if array is not None}
-        self.append(Step(op, name, list(inputs), list(shape), kind, attributes or {}, kept))
+        """Adds a step for a call and returns its number; it leaves out arrays that are `None`.
+
+        The shape is that of the call's output, unless given.
+        """
+        kept = {name: array for name, array in arrays.items() if array is not None}
+        shape = list(node.shape if shape is None else shape)
+        self.append(Step(op, node.name, list(inputs), shape, kind, attributes or {}, kept))
         return len(self) - 1
 
 
-def lower(output: Node, layers: Mapping[type, Lower], operations: Mapping[str, Lower]) -> Program:
+# Adds the steps of a call to those so far, from the numbers of its inputs' steps.
+Rule = Callable[[Builder, Node, Sequence[int]], int]
+
+
+def lower(calls: Sequence[Node], rules: Mapping[Any, Rule]) -> list[Step]:
     """Returns the program of a traced model, layer by layer.
 
     Args:
-        output: The last call.
-        layers: The function for each class of layers. Subclasses do not count as their parents:
-            they may compute something else.
-        operations: The function for each operation of `keras.ops`, by the name of its class.
+        calls: See `trace`.
+        rules: The rule for each class of layers, and for operations of `keras.ops` by the name of
+            their class. Subclasses do not count as their parents: they may compute otherwise.
 
     Raises:
-        PackError: If a layer is of another class, does not compute in float32, or its function
-            raises it.
+        PackError: If there is no rule for a layer, or its rule raises it; or if it does not compute
+            in float32.
     """
-    steps, known = Steps(), {}
-    for node in in_order(output):
+    steps, numbers = Builder(), {}
+    for node in calls:
+        inputs = [numbers[one] for one in node.inputs]
         if node.layer is None:
-            known[node] = steps.emit("input", node.name, (), node.shape)
+            numbers[node] = steps.add("input", node, ())
             continue
-        function = _rule(node, layers, operations)
         policy = getattr(node.layer, "dtype_policy", None)
-        # By name: Keras's quantized types may compute in float32 too.
-        if policy is not None and policy.name != "float32":
-            raise PackError(
-                f"Layer {node.name!r} must compute in float32 to be packed; build the model in "
-                f"float32 and set its weights. Received: {policy.name}"
-            )
-        known[node] = function(steps, node, [known[one] for one in node.inputs])
-    return Program(steps)
+        require(policy is None or policy.name == "float32", node, "compute in float32", policy)
+        numbers[node] = _rule(node, rules)(steps, node, inputs)
+    return steps
 
 
-def _rule(node, layers, operations):
+def _rule(node, rules):
     kind = type(node.layer)
-    if not isinstance(node.layer, keras.layers.Layer) and kind.__module__.startswith("keras."):
-        if kind.__name__ in operations:
-            return operations[kind.__name__]
+    if not isinstance(node.layer, keras.layers.Layer):
+        kind = kind.__name__
+    if kind not in rules:
         raise PackError(
-            f"{node.name!r} cannot be packed: use a layer of `keras.layers` for it. Of `keras.ops` "
-            f"only these can: {', '.join(sorted(operations))}. Received: {kind.__name__} of "
-            "`keras.ops`"
+            f"{node.name!r} cannot be packed. Use other layers, or write a rule for it: "
+            f"docs/deployment.md lists those that can. Received: {type(node.layer).__name__}"
         )
-    if kind not in layers and isinstance(node.layer, keras.Model):
-        raise unknown_layers(node.layer)
-    if kind not in layers:
-        raise PackError(
-            f"Layer {node.name!r} cannot be packed. Expected one of "
-            f"{', '.join(sorted({cls.__name__ for cls in layers}))}. Received: {kind.__name__}"
-        )
-    return layers[kind]
+    return rules[kind]
+
+
+def require(condition: Any, node: Node, what: str, received: Any) -> None:
+    """Raises `PackError` unless a condition holds: the layer must `what` to be packed."""
+    if not condition:
+        raise PackError(f"Layer {node.name!r} must {what} to be packed. Received: {received}")
+
+
+def require_channels_last(node: Node) -> None:
+    """Raises `PackError` if the layer's channels come first."""
+    order = getattr(node.layer, "data_format", None)
+    require(order in (None, "channels_last"), node, "have data_format='channels_last'", order)
+
+
+def array(values: Any) -> np.ndarray:
+    """Returns a tensor as `float32`, in the byte order of packed files."""
+    return np.asarray(keras.ops.convert_to_numpy(values), "<f4")
+
+
+def of_channels(node: Node, values: Any) -> np.ndarray:
+    """Returns a tensor of one number, or of one for each channel of the last axis, as an array."""
+    values = np.atleast_1d(array(values))
+    require(values.size == values.shape[-1], node, "act on the last axis", values.shape)
+    return values.reshape(-1)
+
+
+def activated(steps: Builder, node: Node, number: int, activation: Any) -> int:
+    """Adds an activation function, of `keras.activations`."""
+    if activation is None or activation is keras.activations.linear:
+        return number
+    name = getattr(activation, "__name__", str(activation))
+    known = name in FUNCTIONS and activation is getattr(keras.activations, name)
+    require(known, node, f"have one of the activations linear, {', '.join(FUNCTIONS)}", name)
+    return steps.add("activation", node, [number], attributes={"function": name})

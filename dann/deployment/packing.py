@@ -5,15 +5,12 @@ import os
 import keras
 
 from dann.adaptation import AdversarialModel
-from dann.deployment import binary_rules, convolution_rules, layer_rules
+from dann.deployment import binary_rules, rules
 from dann.deployment.folding import fold
-from dann.deployment.graph import PackError, trace
+from dann.deployment.graph import trace
 from dann.deployment.lowering import lower
 from dann.deployment.packed_file import write
-from dann.deployment.program import Program
-from dann.deployment.program_checks import check_program
-
-__all__ = ["PackError", "lowered", "network_of", "pack", "program_of"]
+from dann.deployment.runtime import Step
 
 
 def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
@@ -31,8 +28,8 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
     logits where the classifier gives NaN.
 
     Args:
-        classifier: Functional or sequential model of one input and one output in float32, or a
-            method of `dann.adaptation`, whose `classifier` it takes.
+        classifier: Model of one input and one output in float32, or a method of `dann.adaptation`,
+            whose `classifier` it takes.
         path: Where to write; it replaces a file that is there.
 
     Returns:
@@ -53,31 +50,21 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
     >>> packed.predict(np.zeros((3, 4))).tolist()
     [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
     """
-    program = program_of(classifier)
-    try:
-        check_program(program)
-    except ValueError as error:
-        raise PackError(f"No engine would run it: {error}") from error
-    return write(program, path)
+    return write(program_of(classifier), path)
 
 
-def program_of(classifier: keras.Model) -> Program:
+def program_of(classifier: keras.Model) -> list[Step]:
     """Returns the program that `pack` writes."""
-    return fold(lowered(network_of(classifier)))
+    return fold(lowered(classifier))
+
+
+def lowered(classifier: keras.Model) -> list[Step]:
+    """Returns the program of a classifier before folding."""
+    return lower(trace(network_of(classifier)), {**rules.RULES, **binary_rules.RULES})
 
 
 def network_of(classifier: keras.Model) -> keras.Model:
-    """Returns the network of a classifier; for a method, its `classifier`.
-
-    Raises:
-        TypeError: If it is not a Keras model.
-    """
+    """Returns the network of a classifier; for a method, its `classifier`."""
     if not isinstance(classifier, keras.Model):
         raise TypeError(f"A classifier must be a Keras model. Received: {classifier!r}")
     return classifier.classifier if isinstance(classifier, AdversarialModel) else classifier
-
-
-def lowered(network: keras.Model) -> Program:
-    """Returns the program of a network before folding."""
-    rules = {**layer_rules.LAYERS, **convolution_rules.LAYERS, **binary_rules.LAYERS}
-    return lower(trace(network), rules, layer_rules.OPERATIONS)

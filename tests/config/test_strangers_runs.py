@@ -71,7 +71,7 @@ ATTACKS = {
     "Keras's own copy": lambda path: nested(f"{FILES}.copy", "/etc/hostname", path),
     "a method of a callback": lambda path: nested(f"{LOGGER}.on_train_begin", nested(LOGGER, path)),
     "the export's own remove": lambda path: {
-        "_target_": "dann.deployment.formats._remove",
+        "_target_": "dann.deployment.exports._remove",
         "path": {"_target_": "dann.data.cache.made_folder", "_args_": [os.path.dirname(path)]},
     },
     "a target behind a resolver": lambda path: {

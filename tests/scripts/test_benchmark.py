@@ -93,30 +93,12 @@ def test_the_selection_suite_tells_the_memory_of_each_way(tmp_path, run_here):
 @pytest.mark.slow
 def test_the_packed_suite_reports_times_sizes_and_agreement(tmp_path, run_here):
     pytest.importorskip("ai_edge_litert")
-    small = [
-        "rounds=1",
-        "units=64",
-        "batches=[1]",
-        "channels=8",
-        "side=6",
-        "hidden_units=[64]",
-        "images=[1,4]",
-    ]
-    arguments = [f"packed.{value}" for value in small]
-    result = run_here(RUN, ["suite=packed", *arguments], tmp_path)
+    result = run_here(RUN, ["suite=packed", "packed.rounds=1"], tmp_path)
     assert result.returncode == 0
     rows = rows_of(result.stdout)
-    lite = ["LiteRT, float32", "LiteRT, int8"]
-    dense = ["dann, numba", "NumPy, float32"]
-    lenet = ["Keras", "dann, numba", "dann, NumPy", *lite]
-    assert [name for name, _ in rows] == [*dense, "dann, numba", *lite, *lenet, *lenet]
-    told = [cells[4] for _, cells in rows[:2]]
-    assert told == ["512 bytes, the same", "16,384 bytes, the same"]
-    assert all(float(cells[0]) > 0 and float(cells[1]) > 0 for _, cells in rows)
-    floats = 4 * (784 * 64 + 4 * 64 + 64 * 10 + 10)
-    last = result.stdout.splitlines()[-1]
-    assert "; binary_mlp, 64: " in last
-    assert f"bytes packed, {floats:,} in float32" in last
+    ways = ["dann", "dann, NumPy", "LiteRT, float32", "LiteRT, int8"]
+    assert [name for name, _ in rows] == 4 * ways
+    assert all(float(cells[0]) > 0 and "of Keras" in cells[4] for _, cells in rows)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +110,8 @@ def test_the_packed_suite_reports_times_sizes_and_agreement(tmp_path, run_here):
             "selection, startup, step",
         ),
         (
-            "suite=packed packed.batches=5",
-            "`batches` must be a list of integers of at least 1. Received: ",
+            "suite=packed packed.rounds=0",
+            "`rounds` must be an integer of at least 1. Received: ",
         ),
         ("input.rounds=0", "`rounds`"),
         ("input.photoz=3", "error: Could not override 'input.photoz'"),

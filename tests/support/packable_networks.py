@@ -82,8 +82,10 @@ NETWORKS = {"perceptron": perceptron, "lenet": lenet, "residual": residual}
 
 def whole_inputs(model, count, seed=1):
     """Small integers, on which the float layers are exact."""
-    rng = np.random.default_rng(seed)
-    return rng.integers(-3, 4, (count, *model.input_shape[1:])).astype("float32")
+    shape = tuple(
+        size for size in model.input_shape if size is not None
+    )  # a packed model has no batch
+    return np.random.default_rng(seed).integers(-3, 4, (count, *shape)).astype("float32")
 
 
 def logits(model, inputs):

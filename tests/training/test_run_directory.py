@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from dann.training import RunDirectory
-from dann.training.export_run import export_run
 from dann.training.files_on_disk import replacing
 from dann.training.run_directory import checkpoint_name
 
@@ -138,7 +137,7 @@ def test_links_in_a_strangers_run_lead_no_writing_elsewhere(run, tmp_path):
     assert run.report_file.read_text() == "<html>"
 
 
-@pytest.mark.parametrize("folder", ["figures", "exports"])
+@pytest.mark.parametrize("folder", ["figures"])
 def test_a_folder_that_is_a_link_is_refused(run, tmp_path, folder):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -147,7 +146,6 @@ def test_a_folder_that_is_a_link_is_refused(run, tmp_path, folder):
     place.symlink_to(elsewhere)
     write = {
         "figures": lambda: run.write_diagnosis("{}", "<html>", {"one": b"<svg>"}),
-        "exports": lambda: export_run(run, None, np.ones((2, 2)), "packed"),
     }[folder]
     with pytest.raises(NotADirectoryError, match=f"the link {place}"):
         write()

@@ -1,0 +1,153 @@
+"""A classifier in the formats that other programs load."""
+
+import os
+import pathlib
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from dann.checks import check_choice
+from dann.deployment.packing import network_of, pack
+from dann.deployment.runtime import load
+
+# The share of examples in which rounding may decide: a float sum that lies next to the threshold of
+# a sign gets the other sign where its terms are added in another order.
+_ROUNDED = 0.01
+
+
+class ExportError(ValueError):
+    """The export gives other logits than the classifier."""
+
+
+def export(
+    classifier: keras.Model,
+    path: str | os.PathLike,
+    format: str = "packed",
+    inputs: np.ndarray | None = None,
+    tolerance: float = 1e-3,
+) -> dict[str, Any]:
+    """Writes a classifier in another format, loads it again, and compares its logits on data.
+
+    The comparison removes what it refuses. In a network with signs rounding may decide: a float sum
+    next to a sign's threshold gets the other sign where its terms are added in another order. So up
+    to 1% of the examples, or 1, may get other logits. An untrained network may differ in more:
+    where batch normalization has fresh statistics, sums of signs are exactly 0, and converters that
+    fold it into the kernel turn them into plus or minus epsilon. Train it first.
+
+    Args:
+        classifier: A built model, or a method of `dann.adaptation`, whose `classifier` it takes.
+        path: Where to write; it replaces what is there.
+        format: One of `FORMATS`: `"packed"` (default), `"keras"`, `"saved_model"`, `"litert"` or
+            `"onnx"`, by Keras's own export.
+        inputs: Inputs `(n, ...)` to compare on. With `None` (default) nothing is compared.
+        tolerance: Largest difference of logits, as a share of the classifier's largest logit.
+
+    Returns:
+        `path`; `bytes`; and with inputs `examples`, `different`, how many of them get another class
+        or other logits, and `difference`, the largest difference of a logit of the others.
+
+    Raises:
+        ExportError: If too many examples get another class, or other logits.
+        ImportError: If a package is missing that the format needs.
+        PackError: If a layer cannot be packed.
+    """
+    network, path = network_of(classifier), pathlib.Path(path)
+    _, write = FORMATS[check_choice("format", format, FORMATS)]
+    if inputs is not None:  # first, because Keras exports to ONNX only a model that was called
+        entries = getattr(network, "inputs", None)  # a subclassed model has none
+        inputs = np.asarray(inputs, entries[0].dtype if entries else "float32")
+        expected = np.asarray(network.predict(inputs, verbose=0))  # pyright: ignore
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove(path)
+    run = write(network, path)
+    compared = {}
+    if inputs is not None:
+        compared = _compare(expected, np.asarray(run(inputs)), tolerance)
+        if compared["different"] > max(1, _ROUNDED * len(expected)):
+            _remove(path)
+            raise ExportError(
+                f"The classifier as {format} does not give the outputs of Keras: "
+                f"{compared['different']} of {len(expected)} examples get another class, or logits "
+                f"that differ by more than {tolerance} of the largest"
+            )
+    return {"path": str(path), "bytes": _size(path), **compared}
+
+
+def _compare(expected, given, tolerance):
+    limit = tolerance * np.abs(expected).max(initial=1.0)
+    far = ~np.isclose(given, expected, rtol=0, atol=limit, equal_nan=True).all(axis=-1)
+    different = far | (given.argmax(axis=-1) != expected.argmax(axis=-1))
+    different = different.reshape(len(expected), -1).any(axis=1)
+    difference = np.abs(given - expected)[~different].max(initial=0.0)
+    return {
+        "examples": len(expected),
+        "different": int(different.sum()),
+        "difference": float(difference),
+    }
+
+
+def _packed(model, path):
+    pack(model, path)
+    return load(path).predict
+
+
+def _keras(model, path):
+    model.save(path)
+    again: Any = keras.models.load_model(path, safe_mode=True)
+    return lambda inputs: again.predict(inputs, verbose=0)
+
+
+def _saved_model(model, path):
+    import tensorflow as tf
+
+    model.export(path, format="tf_saved_model", verbose=False)
+    again = tf.saved_model.load(str(path))
+    return lambda inputs: again.serve(inputs).numpy()
+
+
+def _litert(model, path):
+    from ai_edge_litert.interpreter import Interpreter
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TensorFlow's converter will move
+        model.export(path, format="litert", verbose=False)
+    runner = Interpreter(str(path)).get_signature_runner()
+    (name,) = runner.get_input_details()
+    return lambda inputs: next(iter(runner(**{name: inputs}).values()))
+
+
+def _onnx(model, path):
+    import onnxruntime
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tf2onnx asks NumPy for names that are gone
+        model.export(path, format="onnx", verbose=False)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (entry,) = session.get_inputs()
+    return lambda inputs: session.run(None, {entry.name: inputs})[0]
+
+
+def _remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _size(path):
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)
+
+
+# By name: how the file's name ends, and the function that writes it and returns what runs it.
+FORMATS: Mapping[str, tuple[str, Callable[[keras.Model, pathlib.Path], Callable]]] = {
+    "packed": (".dann", _packed),
+    "keras": (".keras", _keras),
+    "saved_model": ("", _saved_model),
+    "litert": (".tflite", _litert),
+    "onnx": (".onnx", _onnx),
+}
