@@ -102,7 +102,7 @@ class InputSuite:
         """Returns what is compared, by name: functions that begin the pairs of batches anew."""
         domains = {
             name: image_folder(root, *_DOMAINS, self.image_size, cache=cache, cache_dir=str(root))
-            for name, cache in (("dann, from the cache", "disk"), ("dann, decoding", "none"))
+            for name, cache in (("dann, from the cache", True), ("dann, decoding", False))
         }
         return {
             **{name: partial(pair.batches, self.batch_size) for name, pair in domains.items()},

@@ -1,32 +1,33 @@
-"""Pairs of domains as batches for `fit`, the readers that load them, and TFDS builders for some.
+"""Pairs of domains as batches for `fit`, and the readers that load them.
 
-The builders are imported when they are first asked for, because TFDS needs TensorFlow.
+`dann.data.builders` has TFDS builders of some data sets; importing it imports TFDS.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+from dann.data.arrays import arrays
+from dann.data.csv_table import csv_table
+from dann.data.digit_pairs import digits_to_photos, mnist_to_mnist_m
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles
+from dann.data.image_folder import image_folder
+from dann.data.npz import npz
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
 from dann.data.readers import READERS
 from dann.data.several_sources import several_sources
-from dann.registry import import_modules
+from dann.data.tfds_pair import tfds_pair
 
-if TYPE_CHECKING:
-    from dann.data.builders import ChalkDigits as ChalkDigits
-    from dann.data.builders import Digits as Digits
-    from dann.data.builders import MnistFiles as MnistFiles
-    from dann.data.builders import MnistM as MnistM
-    from dann.data.builders import SyntheticDigits as SyntheticDigits
-    from dann.data.builders import Usps as Usps
-
-import_modules(__name__, leave_out=("builders",))
-globals().update(READERS)  # such as `dann.data.csv_table`
-
-
-def __getattr__(name: str) -> Any:
-    if name[0].isupper():
-        return getattr(importlib.import_module("dann.data.builders"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = [
+    "READERS",
+    "DomainPair",
+    "ImageFiles",
+    "Pairs",
+    "arrays",
+    "csv_table",
+    "digits_to_photos",
+    "image_folder",
+    "mnist_to_mnist_m",
+    "npz",
+    "pair",
+    "several_sources",
+    "tfds_pair",
+]

@@ -1,14 +1,11 @@
 """Paths of a domain's images with their classes, from folders or from list files."""
 
-import collections
 import dataclasses
 import os
 import pathlib
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from dann.data.image_files import EXTENSIONS
-from dann.data.splits import file_identity
+from dann.data.image_files import EXTENSIONS, some
 
 
 @dataclasses.dataclass
@@ -18,26 +15,36 @@ class LabelledPaths:
     Args:
         domain: Name of the domain.
         paths: The images.
-        names: Class name of each image.
+        names: Class name of each image; `None` if the domain has no classes.
         classes: Names of the classes, in order.
-        numbers: Class number of each image, if there is a list file. Defaults to `None`.
+        numbers: Class number of each image, if a list file has them. Defaults to `None`.
         tests: The paths in the test list, if there is one. Defaults to `None`.
     """
 
     domain: str
     paths: list[str]
-    names: list[str]
+    names: list[str] | None
     classes: list[str]
     numbers: list[int] | None = None
     tests: set[str] | None = None
+
+    def named_by_numbers(self) -> bool:
+        """Whether the classes are named by the numbers of a list."""
+        return self.numbers is not None and self.names == list(map(str, self.numbers))
+
+    def name_by_numbers(self) -> None:
+        """Names the classes by the numbers of the list."""
+        numbers = self.numbers or []
+        self.names = list(map(str, numbers))
+        self.classes = list(map(str, sorted(set(numbers))))
 
 
 def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:
     """Finds the images `root/domain/class/...`, or `root/domain/images/class/...`.
 
-    Names that begin with a dot are ignored. Links are followed, and all symbolic and hard links to
-    a file in a class count as one image. A printed line counts the files that are not images or lie
-    beside the classes. Errors are those of `dann.data.image_folder`.
+    A folder with images and no folders gives images without classes. Names that begin with a dot
+    are ignored. Links are followed to files and to classes, not below. A printed line counts what
+    is ignored. Errors are those of `dann.data.image_folder`.
     """
     folder = root / domain
     if not folder.is_dir():
@@ -49,28 +56,23 @@ def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:
     if classes == ["images"]:  # the extra level of Office-31
         folder /= "images"
         classes = _folders(folder)
-    found, others = {}, _shown(entry.name for entry in folder.iterdir() if entry.is_file())
-    for name in classes:
-        found[name], rest = _images(folder / name)
-        others += rest
-    if not any(found.values()):
+    images, ignored = {}, 0
+    for name in classes or [""]:
+        images[name], others = _images(folder / name)
+        ignored += others
+    found = {name: paths for name, paths in images.items() if paths}
+    if not found:
         raise ValueError(
             f"{folder} must hold a folder for each class, with images ({', '.join(EXTENSIONS)}) in "
-            f"it. Received: no images in the folders {some(classes)}"
+            f"it. Received: no images in {some(classes)}"
         )
-    empty = [name for name, paths in found.items() if not paths]
-    if empty:
-        raise ValueError(
-            f"Every folder in {folder} is a class and must hold images ({', '.join(EXTENSIONS)}). "
-            f"Received: none in {some(empty)}"
-        )
-    _check_one_class(folder, domain, found.values())
-    _report_others(domain, others)
+    if ignored:
+        print(f"Ignored {ignored} files of {domain} that are no images ({', '.join(EXTENSIONS)})")
     return LabelledPaths(
         domain,
-        paths=[path for paths in found.values() for path in paths.values()],
-        names=[name for name, paths in found.items() for _ in paths],
-        classes=classes,
+        paths=[path for paths in found.values() for path in paths],
+        names=[name for name, paths in found.items() for _ in paths] if classes else None,
+        classes=list(found) if classes else [],
     )
 
 
@@ -79,117 +81,65 @@ def read_lists(
     domain: str,
     path: str | os.PathLike,
     test_path: str | os.PathLike | None = None,
-    outside_root: bool = False,
 ) -> LabelledPaths:
-    """Reads the images of list files with lines `path label`.
+    """Reads the images of list files with lines `path label`, or `path` alone in all of them.
 
     A path is relative to `root`, to the folder of the list, or to `root/domain`: the first that has
-    it. Labels are integers from 0. Links to one file are one image. Classes are named after the
-    folders of their images if each class has exactly one folder of its own; else by their numbers.
-    Errors are those of `dann.data.image_folder`.
+    it. Labels are integers from 0. Classes are named after the folders of their images if each
+    class has exactly one folder of its own; else by their numbers. Errors are those of
+    `dann.data.image_folder`.
 
     Args:
         root: Folder of the data set.
         domain: Name of the domain.
         path: The list, relative to the working directory or else to `root`.
         test_path: A list of other images, to test on.
-        outside_root: Whether the lists may name files outside `root` and outside their own folder.
-            Defaults to `False`: a list may be somebody else's.
     """
-    train = _read_list(root, domain, path, outside_root)
-    tests = {} if test_path is None else _read_list(root, domain, test_path, outside_root)
-    both = shared_files(tests, train)
+    train = _read_list(root, domain, path)
+    tests = {} if test_path is None else _read_list(root, domain, test_path)
+    both = sorted(train.keys() & tests.keys())
     if both:
         raise ValueError(
             f"No image of {domain} may be in its list and in its test list. "
             f"Received: {len(both)} in both: {some(both)}"
         )
     listed = {**train, **tests}
-    names = _folder_names(listed) or {label: str(label) for label in sorted(set(listed.values()))}
+    labels = {label for label in listed.values() if label is not None}
+    if labels and None in listed.values():
+        raise ValueError(f"Every image of {domain} must have a label, or none. Received: some")
+    names = _folder_names(listed) or {label: str(label) for label in sorted(labels)}
     return LabelledPaths(
         domain,
         paths=list(listed),
-        names=[names[label] for label in listed.values()],
-        classes=list(names.values()),
-        numbers=list(listed.values()),
+        names=[names[label] for label in listed.values()] if labels else None,
+        classes=list(names.values()) if labels else [],
+        numbers=list(listed.values()) if labels else None,
         tests=None if test_path is None else set(tests),
     )
 
 
-def some(names: Iterable[str], limit: int = 10) -> str:
-    """Returns the first names in one phrase, for a message."""
-    names = list(names)
-    phrase = ", ".join(names[:limit]) or "(none)"
-    return f"{phrase} and {len(names) - limit} more" if len(names) > limit else phrase
-
-
-def shared_files(paths: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Returns the paths, sorted, whose file is also the file of one of the others."""
-    files = set(map(file_identity, others))
-    return sorted(path for path in paths if file_identity(path) in files)
-
-
 def _folders(folder):
-    names = (entry.name for entry in folder.iterdir() if entry.is_dir())
-    return sorted(name for name in names if not name.startswith("."))
+    return sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name[0] != ".")
 
 
 def _images(folder):
-    """The images in a folder, one path for each file, and the names of other files."""
-    found, others, walked = [], [], set()
-    for place, folders, files in os.walk(folder, followlinks=True):
-        # A link may lead back to a folder of this walk, which would never end.
-        real = os.path.realpath(place)
-        if real in walked:
-            folders.clear()
-            continue
-        walked.add(real)
-        folders[:] = sorted(_shown(folders))
-        for name in _shown(files):
-            if name.lower().endswith(EXTENSIONS):
-                found.append(os.path.join(place, name))
+    """The images in a folder, at any depth, and the number of other files."""
+    found, ignored = [], 0
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] != "."]
+        for name in files:
+            path = os.path.join(place, name)
+            if name[0] == ".":
+                continue
+            if name.lower().endswith(EXTENSIONS) and os.path.isfile(path):  # a pipe would hang
+                found.append(path)
             else:
-                others.append(name)
-    found.sort(reverse=True)  # so that of several paths to a file the first is kept
-    by_file = {file_identity(path): path for path in found}
-    return dict(sorted(by_file.items(), key=lambda item: item[1])), others
+                ignored += 1
+    return sorted(found), ignored
 
 
-def _shown(names):
-    return [name for name in names if not name.startswith(".")]
-
-
-def _check_one_class(folder, domain, classes):
-    paths = collections.defaultdict(list)
-    for found in classes:
-        for file, path in found.items():
-            paths[file].append(os.path.relpath(path, folder))
-    several = [_links(names) for names in paths.values() if len(names) > 1]
-    if several:
-        raise ValueError(
-            f"A file of {domain} must be in one class; remove the links to it in the others. "
-            f"Received: {len(several)} in several: {some(several)}"
-        )
-
-
-def _links(names, limit=3):
-    more = [f"{len(names) - limit} more"] if len(names) > limit else []
-    return " and ".join([*names[:limit], *more])
-
-
-def _report_others(domain, names):
-    suffixes = (os.path.splitext(name)[1].lower() or "without a suffix" for name in names)
-    counts = collections.Counter(suffixes)
-    if counts:
-        phrase = some(f"{count} {suffix}" for suffix, count in counts.most_common())
-        print(
-            f"Ignored {counts.total()} files of {domain} that are not images in the folder of a "
-            f"class: {phrase}"
-        )
-
-
-def _read_list(root, domain, path, outside_root) -> dict[str, int]:
-    """The labels by path."""
+def _read_list(root, domain, path) -> dict[str, int | None]:
+    """The labels by path, `None` for a line without one."""
     given = pathlib.Path(os.path.expanduser(path))
     found = next((place for place in (given, root / given) if place.is_file()), None)
     if found is None:
@@ -197,57 +147,31 @@ def _read_list(root, domain, path, outside_root) -> dict[str, int]:
             f"Expected a file with lines `path label`. Received: {path}, which does not exist "
             f"here or in {root}"
         )
-    folders = [root, found.parent, root / domain]
-    numbered = enumerate(_lines(found), start=1)
-    rows = [(number, *_parsed(found, number, line)) for number, line in numbered if line.strip()]
-    images: list[Any] = [_first_file(folders, name) for _, name, _ in rows]
-    missing = [name for image, (_, name, _) in zip(images, rows, strict=True) if image is None]
-    if missing:
-        raise ValueError(
-            f"{found}: images must exist, relative to one of {some(map(str, folders))}. "
-            f"Received: {len(missing)} that do not: {some(missing)}"
-        )
-    if not outside_root:
-        _check_inside(found, images, (root, found.parent))
-    if not rows:
-        raise ValueError(f"{found} must have lines `path label`. Received: an empty file")
-    labels, known = {}, {}
-    for (number, name, label), image in zip(rows, images, strict=True):
-        first = known.setdefault(file_identity(image), image)
-        if labels.setdefault(first, label) != label:
+    folders, labels = [root, found.parent, root / domain], {}
+    for number, line in enumerate(found.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        name, label = _parsed(line)
+        image = _first_file(folders, name) if name else None
+        if image is None and name:
+            raise ValueError(
+                f"{found}, line {number}: expected `path label` of an image relative to one of "
+                f"{some(list(map(str, folders)))}. Received: {line.strip()!r}"
+            )
+        if name and labels.setdefault(image, label) != label:
             raise ValueError(
                 f"{found}, line {number}: an image must have one label. "
-                f"Received: {name} with {labels[first]} and {label}"
+                f"Received: {name} with {labels[image]} and {label}"
             )
+    if not labels:
+        raise ValueError(f"{found} must have lines `path label`. Received: an empty file")
     return labels
 
 
-def _check_inside(path, images, folders):
-    """Raises a `ValueError` if a path leads out of the folders; it does not follow links."""
-    inside = [os.path.join(os.path.abspath(folder), "") for folder in folders]
-    strange = [image for image in images if not image.startswith(tuple(inside))]
-    if strange:
-        raise ValueError(
-            f"{path}: images must lie in {some(map(str, folders))}; allow others with "
-            f"`outside_root=True`. Received: {len(strange)} elsewhere: {some(strange)}"
-        )
-
-
-def _lines(path):
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"Expected a text file in UTF-8. Received: {path}") from error
-
-
-def _parsed(path, number, line):
+def _parsed(line):
+    """Path and label; a line without a number at its end has none."""
     name, _, label = line.strip().replace("\t", " ").rpartition(" ")
-    if not name or not (label.isascii() and label.isdigit()):
-        raise ValueError(
-            f"{path}, line {number}: expected `path label`, the label an integer from 0. "
-            f"Received: {line.strip()!r}"
-        )
-    return name.strip(), int(label)
+    if name and label.isascii() and label.isdigit():
+        return name.strip(), int(label)
+    return line.strip(), None
 
 
 def _first_file(folders: Sequence[pathlib.Path], name: str) -> str | None:
@@ -259,6 +183,6 @@ def _first_file(folders: Sequence[pathlib.Path], name: str) -> str | None:
 def _folder_names(labels):
     """Folder names by label, or `None` unless every label has exactly one folder of its own."""
     pairs = {(label, os.path.basename(os.path.dirname(path))) for path, label in labels.items()}
-    names = dict(sorted(pairs))
+    names = dict(sorted(pairs, key=str))
     one_to_one = len(names) == len(pairs) == len(set(names.values()))
-    return names if one_to_one else None
+    return dict(sorted(names.items())) if one_to_one else None

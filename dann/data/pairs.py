@@ -1,6 +1,7 @@
 """Batches that hold examples of several domains."""
 
 import contextlib
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -8,7 +9,6 @@ import keras
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.checksums import checksum_of_rows
 from dann.data.examples import Examples, Items, for_keras
 from dann.data.sampling import DrawOrder
 from dann.data.streams import Stream
@@ -225,7 +225,7 @@ class Drawn(NamedTuple):
         if not isinstance(self.examples, Examples):
             return None
         return [
-            checksum_of_rows(leaf) if isinstance(leaf, np.ndarray) else None
+            _checksum(leaf) if isinstance(leaf, np.ndarray) else None
             for leaf in keras.tree.flatten(self.examples.columns)
         ]
 
@@ -242,3 +242,9 @@ class Drawn(NamedTuple):
         positions = np.arange(number * size, (number + 1) * size)
         mine = np.array_split(self.order.examples(positions), part[1])[part[0]]
         return self.examples.rows(mine)
+
+
+def _checksum(array):
+    """CRC-32 of 16 rows that are spread evenly over an array."""
+    rows = array[np.linspace(0, len(array) - 1, 16).astype(int)]
+    return zlib.crc32(repr(rows.tolist()).encode())

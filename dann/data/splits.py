@@ -92,16 +92,3 @@ def same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
 
 def _shown(one):
     return f"shape {one.shape}" if hasattr(one, "shape") else one
-
-
-def file_identity(path: str | os.PathLike) -> tuple[int, int] | str:
-    """Identifies the file behind a path, the same for all symbolic and hard links to it.
-
-    For a path to nothing it is the path at which its links end.
-    """
-    try:
-        status = os.stat(path)
-    except OSError:
-        return os.path.realpath(path)
-    # Some network file systems do not number their files.
-    return (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)

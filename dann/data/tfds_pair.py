@@ -1,7 +1,6 @@
 """The reader of TFDS data sets of images."""
 
 import functools
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,11 +8,11 @@ import numpy as np
 from PIL import Image
 
 from dann.checks import check_choice
-from dann.data.cache import CACHES, check_memory
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import check_image_size
 from dann.data.readers import READERS
-from dann.data.tfds_images import read_split
+from dann.data.splits import check_apart
+from dann.data.tfds_images import keys_of, read_split
 
 _LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
 
@@ -35,7 +34,6 @@ def tfds_pair(
     source_test_split: str = "test",
     target_split: str = "train",
     target_test_split: str = "test",
-    cache: str = "memory",
     cache_dir: str = "~/.cache/dann",
     data_dir: str | None = None,
     source_name: str | None = None,
@@ -47,7 +45,11 @@ def tfds_pair(
     `height * width * channels` bytes each.
 
     The target's classes are matched to the source's by name. A label -1 in the target's training
-    split means that the class is unknown; no other split may have it.
+    split means that the class is unknown; no other split may have it, unless all of the target's
+    test split do. A target may also have no classes.
+
+    All images are decoded once, into files beside the data sets, from which later runs read them
+    too. A printed line tells the size of each file.
 
     Args:
         source: Name of the source data set, `name` or `name/config`, of TFDS or of `dann.data`:
@@ -61,11 +63,6 @@ def tfds_pair(
         target_split: Split of the target to train on, without its labels.
         target_test_split: Split of the target to test on. A test split must not overlap a training
             split.
-        cache: Where decoded images are kept. `"memory"` (default): there, all of them, and in a
-            file for the next start; what takes more than the available memory is refused.
-            `"disk"`: in a file for each split, which is written beforehand and read batch by
-            batch. `"none"`: nowhere, each batch decodes its own; data sets are then prepared with
-            TFDS's `array_record` files, and those that were prepared with others are refused.
         cache_dir: Folder for prepared data sets.
         data_dir: Folder of raw files that need not be downloaded; `~` is the home directory.
         source_name: Name of the source. Defaults to its data set's name.
@@ -75,108 +72,75 @@ def tfds_pair(
         OSError: If `data_dir` does not exist, `cache_dir` is a file, or there is no room in it.
         TypeError: If `image_size` is not of integers.
         ValueError: If a data set, configuration or split does not exist, splits overlap, the data
-            sets do not hold labelled images or their classes differ, a size is missing, a label of
-            the source or of a test split is unknown, images do not fit as `cache` says, or a data
-            set was prepared from other files than those in `data_dir`.
+            sets do not hold images, the source has no classes or their classes differ, a size is
+            missing, or a label of the source or of a test split is unknown.
     """
     from dann.data.builders.prepared import prepared
 
-    check_choice("cache", cache, CACHES)
-    by_index = cache == "none"
-    builders = {
-        name: prepared(name, cache_dir, data_dir, by_index=by_index) for name in (source, target)
+    builders = {name: prepared(name, cache_dir, data_dir) for name in (source, target)}
+    keys = {name: keys_of(name, builder.info) for name, builder in builders.items()}
+    parts = {
+        "source": (source, source_split),
+        "target": (target, target_split),
+        "source test": (source, source_test_split),
+        "target test": (target, target_test_split),
     }
-    features = {name: _labelled_images(name, builder.info) for name, builder in builders.items()}
-    of_source, of_target = builders[source], builders[target]
-    _check_disjoint(
-        [(of_source, source_split), (of_target, target_split)],
-        [(of_source, source_test_split), (of_target, target_test_split)],
-    )
-    shapes = {name: image.shape for name, (image, _) in features.items()}
+    ranges = {part: _Ranges(builders[name], split) for part, (name, split) in parts.items()}
+    trained = {part: ranges[part] for part in ("source", "target")}
+    tested = {part: ranges[part] for part in ("source test", "target test")}
+    check_apart(trained, tested, _Ranges.overlap, "splits")
+    features = {name: builder.info.features for name, builder in builders.items()}
+    shapes = {name: features[name][keys[name][0]].shape for name in features}
     size, depth = _common_form(shapes, image_size, channels)
-    names = features[source][1].names
-    order = _matched(source, names, target, features[target][1].names)
-
+    classes = {name: label and features[name][label].names for name, (_, label) in keys.items()}
+    order = _matched(source, classes[source], target, classes[target])
     form = functools.partial(unify, size=size, channels=depth)
-    shape = (*size, depth)
-    splits = [
-        *((source, split) for split in (source_split, source_test_split)),
-        *((target, split) for split in (target_split, target_test_split)),
-    ]
-    if cache == "memory":
-        total = sum(_count(builders[name], split) for name, split in splits)
-        check_memory(total * int(np.prod(shape)))
 
-    def read(name, split):
-        count = _count(builders[name], split)
-        return read_split(builders[name], split, shape, form, count, cache)
+    def read(part):
+        name, split = parts[part]
+        images, labels = read_split(builders[name], split, keys[name], (*size, depth), form)
+        if part.startswith("target"):
+            labels = np.where(labels < 0, -1, order[labels])
+            return images, labels if (labels >= 0).any() else None
+        return images, labels
 
-    def matched(images, labels):
-        return images, np.where(labels < 0, -1, order[labels])
-
-    target_train, target_labels = matched(*read(target, target_split))
+    target_train, target_labels = read("target")
+    class_names = tuple(classes[source])
     return DomainPair(
         source=source_name or source,
         target=target_name or target,
-        source_train=read(source, source_split),
-        source_test=read(source, source_test_split),
+        source_train=read("source"),
+        source_test=read("source test"),
         target_train=target_train,
-        target_test=matched(*read(target, target_test_split)),
-        num_classes=len(names),
-        class_names=tuple(names),
-        target_train_labels=target_labels if (target_labels >= 0).any() else None,
+        target_test=read("target test"),
+        num_classes=len(class_names),
+        class_names=class_names,
+        target_train_labels=target_labels,
     )
 
 
-def _count(builder, split):
-    """Number of examples in a split; 0 if it is unknown, as of a mocked data set."""
-    if not builder.info.splits:
-        return 0
-    return sum(end - start for _, start, end in _ranges(builder, split))
+class _Ranges:
+    """The parts of whole splits that make up a split of a data set."""
 
+    def __init__(self, builder, split):
+        import tensorflow_datasets as tfds
 
-def _labelled_images(name, info):
-    """The features of the image and of the class, under any names."""
-    import tensorflow_datasets as tfds
+        splits = builder.info.splits
+        self.name, self.path = f"{split} of {builder.info.full_name}", builder.data_path
+        self.parts = [
+            (part.splitname, range(splits[part.splitname].num_examples)[part.from_ : part.to])
+            for part in tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
+        ]
 
-    keys = info.supervised_keys or ()
-    # A supervised key may also be a structure of keys.
-    features = [info.features[key] for key in keys if isinstance(key, str)]
-    kinds = [type(feature) for feature in features]
-    if len(keys) != 2 or kinds != [tfds.features.Image, tfds.features.ClassLabel]:
-        raise ValueError(
-            f"{name} must be a data set of images with a class each. "
-            f"Received: supervised keys {info.supervised_keys} of {dict(info.features)}"
+    def __str__(self):
+        return self.name
+
+    def overlap(self, other):
+        return self.path == other.path and any(
+            name == its_name and max(one.start, its.start) < min(one.stop, its.stop)
+            for name, one in self.parts
+            for its_name, its in other.parts
         )
-    return features
-
-
-def _check_disjoint(train, test):
-    """Raises a `ValueError` if splits to train and to test on, with their builders, overlap."""
-    for (builder, split), (other, test_split) in itertools.product(train, test):
-        if builder.data_path == other.data_path:
-            parts = itertools.product(_ranges(builder, split), _ranges(other, test_split))
-            for (name, start, end), (test_name, test_start, test_end) in parts:
-                if name == test_name and max(start, test_start) < min(end, test_end):
-                    raise ValueError(
-                        f"The test split of {builder.info.full_name} must not overlap what is "
-                        f"trained on. Received: {split!r} and {test_split!r}"
-                    )
-
-
-def _ranges(builder, split):
-    """The parts of whole splits that make up `split`: name, start and end of each."""
-    import tensorflow_datasets as tfds
-
-    splits = builder.info.splits
-    if not splits:  # a mocked data set does not know them
-        return [(split, 0, 1)]
-    parts = tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
-    sizes = {name: info.num_examples for name, info in splits.items()}
-    return [
-        (part.splitname, part.from_ or 0, sizes[part.splitname] if part.to is None else part.to)
-        for part in parts
-    ]
 
 
 def _common_form(shapes: dict[str, Any], image_size: Any, channels):
@@ -216,6 +180,9 @@ def _resized(plane, size):
 
 def _matched(source, names, target, target_names):
     """The source's label of the same class, for each label of the target."""
+    if names is None:
+        raise ValueError(f"{source} must have a class for each image. Received: none")
+    target_names = names if target_names is None else target_names
     if set(names) != set(target_names):
         raise ValueError(
             "Both domains must have the same classes. Received: "

@@ -1,9 +1,9 @@
-"""The binary experiments and their float twins, on mocked data, through every step of a run."""
+"""The binary experiments and their float twins, on tiny data, through every step of a run."""
 
 import keras
 import pytest
-import tensorflow_datasets as tfds
 from support.configs import composed
+from support.tiny_digits import use_tiny_digits
 from test_experiments import train
 
 from dann import config
@@ -24,10 +24,10 @@ SMALL = {
     ],
 )
 def test_mnist_is_classified_in_one_bit_and_by_the_float_twin(
-    kind, network, binary_layers, tmp_path
+    kind, network, binary_layers, tmp_path, monkeypatch
 ):
-    with tfds.testing.mock_data(num_examples=8):
-        domains, summary = train(tmp_path, f"experiment=mnist_{kind}_{network}", SMALL[network])
+    use_tiny_digits(monkeypatch)
+    domains, summary = train(tmp_path, f"experiment=mnist_{kind}_{network}", SMALL[network])
     assert (summary["method"], summary["source"], summary["target"]) == (
         "SourceOnly",
         "mnist",

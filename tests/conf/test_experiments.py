@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
-import tensorflow_datasets as tfds
 from PIL import Image
 from support.configs import CONF, composed
+from support.tiny_digits import use_tiny_digits
 
 from dann import config, training
 
@@ -56,9 +56,9 @@ def train(tmp_path, *overrides):
         pytest.param("synthetic_digits_to_svhn", "target_only", marks=pytest.mark.slow),
     ],
 )
-def test_the_papers_digit_experiments_run_on_mocked_data(name, method, tmp_path):
-    with tfds.testing.mock_data(num_examples=8):
-        domains, summary = train(tmp_path, f"experiment={name}", f"method={method}")
+def test_the_papers_digit_experiments_run_on_tiny_data(name, method, tmp_path, monkeypatch):
+    use_tiny_digits(monkeypatch)
+    domains, summary = train(tmp_path, f"experiment={name}", f"method={method}")
     assert domains.input_shape == (32, 32, 3)
     assert domains.num_classes == 10
     assert summary["steps"] == 2

@@ -38,6 +38,8 @@ def tree(tmp_path_factory):
         shutil.copy(ROOT / file, tree)
     for path, code in EXAMPLES.items():
         (tree / path).write_text(code)  # a block without a title has no file, which fails
+    with (tree / "dann/data/__init__.py").open("a") as room:
+        room.write("from dann.data.mat import mat\n")
     rng, labels = np.random.default_rng(0), np.arange(90, dtype="uint8")[:, None] % 3 + 1
     for name in ("amazon", "webcam"):
         savemat(tree / f"{name}.mat", {"fts": rng.normal(size=(90, 5)), "labels": labels})

@@ -1,4 +1,7 @@
-"""TFDS builders of data sets that this package prepares itself, and the cache they share."""
+"""TFDS builders of data sets that this package prepares itself, and the cache they share.
+
+A builder is known to TFDS once its file is imported.
+"""
 
 from dann.data.builders.chalk_digits import ChalkDigits
 from dann.data.builders.digits import Digits
@@ -6,6 +9,5 @@ from dann.data.builders.mnist_files import MnistFiles
 from dann.data.builders.mnist_m import MnistM
 from dann.data.builders.synthetic_digits import SyntheticDigits
 from dann.data.builders.usps import Usps
-from dann.registry import import_modules
 
-import_modules(__name__)  # a builder is known to TFDS once its file is imported
+__all__ = ["ChalkDigits", "Digits", "MnistFiles", "MnistM", "SyntheticDigits", "Usps"]

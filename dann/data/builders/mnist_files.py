@@ -1,7 +1,6 @@
 """MNIST from its four IDX files, and the TFDS builder of it."""
 
 import gzip
-import hashlib
 import pathlib
 import struct
 from collections.abc import Mapping
@@ -43,20 +42,10 @@ class MnistFiles(tfds.core.GeneratorBasedBuilder):
             **digit_images(28, 28, 1),
             homepage="http://yann.lecun.com/exdb/mnist/",
             citation=_CITATION,
-            metadata=tfds.core.MetadataDict(made_of={}),
         )
 
-    def digests_of(self, folder: pathlib.Path) -> dict[str, str]:
-        """Returns the digest of the data in a manual folder, by part; see `prepared`."""
-        try:
-            return {"mnist": mnist_digest(find_mnist(folder))}
-        except FileNotFoundError:
-            return {}
-
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        folder = pathlib.Path(dl_manager.manual_dir)
-        paths = find_mnist(folder)
-        self.info.metadata["made_of"] = self.digests_of(folder)
+        paths = find_mnist(dl_manager.manual_dir)
         return {split: self._generate_examples(paths, split) for split in ("train", "test")}
 
     def _generate_examples(self, paths, split):
@@ -103,15 +92,6 @@ def read_mnist(paths: Mapping[tuple[str, str], pathlib.Path], split: str) -> tup
             f"Received: {len(images)} images and {len(labels)} labels"
         )
     return images, labels
-
-
-def mnist_digest(paths: Mapping[tuple[str, str], pathlib.Path]) -> str:
-    """Returns the SHA-256 of all images and labels, however their files are compressed."""
-    digest = hashlib.sha256()
-    for split in ("train", "test"):
-        for array in read_mnist(paths, split):
-            digest.update(array.tobytes())
-    return digest.hexdigest()
 
 
 def _read_idx(path, dimensions):

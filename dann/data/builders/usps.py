@@ -51,17 +51,10 @@ class Usps(tfds.core.GeneratorBasedBuilder):
             **digit_images(_SIZE, _SIZE, 1),
             homepage="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
             citation=_CITATION,
-            metadata=tfds.core.MetadataDict(made_of={}),
         )
-
-    def digests_of(self, folder: pathlib.Path) -> dict[str, str]:
-        """Returns the digest of the data in a manual folder, by part; see `prepared`."""
-        paths = _at_hand(folder)
-        return {"usps": _digest(paths)} if paths else {}
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         paths = _files(dl_manager)
-        self.info.metadata["made_of"] = {"usps": _digest(paths)}
         return {split: self._generate_examples(paths[split], split) for split in _LIBSVM}
 
     def _generate_examples(self, path, split):
@@ -146,12 +139,3 @@ def _at_hand(folder):
         return dict.fromkeys(_LIBSVM, folder / "usps.h5")
     paths = {split: folder / name for split, name in _LIBSVM.items()}
     return paths if all(path.is_file() for path in paths.values()) else None
-
-
-def _digest(paths):
-    """SHA-256 of all images and labels, the same for both formats."""
-    digest = hashlib.sha256()
-    for split, path in paths.items():
-        for array in read_usps(path, split):
-            digest.update(array.tobytes())
-    return digest.hexdigest()

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from dann.data import ChalkDigits, Digits, MnistFiles, MnistM, SyntheticDigits, Usps, builders
+from dann.data import builders
+from dann.data.builders import ChalkDigits, Digits, MnistFiles, MnistM, SyntheticDigits, Usps
 from dann.data.builders.mnist_files import FILES
 
 pytest.importorskip("tensorflow")

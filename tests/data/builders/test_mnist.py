@@ -87,13 +87,6 @@ def test_the_builder_reads_the_manual_folder_and_stores_the_blends(raw_files, tm
         )
 
 
-def test_a_prepared_set_that_is_not_genuine_is_reported_each_time(raw_files, tmp_path, capsys):
-    for _ in range(2):
-        prepared("mnist_m", str(tmp_path / "cache"), str(raw_files))
-        message = "mnist_m/1.0.0 was not made of the genuine files; delete it to make it again"
-        assert message in capsys.readouterr().out
-
-
 def genuine_splits(tmp_path):
     manager: Any = types.SimpleNamespace(manual_dir=str(RAW))
     return mnist_m.MnistM(data_dir=tmp_path)._split_generators(manager)
