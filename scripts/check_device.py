@@ -29,9 +29,7 @@ def main():
         several = None
         if given.devices is not None:
             several = Distribution("data_parallel", given.devices)
-        start_backend(several and several.split_processor)
-        if several is not None:
-            several.check()
+        start_backend(several and several.connect)
         from dann.training.check_device import DeviceError, check_device
     except (ConfigError, ImportError, RuntimeError, ValueError) as error:
         return _told(error)

@@ -26,7 +26,6 @@ def prepare(cfg):
     check_choices(*settings)
     run = RunDirectory(cfg.run)
     of_run = config.config_of_run(cfg.run, cfg.paths)
-    run.check_writable()
     model = model_of_run(run)
     return run, model, config.build_domains(of_run), (*settings, cfg.seed)
 

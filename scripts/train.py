@@ -11,6 +11,8 @@ python scripts/train.py --help                             every group and key
 
 import os
 import signal
+import sys
+import tempfile
 
 os.environ.setdefault("DANN_LAZY_IMPORT", "1")  # errors in the command come before TensorFlow
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
@@ -26,6 +28,9 @@ def prepare(cfg):
     settings = config.settings_of(cfg)
     distribution = config.distribution_of(cfg)
     training.start(cfg.seed, cfg.trainer.precision)
+    if not distribution.leads:  # process 0 writes the run
+        cfg.paths.run_dir = tempfile.mkdtemp()
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     domains = config.build_domains(cfg)
     config.count_steps(cfg, domains)
     intervals = config.step_intervals(cfg)
@@ -45,7 +50,6 @@ def prepare(cfg):
     return training.Run(
         *(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks),
         selection=cfg.selection,
-        checkpoint=cfg.checkpoint,
         resume=cfg.resume,
         settings=settings,
     )

@@ -29,7 +29,6 @@ from dann.adaptation.replicas import (
     strategy_scope,
     whole_of_replica,
 )
-from dann.adaptation.shared_weights import in_first_group
 from dann.adaptation.training_state import (
     KeepTrained,
     averages_weights,
@@ -137,7 +136,7 @@ class PairClassifier(keras.Model):
 
     @contextlib.contextmanager
     def _alone(self):
-        with in_first_group(self), each_device_alone():
+        with each_device_alone():
             yield
 
     def _devices_for(self, x):

@@ -54,22 +54,11 @@ def mean_over_replicas(tensors: Sequence[Any]) -> list[Any]:
 
 
 def devices_of(model: keras.Model) -> int:
-    """Returns how many devices share each batch that a model trains on.
-
-    Devices that share the weights see the same part of a batch and count as one.
-    """
+    """Returns how many devices share each batch that a model trains on."""
     if keras.backend.backend() == "jax":
         distribution = keras.distribution.distribution()
         return 1 if distribution is None else distribution.num_model_replicas
     return replicas_of(model)
-
-
-def sharing_weights() -> int:
-    """Returns how many devices share the weights of a model that is made now; mostly 1."""
-    distribution = keras.distribution.distribution()
-    if keras.backend.backend() != "jax" or distribution is None:
-        return 1
-    return distribution.device_mesh.devices.size // distribution.num_model_replicas
 
 
 def replicas_of(model: keras.Model) -> int:

@@ -140,9 +140,9 @@ def count_steps(cfg: DictConfig, domains: Any) -> None:
 
 
 def step_intervals(cfg: DictConfig) -> list[int]:
-    """Returns after how many steps a checkpoint, or a callback of `cfg`, asks to act."""
+    """Returns after how many steps callbacks of `cfg` ask to act."""
     # A node that is no mapping is refused when the callbacks are built.
-    nodes = [cfg.checkpoint, *(n for n in cfg.callbacks.values() if isinstance(n, DictConfig))]
+    nodes = [node for node in cfg.callbacks.values() if isinstance(node, DictConfig)]
     asked = [node.get(key) for node in nodes for key in ("every", "save_freq", "update_freq")]
     asked = [1 if steps == "batch" else steps for steps in asked]  # as in TensorBoard's update_freq
     return [steps for steps in asked if is_integer(steps) and steps > 0]

@@ -15,13 +15,9 @@ from dann.config.instantiation import check_packages, check_targets
 from dann.config.known_keys import check_known
 from dann.config.node_checks import check_nodes
 from dann.config.target_names import check_names, registered_names
-from dann.training.run_settings import (
-    PRECISIONS,
-    check_checkpoint,
-    check_jit_compile,
-    check_selection,
-    check_trainer,
-)
+from dann.training.preparation import check_trainer
+
+PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16", "float16", "bfloat16", "float64")
 
 
 def check_command(cfg: DictConfig) -> None:
@@ -150,9 +146,6 @@ def _check_settings(cfg):
         together = settings.steps_per_execution
         settings.steps = settings.steps_per_epoch = 1 if together == "auto" else together
     check_trainer(settings)
-    check_jit_compile(cfg.trainer.jit_compile)
     check_choice("trainer.precision", cfg.trainer.precision, PRECISIONS)
-    check_checkpoint(cfg.checkpoint)
     scores = registered_names("selection", "SCORES")
-    check_selection(OmegaConf.to_object(cfg.selection), scores)
     check_choice("selection.rank_by", cfg.selection.rank_by, (None, "agreement", *scores))

@@ -13,7 +13,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from dann.training.files_on_disk import replacing
+from dann.training.files_on_disk import atomic_write
 
 
 class Ranking(Callback):
@@ -66,7 +66,7 @@ class Ranking(Callback):
             "failed": failed,
         }
         folder = _folder(pathlib.Path(hydra.sweep.dir))
-        with replacing(folder / f"{self.sweep}-{hydra.job.num:06d}.json") as path:
+        with atomic_write(folder / f"{self.sweep}-{hydra.job.num:06d}.json") as path:
             path.write_text(json.dumps(record))
 
     def _records(self, directory):

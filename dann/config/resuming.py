@@ -9,10 +9,9 @@ from omegaconf import OmegaConf
 from dann.checks import is_integer
 from dann.config.config_error import ConfigError
 from dann.training.run_directory import RunDirectory
-from dann.training.run_settings import differences
 
 # Settings that may change when a run resumes, because the results do not depend on them.
-_FREE = ("resume", "checkpoint", "paths", "experiment", "debug", "distribution")
+_FREE = ("resume", "paths", "experiment", "debug", "distribution")
 _FREE_CALLBACKS = (
     "keras.callbacks.CSVLogger",
     "keras.callbacks.ModelCheckpoint",
@@ -25,7 +24,7 @@ _LENGTHS = ("trainer.steps", "trainer.epochs")  # a run is as long as one of the
 def settings_of(cfg: Any) -> dict[str, Any]:
     """Returns the settings that must stay the same when a run resumes, by their dotted keys.
 
-    It leaves out `resume`, `checkpoint`, `paths`, `distribution`, `trainer.check_every`,
+    It leaves out `resume`, `paths`, `distribution`, `trainer.check_every`,
     `trainer.steps_per_execution`, the names of experiments, how much callbacks print, and callbacks
     that only write logs or models.
 
@@ -48,22 +47,6 @@ def settings_of(cfg: Any) -> dict[str, Any]:
     return dict(_flat(settings))
 
 
-def settings_of_group(cfg: Any) -> dict[str, Any]:
-    """Returns the settings that processes which train together must share, by their dotted keys.
-
-    It leaves out `paths`, `callbacks`, which process 0 alone calls, and which of the processes this
-    one is.
-
-    Args:
-        cfg: The composed config of `scripts/train.py`.
-    """
-    settings = _resolved(cfg)
-    for key in ("coordinator", "num_processes", "process_id"):
-        settings["distribution"].pop(key, None)
-    settings.pop("callbacks", None)
-    return dict(_flat(settings))
-
-
 def is_done(cfg: Any) -> bool:
     """Returns whether the run that `cfg` resumes is already finished, and prints it if so.
 
@@ -82,13 +65,17 @@ def is_done(cfg: Any) -> bool:
             "are not compared with those given now",
             file=sys.stderr,
         )
-    changed = differences(then or now, now)
+    then = then or now
+    changed = {
+        key: (then.get(key, "none"), now.get(key, "none"))
+        for key in {**then, **now}
+        if then.get(key, "none") != now.get(key, "none")
+    }
     changed.pop("trainer.steps_per_execution", None)  # runs of earlier versions compared it
     grown = {key: changed.pop(key) for key in _LENGTHS if key in changed}
     if grown and not _may_grow(cfg, grown):
         changed = {**grown, **changed}
     if changed:
-        run.put_config_back()
         told = "; ".join(f"{key} {old} then, {new} now" for key, (old, new) in changed.items())
         more = (
             " (`trainer.steps` or `trainer.epochs` may grow only if no schedule follows the steps "
@@ -101,7 +88,6 @@ def is_done(cfg: Any) -> bool:
             f"hydra.run.dir, or resume=false to start again. Received: {told}"
         )
     if grown and not run.has_checkpoints():
-        run.put_config_back()
         raise ConfigError(
             "A finished run is made longer from its last checkpoint; choose another hydra.run.dir, "
             f"or resume=false to start again. Received: no checkpoints in {run}"

@@ -3,16 +3,13 @@
 import atexit
 import contextlib
 import sys
-import tempfile
 from typing import Any, NoReturn
 
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf
 
-from dann.config.building import distribution_of
 from dann.config.config_error import ConfigError
-from dann.training.directory_claim import claim
-from dann.training.process_group import before_exit
+from dann.training.files_on_disk import lock_directory
 from dann.training.run_directory import RunDirectory
 
 
@@ -33,11 +30,8 @@ class Claim(Callback):
         return type(self), ()  # a launcher's workers claim nothing
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Claims the directory of a run."""
-        if "distribution" in config and not self._leads(config):
-            self._work_elsewhere(config.hydra)
-        else:
-            self._claim(config.hydra, config.hydra.run.dir)
+        """Checks where Hydra writes; a run locks its directory itself."""
+        _check_folder(config.hydra.output_subdir, config.hydra.run.dir)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claims the directory of a sweep."""
@@ -56,25 +50,10 @@ class Claim(Callback):
         """Releases the directory."""
         self._claimed.close()
 
-    def _leads(self, config):
-        try:
-            distribution = distribution_of(config)
-            distribution.check_batch_size(config.trainer.batch_size)
-        except (TypeError, ValueError) as error:
-            _refuse(error)
-        return distribution.leads
-
-    def _work_elsewhere(self, hydra):
-        """Gives each non-leading process a temporary folder."""
-        folder = self._claimed.enter_context(tempfile.TemporaryDirectory(prefix="dann"))
-        before_exit(self._claimed.close)
-        with read_write(hydra), open_dict(hydra):
-            hydra.run.dir, hydra.output_subdir = folder, None
-
     def _claim(self, hydra, directory):
         try:
             _check_folder(hydra.output_subdir, directory)
-            self._claimed.enter_context(claim(directory))
+            self._claimed.enter_context(lock_directory(directory))
         except (ConfigError, OSError) as error:
             _refuse(error)
 

@@ -34,14 +34,6 @@ class SelectionConfig:
 
 
 @dataclasses.dataclass
-class CheckpointConfig:
-    """How often the state of a training is saved; see `dann.training.fit`."""
-
-    every: Any = "epoch"
-    keep: int = 2
-
-
-@dataclasses.dataclass
 class DistributionConfig:
     """How devices share a training; see `dann.training.Distribution`."""
 
@@ -50,7 +42,6 @@ class DistributionConfig:
     coordinator: str | None = None
     num_processes: int | None = None
     process_id: int | None = None
-    model_parallel: int = 1
 
 
 @dataclasses.dataclass
@@ -71,7 +62,6 @@ class TrainConfig:
     balanced: bool = False
     target_labelled: int = 0
     resume: bool = False
-    checkpoint: CheckpointConfig = dataclasses.field(default_factory=CheckpointConfig)
     data: dict[str, Any] = MISSING
     network: dict[str, Any] = MISSING
     method: dict[str, Any] = MISSING

@@ -24,11 +24,9 @@ from dann.config.building import distribution_of
 from dann.config.config_checks import check_command, check_needs, check_objects
 from dann.config.config_error import ConfigError
 from dann.config.interruption import ending_with, stopped_by_signals
-from dann.config.resuming import settings_of_group
 from dann.config.start_backend import start_backend
-from dann.training.keras_file import KerasFileError
-from dann.training.process_group import before_exit, joined
-from dann.training.run_directory import ResumeError, RunDirectory
+from dann.training.checkpoints import ResumeError
+from dann.training.run_directory import RunDirectory
 
 T = TypeVar("T")
 
@@ -108,14 +106,12 @@ class _Job:
                 return self._unprepared(error)
             try:
                 self.work(prepared)
-                _leave_others()
                 return None
             except Exception as error:
                 return self._unfinished(error)
 
     def _unprepared(self, error):
         """Ends a job after an error that the user can fix, or raises it again."""
-        _tell_others(error)
         kinds = ValueError, TypeError, OmegaConfBaseException
         if self.full_errors or not _is_told(error, *kinds):
             raise error
@@ -125,7 +121,6 @@ class _Job:
 
     def _unfinished(self, error):
         """Ends a job after an error of its work, so that others of a sweep run, or raises it."""
-        _tell_others(error)
         if not self.full_errors and _is_told(error, FloatingPointError, ResumeError):
             self.report(error)
         elif HydraConfig.get().mode == RunMode.MULTIRUN:
@@ -145,39 +140,12 @@ def _starts(cfg, is_done):
     """Checks the config, and starts the backend unless nothing is left to do."""
     check_command(cfg)
     distribution = distribution_of(cfg)
-    if _is_done(is_done, cfg, distribution):
+    if distribution.kind != "multi_host" and is_done is not None and is_done(cfg):
         return False
     check_needs(cfg)
-    start_backend(distribution.split_processor)
-    distribution.check()
+    start_backend(distribution.connect)
     check_objects(cfg)
     return True
-
-
-def _is_done(is_done, cfg, distribution):
-    """Whether nothing is left to do; of several processes, process 0 looks."""
-    if distribution.kind != "multi_host":
-        return is_done is not None and is_done(cfg)
-    start_backend(distribution.split_processor)
-    before_exit(_undo)
-    group = distribution.join(settings_of_group(cfg))
-    done = group.first_says(distribution.leads and is_done is not None and is_done(cfg))
-    if done:
-        group.leave()
-    return done
-
-
-def _leave_others():
-    group = joined()
-    if group is not None:
-        group.leave()
-
-
-def _tell_others(error):
-    """Tells the processes that train with this one why it ends."""
-    group = joined()
-    if group is not None:
-        group.fail(_one_line(error))
 
 
 def _is_told(error, *kinds):
@@ -196,7 +164,7 @@ def _report(error, begun):
         given = OmegaConf.select(begun[-1], "run") if begun else None
         message = f"{message}; it was writing to {given or HydraConfig.get().runtime.output_dir}"
     cause = str(error.__cause__ or "").partition("\n")[0]
-    if cause not in message and not isinstance(error, ConfigError | KerasFileError):
+    if cause not in message and not isinstance(error, ConfigError | ValueError):
         message = f"{message}: {cause}"
     print(f"error: {_one_line(message + _known_beside(error))}", file=sys.stderr)
 
@@ -235,14 +203,15 @@ def _undo():
     """Takes back what Hydra wrote for a job that has not begun; afterwards it changes nothing."""
     if HydraConfig.initialized():
         directory = pathlib.Path(HydraConfig.get().runtime.output_dir)
-        RunDirectory(directory).put_config_back()
         _remove_unused(directory)
 
 
 def _remove_unused(run_dir):
     """Removes a run directory if it holds only what Hydra put there."""
     here = pathlib.Path.cwd()
-    if run_dir.resolve() in (here, *here.parents) or not RunDirectory(run_dir).is_unused():
+    kept = (RunDirectory(run_dir).config_file.parent.name, "run.lock")
+    unused = run_dir.is_dir() and all(entry.name in kept for entry in run_dir.iterdir())
+    if run_dir.resolve() in (here, *here.parents) or not unused:
         return
     shutil.rmtree(run_dir)
     if run_dir.parent.name in ("runs", "multirun") and not any(run_dir.parent.iterdir()):

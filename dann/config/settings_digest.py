@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from dann.config.constructor_text import constructors_of, defaults_in
 from dann.training import RunDirectory
 
-_NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "compare", "resume", "checkpoint"}
+_NOT_OF_THE_RESULT = {"seed", "paths", "hydra", "compare", "resume"}
 _OF_THE_TRAINER = {"check_every"}  # does not change results
 _OF_THE_DATA = {"cache"}  # nor does this
 _LOOKING_ON = {  # callbacks that only observe the training
@@ -58,8 +58,6 @@ def settings_digest(cfg: Any) -> str:
     kept["distribution"] = {**kept.get("distribution", {})}
     if kept["distribution"].get("kind") is None:
         del kept["distribution"]
-    elif kept["distribution"].get("model_parallel") == 1:
-        del kept["distribution"]["model_parallel"]
     kept["network"], kept["optimizer"] = _with_rate(cfg, settings)
     kept["callbacks"] = {k: v for k, v in callbacks if v and v.get("_target_") not in _LOOKING_ON}
     return hashlib.sha256(json.dumps(_switched_on(kept), sort_keys=True).encode()).hexdigest()[:12]

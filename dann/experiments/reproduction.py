@@ -21,7 +21,7 @@ from dann.experiments.results import SCORE, read_results, result_of_run, write_r
 from dann.experiments.results_page import results_page
 from dann.experiments.sweep import agreement_of_runs
 from dann.training import RunDirectory
-from dann.training.directory_claim import claiming
+from dann.training.files_on_disk import lock_directory
 
 _BASELINES = ("source_only", "target_only")
 
@@ -109,7 +109,6 @@ class Reproduction:
                     f"Received: {backend}"
                 )
 
-    @claiming
     def run(self) -> list[str]:
         """Runs what is missing, and writes the results after each experiment and method.
 
@@ -121,6 +120,10 @@ class Reproduction:
         Raises:
             OSError: If another command runs experiments in `runs_dir`.
         """
+        with lock_directory(self.directory):
+            return self._run()
+
+    def _run(self):
         self._collect()
         with ThreadPoolExecutor(self.settings.jobs) as pool:
             try:

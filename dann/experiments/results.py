@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dann.training.files_on_disk import replacing
+from dann.training.files_on_disk import atomic_write
 from dann.training.run_directory import RunDirectory
 
 CHOSEN = "chosen/"  # and the name of a score
@@ -266,7 +266,7 @@ def _measures_of(columns):
 def write_results(results: Sequence[Result], path: str | pathlib.Path) -> None:
     """Writes the CSV file of results, sorted. A run's later result replaces its earlier one."""
     latest = {result.key: result for result in results}
-    with replacing(pathlib.Path(path)) as draft, draft.open("w", newline="") as file:
+    with atomic_write(pathlib.Path(path)) as draft, draft.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*_RUN, *_COLUMNS])
         for result in (latest[key] for key in sorted(latest)):

@@ -17,7 +17,7 @@ from dann.checks import check_choice, check_integer
 from dann.experiments.sweep import rank_sweep
 from dann.selection import SCORES, choose
 from dann.training import RunDirectory
-from dann.training.directory_claim import claiming
+from dann.training.files_on_disk import lock_directory
 
 
 class Study:
@@ -89,7 +89,6 @@ class Study:
         study.sampler = optuna.samplers.TPESampler(seed=seed)
         return study
 
-    @claiming
     def run(self) -> str | None:
         """Runs the missing trials, then writes `optimize.csv` and `optimize.png`.
 
@@ -99,6 +98,10 @@ class Study:
         Raises:
             OSError: If another search writes to the directory.
         """
+        with lock_directory(self.directory):
+            return self._run()
+
+    def _run(self):
         for trial in self.study.get_trials(states=(TrialState.RUNNING,)):
             self._tell(trial.number)  # an interruption came before Optuna was told
         while len(self.study.trials) < self.settings.trials:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from dann.standard_error import held_back, is_no_information
 from dann.training import RunDirectory
-from dann.training.files_on_disk import replacing
+from dann.training.files_on_disk import atomic_write
 
 AGREEMENT = "selection/agreement"
 _OF_EQUALS = "selection/info_max"
@@ -135,7 +135,7 @@ def _row(directory, run, arguments) -> dict[str, Any]:
 
 
 def _write(rows, path):
-    with replacing(path) as draft, draft.open("w", newline="") as file:
+    with atomic_write(path) as draft, draft.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*_RUN, "measure", "value"])
         for row in rows:
@@ -176,5 +176,5 @@ def _save_figure(ranked, key, path):
     axes.set_xlabel(key)
     axes.set_ylabel("target accuracy (oracle)")
     axes.legend(loc="best", fontsize=8)
-    with replacing(path) as draft:
+    with atomic_write(path) as draft:
         figure.savefig(draft, dpi=120)

@@ -2,8 +2,9 @@
 
 import pathlib
 
+import keras
+
 from dann.adaptation import AdversarialModel
-from dann.adaptation.training_state import steps_taken
 from dann.checks import check_integer
 from dann.data import DomainPair
 from dann.diagnostics import Diagnosis, measure, verdict
@@ -58,7 +59,7 @@ def diagnose_run(
         "method": type(model).__name__,
         "source": domains.source,
         "target": domains.target,
-        "step": steps_taken(model),
+        "step": int(keras.ops.convert_to_numpy(model.optimizer.iterations)),
         "examples of each domain": count,
     }
     return Diagnosis(verdict(measurements), measurements, left_out, about)

@@ -7,7 +7,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.adaptation.training_state import steps_taken
 from dann.checks import check_integer
 
 _CHUNK = 1024  # examples at a time, of inputs that may lie in files
@@ -61,18 +60,9 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._recent: list[tuple[int, dict]] = []
 
     def on_train_begin(self, logs=None):
-        self._step = self._checked = steps_taken(self.model)
+        self._step = self._checked = int(_numpy(self.model.optimizer.iterations))
         self._recent = []
         _check_inputs({k: v for k, v in self.inputs.items() if isinstance(v, np.ndarray)})
-
-    def state_dict(self) -> dict[str, int]:
-        """Returns the steps so far, for a training that resumes in another process."""
-        return {"step": self._step, "before_epoch": self._before_epoch}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Goes on from what `state_dict` returned."""
-        self._step = self._checked = state["step"]
-        self._before_epoch = state["before_epoch"]
 
     def on_epoch_begin(self, epoch, logs=None):
         self._before_epoch = self._step

@@ -7,10 +7,9 @@ import keras
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.replicas import replicas_of
-from dann.standard_error import held_back, is_no_information
+from dann.checks import check_choice, check_integer
 from dann.training.distribution import Distribution
 from dann.training.hardware import accelerators
-from dann.training.run_settings import check_jit_compile
 
 _STEPS_IN_A_CALL = 20
 
@@ -26,9 +25,33 @@ def start(seed: int, precision: str = "float32", distribution: Distribution | No
     """
     keras.utils.clear_session()
     keras.config.set_dtype_policy(precision)
-    with held_back(is_no_information):  # Keras imports TensorFlow, if it is there
-        keras.utils.set_random_seed(seed)
+    keras.utils.set_random_seed(seed)
     (distribution or Distribution()).use()
+
+
+def check_trainer(trainer: Any) -> None:
+    """Checks the settings that `dann.training.Run` takes as `trainer`.
+
+    Raises:
+        TypeError: If a number is not an integer; `steps_per_execution` may be `"auto"`.
+        ValueError: If one is below 1, or `steps` is not a multiple of `steps_per_epoch`, or that
+            not one of `steps_per_execution`.
+    """
+    for key in ("steps", "steps_per_epoch", "batch_size", "check_every"):
+        check_integer(f"trainer.{key}", getattr(trainer, key), low=1)
+    epoch = min(trainer.steps, trainer.steps_per_epoch)
+    if trainer.steps % epoch:
+        raise ValueError(
+            "trainer.steps must be a multiple of trainer.steps_per_epoch. "
+            f"Received: {trainer.steps} steps, {trainer.steps_per_epoch} an epoch"
+        )
+    if trainer.steps_per_execution != "auto":
+        each = check_integer("trainer.steps_per_execution", trainer.steps_per_execution, low=1)
+        if epoch % each:
+            raise ValueError(
+                "trainer.steps_per_epoch must be a multiple of trainer.steps_per_execution. "
+                f"Received: {epoch} and {each}"
+            )
 
 
 def compile_model(
@@ -54,7 +77,7 @@ def compile_model(
         ValueError: If `jit_compile` has another value, or is true while TensorFlow trains on
             several devices, where it cannot compile with XLA.
     """
-    jit_compile = check_jit_compile(trainer.jit_compile)
+    jit_compile = check_choice("trainer.jit_compile", trainer.jit_compile, ("auto", True, False))
     if jit_compile is True and replicas_of(model) > 1:
         raise ValueError(
             "trainer.jit_compile must be false where TensorFlow trains on several devices; JAX "

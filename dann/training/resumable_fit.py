@@ -1,25 +1,26 @@
+"""A training that resumes after the process died, by the same call."""
+
 import contextlib
-import math
+import json
 import os
+import pathlib
 import signal
 import sys
-from collections.abc import Sequence
+import textwrap
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
-from dann.adaptation.replicas import sharing_weights
-from dann.adaptation.training_state import build_all
 from dann.checks import check_integer
-from dann.training.checkpoint_times import CheckpointTimes
-from dann.training.checkpoints import Checkpoint, Checkpoints
-from dann.training.directory_claim import claim
-from dann.training.first_group_callbacks import FirstGroupCallbacks
-from dann.training.led_callbacks import LedCallbacks
-from dann.training.process_group import joined
-from dann.training.resumable_callbacks import ResumableCallbacks, identity_of, made_by, state_of
-from dann.training.run_directory import ResumeError
-from dann.training.stop_signals import stop_requests
+from dann.training.checkpoints import Checkpoints, ResumeError, cut_metrics, restore, states_of
+from dann.training.distribution import processes
+from dann.training.files_on_disk import atomic_write, lock_directory
+from dann.training.non_finite import check_weights
+
+LAST_MODEL = "last.keras"  # the whole model after the last epoch, among the checkpoints
 
 
 def fit(
@@ -30,43 +31,38 @@ def fit(
     epochs: int,
     steps_per_epoch: int | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
-    every: str | int | None = "epoch",
-    keep: int = 2,
     resume: bool = True,
     verbose: Any = "auto",
 ) -> keras.callbacks.History:
-    """Trains a compiled model and writes checkpoints from which the same call resumes.
+    """Trains a compiled model and writes a checkpoint after each epoch, from which it resumes.
 
-    If the process dies, at any moment, the same call resumes from the newest complete checkpoint.
-    The training then ends with bit for bit the same weights, optimizer variables and history as if
-    it had never stopped; `docs/reliability.md` lists the conditions. If the training is finished,
-    the call only loads its end; with more `epochs` it trains on.
+    If the process dies, at any moment, the same call goes on after the last whole epoch. The
+    training then ends with bit for bit the same weights, optimizer variables and history as if it
+    had never stopped. If the training is finished, the call only loads its end; with more `epochs`
+    it trains on.
 
-    A checkpoint holds the weights, the optimizer with its averages, the seeds of random layers,
-    Python's and NumPy's global generators, the metrics of the running epoch, the position in
-    `pairs` and the state of each callback; see `dann.training.callback_states.states_of`. Resuming
-    cuts off what a `CSVLogger` or `TensorBoard` wrote after the checkpoint, so the folder of
-    TensorBoard's events must belong to this training alone.
+    A checkpoint holds every variable of the model and its optimizer (averages and the seeds of
+    random layers among them), the history, the position in `pairs`, and the state of each callback;
+    see `dann.training.checkpoints.states_of`. Not saved are the global generators of Python and
+    NumPy. Rows that a `CSVLogger` wrote after the checkpoint are dropped.
 
-    SIGTERM and Ctrl-C finish the step and write a checkpoint. Then SIGTERM ends the process with
-    the exit status 143, and Ctrl-C raises `KeyboardInterrupt`. A second Ctrl-C ends the process at
-    once.
+    SIGTERM and Ctrl-C end the training after the step. Then SIGTERM ends the process with the exit
+    status 143, and Ctrl-C raises `KeyboardInterrupt`. A second Ctrl-C ends the process at once.
+
+    On JAX several processes can train together; each makes the same call with a directory of its
+    own, and they go on from what process 0 has in its directory.
 
     Args:
-        model: A compiled model, such as `dann.DANN`, built as at the first start.
+        model: A compiled and built model, such as `dann.DANN`, made as at the first start.
         pairs: What `dann.data.pair` returns; or a `keras.utils.PyDataset` of your own with an
             attribute `start`, the training step of its first batch. It is set during the training
             and restored afterwards.
-        directory: Folder of the checkpoints; it is created if it does not exist.
+        directory: Folder of the checkpoints; it is created if it does not exist. At the end it
+            holds the whole model of the last epoch as `last.keras`, too.
         epochs: Number of epochs since the very first start, at least 1.
         steps_per_epoch: Training steps in an epoch, at least 1, if the pairs have no end
             (`repeat=True`). Defaults to `None`: the number of batches in `pairs`.
         callbacks: Keras callbacks, the same at every start.
-        every: When to write a checkpoint: `"epoch"` (default), after each epoch and every 10
-            minutes within one; a number of steps; a time such as `"30s"`, `"10min"` or `"2h"`; or
-            `None` for never. Unless it is `None`, one is also written before the first step and
-            after the last.
-        keep: How many of the newest checkpoints to keep, at least 1. Defaults to `2`.
         resume: Whether to resume from a checkpoint. `False` deletes existing ones. Defaults to
             `True`.
         verbose: As in Keras's `fit`.
@@ -75,14 +71,13 @@ def fit(
         The history of all epochs, including those of earlier processes.
 
     Raises:
-        DirectoryInUseError: If another training writes to the directory.
-        FloatingPointError: If a checkpoint is due and a weight is NaN or infinite; the previous
-            checkpoint is kept.
-        TypeError: If a number is not an integer.
-        ValueError: If a number is out of range, or `every` has another value.
-        ResumeError: If the checkpoint belongs to another model, optimizer, backend or epoch length,
-            is beyond `epochs`, or was written with another seed, batch size or other examples; if
-            `pairs` cannot start at its step; or if all checkpoints are broken.
+        BlockingIOError: If another training writes to the directory.
+        ConnectionError: If another process that trains with this one has ended.
+        FloatingPointError: If a weight is NaN or infinite after an epoch; the checkpoint before is
+            kept.
+        ResumeError: If the checkpoint cannot be read, belongs to another model, optimizer, backend,
+            length of epochs or pairs, or is beyond `epochs`; or if `pairs` cannot start at its
+            step.
 
     Example:
 
@@ -97,186 +92,236 @@ def fit(
     [0, 1]
     """
     check_integer("epochs", epochs, low=1)
-    steps_per_epoch = _steps_of(pairs, steps_per_epoch)
-    check_integer("keep", keep, low=1)
-    times = CheckpointTimes(every)
-    history = keras.callbacks.History()
-    group = joined()
-    if group is not None and not group.leads:
-        with group.reasons_first(), _at_its_start(pairs), stop_requests() as request:
-            watched = LedCallbacks(model, group, None, request)
-            build_all(model, pairs)
-            _run(model, pairs, watched, epochs, steps_per_epoch, verbose=0)
-        return history
-    with claim(directory), _at_its_start(pairs), _told_to(group), stop_requests() as request:
-        checkpoints = Checkpoints(directory, keep)
-        found = checkpoints.newest() if resume else None
+    given = steps_per_epoch or getattr(pairs, "num_batches", None)
+    steps = check_integer("steps_per_epoch", given, low=1)
+    checkpoints = Checkpoints(directory)
+    watched = [*callbacks, keras.callbacks.History()]
+    with lock_directory(directory), stop_requests() as request, _errors_of_others():
         if not resume:
-            checkpoints.discard()
-        if found:
-            _check_goes_on(found, model, epochs, steps_per_epoch, pairs)
-            if verbose:
-                print(f"Resumed after step {state_of(found)['step']}.")
-        grouped = group is None and sharing_weights() > 1  # processes have groups of their own
-        kind = FirstGroupCallbacks if grouped else ResumableCallbacks
-        watched = kind(
-            [*callbacks, history],
-            None if times.never else checkpoints,
-            found,
-            times,
-            request,
-            identity_of(pairs),
-            add_progbar=verbose != 0,
-            model=model,
-            verbose=verbose,
-            epochs=epochs,
-            steps=steps_per_epoch,
-        )
-        if group is not None:
-            watched = LedCallbacks(model, group, watched, request)
-        build_all(model, pairs)
-        _run(model, pairs, watched, epochs, steps_per_epoch, verbose)
-        if request:  # after the last step, while callbacks ended
-            request.stop()
-    return history
-
-
-@contextlib.contextmanager
-def _told_to(group):
-    """Tells the group that a signal has stopped process 0; hears first who else has ended."""
-    if group is None:
-        yield
-        return
-    try:
-        with group.reasons_first():
-            yield
-    except (KeyboardInterrupt, SystemExit) as stop:
-        status = stop.code if isinstance(stop, SystemExit) else 128 + signal.SIGINT
-        group.fail(f"stopped by {signal.Signals(status - 128).name}", status)
-        raise
-
-
-def _run(model, pairs, watched, epochs, steps_per_epoch, verbose):
-    """Trains the rest of an epoch that was interrupted, then the other epochs."""
-    settings = {"callbacks": watched, "shuffle": False, "verbose": verbose}
-    if watched.batch:
-        watched.more_to_come = watched.epoch + 1 < epochs
-        rest = steps_per_epoch - watched.batch
-        with _whole_calls(model, rest):
+            discard(directory)
+        _share_newest(checkpoints)
+        writer = _EpochCheckpoints(checkpoints, watched, _settings(model, pairs, steps), request)
+        begin = writer.resume(model, epochs)
+        if begin and verbose:
+            print(f"Goes on after epoch {begin}.")
+        with _starting_at(pairs, begin * steps):
             model.fit(
-                _from_step(pairs, watched.step),
-                initial_epoch=watched.epoch,
-                epochs=watched.epoch + 1,
-                steps_per_epoch=rest,
-                **settings,
+                pairs,
+                initial_epoch=epochs if writer.stopped else begin,
+                epochs=epochs,
+                steps_per_epoch=steps,
+                callbacks=[*watched, writer],
+                shuffle=False,
+                verbose=verbose,
             )
-        if not watched.more_to_come or watched.stopped:
-            return
-        watched.more_to_come = False
-    model.fit(
-        _from_step(pairs, watched.step),
-        initial_epoch=epochs if watched.stopped else watched.epoch,
-        epochs=epochs,
-        steps_per_epoch=steps_per_epoch,
-        **settings,
-    )
+        if request:
+            request.stop()
+    return watched[-1]
+
+
+def discard(directory: str | os.PathLike) -> list[pathlib.Path]:
+    """Deletes the checkpoints and the last model of a directory; returns the checkpoints' paths."""
+    (pathlib.Path(directory) / LAST_MODEL).unlink(missing_ok=True)
+    return Checkpoints(directory).discard()
+
+
+class _EpochCheckpoints(keras.callbacks.Callback):
+    """Writes a checkpoint after each epoch; the last of the callbacks.
+
+    Args:
+        checkpoints: Where to write.
+        watched: All other callbacks, the history last.
+        settings: What must be the same when the training resumes.
+        request: Whether a signal has asked the training to stop.
+    """
+
+    def __init__(self, checkpoints, watched, settings, request):
+        super().__init__()
+        self.checkpoints, self.watched = checkpoints, watched
+        self.settings, self.request = settings, request
+        self.stopped = False
+        self._found: dict[str, Any] | None = None
+
+    def resume(self, model: Any, epochs: int) -> int:
+        """Loads the newest checkpoint, if there is one, and returns the number of its epochs."""
+        found = self.checkpoints.newest()
+        if found is None:
+            return 0
+        self._found, arrays = found
+        _check_same(self._found["settings"], self.settings)
+        epoch = self._found["epoch"]
+        if epoch > epochs:
+            raise ResumeError(f"Expected at least {epoch} epochs. Received: epochs={epochs}")
+        for variable, array in zip(_variables(model), arrays, strict=True):
+            variable.assign(array.view("bfloat16") if array.dtype.kind == "V" else array)
+        self._restore()
+        cut_metrics(self.watched, epoch)
+        self.stopped = self._found["stopped"]
+        return epoch
+
+    def _restore(self):
+        *callbacks, history = self.watched
+        restore(callbacks, self._found["callbacks"])
+        history.epoch = list(range(self._found["epoch"]))
+        history.history = {name: list(its) for name, its in self._found["history"].items()}
+
+    def on_train_begin(self, logs=None):
+        if self._found is not None:  # callbacks set values as they begin
+            self._restore()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.request:
+            self.model.stop_training = True  # also takes the weights out of JAX's steps
+            print(
+                f"Stopped in epoch {self._epoch + 1}. With resume=true the training goes on after "
+                f"epoch {self._epoch}.",
+                flush=True,
+            )
+            self.request.stop()
+
+    def on_epoch_end(self, epoch, logs=None):
+        check_weights(self.model)  # weights that are not finite must not replace a good checkpoint
+        *callbacks, history = self.watched
+        stopped = self.model.stop_training
+        state = {
+            "settings": self.settings,
+            "epoch": epoch + 1,
+            "stopped": stopped,
+            "callbacks": states_of(callbacks),
+            "history": history.history,
+        }
+        arrays = [keras.ops.convert_to_numpy(variable) for variable in _variables(self.model)]
+        self.checkpoints.write((epoch + 1) * self.params["steps"], state, arrays)
+        if stopped or epoch + 1 == self.params["epochs"]:
+            with atomic_write(self.checkpoints.folder / LAST_MODEL) as draft:
+                self.model.save(draft)
+
+
+def _variables(model):
+    """All state of a training: weights, seeds, and the optimizer's variables."""
+    if not model.optimizer.built:
+        strategy = getattr(model, "distribute_strategy", None)
+        with contextlib.nullcontext() if strategy is None else strategy.scope():
+            model.optimizer.build(model.trainable_variables)
+    return [*model.variables, *model.optimizer.variables]
+
+
+def _settings(model, pairs, steps):
+    """What the results depend on, as plain values that JSON keeps as they are."""
+    settings = {
+        "backend": keras.backend.backend(),
+        "optimizer": type(model.optimizer).__name__,
+        "steps_per_epoch": steps,
+        "variables": [list(variable.shape) for variable in _variables(model)],
+        "pairs": getattr(pairs, "identity", None),
+        "examples": getattr(pairs, "contents", None),
+    }
+    return json.loads(json.dumps(settings, default=int))
+
+
+def _check_same(then, now):
+    for key, value in now.items():
+        if then.get(key) != value:
+            told = [textwrap.shorten(str(one), 200) for one in (then.get(key), value)]
+            raise ResumeError(
+                "A training must be resumed with what it began with. "
+                f"Received: {key} {told[0]} then, {told[1]} now"
+            )
 
 
 @contextlib.contextmanager
-def _whole_calls(model, steps):
-    """Runs so many steps in each call that no call goes beyond `steps`, which Keras would allow."""
-    usual = model.steps_per_execution
-    fitting = math.gcd(usual, steps)
-    try:
-        if fitting != usual:
-            model.steps_per_execution, model.train_function = fitting, None
-        yield
-    finally:
-        if fitting != usual:
-            model.steps_per_execution, model.train_function = usual, None
-
-
-def _steps_of(pairs, steps_per_epoch):
-    own = getattr(pairs, "num_batches", None)
-    if own is not None and steps_per_epoch not in (None, own):
-        raise ValueError(
-            "Argument `steps_per_epoch` is for pairs without end, such as `repeat=True` makes. "
-            f"Received: steps_per_epoch={steps_per_epoch} with {own} batches an epoch"
-        )
-    return check_integer("steps_per_epoch", own or steps_per_epoch, low=1)
-
-
-@contextlib.contextmanager
-def _at_its_start(pairs):
-    """Restores `pairs.start` at the end of the block."""
+def _starting_at(pairs, step):
+    """Lets the pairs begin at a step, and restores where they were."""
     start = getattr(pairs, "start", None)
+    if start is None and step:
+        raise ResumeError(
+            "Expected pairs that can start at any step, such as `dann.data.pair` makes. "
+            f"Received: {type(pairs).__name__}"
+        )
     try:
+        if start is not None:
+            pairs.start = step
         yield
     finally:
         if start is not None:
             pairs.start = start
 
 
-def _from_step(pairs, step):
-    """Returns the pairs, starting at a step of the training."""
-    if hasattr(pairs, "start"):
-        pairs.start = step
-        return pairs
-    if step == 0:
-        return pairs
-    raise ResumeError(
-        "Expected pairs that can start at any step, such as `dann.data.pair` makes, because the "
-        f"training resumes after step {step}. Received: {type(pairs).__name__}"
-    )
-
-
-def _check_same_pairs(found, then, now):
-    if then is None or now is None:
+def _share_newest(checkpoints):
+    """Gives the newest checkpoint of process 0 to the other processes, if there are any."""
+    number, count = processes()
+    if count == 1:
         return
-    orders = [{k: v for k, v in one.items() if k != "contents"} for one in (then, now)]
-    if orders[0] != orders[1]:
-        raise ResumeError(
-            f"Expected the pairs of {found.path}, with their seed, batch size and numbers of "
-            f"examples, {orders[0]}; without a seed, each process draws another. "
-            f"Received: {orders[1]}"
-        )
-    held, holds = (one.get("contents") for one in (then, now))  # earlier versions wrote none
-    if isinstance(held, dict) and isinstance(holds, dict) and held != holds:
-        changed = [domain for domain in holds if held.get(domain) != holds[domain]]
-        raise ResumeError(
-            f"Expected the examples that {found.path} was trained on, as their checksums tell. "
-            f"Received: other examples of the {' and the '.join(changed)}"
-        )
+    from jax.experimental import multihost_utils  # pyright: ignore[reportMissingImports]
+
+    path = next(iter(checkpoints.paths()), None)
+    leads = number == 0
+    content = path.read_bytes() if leads and path else b""
+    step = int(path.stem.partition("-")[2]) if leads and path else 0
+    step, size = map(int, multihost_utils.broadcast_one_to_all(np.array([step, len(content)])))
+    if not leads:
+        checkpoints.discard()
+    if size:
+        mine = np.frombuffer(content, np.uint8) if leads else np.zeros(size, np.uint8)
+        content = np.asarray(multihost_utils.broadcast_one_to_all(mine)).tobytes()
+        with atomic_write(checkpoints.folder / f"step-{step}.npz") as draft:
+            draft.write_bytes(content)
 
 
-def _check_goes_on(
-    found: Checkpoint, model: keras.Model, epochs: int, steps_per_epoch: int, pairs: Any
-) -> None:
-    state = state_of(found)
-    now, then = made_by(model), {"devices": 1, "model_parallel": 1, **state["made_by"]}
-    _check_same_pairs(found, state["pairs"], identity_of(pairs))
-    if then.get("backend") != now["backend"]:
-        raise ResumeError(
-            f"Expected the backend of {found.path}, {then.get('backend')}. "
-            f"Received: {now['backend']}"
-        )
-    if state["steps_per_epoch"] != steps_per_epoch:
-        raise ResumeError(
-            f"Expected {state['steps_per_epoch']} steps an epoch, as in {found.path}. "
-            f"Received: {steps_per_epoch}"
-        )
-    if state["epoch"] + (state["batch"] > 0) > epochs:
-        raise ResumeError(
-            f"Expected no fewer epochs than {found.path} has, {state['epoch']}. "
-            f"Received: epochs={epochs}"
-        )
-    changed = [
-        f"{key} {then.get(key)} then, {value} now"
-        for key, value in now.items()
-        if then.get(key) != value
-    ]
-    if changed:
-        print(
-            f"warning: the last bits may differ from a run without a stop: {'; '.join(changed)}",
-            file=sys.stderr,
-        )
+@contextlib.contextmanager
+def _errors_of_others():
+    """Says what JAX's errors mean where several processes train together."""
+    try:
+        yield
+    except RuntimeError as error:
+        if processes()[1] > 1 and type(error).__name__ == "JaxRuntimeError":
+            raise ConnectionError(
+                "Another process of this training has ended, or cannot be reached. Start all "
+                "again, with resume=true"
+            ) from error
+        raise
+
+
+class StopRequest:
+    """Whether a signal has asked the training to stop, and which."""
+
+    def __init__(self):
+        self.signal: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
+
+    def stop(self) -> None:
+        """Ends the training as the signal asks: by `KeyboardInterrupt` or an exit status."""
+        if self.signal == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + (self.signal or 0))
+
+
+@contextlib.contextmanager
+def stop_requests() -> Iterator[StopRequest]:
+    """Yields a `StopRequest` that records SIGTERM and Ctrl-C instead of letting them interrupt.
+
+    A second Ctrl-C ends the process at once. Python handles signals only in the main thread, so in
+    another thread the request stays empty.
+    """
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+
+    def note(number, frame):
+        if request and number == signal.SIGINT:
+            os._exit(128 + number)
+        request.signal = number
+        print("Stopping after this step.", file=sys.stderr, flush=True)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

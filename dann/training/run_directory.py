@@ -1,47 +1,32 @@
 """The files of a run. Only this module knows their names."""
 
-import contextlib
 import csv
 import json
 import os
 import pathlib
-import re
 import shutil
 import zipfile
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dann.training.directory_claim import LOCK
-from dann.training.files_on_disk import replace_folder, replacing
-from dann.training.keras_file import KerasFileError, check_declared_size, check_keras_file
+import keras
+import numpy as np
+
+import dann.adaptation  # noqa: F401  registers the classes that a model file may hold
+from dann.training.checkpoints import Checkpoints
+from dann.training.files_on_disk import atomic_write
+from dann.training.resumable_fit import LAST_MODEL
 
 _TRAINED = "a finished run of scripts/train.py"
-LAST_MODEL = "last.keras"  # among the checkpoints
-_CHECKPOINT = re.compile(r"step-(\d+)")
-
-
-def checkpoint_name(step: int) -> str:
-    """Returns the name of the checkpoint folder of a step."""
-    return f"step-{step}"
-
-
-def step_of(name: str) -> int | None:
-    """Returns the step of a checkpoint by its folder's name, or `None` for any other name."""
-    found = _CHECKPOINT.fullmatch(name)
-    return int(found[1]) if found else None
-
-
-class ResumeError(ValueError):
-    """A training cannot resume from its checkpoint with what it was given."""
+_LARGEST_TEXT, _LARGEST_MODEL = 1 << 26, 1 << 33  # bytes
 
 
 class RunDirectory:
     """The files of a run by name: writes each completely or not at all, and loads them.
 
     A file that cannot be loaded raises an error of one line: `FileNotFoundError` if it is missing,
-    `ValueError` if it cannot be read. Model files are loaded in Keras's safe mode, which runs no
-    code from them.
+    `ValueError` if it cannot be read or is too large. Model files are loaded in Keras's safe mode,
+    which runs no code from them.
 
     Args:
         path: The directory, which need not exist yet.
@@ -70,7 +55,6 @@ class RunDirectory:
         self.checkpoints = self.path / "checkpoints"
         self.baseline_checkpoints = self.checkpoints / "source_only"
         self.settings_file = self.checkpoints / "settings.json"
-        self._kept_config = self.checkpoints / "hydra"
         self.checkpoint_file = self.checkpoints / LAST_MODEL
         self.diagnosis_file = self.path / "diagnosis.json"
         self.report_file = self.path / "report.html"
@@ -81,19 +65,17 @@ class RunDirectory:
         return str(self.path)
 
     def is_finished(self) -> bool:
-        """Returns whether the run is finished, that is, has a summary, which is written last."""
+        """Returns whether the run is finished, that is, has a summary."""
         try:
             self.summary()
         except (OSError, ValueError):
             return False
         return True
 
-    def is_unused(self) -> bool:
-        """Returns whether the directory exists and holds only the config, logs and the lock."""
-        kept = (self.config_file.parent.name, LOCK)
-        return self.path.is_dir() and all(
-            entry.name in kept or entry.suffix == ".log" for entry in self.path.iterdir()
-        )
+    def has_checkpoints(self) -> bool:
+        """Returns whether there is a checkpoint from which the run could resume."""
+        folders = self.checkpoints, self.baseline_checkpoints
+        return any(Checkpoints(folder).paths() for folder in folders)
 
     def config(self) -> str:
         """Returns the composed config as YAML, references unresolved."""
@@ -104,9 +86,9 @@ class RunDirectory:
         return _named_values(self.summary_file, "a summary")
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Writes the summary. A run that has one is complete."""
-        with replacing(self.summary_file) as draft:
-            draft.write_text(json.dumps(summary, indent=2) + "\n")
+        """Writes the summary. A run that has one is finished."""
+        with atomic_write(self.summary_file) as draft:
+            draft.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
     def discard_summary(self) -> None:
         """Deletes the results, so that a restarted run does not look finished."""
@@ -121,30 +103,16 @@ class RunDirectory:
             path.unlink(missing_ok=True)
         shutil.rmtree(self.figures, ignore_errors=True)
 
-    def has_checkpoints(self) -> bool:
-        """Returns whether there is a checkpoint from which the run could resume."""
-        folders = filter(pathlib.Path.is_dir, (self.checkpoints, self.baseline_checkpoints))
-        return any(
-            step_of(path.name) is not None for folder in folders for path in folder.iterdir()
-        )
-
     def keep_settings(self, settings: Mapping[str, Any]) -> None:
-        """Saves the settings of a new run and Hydra's files, to compare when it is resumed."""
-        with replacing(self.settings_file) as draft:
+        """Saves the settings of a new run, to compare when it is resumed."""
+        with atomic_write(self.settings_file) as draft:
             draft.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        if self.config_file.parent.is_dir():
-            replace_folder(self.config_file.parent, self._kept_config, self.checkpoints)
 
     def settings(self) -> dict[str, Any] | None:
         """Returns the settings that the run began with, or `None` if they were not kept."""
         if not self.settings_file.is_file():
             return None
         return _named_values(self.settings_file, "settings")
-
-    def put_config_back(self) -> None:
-        """Restores the config that the run began with, which a later command has overwritten."""
-        if self._kept_config.is_dir():
-            replace_folder(self._kept_config, self.config_file.parent, self.checkpoints)
 
     def metrics(self) -> dict[str, list[str]]:
         """Returns the columns of the epochs' metrics by name, as text."""
@@ -157,127 +125,89 @@ class RunDirectory:
 
     def write_oracle_curve(self, rows: Iterable[Sequence[Any]]) -> None:
         """Writes step, CPU seconds and target accuracy of every epoch so far."""
-        with replacing(self.oracle_file) as draft, draft.open("w", newline="") as file:
+        with atomic_write(self.oracle_file) as draft, draft.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(("step", "cpu_seconds", "target/accuracy"))
             writer.writerows(rows)
 
     def classifier(self) -> Any:
         """Returns the trained classifier, uncompiled."""
-        return load_model(_present(self.classifier_file, _TRAINED), compile=False)
+        _check_file(self.classifier_file, _TRAINED, _LARGEST_MODEL)
+        return load_model(self.classifier_file, compile=False)
 
     def save_classifier(self, classifier: Any) -> None:
         """Saves the classifier."""
-        with replacing(self.classifier_file) as draft:
+        with atomic_write(self.classifier_file) as draft:
             classifier.save(draft)
 
     def target_classes(self) -> tuple[str, Any]:
         """Returns the digest of some target examples and the classes predicted for them."""
-        import numpy as np
-
         wanted = f"{_TRAINED}, with scores (`selection.scores`)"
-        path = _present(self.classes_file, wanted)
+        _check_file(self.classes_file, wanted, _LARGEST_TEXT)
         try:
-            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            with self.classes_file.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 return str(file["digest"]), file["classes"]
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-            raise ValueError(f"Expected {wanted}. Received: {path}, which is broken") from error
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise ValueError(f"Expected {wanted}. Received: {self.classes_file}") from error
 
     def write_target_classes(self, digest: str, classes: Any) -> None:
         """Writes the classes predicted for some target examples, whose digest tells them."""
-        import numpy as np
-
-        with replacing(self.classes_file) as draft, draft.open("wb") as file:
-            np.savez_compressed(file, digest=digest, classes=classes)
+        with atomic_write(self.classes_file) as draft:
+            np.savez_compressed(draft, digest=digest, classes=classes)
 
     def model(self) -> Any:
         """Returns the whole model of the last epoch, discriminator and optimizer included.
 
         `selection.keep` changes only the classifier, which holds no discriminator.
         """
-        wanted = "a run of scripts/train.py with its checkpoint, which `checkpoint.every` asks for"
-        return load_model(_present(self.checkpoint_file, wanted))
-
-    def check_writable(self) -> None:
-        """Raises `OSError` if a file or a folder of a diagnosis could not be written."""
-        for path in (self.diagnosis_file, self.report_file):
-            if path.is_dir():
-                raise IsADirectoryError(f"Expected to write a file. Received: the directory {path}")
-        if self.figures.exists() and not self.figures.is_dir():
-            raise NotADirectoryError(
-                f"Expected a directory for figures. Received: the file {self.figures}"
-            )
-        self.check_not_linked(self.figures)
-        for folder in (self.path, self.figures):
-            if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
-                raise PermissionError(
-                    f"Expected a directory that can be written to. Received: {folder}"
-                )
-
-    def check_not_linked(self, folder: pathlib.Path) -> None:
-        """Raises `NotADirectoryError` if a folder of the run is a link, which may lead anywhere."""
-        if folder.is_symlink():
-            raise NotADirectoryError(
-                f"Expected a folder of the run itself. Received: the link {folder}"
-            )
+        _check_file(self.checkpoint_file, _TRAINED, _LARGEST_MODEL)
+        return load_model(self.checkpoint_file)
 
     def write_diagnosis(self, found: str, page: str, figures: Mapping[str, bytes]) -> None:
-        """Writes a diagnosis, its page and its figures; if an error occurs, none of them.
-
-        Figures of an earlier diagnosis that this one does not replace are deleted.
+        """Writes a diagnosis, its page and its figures, and deletes other figures of earlier ones.
 
         Args:
             found: The diagnosis as JSON.
             page: The report as HTML.
             figures: SVG by name.
-
-        Raises:
-            OSError: If `check_writable` does, or the disk is full.
         """
-        self.check_writable()
-        contents = {self.figures / f"diagnosis_{name}.svg": svg for name, svg in figures.items()}
-        contents[self.diagnosis_file] = found.encode()
-        contents[self.report_file] = page.encode()
-        self.figures.mkdir(exist_ok=True)
-        with contextlib.ExitStack() as stack:  # none moves to its place before all are written
-            for path, content in contents.items():
-                stack.enter_context(replacing(path)).write_bytes(content)
         for path in self.figures.glob("diagnosis_*.svg"):
-            if path not in contents:
-                path.unlink()
+            path.unlink()
+        contents = {self.figures / f"diagnosis_{name}.svg": svg for name, svg in figures.items()}
+        contents |= {self.diagnosis_file: found.encode(), self.report_file: page.encode()}
+        for path, content in contents.items():
+            with atomic_write(path) as draft:
+                draft.write_bytes(content)
 
 
 def load_model(path: pathlib.Path, compile: bool = True) -> Any:
     """Loads a `.keras` file in safe mode, with its optimizer and losses if `compile`.
 
     Raises:
-        KerasFileError: If it cannot be read, or holds code. Keras's own error is its `__cause__`;
-            that one may advise you to trust the file.
+        ValueError: If it cannot be read, or holds code. Keras's own error is its `__cause__`; that
+            one may advise you to trust the file.
     """
-    import keras
-
-    import dann.adaptation  # noqa: F401  registers the classes that a file may hold
-
-    check_keras_file(path)
-    check_declared_size(path)
     try:
         return keras.models.load_model(path, compile=compile, safe_mode=True)
     except Exception as error:  # a strange config can raise anything
-        raise KerasFileError(
+        raise ValueError(
             "Expected a Keras model of classes that Keras and this package know, without code, and "
             f"with its weights. Received: {path}, which cannot be read as one"
         ) from error
 
 
-def _present(path: pathlib.Path, wanted: str) -> pathlib.Path:
+def _check_file(path: pathlib.Path, wanted: str, largest: int) -> None:
+    """Raises an error unless there is a regular file below a size."""
     if not path.is_file():
         raise FileNotFoundError(f"Expected {wanted}. Received: no {path}")
-    return path
+    if path.stat().st_size > largest:
+        raise ValueError(f"Expected at most {largest:,} bytes. Received: {path}, which has more")
 
 
 def _text(path: pathlib.Path, wanted: str) -> str:
+    _check_file(path, wanted, _LARGEST_TEXT)
     try:
-        return _present(path, wanted).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"Expected {wanted}. Received: {path}, which is not text") from error
 
@@ -294,16 +224,9 @@ def _named_values(path: pathlib.Path, what: str) -> dict[str, Any]:
 
 
 def _columns(path: pathlib.Path, wanted: str) -> dict[str, list[str]]:
-    reader = csv.DictReader(_text(path, wanted).splitlines())
-    rows = []
-    try:
-        for row in reader:
-            if None in row or None in row.values():
-                raise ValueError(
-                    f"Expected {len(reader.fieldnames or ())} columns in each line. "
-                    f"Received: others in line {reader.line_num} of {path}"
-                )
-            rows.append(row)
-    except csv.Error as error:
-        raise ValueError(f"Expected {wanted}. Received: {path}, which is broken") from error
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+    rows = list(csv.reader(_text(path, wanted).splitlines()))
+    if len(rows) < 2:
+        return {}
+    if len(set(map(len, rows))) > 1:
+        raise ValueError(f"Expected lines of as many columns. Received: others in {path}")
+    return dict(zip(rows[0], map(list, zip(*rows[1:], strict=True)), strict=True))

@@ -3,7 +3,6 @@
 import pathlib
 from collections.abc import Mapping, Sequence
 
-import keras
 import numpy as np
 from matplotlib.figure import Figure
 from sklearn.manifold import TSNE
@@ -11,6 +10,7 @@ from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 from threadpoolctl import threadpool_limits
 
 from dann.data import DomainPair
+from dann.training.host_model import HostModel
 
 _POINTS = 100  # of each domain in the view of the features
 _NAMED = 20  # largest number of classes for which a matrix shows numbers and names
@@ -87,14 +87,17 @@ def save_confusion(
 
     Args:
         domains: The data.
-        predicted: Class numbers predicted for the test sets, by `"source"` and `"target"`.
+        predicted: Class numbers predicted for the test sets that have labels, by `"source"` and
+            `"target"`.
     """
     classes, few = np.arange(domains.num_classes), domains.num_classes <= _NAMED
     names = domains.class_names if few and domains.class_names else classes
     side = max(5.0, 0.45 * len(classes)) if few else 6.0
-    figure = Figure(figsize=(2 * side, side + 0.5), layout="compressed")
+    figure = Figure(figsize=(len(predicted) * side, side + 0.5), layout="compressed")
     tests = {"source": domains.source_test, "target": domains.target_test}
-    for axes, (domain, (_, labels)) in zip(figure.subplots(1, 2), tests.items(), strict=True):
+    panels = figure.subplots(1, len(predicted), squeeze=False)[0]
+    for axes, domain in zip(panels, predicted, strict=True):
+        labels = tests[domain][1]
         shares = confusion_matrix(labels, predicted[domain], labels=classes, normalize="true")
         ConfusionMatrixDisplay(shares, display_labels=names).plot(
             ax=axes,
@@ -114,14 +117,14 @@ def save_confusion(
     figure.savefig(path, dpi=120)
 
 
-def features_of(backbone: keras.Model, domains: DomainPair) -> np.ndarray:
+def features_of(host: HostModel, domains: DomainPair) -> np.ndarray:
     """Computes the features of up to 100 test inputs of each domain, the source's first.
 
     Returns:
         Array `(n + m, num_features)`.
     """
     parts = [inputs[_shown(inputs)] for inputs, _ in (domains.source_test, domains.target_test)]
-    return backbone.predict(np.concatenate(parts), batch_size=256, verbose=0)  # pyright: ignore
+    return host.predict(host.model.backbone, np.concatenate(parts))
 
 
 def _shown(inputs):
@@ -157,11 +160,12 @@ def save_features(
             axes.text(0.5, 0.5, "all alike: the features collapsed", ha="center")
             continue
         perplexity = min(30.0, (len(features) - 1) / 3)
+        init = "pca" if features.shape[1] > 1 else "random"
         # Half of scikit-learn's iterations take half its time, for a divergence 3% higher.
-        tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed, max_iter=500)
+        tsne = TSNE(perplexity=perplexity, init=init, random_state=seed, max_iter=500)
         # Its threads wait for each other in a busy loop: 10 times slower where cores are shared.
         with threadpool_limits(1):
-            points = tsne.fit_transform(features)
+            points = tsne.fit_transform(features / np.abs(features).max())
         axes.scatter(*points[:size].T, s=14, linewidths=0.7, label=domains.source, **_SOURCE)
         axes.scatter(*points[size:].T, s=14, linewidths=0.7, label=domains.target, **_TARGET)
         axes.legend(fontsize=8)

@@ -308,9 +308,9 @@ def test_an_epoch_is_a_pass_over_the_source_that_schedules_follow(batch_size, st
     assert config.instantiate(cfg.schedule, "schedule").total_steps == 3 * steps_per_epoch
 
 
-def test_steps_after_which_checkpoints_and_callbacks_act_are_collected():
-    cfg = composed("checkpoint.every=30", "callbacks=binary", "callbacks.flips.every=4")
-    assert config.step_intervals(cfg) == [30, 4]
+def test_steps_after_which_callbacks_act_are_collected():
+    cfg = composed("callbacks=binary", "callbacks.flips.every=4")
+    assert config.step_intervals(cfg) == [4]
     cfg = composed("+callbacks.tensorboard.update_freq=batch")
     assert config.step_intervals(cfg) == [1]
     assert config.step_intervals(composed("+callbacks.stop=word")) == []  # refused later

@@ -50,7 +50,6 @@ def test_other_settings_are_refused_by_key_and_the_first_config_is_put_back(over
     "overrides",
     [
         [],
-        ["checkpoint.every=10", "checkpoint.keep=5"],
         ["paths.cache_dir=elsewhere", "trainer.check_every=7"],
         ["callbacks=none"],
         ["trainer.steps_per_execution=4"],

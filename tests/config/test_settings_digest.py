@@ -73,15 +73,6 @@ def test_the_digest_separates_settings_that_matter_from_those_that_do_not():
     assert len(digests | {first}) == len(others) + 1
 
 
-def test_the_digest_sees_devices_that_share_weights_and_stays_that_of_a_time_without_them():
-    devices = ("distribution=data_parallel", "distribution.devices=4")
-    before = composed(*devices)
-    del before.distribution.model_parallel
-    first = config.settings_digest(before)
-    assert config.settings_digest(composed(*devices)) == first
-    assert config.settings_digest(composed(*devices, "distribution.model_parallel=2")) != first
-
-
 def test_the_digest_sees_what_is_off_in_other_packages_and_callbacks_that_act():
     adam = composed("optimizer=adam")
     without = composed("optimizer=adam", "+optimizer.beta_1=0.0")

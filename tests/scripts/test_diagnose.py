@@ -77,7 +77,7 @@ def test_a_bad_directory_is_reported_in_one_line_and_left_as_it_is(folder, run_h
     for arguments, message in [
         (["run=nowhere"], "run must be a directory that scripts/train.py wrote. Received: nowhere"),
         (["run=empty"], "Expected a run directory of scripts/train.py. Received: no empty/"),
-        (["run=no_checkpoint"], "`checkpoint.every` asks for. Received: no no_checkpoint/checkpoi"),
+        (["run=no_checkpoint"], "Received: no no_checkpoint/checkpoi"),
         (["run=broken"], "Received: broken/checkpoints/last.keras, which is cut short"),
         (["run=run", "diagnostics=[gain]"], "Received: diagnostics=['gain']"),
         (["run=run", "seed=-1"], "`seed` must be an integer from 0 to 4294967295"),

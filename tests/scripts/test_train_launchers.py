@@ -77,7 +77,7 @@ def processes_of(folder):
 def test_an_interrupted_sweep_leaves_no_process_and_resumes(
     folder, launcher, number, run_apart, cache
 ):
-    arguments = [*arguments_for(launcher), "seed=0,1", *DATA, *LENGTH, "checkpoint.every=20"]
+    arguments = [*arguments_for(launcher), "seed=0,1", *DATA, *LENGTH]
     command = [sys.executable, str(TRAIN), *arguments, "resume=true", "hydra.sweep.dir=sweep"]
     environment = {**os.environ, "DANN_CACHE_DIR": str(cache)}
     with (folder / "log").open("w") as log:

@@ -15,9 +15,9 @@ import pytest
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "train.py"
 LINE = [
     *("data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", "compare=false"),
-    *("selection=none", "trainer.steps=400", "trainer.steps_per_epoch=200"),
+    *("selection=none", "trainer.steps=400", "trainer.steps_per_epoch=100"),
     *("trainer.batch_size=8", "hydra.run.dir=run", "resume=true", "schedule=constant"),
-    *("optimizer=adam", "checkpoint.every=7"),
+    *("optimizer=adam", "trainer.steps_per_execution=1"),
 ]
 
 
@@ -44,12 +44,12 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
     folder, run_here, check_refused
 ):
     first = begin(folder)
-    while first.poll() is None and not list(folder.glob("run/checkpoints/step-7")):
+    while first.poll() is None and not list(folder.glob("run/checkpoints/step-100.npz")):
         time.sleep(0.01)
     first.send_signal(signal.SIGTERM)
     output, errors = first.communicate()
     assert first.returncode == 143, errors
-    step = re.search(r"^Stopped after step (\d+)\.$", output, re.MULTILINE)[1]
+    epoch = re.search(r"the training goes on after epoch (\d)\.$", output, re.MULTILINE)[1]
     assert not (folder / "run/summary.json").exists()
     config = (folder / "run/.hydra/config.yaml").read_text()
     refused = run_here("train.py", [*LINE, "seed=3"], folder)
@@ -57,7 +57,7 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
     assert (folder / "run/.hydra/config.yaml").read_text() == config
     second = run_here("train.py", LINE, folder)
     assert second.returncode == 0, second.stderr
-    assert f"\nResumed after step {step}.\n" in second.stdout
+    assert f"\nGoes on after epoch {epoch}.\n" in second.stdout
     assert json.loads((folder / "run/summary.json").read_text())["steps"] == 400
     # What only a training needs may be gone by now.
     third = run_here("train.py", [*LINE, "callbacks.metrics.filename=/nope/x.csv"], folder)

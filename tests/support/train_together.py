@@ -1,6 +1,8 @@
 """Trains in one of several processes; run by `test_several_machines.py`, once for each.
 
-Process 0 writes the logs, every process its weights and how many of them are split.
+    python train_together.py <folder> <names> <distribution> <step to die at>
+
+Process 0 has its checkpoints in the folder, and each process writes its weights and logs there.
 """
 
 import json
@@ -17,7 +19,8 @@ import dann
 from dann.adaptation import CDAN, DANN, MCD
 from dann.data.pairs import Pairs
 from dann.training import Distribution, fit, start
-from dann.training.one_process import alone
+from dann.training.distribution import processes
+from dann.training.host_model import HostModel
 
 STEPS = 3  # of each of two epochs
 
@@ -42,35 +45,35 @@ CASES = {
 
 
 class Scores(keras.callbacks.Callback):
-    """Evaluates within a step and after an epoch, and lowers the learning rate."""
+    """Computes with the weights after an epoch, and lowers the learning rate."""
 
-    def on_train_batch_end(self, batch, logs=None):
-        if batch == 1:
-            self.model.predict(SOURCE[:5], verbose=0)
+    def __init__(self, host):
+        super().__init__()
+        self.host = host
 
     def on_epoch_end(self, epoch, logs=None):
-        logs["score"] = float(np.mean(self.model.predict(SOURCE[:7], verbose=0) ** 2))
+        found = self.host.predict(self.model.classifier, SOURCE[:7], self.host.values_at_end())
+        logs["score"] = float(np.mean(found**2))
         self.model.optimizer.learning_rate = RATE / 2
 
 
-def trained(case, folder, part):
-    """Weights, history and the number of split weights after two epochs of `fit`."""
+def trained(case, folder):
+    """Weights and history after two epochs of `fit`."""
     keras.utils.set_random_seed(1)
     model = case.model()
     model.compile(keras.optimizers.SGD(RATE, momentum=0.9, **case.optimizer), metrics=["accuracy"])
     weights = [np.linspace(0.5, 1.5, 24)] if case.weighed else []
+    number, count = processes()
+    part = {"process_id": number, "num_processes": count}
     pairs = dann.data.pair(
         (SOURCE, LABELS, *weights),
         TARGET.astype("float32"),
         **{"batch_size": BATCH, "seed": 3, "repeat": True, **case.pairs, **part},
     )
-    settings = {"epochs": 2, "steps_per_epoch": STEPS, "verbose": 0, "every": 2}
-    history = fit(model, pairs, folder, callbacks=[Scores()], **settings)
-    values = [variable.value for variable in model.variables]
-    split = sum(value.addressable_data(0).shape != value.shape for value in values)
-    with alone(model):
-        weights = np.concatenate([w.astype("float64").ravel() for w in model.get_weights()])
-    return weights, history, split
+    settings = {"epochs": 2, "steps_per_epoch": STEPS, "verbose": 0}
+    history = fit(model, pairs, folder, callbacks=[Scores(HostModel(model))], **settings)
+    weights = [keras.ops.convert_to_numpy(w).astype("float64").ravel() for w in model.weights]
+    return np.concatenate(weights), history.history
 
 
 def dies_at(step):
@@ -87,23 +90,17 @@ def dies_at(step):
 
 def main(folder, names, distribution, death=None):
     spread = Distribution(**distribution)
-    spread.split_processor()
-    group = spread.join()
+    spread.connect()
     start(0, distribution=spread)
     if death is not None:
         dies_at(death)
-    part = {"process_id": spread.process_id, "num_processes": spread.num_processes}
-    weights, logs, split = {}, {}, {}
+    number = processes()[0]
+    own = folder if number == 0 else folder / f"process_{number}"
+    weights, logs = {}, {}
     for name in names:
-        found = trained(CASES[name], folder / name / "checkpoints", part)
-        weights[name], history, split[name] = found
-        logs[name] = history.history
-    np.savez(folder / f"weights_{spread.process_id}.npz", **weights)
-    (folder / f"split_{spread.process_id}.json").write_text(json.dumps(split))
-    if spread.leads:
-        (folder / "logs.json").write_text(json.dumps(logs))
-    if group is not None:
-        group.leave()
+        weights[name], logs[name] = trained(CASES[name], own / name)
+    np.savez(folder / f"weights_{number}.npz", **weights)
+    (folder / f"logs_{number}.json").write_text(json.dumps(logs))
 
 
 if __name__ == "__main__":

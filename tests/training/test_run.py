@@ -10,16 +10,19 @@ from PIL import Image
 
 from dann import training
 from dann.adaptation import DANN, SourceOnly, TargetOnly
-from dann.config.schema import CheckpointConfig, SelectionConfig, TrainerConfig
+from dann.config.schema import SelectionConfig, TrainerConfig
 from dann.data import DomainPair
 from dann.networks import cnn_backbone
 from dann.selection import compute_scores
 from dann.training import run_figures
-from dann.training.accuracy_table import accuracy_table
+from dann.training.checkpoints import Checkpoints, ResumeError
 from dann.training.hardware import hardware
-from dann.training.run_directory import ResumeError
+from dann.training.host_model import HostModel
+from dann.training.run import accuracy_table
+from dann.training.run_callbacks import Clock
 
-TRAINER = TrainerConfig(steps=6, steps_per_epoch=2, batch_size=4)
+TRAINER = TrainerConfig(steps=6, steps_per_epoch=2, batch_size=4, run_eagerly=True)
+COMPILED = dataclasses.replace(TRAINER, run_eagerly=False)
 
 
 @pytest.fixture
@@ -44,15 +47,15 @@ def without_figures(request, monkeypatch):
             monkeypatch.setattr(run_figures, f"save_{name}", lambda *_: None)
 
 
-def compiled(method, learning_rate=0.01):
+def compiled(method, learning_rate=0.01, trainer=TRAINER, **options):
     training.start(seed=1)
     model = method(cnn_backbone((8, 8, 1), filters=(4,), units=5), num_classes=3)
-    return training.compile_model(model, keras.optimizers.SGD(learning_rate), TRAINER)
+    return training.compile_model(model, keras.optimizers.SGD(learning_rate, **options), trainer)
 
 
 def test_a_run_takes_the_configured_steps_and_reports_them(domains, figures, tmp_path, capsys):
-    model, baseline = compiled(DANN), compiled(SourceOnly)
-    summary = training.Run(tmp_path, domains, TRAINER, 1, model, baseline).train()
+    model, baseline = compiled(DANN, trainer=COMPILED), compiled(SourceOnly, trainer=COMPILED)
+    summary = training.Run(tmp_path, domains, COMPILED, 1, model, baseline).train()
     assert int(model.optimizer.iterations) == int(baseline.optimizer.iterations) == 6
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     told = summary["steps"], summary["seed"], summary["hardware"], summary["backend"]
@@ -64,12 +67,12 @@ def test_a_run_takes_the_configured_steps_and_reports_them(domains, figures, tmp
 
 
 def test_a_refused_resume_loses_nothing_of_a_finished_run(domains, tmp_path):
-    settings = {"checkpoint": CheckpointConfig(), "settings": {"seed": 1}}
+    settings = {"settings": {"seed": 1}}
     training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), **settings).train()
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     assert tmp_path / "summary.json" in before
     settings = {**settings, "settings": {"seed": 2}, "resume": True}
-    with pytest.raises(ResumeError, match="Expected the pairs of"):
+    with pytest.raises(ResumeError, match="pairs"):
         training.Run(tmp_path, domains, TRAINER, 2, compiled(DANN), **settings).train()
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
@@ -78,15 +81,14 @@ def test_a_run_that_begins_anew_tells_which_checkpoints_of_an_unfinished_one_it_
     domains, tmp_path, capsys
 ):
     def begin():
-        settings = {"checkpoint": CheckpointConfig()}
-        training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), **settings).train()
+        training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN)).train()
         return capsys.readouterr().out
 
     assert "Deleted" not in begin()
     assert "Deleted" not in begin()  # it was finished
     (tmp_path / "summary.json").unlink()
     told = begin()
-    newest = tmp_path / "checkpoints/step-6"
+    newest = tmp_path / "checkpoints/step-6.npz"
     assert f"2 checkpoints of an unfinished run, the newest {newest}; resume=true would" in told
 
 
@@ -111,7 +113,7 @@ def test_checkpoints_never_lie_beside_the_settings_of_another_start(
     """Else a resumed run would take the checkpoints of one start for those of another."""
 
     def begin(settings, resume):
-        options = {"checkpoint": CheckpointConfig(), "settings": settings, "resume": resume}
+        options = {"settings": settings, "resume": resume}
         training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), **options).train()
 
     def killed(*_):
@@ -120,14 +122,14 @@ def test_checkpoints_never_lie_beside_the_settings_of_another_start(
     run = training.RunDirectory(tmp_path)
     if resume:  # with none to go on from
         run.keep_settings({"rate": 1})
-        monkeypatch.setattr(training.checkpoints.Checkpoints, "_offer", killed)
+        monkeypatch.setattr(training.RunDirectory, "save_classifier", killed)
         with pytest.raises(KeyboardInterrupt):
             begin({"rate": 2}, resume)
         assert run.has_checkpoints()
         assert run.settings() == {"rate": 2}
     else:
         begin({"rate": 1}, resume)
-        monkeypatch.setattr(training.checkpoints.Checkpoints, "discard", killed)
+        monkeypatch.setattr(Checkpoints, "discard", killed)
         with pytest.raises(KeyboardInterrupt):
             begin({"rate": 2}, resume)
         assert run.has_checkpoints()
@@ -152,13 +154,14 @@ def test_the_baseline_starts_from_the_same_weights_and_sees_the_same_source(doma
 
 
 def test_a_training_that_diverges_leaves_neither_summary_nor_checkpoint(domains, tmp_path):
-    file = tmp_path / "checkpoints/last.keras"
+    file = tmp_path / "best.keras"
     saves = [keras.callbacks.ModelCheckpoint(file)]
     model = compiled(DANN, learning_rate=1e20)
     run = training.Run(tmp_path, domains, TRAINER, 1, model, callbacks=saves)
     with pytest.raises(FloatingPointError, match="training of DANN stopped at step [1-6]: "):
         run.train()
     assert not file.exists()
+    assert not run.directory.has_checkpoints()
     assert not (tmp_path / "summary.json").exists()
 
 
@@ -272,30 +275,57 @@ def test_the_features_shown_come_from_all_over_the_test_sets():
     test = inputs, np.repeat([0, 1], 175)
     pair = DomainPair("a", "b", test, test, inputs, test, 2)
     identity = keras.Sequential([keras.Input((1,)), keras.layers.Identity()])
-    shown = run_figures.features_of(identity, pair)[:, 0]
+    model = DANN(identity, num_classes=2)
+    shown = run_figures.features_of(HostModel(model), pair)[:, 0]
     for part in (shown[:100], shown[100:]):
         assert (len(part), part[0], part[-1]) == (100, 0, 349)
         assert np.diff(part).max() <= 4
 
 
-def test_collapsed_features_are_reported_and_do_not_crash_the_figure(domains, figures, tmp_path):
-    model = compiled(DANN)
-    for weight in model.backbone.weights:
-        weight.assign(np.zeros(weight.shape))
-    run_figures.save_features(
-        [("dead", run_figures.features_of(model.backbone, domains))],
-        domains,
-        seed=0,
-        path=tmp_path / "features.png",
-    )
-    assert (tmp_path / "features.png").stat().st_size > 0
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1.0, 1e30, np.nan])
+@pytest.mark.parametrize("length", [1, 5])
+def test_features_of_any_size_are_drawn(scale, length, domains, figures, tmp_path):
+    features = scale * np.random.default_rng(0).normal(size=(24, length))
+    run_figures.save_features([("a", features)], domains, seed=0, path=tmp_path / "features.png")
+    assert np.asarray(Image.open(tmp_path / "features.png").convert("L")).std() > 5
+
+
+def test_a_figure_that_fails_costs_no_result_and_names_may_hold_dollars(
+    domains, figures, tmp_path, monkeypatch, capsys
+):
+    def fail(*_):
+        raise RuntimeError("no memory left")
+
+    monkeypatch.setattr(run_figures, "save_curves", fail)
+    named = dataclasses.replace(domains, source="a$_{$b", class_names=["$\\frac", "x$", "_^"])
+    run = training.Run(tmp_path, named, TRAINER, 1, compiled(DANN))
+    summary = run.train()
+    assert "warning: no figure curves: no memory left" in capsys.readouterr().err
+    assert {path.stem for path in run.directory.figures.iterdir()} == {
+        "samples",
+        "confusion",
+        "features",
+    }
+    assert run.directory.summary() == summary
+    assert run.directory.classifier().output_shape == (None, 3)
+
+
+def test_a_target_without_labels_has_no_accuracy(domains, figures, tmp_path, capsys):
+    unknown = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
+    summary = training.Run(tmp_path, unknown, TRAINER, 1, compiled(DANN)).train()
+    assert "source/accuracy" in summary
+    assert "target/accuracy" not in summary
+    assert "warning" not in capsys.readouterr().err
+    curve = dataclasses.replace(TRAINER, oracle_curve=True)
+    with pytest.raises(ValueError, match="oracle_curve"):
+        training.Run(tmp_path, unknown, curve, 1, compiled(DANN))
 
 
 def test_an_oracle_trains_on_the_targets_labels_and_no_method_does(domains, tmp_path):
     wrong = dataclasses.replace(domains, target_train_labels=np.full(12, 2))
     for method, share in ((TargetOnly, 1.0), (DANN, 1 / 3)):
         model = compiled(method, learning_rate=0.1)
-        trainer = dataclasses.replace(TRAINER, steps=60)
+        trainer = dataclasses.replace(TRAINER, steps=60, steps_per_epoch=20)
         training.Run(tmp_path, wrong, trainer, 1, model).train()
         logits = model.classifier.predict(domains.target_train, verbose=0)
         assert np.mean(logits.argmax(axis=1) == 2) == pytest.approx(share, abs=0.35)
@@ -333,7 +363,7 @@ def scored(domains, tmp_path, model, selection=SELECTION, callbacks=()):
             {name: float(row[f"selection/{name}"]) for name in selection.scores}
             for row in csv.DictReader(file)
         ]
-    chosen = run.scores
+    chosen = run.watchers[0]
     final = compute_scores(
         model, source=chosen.source, target=chosen.target, scores=selection.scores
     )
@@ -401,28 +431,29 @@ def test_the_weights_of_the_epoch_that_a_score_puts_first_are_kept(domains, tmp_
     assert final["info_max"] == pytest.approx(max(values), rel=1e-5)
 
 
-def test_averaged_weights_are_scored_as_the_training_ends_with_them(domains, tmp_path):
-    training.start(seed=1)
-    model = DANN(cnn_backbone((8, 8, 1), filters=(4,), units=5), num_classes=3)
-    optimizer = keras.optimizers.SGD(0.3, use_ema=True, ema_momentum=0.7)
-    training.compile_model(model, optimizer, TRAINER)
+@pytest.mark.parametrize("keep", [None, "info_max"])
+def test_averaged_weights_are_scored_as_the_training_ends_with_them(keep, domains, tmp_path):
+    rate = 8.0 if keep else 0.3
+    model = compiled(DANN, learning_rate=rate, use_ema=True, ema_momentum=0.3)
     seen = []
     look = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: seen.append(model.classifier.get_weights())
     )
-    _, rows, final = scored(domains, tmp_path, model, callbacks=[look])
-    assert final["info_max"] == pytest.approx(rows[-1]["info_max"], rel=1e-5)
-    # What stands after the scores sees the weights that train: after one epoch they are not those
-    # of a run of the same length that ends there.
-    assert not np.allclose(seen[0][0], seen[-1][0])
+    selection = dataclasses.replace(SELECTION, keep=keep)
+    summary, rows, final = scored(domains, tmp_path, model, selection, callbacks=[look])
+    assert final["info_max"] == pytest.approx(summary["selection/info_max"], rel=1e-4)
+    kept = (summary["kept_step"] if keep else TRAINER.steps) // 2 - 1
+    assert summary["selection/info_max"] == rows[kept]["info_max"]
+    # What stands after the scores sees the weights that train, and not their averages.
+    assert not np.allclose(seen[kept][0], model.classifier.get_weights()[0])
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"keep": "snd"}, "'source_accuracy', 'info_max'. Received: .*'snd'"),
-        ({"scores": [], "keep": "snd"}, "no scores. Received: .*'snd'"),
-        ({"scores": ["target_accuracy"]}, "Received: selection.scores='target_accuracy'"),
+        ({"keep": "snd"}, "keep"),
+        ({"scores": [], "keep": "snd"}, "scores"),
+        ({"scores": ["target_accuracy"]}, "scores"),
     ],
 )
 def test_scores_that_do_not_exist_are_refused_before_training(domains, tmp_path, changes, message):
@@ -441,3 +472,20 @@ def test_a_run_that_fails_in_the_directory_of_another_does_not_look_finished(dom
     with pytest.raises(RuntimeError, match="stopped"):
         run.train()
     assert not run.directory.is_finished()
+
+
+def test_the_clock_counts_steps_and_not_what_follows_an_epoch(domains, tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+
+    def passes(seconds):
+        now[0] += seconds
+
+    slow = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: passes(1), on_epoch_end=lambda *_: passes(100)
+    )
+    run = training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), callbacks=[slow])
+    assert run.train()["seconds"] == 6
+    clock = Clock()
+    clock.load_state_dict(run.clock.state_dict())
+    assert clock.seconds == 6
