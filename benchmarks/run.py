@@ -19,47 +19,38 @@ python benchmarks/run.py processes=3 record=docs/performance.json
 
 import os
 import pathlib
-import signal
 
-os.environ.setdefault("DANN_LAZY_IMPORT", "1")
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from benchmarks.rivals import prepare_rivals  # noqa: E402
+
+prepare_rivals()  # before TensorFlow is imported
+
+from benchmarks import record  # noqa: E402
+from benchmarks.suites import SUITES  # noqa: E402
+from benchmarks.timing import table  # noqa: E402
 from dann import config  # noqa: E402
+from dann.checks import check_choice, check_integer  # noqa: E402
+from dann.training.hardware import hardware  # noqa: E402
 
 
-def prepare(cfg):
-    from benchmarks.suites import SUITES
-    from dann.checks import check_integer
-
-    if cfg.suite not in ("all", *SUITES):
-        choices = ", ".join(["all", *SUITES])
-        raise config.ConfigError(f"suite must be one of {choices}. Received: {cfg.suite}")
-    # The sections of the others are checked, too, because a wrong key there would go unnoticed.
-    built = {name: SUITES[name](**config.instantiate(cfg[name], "network")) for name in SUITES}
-    names = list(SUITES) if cfg.suite == "all" else [cfg.suite]
+@config.script("benchmark")
+def main(cfg):
+    check_choice("suite", cfg.suite, ("all", *SUITES))
     check_integer("processes", cfg.processes, 1)
-    if cfg.record is not None and not pathlib.Path(cfg.record).absolute().parent.is_dir():
-        raise config.ConfigError(f"record must be in a folder that exists. Received: {cfg.record}")
-    return [(SUITES.entry(name), built[name]) for name in names], cfg.processes, cfg.record
-
-
-def work(asked):
-    from benchmarks import record
-    from benchmarks.timing import table
-    from dann.training.hardware import hardware
-
-    suites, processes, place = asked
+    # The sections of the others are checked, too, because a wrong key there would go unnoticed.
+    built = {name: SUITES[name](**config.instantiate(cfg[name])) for name in SUITES}
     machine = f"{hardware()}, {record.instructions()}"
     print(machine)
-    for entry, suite in suites:
+    for name in SUITES if cfg.suite == "all" else [cfg.suite]:
+        entry, suite = SUITES.entry(name), built[name]
         print(f"\n{entry.name}: {entry.summary}", flush=True)
-        found = suite.measure() if processes == 1 else record.in_processes(entry.name, processes)
+        several = cfg.processes > 1
+        found = record.in_processes(entry.name, cfg.processes) if several else suite.measure()
         print(table(found), flush=True)
-        if place is not None:
-            record.write(pathlib.Path(place), entry.name, found, machine, processes)
+        if cfg.record is not None:
+            record.write(pathlib.Path(cfg.record), entry.name, found, machine, cfg.processes)
 
 
 if __name__ == "__main__":
-    prepare_rivals()
-    config.run_script("benchmark", prepare, work)
+    main()

@@ -2,8 +2,6 @@
 
 import importlib.util
 
-from dann.standard_error import held_back, is_no_information
-
 
 def is_installed(module: str) -> bool:
     """Returns whether a top-level module can be imported.
@@ -18,8 +16,7 @@ def is_installed(module: str) -> bool:
 def has_tensorflow() -> bool:
     """Returns whether TensorFlow can be imported; this imports it."""
     try:
-        with held_back(is_no_information):
-            import tensorflow  # noqa: F401
+        import tensorflow  # noqa: F401
     except ImportError:
         return False
     return True

@@ -23,8 +23,7 @@ module of `dann.diagnostics`, `<!-- conflict/ratio low -->.1<!-- = -->` the end 
 `docs/results_figures.py` lists the marks of figures that come from the results.
 
 Editors and type checkers do not run the registration of methods and regularizers. The imports for
-them, under `if TYPE_CHECKING` in `dann/__init__.py` and `dann/adaptation/__init__.py`, are written
-too.
+them, under `if TYPE_CHECKING` in `dann/adaptation/__init__.py`, are written too.
 """
 
 import functools
@@ -84,11 +83,7 @@ def pages():
 def packages():
     """The packages whose names the registration gives, with the module that each name is from."""
     classes = {*METHODS.values(), *REGULARIZERS.values()}
-    rooms = {name for name in dann.__all__ if not isinstance(getattr(dann, name), type)}
     return {
-        ROOT / "dann/__init__.py": {
-            name: "dann" if name in rooms else "dann.adaptation" for name in dann.__all__
-        },
         ROOT / "dann/adaptation/__init__.py": {cls.__name__: cls.__module__ for cls in classes},
     }
 

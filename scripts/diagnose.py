@@ -8,37 +8,25 @@ It writes diagnosis.json, figures/diagnosis_*.svg and report.html into the run d
 is one page that needs no network, and opens with a verdict.
 """
 
-import os
-import signal
+import environment  # noqa: F401
 
-os.environ.setdefault("DANN_LAZY_IMPORT", "1")
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
-
-from dann import config  # noqa: E402
-from dann.training import RunDirectory  # noqa: E402
+from dann import config
+from dann.training import RunDirectory
+from dann.training.diagnose_run import check_choices, diagnose_run, model_of_run, write_diagnosis
 
 
-def prepare(cfg):
-    from dann.training.diagnose_run import check_choices, model_of_run
-
+@config.script("diagnose")
+def main(cfg):
     chosen = None if cfg.diagnostics is None else list(cfg.diagnostics)
-    settings = chosen, cfg.samples, cfg.few
-    check_choices(*settings)
+    check_choices(chosen, cfg.samples, cfg.few)
     run = RunDirectory(cfg.run)
-    of_run = config.config_of_run(cfg.run, cfg.paths)
     model = model_of_run(run)
-    return run, model, config.build_domains(of_run), (*settings, cfg.seed)
-
-
-def work(prepared):
-    from dann.training.diagnose_run import diagnose_run, write_diagnosis
-
-    run, model, domains, settings = prepared
-    found = diagnose_run(model, domains, *settings)
+    domains = config.build_domains(config.config_of_run(cfg.run, cfg.paths))
+    found = diagnose_run(model, domains, chosen, cfg.samples, cfg.few, cfg.seed)
     report = write_diagnosis(found, run)
     print(f"verdict: {found.verdict.name}", *found.verdict.reasons, sep="\n  ")
     print(f"Written to {report}")
 
 
 if __name__ == "__main__":
-    config.run_script("diagnose", prepare, work)
+    main()

@@ -8,26 +8,16 @@ score puts first. The choices are made without target labels; the two columns on
 them. A score that the run did not compute is listed too, with the reason.
 """
 
-import os
-import signal
+import environment  # noqa: F401
 
-os.environ.setdefault("DANN_LAZY_IMPORT", "1")
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
-
-from dann import config  # noqa: E402
+from dann import config
+from dann.training.evaluate_run import evaluate_curves, evaluation_table, read_curves
 
 
-def prepare(cfg):
-    from dann.training.evaluate_run import read_curves
-
-    return read_curves(cfg.run)
-
-
-def work(curves):
-    from dann.training.evaluate_run import evaluate_curves, evaluation_table
-
-    print(evaluation_table(evaluate_curves(curves)))
+@config.script("evaluate")
+def main(cfg):
+    print(evaluation_table(evaluate_curves(read_curves(cfg.run))))
 
 
 if __name__ == "__main__":
-    config.run_script("evaluate", prepare, work)
+    main()

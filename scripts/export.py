@@ -10,38 +10,25 @@ The file goes to `export/` in the run directory, if it gives what the classifier
 the target's test set.
 """
 
-import os
-import signal
+import environment  # noqa: F401
+import numpy as np
 
-os.environ.setdefault("DANN_LAZY_IMPORT", "1")
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
-
-import numpy as np  # noqa: E402
-
-from dann import config  # noqa: E402
-from dann.training import RunDirectory  # noqa: E402
+from dann import config
+from dann.deployment import FORMATS, export
+from dann.training import RunDirectory
 
 
-def prepare(cfg):
+@config.script("export")
+def main(cfg):
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
     domains = config.build_domains(config.config_of_run(cfg.run, cfg.paths))
     inputs = domains.target_test[0]
     count = min(cfg.examples, len(inputs))
     spread = np.linspace(0, len(inputs) - 1, count).astype(int)
-    return run, classifier, np.asarray(inputs[spread]), cfg.format, cfg.tolerance
-
-
-def work(prepared):
-    from dann.deployment import FORMATS, export
-
-    run, classifier, inputs, format, tolerance = prepared
-    try:
-        ending = FORMATS[format][0] if format in FORMATS else ""
-        path = run.exports / f"{'classifier' if ending else format}{ending}"
-        found = export(classifier, path, format, inputs, tolerance)
-    except (ImportError, ValueError) as error:  # such as a layer that the format does not have
-        raise config.ConfigError(str(error)) from error
+    ending = FORMATS[cfg.format][0] if cfg.format in FORMATS else ""
+    path = run.exports / f"{'classifier' if ending else cfg.format}{ending}"
+    found = export(classifier, path, cfg.format, np.asarray(inputs[spread]), cfg.tolerance)
     print(
         f"{found['path']}: {found['bytes']:,} bytes; {found['examples'] - found['different']} of "
         f"{found['examples']} examples get the same class, and logits that differ by at most "
@@ -50,4 +37,4 @@ def work(prepared):
 
 
 if __name__ == "__main__":
-    config.run_script("export", prepare, work)
+    main()

@@ -12,28 +12,21 @@ A run is not repeated if the table has it, or its directory is finished, with th
 after an interruption the same command continues where it stopped.
 """
 
-import os
 import pathlib
-import signal
 import sys
 
-os.environ.setdefault("DANN_LAZY_IMPORT", "1")
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
+import environment  # noqa: F401
 
-from dann import config  # noqa: E402
+from dann import config
+from dann.experiments.processes import ended_by_interruption
+from dann.experiments.reproduction import Reproduction
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 
-def prepare(cfg):
-    from dann.experiments.reproduction import Reproduction
-
-    return Reproduction(cfg, TRAIN, config.digest_of_command, config.digest_of_run)
-
-
-def work(reproduction):
-    from dann.experiments.processes import ended_by_interruption
-
+@config.script("reproduce")
+def main(cfg):
+    reproduction = Reproduction(cfg, TRAIN, config.digest_of_command, config.digest_of_run)
     with ended_by_interruption():
         failed = reproduction.run()
     if failed:
@@ -41,4 +34,4 @@ def work(reproduction):
 
 
 if __name__ == "__main__":
-    config.run_script("reproduce", prepare, work)
+    main()

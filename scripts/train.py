@@ -10,27 +10,27 @@ python scripts/train.py --help                             every group and key
 """
 
 import os
-import signal
 import sys
 import tempfile
 
-os.environ.setdefault("DANN_LAZY_IMPORT", "1")  # errors in the command come before TensorFlow
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
+import environment  # noqa: F401
 
-from dann import config  # noqa: E402
+from dann import config, training
 
 SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
 
 
-def prepare(cfg):
-    from dann import training
-
+@config.script("train")
+def main(cfg):
     settings = config.settings_of(cfg)
     distribution = config.distribution_of(cfg)
-    training.start(cfg.seed, cfg.trainer.precision)
+    distribution.connect()
     if not distribution.leads:  # process 0 writes the run
         cfg.paths.run_dir = tempfile.mkdtemp()
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if distribution.kind != "multi_host" and config.is_done(cfg):
+        return
+    training.start(cfg.seed, cfg.trainer.precision)
     domains = config.build_domains(cfg)
     config.count_steps(cfg, domains)
     intervals = config.step_intervals(cfg)
@@ -47,17 +47,15 @@ def prepare(cfg):
     model = build(cfg.method)
     baseline = build(SOURCE_ONLY) if cfg.compare and model.reversal is not None else None
     callbacks = config.build_callbacks(cfg, model)
-    return training.Run(
+    run = training.Run(
         *(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks),
         selection=cfg.selection,
         resume=cfg.resume,
         settings=settings,
     )
-
-
-def work(run):
+    config.keep_config(cfg)
     run.train()
 
 
 if __name__ == "__main__":
-    config.run_script("train", prepare, work, config.is_done)
+    main()

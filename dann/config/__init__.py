@@ -10,18 +10,13 @@ from dann.config.building import (
     distribution_of,
     step_intervals,
 )
-from dann.config.config_error import ConfigError
-from dann.config.config_of_run import config_of_run
-from dann.config.instantiation import instantiate
+from dann.config.instantiation import ConfigError, instantiate
 from dann.config.ranking import Ranking
-from dann.config.resuming import is_done, settings_of
-from dann.config.run_claim import Claim
-from dann.config.script import run_script
-from dann.config.search_space import scores_of_trials, search_space
+from dann.config.runs import config_of_run, is_done, keep_config, settings_of
+from dann.config.script import script
 from dann.config.settings_digest import digest_of_command, digest_of_run, settings_digest
 
 __all__ = [
-    "Claim",
     "ConfigError",
     "Ranking",
     "build_callbacks",
@@ -35,10 +30,9 @@ __all__ = [
     "distribution_of",
     "instantiate",
     "is_done",
-    "run_script",
+    "keep_config",
     "schema",
-    "scores_of_trials",
-    "search_space",
+    "script",
     "settings_digest",
     "settings_of",
     "step_intervals",

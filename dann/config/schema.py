@@ -129,19 +129,6 @@ class DiagnoseConfig:
 
 
 @dataclasses.dataclass
-class OptimizeConfig:
-    """Everything that `scripts/optimize.py` takes."""
-
-    trials: int = MISSING
-    objective: str = MISSING
-    space: list[str] = MISSING
-    overrides: list[str] = MISSING
-    seed: int = 0
-    directory: str = MISSING
-    paths: PathsConfig = MISSING
-
-
-@dataclasses.dataclass
 class ExportConfig:
     """Everything that `scripts/export.py` takes."""
 
@@ -174,13 +161,9 @@ class BenchmarkConfig:
 
 
 STORE: Any = ConfigStore.instance()
-# Hydra copies the sources of configs, and this store with them, for each group that `--help` lists;
-# it copies what it takes out of the store in any case.
-STORE.__deepcopy__ = lambda memo: STORE
 STORE.store(name="train_schema", node=TrainConfig)
 STORE.store(name="evaluate_schema", node=EvaluateConfig)
 STORE.store(name="diagnose_schema", node=DiagnoseConfig)
 STORE.store(name="reproduce_schema", node=ReproduceConfig)
-STORE.store(name="optimize_schema", node=OptimizeConfig)
 STORE.store(name="export_schema", node=ExportConfig)
 STORE.store(name="benchmark_schema", node=BenchmarkConfig)

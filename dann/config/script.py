@@ -1,218 +1,194 @@
-"""Runs a script from its config, and reports errors in one line."""
+"""Runs a script from its config, and tells errors in one line."""
 
+import contextlib
 import dataclasses
-import errno
-import inspect
+import difflib
+import logging
 import os
 import pathlib
-import re
-import shutil
 import sys
-import traceback
-import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import ConfigCompositionException, HydraException
-from hydra.types import RunMode
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    InstantiationException,
+    MissingConfigException,
+    OverrideParseException,
+)
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from dann.config.building import distribution_of
-from dann.config.config_checks import check_command, check_needs, check_objects
-from dann.config.config_error import ConfigError
-from dann.config.interruption import ending_with, stopped_by_signals
-from dann.config.start_backend import start_backend
-from dann.training.checkpoints import ResumeError
-from dann.training.run_directory import RunDirectory
+from dann.config.instantiation import ConfigError, check_targets, did_you_mean
 
-T = TypeVar("T")
-
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+CONF = pathlib.Path(__file__).parents[2] / "conf"
+# What a user can mend; any other error shows its traceback.
+_TOLD = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
+_TOLD += (HydraException, OmegaConfBaseException)
+_HELP = " See --help"
 
 
-def run_script(
-    config_name: str,
-    prepare: Callable[[DictConfig], T],
-    work: Callable[[T], Any],
-    is_done: Callable[[DictConfig], bool] | None = None,
-) -> None:
-    """Runs a script: composes its config from the command line, prepares, and does the work.
+def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable[[], None]]:
+    """Returns a decorator, which makes of a function of a config the main function of a script.
 
-    An error in preparing is one that the user can fix: it is printed in one line on standard error,
-    the exit status is 1, and the run directory that Hydra made is removed. An error in the work is
-    also printed in one line, but the directory stays, if it is a mistake in the config, a number
-    that is no longer finite, or a file that cannot be written. Any other error in the work is shown
-    with its traceback. In a sweep (`-m`) the other jobs still run. `HYDRA_FULL_ERROR=1`
-    shows all tracebacks. Ctrl-C and SIGTERM end the script at any time, with the exit status 130 or
-    143.
+    It is `hydra.main` with the configs in `conf/`. An error that a user can mend is printed in one
+    line on standard error, and the exit status is 1; of a sweep (`-m`) the other jobs still run.
+    `HYDRA_FULL_ERROR=1` shows tracebacks.
 
     Args:
-        config_name: Primary config in `conf/`, the folder beside that of the script.
-        prepare: Function that checks the config, loads the data and builds the objects.
-        work: Function that gets what `prepare` returns.
-        is_done: Function of the config that returns whether nothing is left to do; it is called
-            before large libraries are loaded. Defaults to `None`: there is always work to do.
+        config_name: Primary config in `conf/`.
+
+    Example:
+
+    ```python
+    @config.script("train")
+    def main(cfg): ...
+
+    if __name__ == "__main__":
+        main()
+    ```
     """
-    job = _Job(prepare, work, is_done, os.environ.get("HYDRA_FULL_ERROR") == "1", os.getpid())
-    conf = pathlib.Path(inspect.getfile(prepare)).resolve().parent.parent / "conf"
-    main = hydra.main(version_base="1.3", config_path=str(conf), config_name=config_name)
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
-    try:
-        # Hydra only warns if a folder of configs is missing or a callback fails.
-        for beginning in ("provider=hydra.searchpath", "Callback .* raised"):
-            warnings.filterwarnings("error", beginning)
-        with stopped_by_signals(_clean_up):
-            main(job.run)()
-    except Exception as error:
-        # Before the first job any error is about the command, because Hydra raises plain ones too.
-        kinds = HydraException, OmegaConfBaseException, UserWarning
-        about_command = not job.begun or isinstance(error, kinds)
-        if job.full_errors or not about_command:
-            raise
-        job.report(error)
-    if job.failed:
-        sys.exit(1)
+
+    def decorate(work):
+        def main():
+            _prepare_output()
+            door = _Door(full=os.environ.get("HYDRA_FULL_ERROR") == "1")
+            os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
+
+            def job(cfg):
+                with _removed_if_empty(pathlib.Path(HydraConfig.get().runtime.output_dir)), door:
+                    check_config(cfg)
+                    work(cfg)
+
+            with door:
+                hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)(
+                    job
+                )()
+            if door.failed:
+                sys.exit(1)
+
+        return main
+
+    return decorate
+
+
+def check_config(cfg: DictConfig) -> None:
+    """Raises `ConfigError` for what would go unnoticed, or be found late.
+
+    These are keys outside the schema, which an experiment or `+key=value` can add, values that are
+    missing, targets that may not be called, and a folder of data that does not exist.
+    """
+    OmegaConf.merge(OmegaConf.structured(OmegaConf.get_type(cfg)), OmegaConf.to_container(cfg))
+    missing = OmegaConf.missing_keys(cfg)
+    if "data" not in missing and OmegaConf.select(cfg, "data.sources"):
+        missing.discard("data.source")
+    if missing:
+        raise ConfigError(f"Missing required key: {', '.join(sorted(missing))}")
+    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    plain.pop("data", None)  # whose own list is shorter
+    check_targets(plain)
+    data_dir = cfg.paths.data_dir
+    if data_dir is not None and not pathlib.Path(data_dir).is_dir():
+        raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")
 
 
 @dataclasses.dataclass
-class _Job:
-    """What a script does with a config, of a sweep with each, perhaps in another process.
+class _Door:
+    """A context that tells errors which a user can mend in one line, and notes that one passed."""
 
-    Attributes:
-        begun: The configs so far.
-        failed: Whether one of them ended in an error that was reported.
-    """
-
-    prepare: Callable[[DictConfig], Any]
-    work: Callable[[Any], Any]
-    is_done: Callable[[DictConfig], bool] | None
-    full_errors: bool
-    launched_by: int
-    begun: list[DictConfig] = dataclasses.field(default_factory=list)
+    full: bool
     failed: bool = False
 
-    def run(self, cfg: DictConfig) -> str | None:
-        """Returns the error, if there is one."""
-        with ending_with(self.launched_by, _undo):
-            self.begun.append(cfg)
-            try:
-                if not _starts(cfg, self.is_done):
-                    return None
-                prepared = self.prepare(cfg)
-            except Exception as error:
-                return self._unprepared(error)
-            try:
-                self.work(prepared)
-                return None
-            except Exception as error:
-                return self._unfinished(error)
+    def __enter__(self):
+        return self
 
-    def _unprepared(self, error):
-        """Ends a job after an error that the user can fix, or raises it again."""
-        kinds = ValueError, TypeError, OmegaConfBaseException
-        if self.full_errors or not _is_told(error, *kinds):
-            raise error
-        _undo()
-        self.report(error)
-        return str(error)
-
-    def _unfinished(self, error):
-        """Ends a job after an error of its work, so that others of a sweep run, or raises it."""
-        if not self.full_errors and _is_told(error, FloatingPointError, ResumeError):
-            self.report(error)
-        elif HydraConfig.get().mode == RunMode.MULTIRUN:
-            traceback.print_exc()
-            self.failed = True
-        else:
-            raise error
-        return str(error)
-
-    def report(self, error: Exception) -> None:
-        """Prints an error in one line, and lets the script fail."""
+    def __exit__(self, kind, error, trace):
+        if isinstance(error, KeyboardInterrupt):
+            sys.exit(130)
+        if self.full or not isinstance(error, _TOLD):
+            return False
         self.failed = True
-        _report(error, self.begun)
+        print(f"error: {' '.join(explained(error).split())}", file=sys.stderr, flush=True)
+        return True
 
 
-def _starts(cfg, is_done):
-    """Checks the config, and starts the backend unless nothing is left to do."""
-    check_command(cfg)
-    distribution = distribution_of(cfg)
-    if distribution.kind != "multi_host" and is_done is not None and is_done(cfg):
-        return False
-    check_needs(cfg)
-    start_backend(distribution.connect)
-    check_objects(cfg)
-    return True
-
-
-def _is_told(error, *kinds):
-    """Whether to print an error as one line: errors of the config, of files, and of these kinds."""
-    codes = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
-    # Libraries wrap the system's errors about files in classes of their own.
-    of_files = any(os.strerror(code) in str(error) for code in codes)
-    return of_files or isinstance(error, (ConfigError, OSError, *kinds))
-
-
-def _report(error, begun):
-    """Prints an error and the first line of its cause, on one line."""
-    message = str(error)
-    nameless = isinstance(error, OSError) and error.errno and not error.filename
-    if nameless and HydraConfig.initialized():  # such as a full disk
-        given = OmegaConf.select(begun[-1], "run") if begun else None
-        message = f"{message}; it was writing to {given or HydraConfig.get().runtime.output_dir}"
-    cause = str(error.__cause__ or "").partition("\n")[0]
-    if cause not in message and not isinstance(error, ConfigError | ValueError):
-        message = f"{message}: {cause}"
-    print(f"error: {_one_line(message + _known_beside(error))}", file=sys.stderr)
-
-
-def _one_line(message):
-    plain = _COLOURS.sub("", str(message))  # Keras marks words in errors
-    return " ".join(plain.split())
-
-
-def _known_beside(error):
-    """What to add where a key is not known: the keys that its group has, or those of its name."""
+def explained(error: Exception) -> str:
+    """Returns what an error says, in a user's words where Hydra's are of its own insides."""
     cause: Any = error.__cause__
-    group: Any = getattr(cause, "parent_node", None)
-    if not isinstance(error, ConfigCompositionException) or not OmegaConf.is_dict(group):
-        return ""
-    of_same_name = [each for each in _keys_below(group) if each.endswith(f".{cause.key}")]
-    known = of_same_name or [str(key) for key in group if key not in ("_target_", "_partial_")]
-    place = str(cause.full_key).rpartition(".")[0] or "The config"
-    return f". {place} has {', '.join(known)}" if known else ""
+    if isinstance(error, OverrideParseException):
+        return _explained_override(error.override)
+    if isinstance(error, MissingConfigException) and error.options is not None:
+        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        return f"No {group}={name}.{did_you_mean(name.lower(), error.options) or _HELP}"
+    if isinstance(error, InstantiationException) and cause is not None:
+        return f"{str(error).rpartition('full_key: ')[2]}: {cause}"
+    if isinstance(cause, ConfigKeyError | ConfigAttributeError):
+        return f"No key {cause.full_key}.{_similar_keys(cause)}"
+    first = str(error).partition("\n")[0]
+    if isinstance(error, OmegaConfBaseException):
+        return f"{error.full_key}: {first}" if error.full_key else first
+    if isinstance(error, ConfigCompositionException):
+        return f"{first}: {str(cause).partition(chr(10))[0]}" if cause else first
+    return str(error) or type(error).__name__
+
+
+def _explained_override(text):
+    """What is wrong with an argument that Hydra cannot read."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        meant = f" Did you mean run={text}?" if pathlib.Path(text).exists() else ""
+        return f"Arguments are key=value.{meant} Received: {text}"
+    items = ",".join(f'"{item}"' for item in value.strip("[]").split(","))
+    quoted = f"[{items}]" if value.startswith("[") else items
+    return f"Text with special characters needs quotes: '{key}={quoted}'. Received: {text}"
+
+
+def _similar_keys(cause):
+    """At most three keys that may be meant, by the whole name, the last part or its initials."""
+    given = str(cause.key)
+    group: Any = OmegaConf.to_container(cause.parent_node)
+    keys = list(_keys_below(group))
+    near = difflib.get_close_matches(given, keys, n=3, cutoff=0.7)
+    near += [key for key in keys if given in _short_names(key) and key not in near]
+    above = str(cause.full_key).removesuffix(given)
+    return f" Did you mean {', '.join(above + key for key in near[:3])}?" if near else _HELP
 
 
 def _keys_below(node: Any, above: str = "") -> Iterator[str]:
-    for key in node if OmegaConf.is_dict(node) else ():
-        yield f"{above}{key}"
-        yield from _keys_below(node._get_node(key), f"{above}{key}.")
+    for key, value in node.items():
+        if not str(key).startswith("_"):
+            yield f"{above}{key}"
+            yield from _keys_below(value, f"{above}{key}.") if isinstance(value, dict) else ()
 
 
-def _clean_up():
-    _undo()
-    ray: Any = sys.modules.get("ray")
-    if ray is not None:  # its launcher, some of whose processes would stay for a while
-        ray.shutdown()
+def _short_names(key):
+    last = key.rpartition(".")[2]
+    return last, "".join(word[0] for word in last.split("_") if word)
 
 
-def _undo():
-    """Takes back what Hydra wrote for a job that has not begun; afterwards it changes nothing."""
-    if HydraConfig.initialized():
-        directory = pathlib.Path(HydraConfig.get().runtime.output_dir)
-        _remove_unused(directory)
+def _prepare_output():
+    """Lets no missing or narrow output end a script, and libraries keep their remarks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # it is closed
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    for name in ("absl", "jax"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # each model that is evaluated retraces
 
 
-def _remove_unused(run_dir):
-    """Removes a run directory if it holds only what Hydra put there."""
-    here = pathlib.Path.cwd()
-    kept = (RunDirectory(run_dir).config_file.parent.name, "run.lock")
-    unused = run_dir.is_dir() and all(entry.name in kept for entry in run_dir.iterdir())
-    if run_dir.resolve() in (here, *here.parents) or not unused:
-        return
-    shutil.rmtree(run_dir)
-    if run_dir.parent.name in ("runs", "multirun") and not any(run_dir.parent.iterdir()):
-        run_dir.parent.rmdir()
+@contextlib.contextmanager
+def _removed_if_empty(directory):
+    """Removes the directory that Hydra made for a run, if nothing was written to it."""
+    try:
+        yield
+    finally:
+        for folder in (directory, directory.parent):
+            with contextlib.suppress(OSError):
+                if folder != pathlib.Path.cwd():
+                    folder.rmdir()

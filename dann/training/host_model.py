@@ -1,6 +1,7 @@
 """What is computed with a model outside of its training steps."""
 
 import contextlib
+import functools
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +25,7 @@ class HostModel:
 
     def __init__(self, model: Any):
         self.model = model
-        self._networks: dict[Any, Any] = {}
+        self._compiled: dict[Any, Any] = {}
 
     def values(self) -> dict[int, np.ndarray]:
         """Returns the values of all variables by `id(variable)`."""
@@ -57,9 +58,7 @@ class HostModel:
             Array `(n, ...)`, float64.
         """
         held = self.values() if values is None else values
-        if network not in self._networks:
-            self._networks[network] = _compiled(network)
-        run = self._networks[network]
+        run = self._compiled.setdefault(network, compiled(network))
         count = len(keras.tree.flatten(inputs)[0])
         outputs = []
         with _on_one_device():
@@ -74,8 +73,8 @@ class HostModel:
         return np.concatenate(outputs).astype("float64")
 
 
-def _compiled(network):
-    """A network as a function of its trainable variables, its other variables and its inputs."""
+def compiled(network: keras.Model) -> Any:
+    """Returns a network as a function of its trainable variables, its others and its inputs."""
 
     def run(trainable, other, inputs):
         return network.stateless_call(trainable, other, inputs, training=False)[0]
@@ -88,7 +87,14 @@ def _compiled(network):
         import jax  # pyright: ignore[reportMissingImports]
 
         return jax.jit(run)
-    return run
+    return functools.partial(_without_gradient, run)
+
+
+def _without_gradient(run, *arguments):
+    import torch  # pyright: ignore[reportMissingImports]
+
+    with torch.no_grad():
+        return run(*arguments)
 
 
 def _on_one_device():

@@ -55,5 +55,5 @@ def test_the_split_of_the_command_line_knows_the_binary_kernels():
 
 
 def test_the_split_refuses_a_network_without_binary_kernels_before_the_training():
-    with pytest.raises(config.ConfigError, match="'binary', which matches none of"):
+    with pytest.raises(ValueError, match="'binary', which matches none of"):
         optimizer_of("network=cnn")

@@ -36,7 +36,7 @@ def test_mdd_trains_with_the_strength_of_its_paper():
 )
 def test_the_command_line_and_an_experiment_choose_another_schedule(overrides, schedule):
     cfg = composed("method=mdd", *overrides)
-    assert config.instantiate(cfg.schedule, "schedule") == schedule
+    assert config.instantiate(cfg.schedule) == schedule
     assert cfg.method.strength == cfg.schedule
 
 
@@ -88,21 +88,4 @@ def test_the_default_ranks_by_agreement_and_computes_what_ranks_where_that_canno
     ],
 )
 def test_sgd_begins_at_the_rate_of_the_network_unless_told_another(overrides, rate):
-    cfg = composed(*overrides)
-    assert cfg.optimizer.learning_rate.initial_learning_rate == rate
-    told = [f"optimizer.learning_rate.initial_learning_rate={rate}"]
-    assert config.settings_digest(cfg) == config.settings_digest(composed(*overrides, *told))
-
-
-def test_the_rate_that_a_network_proposes_counts_only_where_it_is_used():
-    others = ["optimizer=adam", "network=cnn"]
-    wanted = config.settings_digest(composed(*others))
-    assert config.settings_digest(composed(*others, "network.learning_rate=.3")) == wanted
-    assert config.settings_digest(composed("network.learning_rate=.3")) != wanted
-
-
-def test_a_run_with_all_scores_has_the_digest_that_it_had_when_they_were_listed():
-    listed = "[source_accuracy,entropy,info_max,snd,bnm,mcc,dev,mix_val,reverse_validation]"
-    wanted = config.settings_digest(composed(f"selection.scores={listed}", "selection.keep=snd"))
-    assert config.settings_digest(composed("selection=all", "selection.keep=snd")) == wanted
-    assert config.settings_digest(composed("selection.keep=snd")) != wanted
+    assert composed(*overrides).optimizer.learning_rate.initial_learning_rate == rate

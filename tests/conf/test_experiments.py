@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from PIL import Image
 from support.configs import CONF, composed
 from support.tiny_digits import use_tiny_digits
@@ -35,6 +36,30 @@ def test_the_example_of_contributing_composes_and_builds(tmp_path):
     assert (cfg.data, cfg.network) == (of_base.data, of_base.network)
     model = config.build_model(cfg, cfg.method, (28, 28, 1), num_classes=10)
     assert [regularizer.name for regularizer in model.regularizers] == ["mcc"]
+
+
+RECIPE = "optimizer", "schedule", "regularizers", "method"
+PUBLISHED = "network", "schedule", "augmentation", "method", "selection"
+TASKS = "mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"
+DIGITS = "trainer", "network", "optimizer", "augmentation", "method", "balanced", "schedule"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "groups"),
+    [
+        *((task, "recipe", RECIPE) for task in TASKS),
+        *((task, "recipe", ["augmentation"]) for task in TASKS[1:]),
+        *((f"digits_{task}", "digits_recipe", DIGITS) for task in TASKS),
+        *((f"teacher_{task}", "teacher", [*DIGITS, "regularizers", "selection"]) for task in TASKS),
+        *((f"{kind}_{task}", task, ["data"]) for task in TASKS for kind in ("digits", "teacher")),
+        ("mnist_to_usps", "usps_to_mnist", ["trainer", "network", "selection"]),
+        ("protocol_mnist_to_usps", "protocol_usps_to_mnist", PUBLISHED),
+    ],
+)
+def test_experiments_share_their_settings(one, other, groups):
+    plain = [OmegaConf.to_container(composed(f"experiment={name}")) for name in (one, other)]
+    for group in groups:
+        assert plain[0][group] == plain[1][group]
 
 
 def train(tmp_path, *overrides):

@@ -193,7 +193,6 @@ def test_a_table_with_results_of_other_settings_raises_an_error(reproduce, tmp_p
 
 DRIVER = """
 import pathlib, signal, time, types
-from dann.config.interruption import stopped_by_signals
 from dann.experiments.processes import ended_by_interruption
 from dann.experiments.reproduction import Reproduction
 settings = types.SimpleNamespace(
@@ -206,7 +205,7 @@ settings = types.SimpleNamespace(
     paths=types.SimpleNamespace(data_dir=None, cache_dir="cache"),
 )
 
-with stopped_by_signals(lambda: None), ended_by_interruption():
+with ended_by_interruption():
     handler = signal.getsignal(signal.SIGINT)
     # As on a busy machine: the run in progress is long gone by then.
     signal.signal(signal.SIGINT, lambda *args: (time.sleep(1), handler(*args)))

@@ -7,6 +7,7 @@ import os
 import pathlib
 import resource
 import runpy
+import signal
 import subprocess
 import sys
 from unittest import mock
@@ -61,9 +62,11 @@ def run_here(cache):
         stdout, stderr = io.StringIO(), io.StringIO()
         status = 0
         environment = {"DANN_CACHE_DIR": str(cache)}
+        handler = signal.getsignal(signal.SIGINT)  # a script lets Ctrl-C end it at once
         with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ, environment):
             # Hydra's setting up of logging closes what absl-py took for standard error: pytest's.
             quiet = "hydra/hydra_logging=none"
+            patch.syspath_prepend(str(SCRIPTS))
             patch.setattr(sys, "argv", [str(SCRIPTS / script), *arguments, quiet])
             patch.chdir(folder)
             with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
@@ -71,6 +74,8 @@ def run_here(cache):
                     runpy.run_path(str(SCRIPTS / script), run_name="__main__")
                 except SystemExit as stop:
                     status = stop.code
+                finally:
+                    signal.signal(signal.SIGINT, handler)
         return Finished(status, stdout.getvalue(), stderr.getvalue())
 
     return run

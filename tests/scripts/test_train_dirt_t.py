@@ -36,11 +36,10 @@ def test_the_second_stage_continues_the_run_that_it_names(first, run_here):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "method.teacher must be given"),
-        (["method.teacher=nothing"], "finished run, or a .keras file. Received: nothing"),
-        (["method.teacher=first/summary.json"], "Received: first/summary.json"),
+        ([], "Missing required key: method.teacher"),
+        (["method.teacher=nothing"], "nothing/classifier.keras"),
+        (["method.teacher=first/summary.json"], "first/summary.json"),
         (["method.teacher=first", "network.backbone.hidden_units=[7]"], "weights of the shapes"),
-        (["method=dann", "+method.teacher=first"], "Only a second stage has a teacher"),
     ],
 )
 def test_an_unusable_teacher_is_reported_in_one_line(

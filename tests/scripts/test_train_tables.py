@@ -43,7 +43,7 @@ def test_a_run_ends_with_a_summary(arguments, folder, run_here):
     [
         ([*CSV, "data.label=class"], "Received: ['size', 'kind', 'label']"),
         ([*NPZ, "data.target=a.csv"], "Expected an .npz file of arrays. Received: a.csv"),
-        (NPZ[:2], "data.target must be given"),
+        (NPZ[:2], "Missing required key: data.target"),
     ],
 )
 def test_a_mistake_ends_with_one_line_and_leaves_nothing(

@@ -1,16 +1,19 @@
+"""Every choice of `conf/` builds, and what is built has what the config says."""
+
 import types
 
 import keras
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
+from hydra.errors import InstantiationException
 from support.configs import CONF, composed
 
 from dann import config
 from dann.adaptation import DANN, MCC, ConditionalEntropy, SourceOnly, VirtualAdversarial
+from dann.config.script import explained
 from dann.gradients.estimators import EDE
 from dann.layers import BinarySign
-from dann.schedules import GaninSchedule
+from dann.schedules import GaninSchedule, StrengthSchedule
 from dann.training import RunDirectory
 
 CHOICES = [
@@ -21,8 +24,15 @@ CHOICES = [
 SHAPES = {"mlp_backbone": (10,), "time_series_backbone": (30, 2)}
 
 
+PARTS = {"optimizer": keras.optimizers.Optimizer, "callbacks": dict, "schedule": StrengthSchedule}
+
+
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_choice_composes_and_builds_what_it_names(choice, tmp_path):
+    group = choice.partition("=")[0]
+    if group in PARTS:
+        assert isinstance(config.instantiate(composed(choice)[group]), PARTS[group])
+        return
     needed = {
         "network=keras_application": ["network.weights=null"],
         "method=dirt_t": [f"method.teacher={tmp_path / 'classifier.keras'}"],
@@ -32,10 +42,6 @@ def test_every_choice_composes_and_builds_what_it_names(choice, tmp_path):
         trained = config.build_model(first, first.method, (40, 40, 3), num_classes=4)
         trained.classifier.save(tmp_path / "classifier.keras")
     cfg = composed(choice, *needed.get(choice, []))
-    assert isinstance(config.instantiate(cfg.optimizer, "optimizer"), keras.optimizers.Optimizer)
-    assert config.instantiate(cfg.schedule, "schedule")(0) is not None
-    for callback in config.instantiate(cfg.callbacks, "callbacks").values():
-        assert isinstance(callback, keras.callbacks.Callback)
     backbone = cfg.network.backbone["_target_"].rpartition(".")[2]
     shape = SHAPES.get(backbone, (40, 40, 3))
     model = config.build_model(cfg, cfg.method, shape, num_classes=4)
@@ -49,11 +55,11 @@ OPTIMIZERS = sorted(path.stem for path in (CONF / "optimizer").glob("*.yaml"))
 def test_every_single_optimizer_takes_a_learning_rate(name):
     if name == "bop":  # two optimizers, with a rate each
         rates = "optimizer.optimizers.binary.learning_rate=0.5", "optimizer.rest.learning_rate=0.25"
-        found = config.instantiate(composed(f"optimizer={name}", *rates).optimizer, "optimizer")
+        found = config.instantiate(composed(f"optimizer={name}", *rates).optimizer)
         assert [float(part.learning_rate) for part in found.optimizers] == [0.5, 0.25]
         return
     cfg = composed(f"optimizer={name}", "optimizer.learning_rate=0.5")
-    found = config.instantiate(cfg.optimizer, "optimizer")
+    found = config.instantiate(cfg.optimizer)
     assert float(found.learning_rate) == 0.5
     assert type(found).__name__.lower() == name
 
@@ -67,28 +73,30 @@ def test_every_optimizer_of_keras_is_a_choice():
     assert names - {"schedulefreeadamw"} <= set(OPTIMIZERS)  # which needs a call after training
 
 
-def build_all(cfg):
-    model = config.build_model(cfg, cfg.method, (16, 16, 3), 10)
-    return config.build_optimizer(cfg, model), config.build_callbacks(cfg, model)
-
-
-CONSTANT = ("optimizer._target_=dann.schedules.Constant", "+optimizer.value=1")
-
-
 @pytest.mark.parametrize(
     ("key", "overrides"),
     [
         ("callbacks.metrics", ["callbacks.metrics=0"]),
         ("callbacks.foo", ["+callbacks.foo=a:b"]),
         ("callbacks.foo", ["+callbacks.foo.bar=1"]),
-        ("optimizer", [*CONSTANT, "~optimizer.learning_rate", "~optimizer.momentum"]),
-        ("network.backbone", ["network.backbone=3"]),
-        ("network.label_head", ["network.label_head=3"]),
+        ("optimizer", ["optimizer={}", "optimizer._target_=keras.losses.MeanSquaredError"]),
+        ("optimizer.learning_rate", ["optimizer.learning_rate.total_steps=-1"]),
+        ("optimizer", ["optimizer.momentum=7"]),
+        ("network.backbone", ["network.backbone._partial_=false"]),
+        ("method.strength", ["schedule.high=-1"]),
+        ("method", ["method._target_=dann.layers.GradientReversal"]),
+        ("data", ["data=npz", "data.source=a.npz", "data.target=b.npz"]),
     ],
 )
-def test_a_node_of_the_wrong_kind_is_named_by_its_key(key, overrides):
-    with pytest.raises(config.ConfigError, match=f"^{key} must name an? .*Received: "):
-        build_all(composed(*overrides))
+def test_a_node_that_cannot_be_built_is_named_by_its_key(key, overrides):
+    cfg = composed(*overrides)
+    with pytest.raises((config.ConfigError, InstantiationException)) as raised:  # noqa: PT012
+        if key == "data":
+            config.build_domains(cfg)
+        model = config.build_model(cfg, cfg.method, (16, 16, 3), 10)
+        config.build_optimizer(cfg, model)
+        config.build_callbacks(cfg, model)
+    assert explained(raised.value).startswith((f"{key}: ", f"{key} must name"))
 
 
 def test_a_callback_that_is_null_is_left_out():
@@ -117,10 +125,10 @@ def test_a_method_gets_only_the_parts_that_it_names():
 
 def test_the_papers_experiment_has_its_network_and_the_shared_recipe():
     cfg = composed("experiment=mnist_to_mnist_m")
-    optimizer = config.instantiate(cfg.optimizer, "optimizer")
+    optimizer = config.instantiate(cfg.optimizer)
     assert float(optimizer.learning_rate) == pytest.approx(0.03)
     assert optimizer.momentum == 0.9
-    schedule = config.instantiate(cfg.schedule, "schedule")
+    schedule = config.instantiate(cfg.schedule)
     assert schedule == GaninSchedule(total_steps=cfg.trainer.steps, gamma=10.0, high=1.0)
     model = config.build_model(cfg, cfg.method, (28, 28, 3), 10)
     assert model.count_params() == 205_893  # figure 4a, and the reversal's two
@@ -168,7 +176,7 @@ def test_the_baseline_beside_a_regularized_method_has_no_regularizer():
 
 def test_a_regularized_baseline_is_refused_not_silently_plain():
     cfg = composed("method=source_only", "regularizer=mcc")
-    with pytest.raises(config.ConfigError, match="`SourceOnly` .*Received: .'mcc'"):
+    with pytest.raises(ValueError, match="SourceOnly"):
         config.build_model(cfg, cfg.method, (28, 28, 1), 10)
 
 
@@ -183,55 +191,6 @@ def test_domains_are_sampled_as_the_config_says(tmp_path):
     domains = config.build_domains(cfg)
     assert domains.balanced
     assert len(domains.target_labelled[1]) == 20
-
-
-def groups(experiment, *names):
-    """Settings of an experiment as they are written, references unresolved."""
-    plain = OmegaConf.to_container(composed(f"experiment={experiment}"))
-    return [plain[name] for name in names]
-
-
-@pytest.mark.parametrize("name", ["mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"])
-def test_experiments_share_the_recipe(name):
-    shared = "optimizer", "schedule", "regularizers", "method"
-    assert groups(name, *shared) == groups("recipe", *shared)
-
-
-def test_the_papers_experiment_has_no_augmentation_and_its_siblings_the_recipes():
-    assert groups("mnist_to_mnist_m", "augmentation") == [{}]
-    for name in ("mnist_to_usps", "usps_to_mnist"):
-        assert groups(name, "augmentation") == groups("recipe", "augmentation")
-
-
-@pytest.mark.parametrize("name", ["mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"])
-def test_the_recipe_for_digits_is_one_setting_for_three_tasks(name):
-    shared = "trainer", "network", "optimizer", "schedule", "augmentation", "method", "balanced"
-    assert groups(f"digits_{name}", *shared) == groups("digits_recipe", *shared)
-    assert groups(f"digits_{name}", "data") == groups(name, "data")
-
-
-def test_both_tasks_of_usps_share_all_but_the_domains():
-    shared = "trainer", "network", "optimizer", "schedule", "augmentation", "method", "selection"
-    assert groups("mnist_to_usps", *shared) == groups("usps_to_mnist", *shared)
-
-
-@pytest.mark.parametrize("name", ["mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"])
-def test_the_recipe_with_a_teacher_is_one_setting_for_three_tasks(name):
-    everything = list(OmegaConf.to_container(composed("experiment=teacher")))
-    shared = [group for group in everything if group not in ("data", "name", "hydra")]
-    assert groups(f"teacher_{name}", *shared) == groups("teacher", *shared)
-    assert groups(f"teacher_{name}", "data") == groups(name, "data")
-
-
-def test_both_published_tasks_share_all_but_the_domains_the_rate_and_the_steps():
-    shared = "network", "schedule", "augmentation", "method", "selection"
-    assert groups("protocol_mnist_to_usps", *shared) == groups("protocol_usps_to_mnist", *shared)
-    to_usps, to_mnist = (
-        config.build_optimizer(composed(f"experiment=protocol_{task}"), None).learning_rate
-        for task in ("mnist_to_usps", "usps_to_mnist")
-    )
-    assert float(to_usps) == pytest.approx(0.01)
-    assert float(to_mnist) == pytest.approx(0.1)
 
 
 APPLICATION = ("network=keras_application", "network.name=MobileNet")
@@ -266,15 +225,6 @@ def test_without_a_head_rate_one_optimizer_serves_all(overrides):
     assert type(config.build_optimizer(cfg, model)) is keras.optimizers.SGD
 
 
-@pytest.mark.parametrize("key", ["source", "target"])
-@pytest.mark.parametrize("data", ["csv", "npz", "image_folder", "tfds"])
-def test_a_domain_that_is_null_is_reported(data, key):
-    other = {"source": "target", "target": "source"}[key]
-    cfg = composed(f"data={data}", f"data.{other}=a", f"data.{key}=null")
-    with pytest.raises(config.ConfigError, match=f"^data.{key} must be given. Received: null$"):
-        config.build_domains(cfg)
-
-
 def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
     rng = np.random.default_rng(0)
     labels = np.arange(40) % 2
@@ -305,7 +255,7 @@ def test_an_epoch_is_a_pass_over_the_source_that_schedules_follow(batch_size, st
         steps_per_epoch,
         3 * steps_per_epoch,
     )
-    assert config.instantiate(cfg.schedule, "schedule").total_steps == 3 * steps_per_epoch
+    assert config.instantiate(cfg.schedule).total_steps == 3 * steps_per_epoch
 
 
 def test_steps_after_which_callbacks_act_are_collected():

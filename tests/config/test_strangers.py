@@ -1,0 +1,115 @@
+"""Configs that somebody else wrote: nothing runs but what is on the list."""
+
+import importlib
+
+import keras
+import pytest
+import yaml
+from keras.layers import Layer
+from omegaconf import OmegaConf
+from support.configs import composed
+
+import dann
+from dann import config
+from dann.config.instantiation import reader_names, target_names
+from dann.gradients.estimators import Estimator
+
+KINDS = (
+    *(Layer, keras.Model, keras.losses.Loss, keras.metrics.Metric, keras.callbacks.Callback),
+    *(keras.optimizers.Optimizer, keras.optimizers.schedules.LearningRateSchedule),
+    *(keras.initializers.Initializer, keras.regularizers.Regularizer, keras.Quantizer),
+    *(keras.constraints.Constraint, keras.Operation, keras.DTypePolicy),
+    *(dann.schedules.StrengthSchedule, dann.Regularizer, Estimator),
+)
+CALLS = """
+    os.system os.remove posix.system subprocess.run subprocess.Popen shutil.rmtree builtins.eval
+    builtins.exec builtins.open builtins.__import__ runpy.run_path importlib.import_module
+    pickle.loads numpy.load tensorflow.py_function keras.src.utils.file_utils.remove
+    keras.src.utils.file_utils.copy keras.tree.map_structure keras.src.utils.python_utils.func_load
+    keras.utils.get_file keras.models.load_model keras.saving.load_model
+    keras.config.enable_unsafe_deserialization keras.saving.KerasFileEditor keras.layers.Lambda
+    keras.layers.TFSMLayer keras.layers.JaxLayer keras.layers.FlaxLayer
+    keras.layers.TorchModuleWrapper keras.callbacks.LambdaCallback keras.callbacks.RemoteMonitor
+    keras.src.layers.core.lambda_layer.Lambda keras.callbacks.CSVLogger.on_train_begin
+    dann.config.script dann.config.instantiate dann.config.instantiation.importlib.import_module
+    dann.config.script.os.getcwd dann.training.RunDirectory dann.registry.Registry
+    hydra.utils.instantiate hydra.utils.get_method functools.partial dann keras
+    os.execv os.kill os.unlink os.environ.update shutil.move shutil.copyfile pathlib.Path.unlink
+    pathlib.Path.write_text socket.create_connection urllib.request.urlretrieve ctypes.CDLL
+    multiprocessing.Process threading.Thread marshal.loads yaml.unsafe_load joblib.load
+    operator.methodcaller operator.attrgetter builtins.getattr builtins.compile code.interact
+    keras.src.utils.file_utils.File keras.src.utils.file_utils.rmtree
+    keras.saving.register_keras_serializable keras.layers.deserialize keras.optimizers.get
+    dann.layers.deserialize dann.data.npz.np.load dann.networks.keras.models.load_model
+"""
+
+
+def attacks(path):
+    """Nodes that would call each of the targets, in each of the ways that Hydra knows."""
+    resolvers = "oc.decode:{}", "oc.env:NO,{}", "oc.select:no,{}"
+    for target in ["", *CALLS.split()]:
+        named = {"_target_": target, "_args_": [path], "path": path}
+        yield named
+        yield {"_target_": "keras.layers.Dense", "units": named}
+        yield {"_target_": "keras.Sequential", "layers": [[named]]}
+        yield {"_target_": target, "_partial_": True, "path": path, "_recursive_": False}
+        yield {"a": {"b": [{"c": named}]}}
+        yield {"_target_": "dann.CDAN", "_partial_": True, "strength": {**named, "_partial_": True}}
+        for resolver in resolvers if target else ():
+            yield {"_target_": "${" + resolver.format(target) + "}", "_args_": [path]}
+        hidden = "${oc.create:{_target_:" + (target or "x") + f",_args_:['{path}']" + "}}"
+        yield {"_target_": "keras.layers.Dense", "units": hidden}
+        yield {"_target_": "keras.layers.Dense", "units": "\\" + hidden}
+
+
+def test_a_hundred_kilobytes_of_strangers_configs_run_nothing(tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    texts = [yaml.safe_dump(node) for node in attacks(str(precious))]
+    assert sum(map(len, texts)) > 100_000
+    for text in texts:
+        for names in (None, reader_names()):
+            with pytest.raises(config.ConfigError):
+                config.instantiate(OmegaConf.create(text), names)
+    assert precious.read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+    assert keras.src.saving.serialization_lib.in_safe_mode() is not False
+
+
+@pytest.mark.parametrize("node", list(attacks("precious"))[::11], ids=str)
+def test_a_strangers_run_directory_runs_nothing(node, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "run/.hydra").mkdir(parents=True)
+    for data in (node, {"_target_": "dann.data.npz", "source": node, "target": "b.npz"}):
+        text = yaml.safe_dump({"data": data, "paths": {"cache_dir": "cache"}})
+        (tmp_path / "run/.hydra/config.yaml").write_text(text)
+        with pytest.raises(config.ConfigError):
+            config.build_domains(config.config_of_run(tmp_path / "run"))
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_tags_of_python_in_the_yaml_are_refused(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / ".hydra").mkdir()
+    text = f'data: !!python/object/apply:os.remove ["{tmp_path}/precious"]\n'
+    (tmp_path / ".hydra/config.yaml").write_text(text)
+    with pytest.raises(config.ConfigError):
+        config.config_of_run(tmp_path)
+    assert (tmp_path / "precious").exists()
+
+
+def test_data_may_name_readers_and_no_other_group_may():
+    with pytest.raises(config.ConfigError):
+        config.build_domains(composed("+data.x={_target_:keras.callbacks.CSVLogger,filename:x}"))
+    with pytest.raises(config.ConfigError):
+        config.instantiate({"_target_": "dann.data.npz", "source": "a", "target": "b"})
+
+
+def test_the_list_holds_classes_of_harmless_kinds_and_makers_of_networks():
+    for name in target_names():
+        module, _, last = name.rpartition(".")
+        thing = getattr(importlib.import_module(module), last)
+        if module == "dann.networks":
+            continue
+        assert issubclass(thing, KINDS), name
