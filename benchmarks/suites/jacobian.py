@@ -16,7 +16,6 @@ from benchmarks.rivals import is_installed, without
 from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
-from dann.autodiff.engines import running_engine
 from dann.checks import check_integer, check_number
 
 _ITERATED, _EXACT = "dann, singular_values", "tape.batch_jacobian and SVD"
@@ -48,7 +47,7 @@ class JacobianSuite:
         k: Number of singular values; networks with fewer are measured without.
         rounds: See `benchmarks.timing.in_turns`.
         seconds: The same.
-        memory_budget: Bytes, for `batch_jacobian` and for the ways beside it.
+        memory_budget: Bytes, of the ways that are measured, as estimated from the shapes.
         only: Names of the ways to measure, for batches at which some take minutes. Defaults to
             `None`: all.
     """
@@ -99,7 +98,7 @@ class JacobianSuite:
     def ways(self, network: keras.Model, x: Any) -> dict[str, Callable[[], Any]]:
         """Returns what is compared, by name: functions that compute the whole of it."""
         inputs, outputs = math.prod(x.shape[1:]), math.prod(network.output_shape[1:])
-        largest, _ = running_engine().measured(network, x)
+        largest = x.shape[0] * max(math.prod(layer.output.shape[1:]) for layer in network.layers)
         result = 12 * x.shape[0] * inputs * outputs
         fits = {
             "pfor": max(result, 12 * outputs * largest) <= self.memory_budget,
@@ -107,9 +106,7 @@ class JacobianSuite:
         }
         ways: dict[str, Callable] = {}
         if fits["while"]:
-            ways["dann, batch_jacobian"] = lambda: batch_jacobian(
-                network, x, memory_budget=self.memory_budget
-            )
+            ways["dann, batch_jacobian"] = partial(batch_jacobian, network, x)
         for engine in fits:
             if fits[engine]:
                 ways[f"tape.batch_jacobian, {engine}"] = partial(by_tape(network, engine), x)

@@ -1,12 +1,11 @@
 """Derivatives of functions of tensors, on whichever Keras backend runs."""
 
-from dann.autodiff.batch_jacobian import BatchJacobian, batch_jacobian
+from dann.autodiff.batch_jacobian import batch_jacobian
 from dann.autodiff.derivatives import gradients, hvp, jacobian, jvp, vjp
 from dann.autodiff.frobenius_norm import frobenius_norm
 from dann.autodiff.singular_values import singular_values
 
 __all__ = [
-    "BatchJacobian",
     "batch_jacobian",
     "frobenius_norm",
     "gradients",

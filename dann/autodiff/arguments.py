@@ -1,18 +1,34 @@
-"""Tensors as arguments, checked before a tape or a transform sees them.
-
-Each check gets the argument's name for its messages.
-"""
+"""Tensors as arguments, checked before a tape or a transform sees them."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 
-from dann.autodiff.engines import running_engine
+from dann.autodiff.engines import engine
+
+
+def floating_tensor(value: Any, name: str) -> Any:
+    """Returns one value as a tensor to differentiate by.
+
+    Raises:
+        TypeError: If it is not floating, or holds several tensors.
+    """
+    parts = value if isinstance(value, list | tuple) else ()
+    if value is None or isinstance(value, dict) or any(hasattr(part, "shape") for part in parts):
+        raise TypeError(f"`{name}` must be one tensor. Received: a {type(value).__name__}")
+    tensor = engine.tensor(value)
+    dtype = keras.backend.standardize_dtype(tensor.dtype)
+    if not keras.backend.is_float_dtype(dtype):
+        raise TypeError(
+            f"`{name}` must be floating, because gradients flow through no other type. "
+            f"Received: dtype={dtype}"
+        )
+    return tensor
 
 
 def floating_tensors(values: Any, name: str) -> list[Any]:
-    """Returns tensors or arrays, in a list or tuple, as tensors to differentiate with respect to.
+    """Returns a list of tensors, arrays or variables as tensors; variables stay what they are.
 
     Raises:
         TypeError: If `values` is not a list or tuple, or one of them is not floating.
@@ -25,49 +41,15 @@ def floating_tensors(values: Any, name: str) -> list[Any]:
         )
     if not values:
         raise ValueError(f"Argument `{name}` must hold at least one tensor. Received: {values!r}")
-    return [floating_tensor(value, f"{name}[{index}]") for index, value in enumerate(values)]
+    tensors = [floating_tensor(value, f"{name}[{index}]") for index, value in enumerate(values)]
+    pairs = zip(values, tensors, strict=True)
+    return [value if isinstance(value, engine.VARIABLES) else tensor for value, tensor in pairs]
 
 
-def floating_tensor(value: Any, name: str) -> Any:
-    """Returns one value as a tensor to differentiate by.
-
-    Raises:
-        TypeError: If it is not floating, or holds several tensors.
-    """
-    if value is None:
-        raise TypeError(
-            f"`{name}` must be a tensor; write zeros to leave it out, ones for a plain sum. "
-            "Received: None"
-        )
-    if _holds_tensors(value):
-        raise TypeError(
-            f"`{name}` must be one tensor. Where a model takes several, give a function of the one "
-            "to differentiate by, such as `lambda x: model([x, other])`. Received: a "
-            f"{type(value).__name__} of {len(value)}"
-        )
-    tensor = running_engine().tensor(value)
-    dtype = keras.backend.standardize_dtype(tensor.dtype)
-    if not keras.backend.is_float_dtype(dtype):
-        raise TypeError(
-            f"`{name}` must be floating, because gradients flow through no other type; use "
-            f'`keras.ops.cast(x, "float32")`. Received: dtype={dtype}'
-        )
-    return tensor
-
-
-def _holds_tensors(value):
-    """Whether it holds tensors or arrays; a list of numbers, however nested, is one tensor."""
-    if isinstance(value, list | tuple):
-        return any(getattr(part, "shape", ()) for part in value)
-    return isinstance(value, dict)
-
-
-def tensors_like(values: Any, name: str, patterns: Sequence[Any], pattern_name: str) -> list[Any]:
+def tensors_like(values: Any, name: str, patterns: Sequence[Any]) -> list[Any]:
     """Returns `values` as tensors, one for each pattern, in its shape and type.
 
     With too few of them TensorFlow's tape crashes; with a wrong shape it gives a wrong answer.
-
-    Messages call the patterns `pattern_name`.
 
     Raises:
         TypeError: If `values` is not a list or tuple, or one is `None` or has another type.
@@ -75,23 +57,31 @@ def tensors_like(values: Any, name: str, patterns: Sequence[Any], pattern_name: 
     """
     if isinstance(values, list | tuple) and len(values) != len(patterns):
         raise ValueError(
-            f"Argument `{name}` must hold one tensor for each of the {len(patterns)} "
-            f"{pattern_name}. Received: {len(values)}"
+            f"Argument `{name}` must hold {len(patterns)} tensors. Received: {len(values)}"
         )
-    tensors = floating_tensors(values, name)
+    tensors = [engine.tensor(value) for value in floating_tensors(values, name)]
     for index, (tensor, pattern) in enumerate(zip(tensors, patterns, strict=True)):
         if not _same_shape(tensor.shape, pattern.shape):
             raise ValueError(
-                f"`{name}[{index}]` must have the shape {tuple(pattern.shape)} of number "
-                f"{index} of the {pattern_name}. Received: shape={tuple(tensor.shape)}"
+                f"`{name}[{index}]` must have the shape {tuple(pattern.shape)}. "
+                f"Received: shape={tuple(tensor.shape)}"
             )
-        dtypes = [keras.backend.standardize_dtype(value.dtype) for value in (tensor, pattern)]
-        if dtypes[0] != dtypes[1]:
-            raise TypeError(
-                f"`{name}[{index}]` must have the dtype {dtypes[1]} of number {index} of the "
-                f"{pattern_name}. Received: dtype={dtypes[0]}"
-            )
+        dtype, wanted = (keras.backend.standardize_dtype(x.dtype) for x in (tensor, pattern))
+        if dtype != wanted:
+            raise TypeError(f"`{name}[{index}]` must have the dtype {wanted}. Received: {dtype}")
     return tensors
+
+
+def floating_outputs(outputs: Any) -> list[Any]:
+    """Returns a function's outputs as a list.
+
+    Raises:
+        TypeError: If there are none, or one is not floating.
+    """
+    leaves = keras.tree.flatten(outputs)
+    if not leaves:
+        raise TypeError(f"Argument `function` must return a tensor. Received: {outputs!r}")
+    return [floating_tensor(y, f"function(*xs)[{i}]") for i, y in enumerate(leaves)]
 
 
 def _same_shape(shape, pattern):

@@ -6,8 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.autodiff.arguments import floating_tensor, floating_tensors, tensors_like
-from dann.autodiff.engines import running_engine
+from dann.autodiff.arguments import (
+    floating_outputs,
+    floating_tensor,
+    floating_tensors,
+    tensors_like,
+)
+from dann.autodiff.engines import engine, push_forward
 from dann.autodiff.functions import as_function
 from dann.checks import check_choice, check_integer
 
@@ -32,8 +37,9 @@ def gradients(
     Args:
         function: Takes as many tensors as `xs` holds and returns a floating-point tensor, or any
             nest of them. Or a Keras model: it is called with `training=False`, and gets several
-            tensors as one list or as the nest of its own inputs.
-        xs: List of floating-point tensors or arrays: values, not the variables that hold them.
+            tensors as one list.
+        xs: List of floating-point tensors, arrays or variables. A function gets a variable's value;
+            if it reads the variable itself, as a model reads its weights, that counts too.
         grad_ys: List of upstream gradients, one for each output in the order of
             `keras.tree.flatten`, in its shape and type. Defaults to `None`: ones.
         stop_gradients: Indices of the arguments to treat as constants: nothing flows through them,
@@ -74,12 +80,12 @@ def gradients(
     def with_constants(*xs):
         return call(*(ops.stop_gradient(x) if i in stopped else x for i, x in enumerate(xs)))
 
-    outputs, pull = running_engine().pull_back(with_constants, xs)
-    outputs = _floating_outputs(outputs)
+    outputs, pull = engine.pull_back(with_constants, xs)
+    outputs = floating_outputs(outputs)
     if grad_ys is None:
         upstream = [ops.ones_like(output) for output in outputs]
     else:
-        upstream = tensors_like(grad_ys, "grad_ys", outputs, "outputs")
+        upstream = tensors_like(grad_ys, "grad_ys", outputs)
     return pull(upstream, unconnected_gradients)
 
 
@@ -105,8 +111,8 @@ def vjp(
     >>> [float(value) for value in products[0]]
     [20.0, 4.0]
     """
-    outputs, pull = running_engine().pull_back(as_function(function), floating_tensors(xs, "xs"))
-    return outputs, pull(tensors_like(vs, "vs", _floating_outputs(outputs), "outputs"), "zero")
+    outputs, pull = engine.pull_back(as_function(function), floating_tensors(xs, "xs"))
+    return outputs, pull(tensors_like(vs, "vs", floating_outputs(outputs)), "zero")
 
 
 def jvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> tuple[Any, Any]:
@@ -136,9 +142,9 @@ def jvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> t
     [4.0, 0.0]
     """
     xs = floating_tensors(xs, "xs")
-    vs = tensors_like(vs, "vs", xs, "xs")
-    outputs, push = running_engine().push_forward(as_function(function), xs)
-    _floating_outputs(outputs)
+    vs = tensors_like(vs, "vs", xs)
+    outputs, push = push_forward(as_function(function), xs)
+    floating_outputs(outputs)
     return outputs, keras.tree.pack_sequence_as(outputs, push(vs))
 
 
@@ -152,7 +158,7 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
 
     Args:
         function: Takes as many tensors as `xs` holds and returns a scalar.
-        xs: List of floating-point tensors or arrays.
+        xs: List of floating-point tensors, arrays or variables, as in `gradients`.
         vs: List of tensors, one for each of `xs`, in its shape and type.
 
     Returns:
@@ -171,12 +177,17 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
     [6.0, 12.0]
     """
     xs = floating_tensors(xs, "xs")
-    vs = tensors_like(vs, "vs", xs, "xs")
+    vs = tensors_like(vs, "vs", xs)
     call = as_function(function)
+
+    def slopes(*tensors):
+        # A variable is given on, because the function may read it.
+        pairs = zip(xs, tensors, strict=True)
+        return gradients(scalar, [x if isinstance(x, engine.VARIABLES) else t for x, t in pairs])
 
     def scalar(*xs):
         output = call(*xs)
-        shapes = [tuple(y.shape) for y in _floating_outputs(output)]
+        shapes = [tuple(y.shape) for y in floating_outputs(output)]
         if shapes != [()]:
             raise ValueError(
                 "Argument `function` must return a scalar, because only a scalar has a Hessian; "
@@ -184,47 +195,44 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
             )
         return output
 
-    _, products = vjp(lambda *xs: gradients(scalar, xs), xs, vs)
-    return products
+    return vjp(slopes, xs, vs)[1]
 
 
-def jacobian(function: Callable[..., Any], x: Any) -> Any:
-    """Returns the Jacobian of a function's output with respect to its argument.
+def jacobian(function: Callable[..., Any], xs: Any) -> Any:
+    """Returns the Jacobian of a function's output with respect to its arguments.
 
     - `jacobian(f, x)[i, j] = df_i/dx_j`, with multi-indices `i` and `j`
 
     It differentiates every output by every input, also across examples, so its size grows with the
     square of the batch. If examples are independent, `batch_jacobian` gives the part that is not 0.
-
-    On TensorFlow in eager mode a plain function is traced at each call, a `tf.function` or a Keras
-    model only once; see `batch_jacobian`.
+    A Hessian is the Jacobian of `gradients`.
 
     Args:
-        function: Takes a tensor and returns one. Or a Keras model; it is called with
-            `training=False`.
-        x: Floating-point tensor or array.
+        function: Takes as many tensors as `xs` holds and returns one. Or a Keras model; it is
+            called with `training=False`.
+        xs: Floating-point tensor, array or variable, or a list of them, as in `gradients`.
 
     Returns:
-        A tensor in the shape of the output followed by the shape of `x`.
+        A tensor in the shape of the output followed by the shape of `xs`; of a list, a list.
 
     Raises:
         NotImplementedError: On a Keras backend other than TensorFlow, JAX and torch.
-        TypeError: If `x` or the output is not floating.
+        TypeError: If `xs` or the output is not floating.
 
     Example:
 
     >>> import keras
+    >>> import numpy as np
     >>> from dann.autodiff import jacobian
-    >>> matrix = jacobian(lambda x: keras.ops.cumsum(x) ** 2, [1.0, 2.0])
+    >>> matrix = jacobian(lambda x: keras.ops.cumsum(x) ** 2, np.array([1.0, 2.0]))
     >>> [[float(value) for value in row] for row in matrix]
     [[2.0, 0.0], [6.0, 6.0]]
     """
-    engine = running_engine()
-    return engine.run(function, engine.jacobian, floating_tensor(x, "x"))
+    several = isinstance(xs, list | tuple)
+    call = as_function(function)
 
+    def one_output(*xs):
+        return floating_tensor(call(*xs), "function(*xs)")
 
-def _floating_outputs(outputs):
-    leaves = keras.tree.flatten(outputs)
-    if not leaves:
-        raise TypeError(f"Argument `function` must return a tensor. Received: {outputs!r}")
-    return [floating_tensor(y, f"function(*xs)[{i}]") for i, y in enumerate(leaves)]
+    found = engine.jacobian(one_output, floating_tensors(xs if several else [xs], "xs"))
+    return found if several else found[0]

@@ -1,36 +1,42 @@
-"""Which engine differentiates: the one for the running Keras backend.
+"""The engine: what a Keras backend does its own way. `engine` is the module of the running one.
 
-An engine is a module with `ENGINES`, the ways in which it computes Jacobians, and the functions
-`tensor`, `is_concrete`, `pull_back`, `push_forward`, `jacobian`, `rows`, `columns` (unless it has
-one way alone), `measured` and `run`. It imports `functions` and `function_cache`, and nothing that
-calls `running_engine()`, which returns the engine.
+Each engine has `VARIABLES`, what counts as a variable, and these functions:
+
+- `tensor(value)`: the value as a tensor of its own type.
+- `has_value(tensor)`: whether it is no symbol in a function that is being traced.
+- `pull_back(function, xs)`: the outputs, and the function from upstream gradients, a list, to the
+  gradients by each of `xs`: what flows through the argument, and for a variable also through the
+  function's own reading of it.
+- `jacobian(function, xs)`: the whole Jacobian of one output, by each of `xs`.
+- `batch_jacobian(function, x)`: each example's Jacobian, `(batch, *output, *example)`.
+- `run(function, program, x, **static)`: `program(call, x, **static)`, where `call` is the function
+  or Keras model; compiled where that is faster, for a model once.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import ops
 
-
-def running_engine() -> Any:
-    """Imports and returns the engine for the running Keras backend, and no other.
-
-    Raises:
-        NotImplementedError: On a backend other than TensorFlow, JAX and torch.
-    """
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
-        from dann.autodiff import on_tensorflow
-
-        return on_tensorflow
-    if backend == "jax":
-        from dann.autodiff import on_jax
-
-        return on_jax
-    if backend == "torch":
-        from dann.autodiff import on_torch
-
-        return on_torch
+if keras.backend.backend() == "tensorflow":
+    from dann.autodiff import on_tensorflow as engine
+elif keras.backend.backend() == "jax":
+    from dann.autodiff import on_jax as engine
+elif keras.backend.backend() == "torch":
+    from dann.autodiff import on_torch as engine
+else:
     raise NotImplementedError(
         "Derivatives need the Keras backend 'tensorflow', 'jax' or 'torch'. "
-        f"Received: Keras backend {backend!r}"
+        f"Received: Keras backend {keras.backend.backend()!r}"
     )
+
+
+def push_forward(function: Callable, xs: list) -> tuple[Any, Callable]:
+    """Returns a function's outputs, and the function from tangents to the outputs' tangents.
+
+    Two backward passes: the gradients are linear in the upstream ones, so any value of these does.
+    """
+    outputs, pull = engine.pull_back(function, xs)
+    upstream = [ops.zeros_like(y) for y in keras.tree.flatten(outputs)]
+    return outputs, engine.pull_back(lambda *upstream: pull(list(upstream)), upstream)[1]

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from dann.autodiff.engines import running_engine
-from dann.autodiff.independence import check_independence
-from dann.autodiff.linear_maps import transposed_map, working_dtype
+from dann.autodiff.batches import independent_batch, transposed_map, working_dtype
+from dann.autodiff.engines import engine
 from dann.checks import check_integer
 
 
@@ -33,6 +32,7 @@ def frobenius_norm(
 
     Returns:
         Norm and standard error, tensors `(batch,)` of the type of `inputs` but at least float32.
+        The norm can be differentiated, so it can be part of a loss.
 
     Example:
 
@@ -48,17 +48,25 @@ def frobenius_norm(
         - [Hoffman et al., 2019](https://arxiv.org/abs/1908.02729), section 2.3, of Jacobians.
     """
     check_integer("samples", samples, 2, why="because their spread gives the error")
-    x, shape = check_independence(function, inputs)
-    engine, dtype = running_engine(), working_dtype(x)
-    signs = np.random.default_rng(seed).integers(0, 2, (samples, x.shape[0], math.prod(shape)))
-    squares = engine.run(function, _squares, x, engine.tensor((2 * signs - 1).astype(dtype)))
-    squares = np.asarray(squares, "float64")  # (samples, batch)
-    norm = np.sqrt(squares.mean(axis=0))
-    spread = squares.std(axis=0, ddof=1) / math.sqrt(samples)
-    error = np.divide(spread, 2 * norm, out=np.zeros_like(norm), where=norm > 0)
-    return engine.tensor(norm.astype(dtype)), engine.tensor(error.astype(dtype))
+    x = independent_batch(function, inputs)
+    squares = engine.run(function, _squares, x, samples=samples, seed=seed)  # (samples, batch)
+    mean = ops.mean(squares, axis=0)
+    some = mean > 0
+    norm = ops.where(some, ops.sqrt(ops.where(some, mean, ops.ones_like(mean))), 0.0 * mean)
+    spread = ops.std(squares, axis=0) / math.sqrt(samples - 1)
+    error = ops.where(some, spread / (2 * ops.where(some, norm, ops.ones_like(norm))), 0.0 * norm)
+    return norm, ops.stop_gradient(error)
 
 
-def _squares(call, x, signs):
-    multiply_transposed = transposed_map(call, x)
-    return ops.map(lambda vectors: ops.sum(multiply_transposed(vectors) ** 2, axis=1), signs)
+def _squares(call, x, samples, seed):
+    multiply_transposed, outputs = transposed_map(call, x)
+    # While a batch of unknown size is traced, all examples share their vectors.
+    size = samples, x.shape[0] or 1, outputs
+    signs = 2 * np.random.default_rng(seed).integers(0, 2, size) - 1
+    of_examples = ops.ones_like(ops.reshape(x, (x.shape[0] or -1, math.prod(x.shape[1:])))[:, :1])
+
+    def square(signs):
+        vectors = signs * ops.cast(of_examples, working_dtype(x))
+        return ops.sum(multiply_transposed(vectors) ** 2, axis=1)
+
+    return ops.map(square, ops.convert_to_tensor(signs, working_dtype(x)))

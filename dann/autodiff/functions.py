@@ -1,25 +1,23 @@
-"""One way to call functions of tensors and Keras models."""
+"""How functions of tensors and Keras models are called, and their programs kept."""
 
-import inspect
-from collections.abc import Callable
+import contextlib
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 import keras
 
-_POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+_programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def as_function(function: Any) -> Callable:
-    """Returns `function`; for a Keras model, its call in inference.
-
-    A functional model gets several tensors as the nest of its own inputs, in the order of
-    `model.inputs`. Any other model gets them as its `call` takes them: one by one, or as a list.
+    """Returns `function`; for a Keras model, its call in inference, of several inputs as a list.
 
     Raises:
         TypeError: If it cannot be called.
     """
     if isinstance(function, keras.Model):
-        return lambda *inputs: function(*_arguments_of(function, inputs), training=False)
+        return lambda *xs: function(xs[0] if len(xs) == 1 else list(xs), training=False)
     if not callable(function):
         raise TypeError(
             "Argument `function` must be a function of tensors or a Keras model. "
@@ -28,25 +26,58 @@ def as_function(function: Any) -> Callable:
     return function
 
 
-def _arguments_of(model, inputs):
-    if len(inputs) == 1:
-        return inputs
-    if len(getattr(model, "inputs", None) or []) == len(inputs):
-        return (keras.tree.pack_sequence_as(model.input, list(inputs)),)
-    parameters = inspect.signature(model.call).parameters.values()
-    needed = [p for p in parameters if p.default is p.empty and p.kind in _POSITIONAL]
-    return inputs if len(needed) > 1 else (list(inputs),)
-
-
 def as_pure_function(function: Any) -> Callable:
-    """Returns `as_function(function)` as a function that does not change the state of layers.
-
-    Do not call it where values of variables are being traced, as in Keras' `fit` on JAX.
-    """
+    """Returns `as_function(function)` as a function that does not change the state of layers."""
     call = as_function(function)
 
-    def pure(*inputs):
-        with keras.StatelessScope():
-            return call(*inputs)
+    def pure(*xs):
+        with reading_as([]):
+            return call(*xs)
 
     return pure
+
+
+@contextlib.contextmanager
+def reading_as(values: Iterable[tuple[keras.Variable, Any]]) -> Iterator[None]:
+    """Reads Keras variables as other tensors, and keeps no assignment to any variable.
+
+    The other variables keep the values that a scope around this one gives them, as in Keras's `fit`
+    on JAX.
+    """
+    with keras.StatelessScope(list(values)) as scope:
+        if scope.original_scope is not None:
+            for variable, value in scope.original_scope.state_mapping.items():
+                scope.state_mapping.setdefault(variable, value)
+        yield
+
+
+def call_reading(function: Callable, xs: Iterable[Any], values: Iterable[Any]) -> Any:
+    """Returns `function(*values)`, where those of `xs` that are variables are read as the values.
+
+    So a function that reads a variable itself depends on its value, as one that takes it does.
+    """
+    values = list(values)
+    pairs = zip(xs, values, strict=True)
+    variables = [(x, value) for x, value in pairs if isinstance(x, keras.Variable)]
+    if not variables:  # a scope would keep no assignment
+        return function(*values)
+    with reading_as(variables):
+        return function(*values)
+
+
+def program_of(function: Any, key: Hashable, make: Callable) -> Any:
+    """Returns what `make` gives, kept for a Keras model while its layers and variables stay.
+
+    `make` takes a function without arguments that returns `function`. What it makes must not refer
+    to a model in another way, or neither is ever freed.
+    """
+    if not isinstance(function, keras.Model):
+        return make(lambda: function)
+    parts = [*function.layers, *function.variables]
+    kept, programs = _programs.get(function, (None, {}))
+    if kept is None or [*map(id, kept)] != [*map(id, parts)]:
+        programs = {}
+        _programs[function] = parts, programs
+    if key not in programs:
+        programs[key] = make(weakref.ref(function))
+    return programs[key]

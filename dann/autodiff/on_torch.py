@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from dann.autodiff.functions import as_pure_function
+from dann.autodiff.functions import as_pure_function, call_reading
 
 if keras.backend.backend() == "torch":  # other backends do not need it installed
     import torch  # pyright: ignore[reportMissingImports]
@@ -15,7 +15,7 @@ if keras.backend.backend() == "torch":  # other backends do not need it installe
         sdpa_kernel,
     )
 
-ENGINES = ("while",)
+VARIABLES = keras.Variable
 
 
 def tensor(value: Any) -> Any:
@@ -23,7 +23,7 @@ def tensor(value: Any) -> Any:
     return keras.ops.convert_to_tensor(value)
 
 
-def is_concrete(value: Any) -> bool:
+def has_value(value: Any) -> bool:
     """Whether a tensor has a value, and is not a stand-in that only has a shape."""
     return value.device.type != "meta"
 
@@ -33,53 +33,36 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     # Keras builds models without gradients, which a gradient in a model needs all the same. PyTorch
     # has no second derivative of fused attention, only of attention by matrix products.
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-        xs = [_followed(tensor(x)) for x in xs]
-        outputs = keras.tree.map_structure(tensor, function(*xs))
+        arguments = [_followed(tensor(x)) for x in xs]
+        outputs = keras.tree.map_structure(tensor, call_reading(function, xs, arguments))
     ys = keras.tree.flatten(outputs)
 
     def pull(upstream, unconnected="zero"):
-        return _derived(ys, xs, upstream, unconnected)
+        return _derived(ys, arguments, upstream, unconnected)
 
     return outputs, pull
 
 
-def push_forward(function: Callable, xs: list) -> tuple[Any, Callable]:
-    """Returns a function's outputs, and the function from tangents to the outputs' tangents."""
-    outputs, pull = pull_back(function, xs)
-    # The gradients are linear in the upstream ones, so any value does.
-    upstream = [torch.zeros_like(y, requires_grad=True) for y in keras.tree.flatten(outputs)]
-    gradients = pull(upstream)
-    return outputs, lambda tangents: _derived(gradients, upstream, list(tangents), "zero")
-
-
-def jacobian(call: Callable, x: Any) -> Any:
-    """Returns the whole Jacobian, one output after another."""
-    y, pull = pull_back(call, [x])
+def jacobian(function: Callable, xs: list) -> list[Any]:
+    """Returns the whole Jacobian by each of `xs`, one output after another."""
+    y, pull = pull_back(function, xs)
     basis = torch.eye(y.numel(), dtype=y.dtype, device=y.device).reshape(-1, *y.shape)
-    return torch.stack([pull([row])[0] for row in basis]).reshape(*y.shape, *x.shape)
+    rows = zip(*[pull([row]) for row in basis], strict=True)
+    pairs = zip(rows, xs, strict=True)
+    return [torch.stack(found).reshape(*y.shape, *x.shape) for found, x in pairs]
 
 
-def rows(call: Callable, x: Any, at_once: int) -> Any:
-    """Returns each example's Jacobian, `(batch, *output, *example)`; `at_once` must be 1."""
+def batch_jacobian(call: Callable, x: Any) -> Any:
+    """Returns each example's Jacobian, `(batch, *output, *example)`, one output after another."""
     y, pull = pull_back(call, [x])
-    outputs = math.prod(y.shape[1:])
-    found = []
-    for index in range(outputs):
-        upstream = torch.zeros((y.shape[0], outputs), dtype=y.dtype, device=y.device)
-        upstream[:, index] = 1
-        found.append(pull([upstream.reshape(y.shape)])[0])
-    return torch.stack(found, dim=1).reshape(*y.shape, *x.shape[1:])
+    units = torch.eye(math.prod(y.shape[1:]), dtype=y.dtype, device=y.device)
+    rows = [pull([unit.reshape(y.shape[1:]).expand(y.shape)])[0] for unit in units]
+    return torch.stack(rows, dim=1).reshape(*y.shape, *x.shape[1:])
 
 
-def measured(function: Any, x: Any) -> tuple[int, bool]:
-    """Returns the elements of the inputs, and `True`: nothing is vectorized."""
-    return x.numel(), True
-
-
-def run(function: Any, program: Callable, *tensors: Any, **static: Any) -> Any:
-    """Runs `program(call, *tensors, **static)`, and cuts its results from the graph."""
-    results = program(as_pure_function(function), *tensors, **static)
-    return keras.tree.map_structure(lambda result: result.detach(), results)
+def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
+    """Runs `program(call, x, **static)`; nothing is compiled."""
+    return program(as_pure_function(function), x, **static)
 
 
 def _followed(x):

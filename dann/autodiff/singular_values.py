@@ -8,9 +8,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.autodiff.engines import running_engine
-from dann.autodiff.independence import check_independence
-from dann.autodiff.linear_maps import forward_map, transposed_map, working_dtype
+from dann.autodiff.batches import (
+    forward_map,
+    independent_batch,
+    transposed_map,
+    working_dtype,
+)
+from dann.autodiff.engines import engine
 from dann.checks import check_integer
 
 
@@ -39,6 +43,9 @@ def singular_values(
     Returns:
         A tensor `(batch, k)`, of the type of `inputs` but at least float32.
 
+    Raises:
+        NotImplementedError: If it is differentiated, or called in a compiled function.
+
     Example:
 
     >>> import keras
@@ -52,25 +59,52 @@ def singular_values(
         - [Golub and Kahan, 1965](https://doi.org/10.1137/0702016), section 2.
         - [Simon and Zha, 2000](https://doi.org/10.1137/S1064827597327309): one side is enough.
     """
-    x, shape = check_independence(function, inputs)
-    batch, columns = x.shape[0], math.prod(x.shape[1:])
-    rank = min(columns, math.prod(shape))
-    check_integer("k", k, 1, rank, why="the rank that the Jacobian of an example can have")
-    if iterations is None:
-        iterations = 3 * k + 10
+    x = independent_batch(function, inputs)
+    iterations = 3 * k + 10 if iterations is None else iterations
     check_integer("iterations", iterations, k, why="as each finds one more of the `k` values")
-    engine, dtype = running_engine(), working_dtype(x)
-    start = engine.tensor(np.random.default_rng(seed).normal(size=(batch, rank)).astype(dtype))
-    images = engine.run(function, _images_of_a_basis, x, start, steps=min(iterations, rank))
-    matrices = np.asarray(images, "float64").swapaxes(1, 2)  # LAPACK is faster on tall ones
-    return engine.tensor(np.linalg.svd(matrices, compute_uv=False)[:, :k].astype(dtype))
+    try:
+        images = engine.run(function, _images_of_a_basis, x, k=k, iterations=iterations, seed=seed)
+    except LookupError as error:  # TensorFlow's, while a tape records
+        raise NotImplementedError(_NO_DERIVATIVE) from error
+    if not engine.has_value(images):
+        raise NotImplementedError(_NO_DERIVATIVE)
+    # LAPACK is faster on tall ones.
+    matrices = ops.convert_to_numpy(images).astype("float64").swapaxes(1, 2)
+    values = np.linalg.svd(matrices, compute_uv=False)[:, :k].astype(working_dtype(x))
+    return _refusing_derivatives(engine.tensor(values), images)
 
 
-def _images_of_a_basis(call, x, start, steps):
-    multiply, multiply_transposed = forward_map(call, x), transposed_map(call, x)
-    if start.shape[1] < math.prod(x.shape[1:]):  # fewer outputs than inputs: take the transpose
+def _images_of_a_basis(call, x, k, iterations, seed):
+    multiply_transposed, outputs = transposed_map(call, x)
+    multiply, columns = forward_map(call, x), math.prod(x.shape[1:])
+    rank = min(columns, outputs)
+    check_integer("k", k, 1, rank, why="the rank that the Jacobian of an example can have")
+    start = np.random.default_rng(seed).normal(size=(x.shape[0], rank))
+    if rank < columns:  # fewer outputs than inputs: take the transpose
         multiply, multiply_transposed = multiply_transposed, multiply
-    return _expand(multiply, multiply_transposed, start, steps)
+    start = ops.convert_to_tensor(start, working_dtype(x))
+    return _expand(multiply, multiply_transposed, start, min(iterations, rank))
+
+
+_NO_DERIVATIVE = (
+    "`singular_values` has no derivative and computes outside compiled functions; in a loss use "
+    "`frobenius_norm`, or the singular values of `batch_jacobian`"
+)
+
+
+def _refusing_derivatives(values, images):
+    """Returns the values, from which a gradient would be 0 in silence as they come from NumPy."""
+    if keras.backend.backend() == "jax":
+        return values  # there the symbols of a derivative have no value
+
+    @ops.custom_gradient
+    def given(images):
+        def refuse(*args, upstream=None):
+            raise NotImplementedError(_NO_DERIVATIVE)
+
+        return values, refuse
+
+    return given(images)
 
 
 def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps: int) -> Any:

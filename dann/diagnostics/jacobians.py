@@ -126,7 +126,7 @@ def is_whole(num_outputs: int, num_inputs: int, samples: int) -> bool:
 
 def all_singular_values(network: keras.Model, inputs: np.ndarray) -> np.ndarray:
     """Returns all singular values of each example's Jacobian, `(batch, rank)`, descending."""
-    jacobian = batch_jacobian(network, inputs, memory_budget=_BUDGET)
+    jacobian = batch_jacobian(network, inputs)
     num_inputs = int(np.prod(inputs.shape[1:]))
     matrices = to_numpy(jacobian).reshape(len(inputs), -1, num_inputs)
     return np.linalg.svd(matrices, compute_uv=False)

@@ -13,6 +13,7 @@ import numpy as np
 
 from dann.training.files_on_disk import atomic_write
 
+LAST_MODEL = "last.keras"
 _NAME = re.compile(r"step-(\d+)\.npz")
 _KEPT = 2
 # The state of Keras's own callbacks between two epochs, by attribute.
@@ -26,7 +27,8 @@ class ResumeError(ValueError):
 class Checkpoints:
     """The checkpoints in a folder, a file `step-<n>.npz` each, of which the last two are kept.
 
-    A file is whole or not there, whenever the process dies. It holds no code.
+    A file is whole or not there, whenever the process dies. It holds no code. At the end of a
+    training the folder holds the whole model, too, as `last.keras`.
 
     Args:
         folder: The folder, which need not exist yet.
@@ -62,6 +64,11 @@ class Checkpoints:
         for old in self.paths()[_KEPT:]:
             old.unlink()
 
+    def save_model(self, model: keras.Model) -> None:
+        """Saves the whole model, its optimizer included."""
+        with atomic_write(self.folder / LAST_MODEL) as draft:
+            model.save(draft)
+
     def newest(self) -> tuple[dict[str, Any], list[np.ndarray]] | None:
         """Returns the state and the variables of the newest checkpoint, if there is one.
 
@@ -84,10 +91,10 @@ class Checkpoints:
             ) from error
 
     def discard(self) -> list[pathlib.Path]:
-        """Deletes all checkpoints and returns their paths."""
+        """Deletes all checkpoints and the last model; returns the paths of the checkpoints."""
         paths = self.paths()
-        for path in paths:
-            path.unlink()
+        for path in (*paths, self.folder / LAST_MODEL):
+            path.unlink(missing_ok=True)
         return paths
 
 

@@ -1,7 +1,6 @@
 """What is computed with a model outside of its training steps."""
 
 import contextlib
-import functools
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +24,7 @@ class HostModel:
 
     def __init__(self, model: Any):
         self.model = model
-        self._compiled: dict[Any, Any] = {}
+        self._networks: dict[Any, Any] = {}
 
     def values(self) -> dict[int, np.ndarray]:
         """Returns the values of all variables by `id(variable)`."""
@@ -58,7 +57,9 @@ class HostModel:
             Array `(n, ...)`, float64.
         """
         held = self.values() if values is None else values
-        run = self._compiled.setdefault(network, compiled(network))
+        if network not in self._networks:
+            self._networks[network] = _compiled(network)
+        run = self._networks[network]
         count = len(keras.tree.flatten(inputs)[0])
         outputs = []
         with _on_one_device():
@@ -73,8 +74,8 @@ class HostModel:
         return np.concatenate(outputs).astype("float64")
 
 
-def compiled(network: keras.Model) -> Any:
-    """Returns a network as a function of its trainable variables, its others and its inputs."""
+def _compiled(network):
+    """A network as a function of its trainable variables, its other variables and its inputs."""
 
     def run(trainable, other, inputs):
         return network.stateless_call(trainable, other, inputs, training=False)[0]
@@ -87,14 +88,7 @@ def compiled(network: keras.Model) -> Any:
         import jax  # pyright: ignore[reportMissingImports]
 
         return jax.jit(run)
-    return functools.partial(_without_gradient, run)
-
-
-def _without_gradient(run, *arguments):
-    import torch  # pyright: ignore[reportMissingImports]
-
-    with torch.no_grad():
-        return run(*arguments)
+    return run
 
 
 def _on_one_device():

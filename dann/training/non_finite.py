@@ -60,7 +60,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._recent: list[tuple[int, dict]] = []
 
     def on_train_begin(self, logs=None):
-        self._step = self._checked = int(_numpy(self.model.optimizer.iterations))
+        self._step = self._checked = int(ops.convert_to_numpy(self.model.optimizer.iterations))
         self._recent = []
         _check_inputs({k: v for k, v in self.inputs.items() if isinstance(v, np.ndarray)})
 
@@ -78,42 +78,29 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._check()  # Keras clears the logs of the epoch after this
 
     def _check(self):
-        self._checked = self._step
-        # The logs are means over the epoch, so a loss that was not finite stays so in the last.
-        if self._recent and _not_finite(self._losses(self._recent[-1][1])):
-            _check_inputs(self.inputs)
-            raise FloatingPointError(self._about_losses())
+        for place, (step, logs) in enumerate(self._recent):
+            losses = _losses(logs).items()
+            broken = [f"{name} is {value}" for name, value in losses if not np.isfinite(value)]
+            if broken:
+                self._stop(step, ", ".join(broken), self._recent[:place])
         try:
             check_weights(self.model)
         except FloatingPointError as error:
-            _check_inputs(self.inputs)
-            raise FloatingPointError(self._message(self._step, str(error), self._recent)) from None
-        self._recent = self._recent[-1:]
+            self._stop(self._step, str(error), self._recent)
+        self._checked, self._recent = self._step, self._recent[-1:]
 
-    def _losses(self, logs):
-        """The loss and the terms of the method, the loss last, as Python numbers."""
-        names = [name for name in getattr(self.model, "trackers", ()) if name in logs]
-        names += ["loss"] * ("loss" in logs)
-        return {name: float(_numpy(logs[name])) for name in names}
-
-    def _about_losses(self):
-        every = [(step, self._losses(logs)) for step, logs in self._recent]
-        place = next(place for place, (_, losses) in enumerate(every) if _not_finite(losses))
-        step, losses = every[place]
-        found = ", ".join(f"{name} is {losses[name]}" for name in _not_finite(losses))
-        return self._message(step, found, self._recent[:place])
-
-    def _message(self, step, found, finite):
-        """The message, with the last losses that were finite."""
+    def _stop(self, step, broken, finite):
+        """Raises the error, with the last losses that were finite, or that of the inputs."""
+        _check_inputs(self.inputs)
         last = ""
         if finite:
             before, logs = finite[-1]
-            values = ", ".join(f"{name} {value:.4g}" for name, value in self._losses(logs).items())
+            values = ", ".join(f"{name} {value:.4g}" for name, value in _losses(logs).items())
             last = f". The epoch's means until step {before}: {values}"
-        return (
-            f"The training of {type(self.model).__name__} stopped at step {step}: {found}{last}. "
+        raise FloatingPointError(
+            f"The training of {type(self.model).__name__} stopped at step {step}: {broken}{last}. "
             f"{_advice(self.model)}"
-        )
+        ) from None
 
 
 def check_weights(model: Any) -> None:
@@ -123,12 +110,10 @@ def check_weights(model: Any) -> None:
     """
     if keras.backend.backend() == "jax":
         model.jax_state_sync()  # within `fit`, the variables wait for this
-    variables = [*model.weights, *_of_optimizer(model)]
+    variables = [*model.weights, *model.optimizer.variables]
     variables = [v for v in variables if keras.backend.is_float_dtype(v.dtype)]
-    if not variables:
-        return
     sums = ops.stack([ops.cast(ops.sum(variable), "float32") for variable in variables])
-    suspects = np.flatnonzero(~np.isfinite(_numpy(sums)))
+    suspects = np.flatnonzero(~np.isfinite(ops.convert_to_numpy(sums)))
     # A sum of finite numbers may overflow, so each suspect is looked at.
     broken = [variables[i].path for i in suspects if not ops.all(ops.isfinite(variables[i]))]
     if broken:
@@ -140,15 +125,6 @@ def check_finite(name: str, values: Any) -> None:
     """Raises `FloatingPointError` if an array, called `name` in the error, is not finite."""
     if not np.isfinite(values).all():
         raise FloatingPointError(f"{name} must be finite. Received: NaN or infinite values")
-
-
-def _numpy(values: Any) -> Any:
-    return ops.convert_to_numpy(values)
-
-
-def _of_optimizer(model):
-    optimizer = getattr(model, "optimizer", None)
-    return [] if optimizer is None else optimizer.variables
 
 
 def _check_inputs(inputs: Mapping[str, Any]) -> None:
@@ -166,8 +142,9 @@ def _check_inputs(inputs: Mapping[str, Any]) -> None:
                 )
 
 
-def _not_finite(losses: Mapping[str, float]) -> list[str]:
-    return [name for name, value in losses.items() if not np.isfinite(value)]
+def _losses(logs: Mapping[str, Any]) -> dict[str, float]:
+    """The loss and its terms, which are means over the epoch."""
+    return {name: float(value) for name, value in logs.items() if name.endswith("loss")}
 
 
 def _advice(model):

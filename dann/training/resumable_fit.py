@@ -3,12 +3,11 @@
 import contextlib
 import json
 import os
-import pathlib
 import signal
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -19,8 +18,6 @@ from dann.training.checkpoints import Checkpoints, ResumeError, cut_metrics, res
 from dann.training.distribution import processes
 from dann.training.files_on_disk import atomic_write, lock_directory
 from dann.training.non_finite import check_weights
-
-LAST_MODEL = "last.keras"  # the whole model after the last epoch, among the checkpoints
 
 
 def fit(
@@ -46,8 +43,7 @@ def fit(
     see `dann.training.checkpoints.states_of`. Not saved are the global generators of Python and
     NumPy. Rows that a `CSVLogger` wrote after the checkpoint are dropped.
 
-    SIGTERM and Ctrl-C end the training after the step. Then SIGTERM ends the process with the exit
-    status 143, and Ctrl-C raises `KeyboardInterrupt`. A second Ctrl-C ends the process at once.
+    SIGTERM ends the process after the running step, with the exit status 143.
 
     On JAX several processes can train together; each makes the same call with a directory of its
     own, and they go on from what process 0 has in its directory.
@@ -96,33 +92,25 @@ def fit(
     steps = check_integer("steps_per_epoch", given, low=1)
     checkpoints = Checkpoints(directory)
     watched = [*callbacks, keras.callbacks.History()]
-    with lock_directory(directory), stop_requests() as request, _errors_of_others():
+    writer = _EpochCheckpoints(checkpoints, watched, _settings(model, pairs, steps))
+    with lock_directory(directory), _signals(writer), _errors_of_others():
         if not resume:
-            discard(directory)
+            checkpoints.discard()
         _share_newest(checkpoints)
-        writer = _EpochCheckpoints(checkpoints, watched, _settings(model, pairs, steps), request)
-        begin = writer.resume(model, epochs)
-        if begin and verbose:
-            print(f"Goes on after epoch {begin}.")
-        with _starting_at(pairs, begin * steps):
+        writer.resume(model, epochs)
+        if writer.epoch and verbose:
+            print(f"Goes on after epoch {writer.epoch}.")
+        with _starting_at(pairs, writer.epoch * steps):
             model.fit(
                 pairs,
-                initial_epoch=epochs if writer.stopped else begin,
+                initial_epoch=epochs if writer.stopped else writer.epoch,
                 epochs=epochs,
                 steps_per_epoch=steps,
                 callbacks=[*watched, writer],
                 shuffle=False,
                 verbose=verbose,
             )
-        if request:
-            request.stop()
     return watched[-1]
-
-
-def discard(directory: str | os.PathLike) -> list[pathlib.Path]:
-    """Deletes the checkpoints and the last model of a directory; returns the checkpoints' paths."""
-    (pathlib.Path(directory) / LAST_MODEL).unlink(missing_ok=True)
-    return Checkpoints(directory).discard()
 
 
 class _EpochCheckpoints(keras.callbacks.Callback):
@@ -132,72 +120,50 @@ class _EpochCheckpoints(keras.callbacks.Callback):
         checkpoints: Where to write.
         watched: All other callbacks, the history last.
         settings: What must be the same when the training resumes.
-        request: Whether a signal has asked the training to stop.
     """
 
-    def __init__(self, checkpoints, watched, settings, request):
+    def __init__(self, checkpoints, watched, settings):
         super().__init__()
-        self.checkpoints, self.watched = checkpoints, watched
-        self.settings, self.request = settings, request
-        self.stopped = False
+        self.checkpoints, self.settings = checkpoints, settings
+        *self.watched, self.history = watched
+        self.epoch, self.stopped = 0, False
         self._found: dict[str, Any] | None = None
 
-    def resume(self, model: Any, epochs: int) -> int:
-        """Loads the newest checkpoint, if there is one, and returns the number of its epochs."""
+    def resume(self, model: Any, epochs: int) -> None:
+        """Loads the newest checkpoint, if there is one."""
         found = self.checkpoints.newest()
         if found is None:
-            return 0
+            return
         self._found, arrays = found
         _check_same(self._found["settings"], self.settings)
-        epoch = self._found["epoch"]
-        if epoch > epochs:
-            raise ResumeError(f"Expected at least {epoch} epochs. Received: epochs={epochs}")
+        self.epoch, self.stopped = self._found["epoch"], self._found["stopped"]
+        if self.epoch > epochs:
+            raise ResumeError(f"Expected at least {self.epoch} epochs. Received: epochs={epochs}")
         for variable, array in zip(_variables(model), arrays, strict=True):
             variable.assign(array.view("bfloat16") if array.dtype.kind == "V" else array)
-        self._restore()
-        cut_metrics(self.watched, epoch)
-        self.stopped = self._found["stopped"]
-        return epoch
-
-    def _restore(self):
-        *callbacks, history = self.watched
-        restore(callbacks, self._found["callbacks"])
-        history.epoch = list(range(self._found["epoch"]))
-        history.history = {name: list(its) for name, its in self._found["history"].items()}
+        self.on_train_begin()
+        cut_metrics(self.watched, self.epoch)
 
     def on_train_begin(self, logs=None):
-        if self._found is not None:  # callbacks set values as they begin
-            self._restore()
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._epoch = epoch
-
-    def on_train_batch_end(self, batch, logs=None):
-        if self.request:
-            self.model.stop_training = True  # also takes the weights out of JAX's steps
-            print(
-                f"Stopped in epoch {self._epoch + 1}. With resume=true the training goes on after "
-                f"epoch {self._epoch}.",
-                flush=True,
-            )
-            self.request.stop()
+        if self._found is not None:  # once more, as callbacks set values when they begin
+            restore(self.watched, self._found["callbacks"])
+            self.history.epoch = list(range(self._found["epoch"]))
+            self.history.history = {name: [*its] for name, its in self._found["history"].items()}
 
     def on_epoch_end(self, epoch, logs=None):
         check_weights(self.model)  # weights that are not finite must not replace a good checkpoint
-        *callbacks, history = self.watched
-        stopped = self.model.stop_training
+        self.epoch, self.stopped = epoch + 1, self.model.stop_training
         state = {
             "settings": self.settings,
-            "epoch": epoch + 1,
-            "stopped": stopped,
-            "callbacks": states_of(callbacks),
-            "history": history.history,
+            "epoch": self.epoch,
+            "stopped": self.stopped,
+            "callbacks": states_of(self.watched),
+            "history": self.history.history,
         }
         arrays = [keras.ops.convert_to_numpy(variable) for variable in _variables(self.model)]
-        self.checkpoints.write((epoch + 1) * self.params["steps"], state, arrays)
-        if stopped or epoch + 1 == self.params["epochs"]:
-            with atomic_write(self.checkpoints.folder / LAST_MODEL) as draft:
-                self.model.save(draft)
+        self.checkpoints.write(self.epoch * self.params["steps"], state, arrays)
+        if self.stopped or self.epoch == self.params["epochs"]:
+            self.checkpoints.save_model(self.model)
 
 
 def _variables(model):
@@ -285,43 +251,17 @@ def _errors_of_others():
         raise
 
 
-class StopRequest:
-    """Whether a signal has asked the training to stop, and which."""
-
-    def __init__(self):
-        self.signal: int | None = None
-
-    def __bool__(self) -> bool:
-        return self.signal is not None
-
-    def stop(self) -> None:
-        """Ends the training as the signal asks: by `KeyboardInterrupt` or an exit status."""
-        if self.signal == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise SystemExit(128 + (self.signal or 0))
-
-
 @contextlib.contextmanager
-def stop_requests() -> Iterator[StopRequest]:
-    """Yields a `StopRequest` that records SIGTERM and Ctrl-C instead of letting them interrupt.
-
-    A second Ctrl-C ends the process at once. Python handles signals only in the main thread, so in
-    another thread the request stays empty.
-    """
-    request = StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield request
+def _signals(writer):
+    """Lets SIGTERM end the process after the running step, and says where the training goes on."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield
         return
-
-    def note(number, frame):
-        if request and number == signal.SIGINT:
-            os._exit(128 + number)
-        request.signal = number
-        print("Stopping after this step.", file=sys.stderr, flush=True)
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
-        yield request
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        print(f"Stopped. With resume=true it goes on after epoch {writer.epoch}.", flush=True)
+        raise
     finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

@@ -15,13 +15,14 @@ from dann.adaptation.replicas import check_optimizer, devices_of, replicas_of
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.training import run_figures
+from dann.training.checkpoints import Checkpoints
 from dann.training.distribution import processes
 from dann.training.files_on_disk import atomic_write, lock_directory
 from dann.training.hardware import hardware
 from dann.training.host_model import HostModel
 from dann.training.non_finite import StopOnNonFinite, check_finite
 from dann.training.preparation import check_trainer
-from dann.training.resumable_fit import discard, fit
+from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import Clock, OracleCurve, RunScores, target_classes
 from dann.training.run_directory import RunDirectory
 
@@ -160,19 +161,11 @@ class Run:
         return summary
 
     def _begin_anew(self):
-        """Deletes what an earlier run left; prints it if the run could have resumed from that."""
-        finished = self.directory.is_finished()
+        """Deletes what an earlier run left. At no moment do old checkpoints lie by new settings."""
         self.directory.discard_results()
-        folders = self.directory.checkpoints, self.directory.baseline_checkpoints
-        deleted = [path for folder in folders for path in discard(folder)]
-        # At no moment do old checkpoints lie beside new settings, or new ones beside old settings.
+        for folder in (self.directory.checkpoints, self.directory.baseline_checkpoints):
+            Checkpoints(folder).discard()
         self._begin()
-        if deleted and not finished:
-            print(
-                f"Starting again. Deleted {len(deleted)} checkpoints of an unfinished run, the "
-                f"newest {deleted[0]}; resume=true would have continued from it",
-                flush=True,
-            )
 
     def _begin(self, logs=None):
         """Marks the run as unfinished, once all checks of its arguments have passed."""

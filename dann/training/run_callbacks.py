@@ -18,12 +18,28 @@ from dann.training.run_directory import RunDirectory
 _BATCH = 256
 
 
-class Clock(keras.callbacks.Callback):
+class _Stateful(keras.callbacks.Callback):
+    """A callback whose state between two epochs is in some of its attributes."""
+
+    state: tuple[str, ...]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state."""
+        return {name: getattr(self, name) for name in self.state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from what `state_dict` returned."""
+        vars(self).update({name: state[name] for name in self.state})
+
+
+class Clock(_Stateful):
     """Adds up the time of the training steps; must be the first of the callbacks.
 
     It leaves out the time of other callbacks at the end of an epoch, such as saving.
     `seconds` is wall time, `cpu_seconds` the time of all threads of the process.
     """
+
+    state = ("seconds", "cpu_seconds")
 
     def __init__(self):
         super().__init__()
@@ -36,16 +52,8 @@ class Clock(keras.callbacks.Callback):
         self.seconds += time.perf_counter() - self._started[0]
         self.cpu_seconds += time.process_time() - self._started[1]
 
-    def state_dict(self) -> dict[str, float]:
-        """Returns both times so far."""
-        return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
 
-    def load_state_dict(self, state: dict[str, float]) -> None:
-        """Restores the times that `state_dict` returned."""
-        self.seconds, self.cpu_seconds = state["seconds"], state["cpu_seconds"]
-
-
-class OracleCurve(keras.callbacks.Callback):
+class OracleCurve(_Stateful):
     """Measures the accuracy on the target's test set after every epoch.
 
     It writes the run's oracle curve and adds nothing to the logs, so that no other callback can
@@ -57,6 +65,8 @@ class OracleCurve(keras.callbacks.Callback):
         run: The run directory.
         clock: A clock earlier in the list of callbacks.
     """
+
+    state = ("rows",)
 
     def __init__(self, host: HostModel, target: Any, run: RunDirectory, clock: Clock):
         super().__init__()
@@ -72,16 +82,8 @@ class OracleCurve(keras.callbacks.Callback):
         self.rows.append([step, round(self.clock.cpu_seconds, 2), accuracy])
         self.run.write_oracle_curve(self.rows)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the rows so far."""
-        return {"rows": self.rows}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores the rows that `state_dict` returned."""
-        self.rows = list(state["rows"])
-
-
-class RunScores(keras.callbacks.Callback):
+class RunScores(_Stateful):
     """Adds the label-free scores of a run to the logs, as `selection/<name>`, after every epoch.
 
     They are of the weights that the training would end with then. With `keep` it ends with those of
@@ -97,6 +99,8 @@ class RunScores(keras.callbacks.Callback):
         ValueError: If a score is unknown, `keep` is none of them, or the two test sets are equal,
             because the scores would then see the target's labels.
     """
+
+    state = ("best", "kept")
 
     def __init__(self, host: HostModel, domains: DomainPair, selection: Any, seed: int):
         super().__init__()
@@ -131,14 +135,6 @@ class RunScores(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         if self.kept is not None:
             self.model.set_weights(self.kept)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the best epoch's score and weights."""
-        return {"best": self.best, "kept": self.kept}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores what `state_dict` returned."""
-        self.best, self.kept = state["best"], state["kept"]
 
 
 class _Remembering(RememberingModel):

@@ -13,9 +13,8 @@ import keras
 import numpy as np
 
 import dann.adaptation  # noqa: F401  registers the classes that a model file may hold
-from dann.training.checkpoints import Checkpoints
+from dann.training.checkpoints import LAST_MODEL, Checkpoints
 from dann.training.files_on_disk import atomic_write
-from dann.training.resumable_fit import LAST_MODEL
 
 _TRAINED = "a finished run of scripts/train.py"
 _LARGEST_TEXT, _LARGEST_MODEL = 1 << 26, 1 << 33  # bytes
@@ -83,7 +82,7 @@ class RunDirectory:
 
     def summary(self) -> dict[str, Any]:
         """Returns the results of the run: accuracies, times, label-free scores."""
-        return _named_values(self.summary_file, "a summary")
+        return _named_values(self.summary_file)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Writes the summary. A run that has one is finished."""
@@ -110,9 +109,7 @@ class RunDirectory:
 
     def settings(self) -> dict[str, Any] | None:
         """Returns the settings that the run began with, or `None` if they were not kept."""
-        if not self.settings_file.is_file():
-            return None
-        return _named_values(self.settings_file, "settings")
+        return _named_values(self.settings_file) if self.settings_file.is_file() else None
 
     def metrics(self) -> dict[str, list[str]]:
         """Returns the columns of the epochs' metrics by name, as text."""
@@ -212,15 +209,12 @@ def _text(path: pathlib.Path, wanted: str) -> str:
         raise ValueError(f"Expected {wanted}. Received: {path}, which is not text") from error
 
 
-def _named_values(path: pathlib.Path, what: str) -> dict[str, Any]:
+def _named_values(path: pathlib.Path) -> dict[str, Any]:
     text = _text(path, _TRAINED)
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"Expected {what} in JSON. Received: {path}, which is broken") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"Expected {what} by name. Received: {path}")
-    return values
+        return dict(json.loads(text))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"Expected values by name, in JSON. Received: {path}") from error
 
 
 def _columns(path: pathlib.Path, wanted: str) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 from support.maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, curved
 
-from dann.autodiff import singular_values
+from dann.autodiff import gradients, singular_values
 from dann.gradients import binary_sign
 
 RNG = np.random.default_rng(0)
@@ -124,22 +124,18 @@ def test_the_seed_decides_the_start():
     assert np.abs(values[0] - values[2]).max() > 1e-4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"k": 0}, "from 1 to 4, .*k=0"),
-        ({"k": 5}, "from 1 to 4, .*k=5"),
-        ({"k": 3, "iterations": 2}, "at least 3, .*iterations=2"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize("arguments", [{"k": 0}, {"k": 5}, {"k": 3, "iterations": 2}])
+def test_numbers_out_of_range_are_refused(arguments):
+    with pytest.raises(ValueError, match="must be"):
         singular_values(curved, INPUTS, **arguments)
 
 
-def test_batch_statistics_are_refused():
-    with pytest.raises(ValueError, match="one by one"):
-        singular_values(lambda x: x - ops.mean(x, axis=0), INPUTS, k=1)
+@pytest.mark.parametrize("inputs", ["x", "weights"])
+def test_a_derivative_of_them_is_refused(inputs):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="tanh")])
+    xs = [INPUTS] if inputs == "x" else model.weights
+    with pytest.raises(NotImplementedError):
+        gradients(lambda *xs: singular_values(model, xs[0] if inputs == "x" else INPUTS, 1), xs)
 
 
 def test_those_of_attention_are_those_of_finite_differences():

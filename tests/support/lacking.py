@@ -22,6 +22,3 @@ seeded_dropout = pytest.mark.lacking(
 nan_of_strange_domains = pytest.mark.lacking(
     "torch", "NaN for a number of a source that is out of range: torch raises its own error"
 )
-engines = pytest.mark.lacking(
-    "torch", "the engines `pfor` and `forward` of `batch_jacobian`; it takes a backward pass a row"
-)

@@ -57,7 +57,7 @@ def test_the_error_names_the_step_the_loss_and_the_last_finite_values():
         fit(dann(), BreakAt(3, break_domain_head), StopOnNonFinite(every=8))
     message = str(told.value)
     assert message.startswith("The training of DANN stopped at step 4: domain/loss is nan, loss is")
-    assert "The epoch's means until step 3: label/loss 0." in message
+    assert "The epoch's means until step 3: domain/loss 0." in message
     assert "a lower strength of the reversal" in message
     assert "\n" not in message
 

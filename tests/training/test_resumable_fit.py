@@ -109,20 +109,9 @@ def test_a_signal_ends_the_training_after_its_step_and_says_where_it_goes_on(
     with pytest.raises(error) as stop:
         run(tmp_path, At(6, lambda: os.kill(os.getpid(), number)))
     assert getattr(stop.value, "code", None) == status
-    assert "Stopped in epoch 2." in (said := capfd.readouterr().out)
-    assert "goes on after epoch 1." in said
+    assert "goes on after epoch 1." in capfd.readouterr().out
     assert signal.getsignal(number) is handler
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-4.npz"]
-
-
-def test_a_signal_while_the_training_ends_is_heard(tmp_path):
-    class Late(keras.callbacks.Callback):
-        def on_train_end(self, logs=None):
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with pytest.raises(SystemExit) as stop:
-        run(tmp_path, Late(), epochs=1)
-    assert stop.value.code == 143
 
 
 def test_what_stopped_a_training_early_keeps_it_stopped_with_its_best_weights(tmp_path):
@@ -244,16 +233,3 @@ def test_weights_that_are_not_finite_take_the_place_of_no_checkpoint(tmp_path):
     with pytest.raises(FloatingPointError):
         fit(model, pairs, tmp_path, callbacks=[At(6, spoil)], **settings)
     assert {path.name for path in tmp_path.iterdir()} == {"step-4.npz"}
-
-
-def test_a_second_ctrl_c_ends_the_process_at_once(monkeypatch):
-    from dann.training import resumable_fit
-
-    ended = []
-    monkeypatch.setattr(resumable_fit.os, "_exit", ended.append)
-    with resumable_fit.stop_requests() as request:
-        os.kill(os.getpid(), signal.SIGINT)
-        assert request
-        assert not ended
-        os.kill(os.getpid(), signal.SIGINT)
-    assert ended == [130]

@@ -77,21 +77,6 @@ def test_a_refused_resume_loses_nothing_of_a_finished_run(domains, tmp_path):
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
-def test_a_run_that_begins_anew_tells_which_checkpoints_of_an_unfinished_one_it_deletes(
-    domains, tmp_path, capsys
-):
-    def begin():
-        training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN)).train()
-        return capsys.readouterr().out
-
-    assert "Deleted" not in begin()
-    assert "Deleted" not in begin()  # it was finished
-    (tmp_path / "summary.json").unlink()
-    told = begin()
-    newest = tmp_path / "checkpoints/step-6.npz"
-    assert f"2 checkpoints of an unfinished run, the newest {newest}; resume=true would" in told
-
-
 def test_a_run_that_begins_anew_leaves_nothing_that_tells_of_the_earlier_one(domains, tmp_path):
     with_curve = dataclasses.replace(TRAINER, oracle_curve=True)
     logger = keras.callbacks.CSVLogger(tmp_path / "metrics.csv")
@@ -282,7 +267,7 @@ def test_the_features_shown_come_from_all_over_the_test_sets():
         assert np.diff(part).max() <= 4
 
 
-@pytest.mark.parametrize("scale", [0.0, 1e-30, 1.0, 1e30, np.nan])
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1.0, 1e30])
 @pytest.mark.parametrize("length", [1, 5])
 def test_features_of_any_size_are_drawn(scale, length, domains, figures, tmp_path):
     features = scale * np.random.default_rng(0).normal(size=(24, length))

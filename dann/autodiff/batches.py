@@ -1,0 +1,102 @@
+"""Functions of a batch whose examples do not depend on each other."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.autodiff.arguments import floating_tensor
+from dann.autodiff.engines import engine, push_forward
+from dann.autodiff.functions import as_function, reading_as
+
+
+def independent_batch(function: Any, inputs: Any) -> Any:
+    """Returns a batch of inputs as a tensor, after a check that examples do not depend on others.
+
+    Their Jacobians would be wrong in silence. The outputs of a random half of the examples must
+    stay as they are when the others change, and so must those of the other half. A Keras model is
+    not checked, because it runs in inference; nor is a single example, or a symbol in a function
+    that is being compiled.
+
+    Raises:
+        TypeError: If inputs or outputs are not floating.
+        ValueError: If there is no axis of examples, or outputs depend on other examples, as with
+            batch statistics, or differ between two calls, as with dropout in training.
+    """
+    x = floating_tensor(inputs, "inputs")
+    if len(x.shape) == 0:
+        raise ValueError("Argument `inputs` must be a batch of examples. Received: shape=()")
+    if not isinstance(function, keras.Model) and engine.has_value(x) and x.shape[0] > 1:
+        with reading_as([]):  # a layer's seed advances in it, and no state is kept
+            _check_independence(as_function(function), x)
+    return x
+
+
+def _check_independence(call, x):
+    outputs = example_outputs(call(x), x)
+    half = np.random.default_rng(0).permutation(x.shape[0]) % 2 == 0
+    for kept in (half, ~half):
+        here = kept.reshape(-1, *[1] * (len(x.shape) - 1))
+        changed = call(ops.where(here, x, 2 * x + 1))
+        if not engine.has_value(changed):
+            return
+        before, after = (ops.convert_to_numpy(y).astype("float64") for y in (outputs, changed))
+        if np.abs(after - before)[kept].max() > 1e-5 * np.abs(before).max():
+            raise ValueError(
+                "Argument `function` must treat the examples of a batch one by one and give the "
+                "same outputs twice. Call layers such as BatchNormalization and Dropout with "
+                "`training=False`, or use `jacobian`. Received: outputs that change with the other "
+                "examples, or from call to call"
+            )
+
+
+def example_outputs(outputs: Any, x: Any) -> Any:
+    """Returns the output of a function of a batch as a tensor.
+
+    Raises:
+        TypeError: If it is not one floating tensor.
+        ValueError: If it has not one row for each example of `x`.
+    """
+    y = floating_tensor(outputs, "function(inputs)")
+    if len(y.shape) == 0 or y.shape[0] != x.shape[0]:
+        raise ValueError(
+            f"Argument `function` must return an output for each of the {x.shape[0]} examples; for "
+            f"other functions use `jacobian`. Received: output of shape {tuple(y.shape)}"
+        )
+    return y
+
+
+def working_dtype(inputs: Any) -> str:
+    """Returns the type of the vectors: that of the inputs, but at least float32."""
+    dtype = keras.backend.standardize_dtype(inputs.dtype)
+    return "float64" if dtype == "float64" else "float32"
+
+
+def transposed_map(call: Callable, inputs: Any) -> tuple[Callable, int]:
+    """Returns the function from `u`, `(batch, outputs)`, to `J^T u`, `(batch, inputs)`.
+
+    And the number of outputs.
+    """
+    y, pull = engine.pull_back(lambda x: example_outputs(call(x), x), [inputs])
+    return _flat(lambda u: pull([u])[0], y, inputs, inputs), math.prod(y.shape[1:])
+
+
+def forward_map(call: Callable, inputs: Any) -> Callable:
+    """Returns the function from `v`, `(batch, inputs)`, to `J v`, `(batch, outputs)`."""
+    y, push = push_forward(lambda x: example_outputs(call(x), x), [inputs])
+    return _flat(lambda v: push([v])[0], inputs, y, inputs)
+
+
+def _flat(product, taken, given, inputs):
+    # Gradients of a loop of TensorFlow, as in an LSTM, do not know their shape.
+    shape = given.shape[0] or -1, math.prod(given.shape[1:])
+
+    def multiply(vectors):
+        shaped = ops.reshape(vectors, (taken.shape[0] or -1, *taken.shape[1:]))
+        result = product(ops.cast(shaped, taken.dtype))
+        return ops.cast(ops.reshape(result, shape), working_dtype(inputs))
+
+    return multiply
