@@ -63,10 +63,9 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
                     check_config(cfg)
                     work(cfg)
 
+            start = hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)
             with door:
-                hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)(
-                    job
-                )()
+                start(job)()
             if door.failed:
                 sys.exit(1)
 
