@@ -102,40 +102,41 @@ def _array(part, held):
     return held[part["array"]][()] if part.keys() == {"array"} else part
 
 
-def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict[str, Any]]:
-    """Returns the state of each callback.
+def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[str, Any]]:
+    """Returns the state of each callback by name, such as `"EarlyStopping 1"`.
 
     It is what `state_dict()` returns, if a callback has that; else those of the attributes `wait`,
     `best`, `best_epoch`, `best_weights`, `stopped_epoch` and `cooldown_counter` that it has, which
     is what Keras's own callbacks keep from one epoch to the next.
     """
-    return [
-        callback.state_dict()
+    return {
+        name: callback.state_dict()
         if hasattr(callback, "state_dict")
         else {name: getattr(callback, name) for name in _ATTRIBUTES if hasattr(callback, name)}
-        for callback in callbacks
-    ]
+        for name, callback in _named(callbacks)
+    }
 
 
 def restore(
-    callbacks: Sequence[keras.callbacks.Callback], states: Sequence[dict[str, Any]]
+    callbacks: Sequence[keras.callbacks.Callback], states: dict[str, dict[str, Any]]
 ) -> None:
     """Restores the states that `states_of` has returned, by `load_state_dict(state)` or attribute.
 
-    Raises:
-        ResumeError: If there are other callbacks now.
+    A callback that was not there then begins anew.
     """
-    if len(callbacks) != len(states):
-        raise ResumeError(
-            f"Expected the {len(states)} callbacks that the training began with. "
-            f"Received: {len(callbacks)}"
-        )
-    for callback, state in zip(callbacks, states, strict=True):
-        if hasattr(callback, "load_state_dict"):
+    for name, callback in _named(callbacks):
+        state = states.get(name)
+        if state and hasattr(callback, "load_state_dict"):
             callback.load_state_dict(state)
-        else:
-            for name in _ATTRIBUTES & state.keys():  # no setting, such as a path
-                setattr(callback, name, state[name])
+        elif state:
+            for attribute in _ATTRIBUTES & state.keys():  # no setting, such as a path
+                setattr(callback, attribute, state[attribute])
+
+
+def _named(callbacks):
+    kinds = [type(callback).__name__ for callback in callbacks]
+    for place, (kind, callback) in enumerate(zip(kinds, callbacks, strict=True)):
+        yield f"{kind} {kinds[: place + 1].count(kind)}", callback
 
 
 def cut_metrics(callbacks: Sequence[keras.callbacks.Callback], epochs: int) -> None:
