@@ -1,36 +1,50 @@
-r"""Runs experiments over seeds and writes their table.
+r"""Runs experiments over seeds and writes one table of their results.
 
-python scripts/reproduce.py paths.data_dir=...                    what docs/results.md shows
+python scripts/reproduce.py paths.data_dir=...                    three tasks, three methods
 python scripts/reproduce.py seeds=[0] 'overrides=["trainer.steps=1000"]' results=short.csv
-python scripts/reproduce.py page=own results=mine.csv experiments=[mine] 'page.title="My runs"'
-KERAS_BACKEND=jax python scripts/reproduce.py page=gpu paths.data_dir=...   docs/results-gpu.md
 python scripts/reproduce.py jobs=2 paths.data_dir=...             two processes at a time
 python scripts/reproduce.py 'methods=[cdan,"mdd schedule=mdd"]'   with arguments of a method's own
-python scripts/reproduce.py 'methods=["dirt_t method.teacher=<runs>/seed_\${seed}"]'  a second stage
 
-A run is not repeated if the table has it, or its directory is finished, with the same settings. So
-after an interruption the same command continues where it stopped.
+A run has a directory of its own, <runs_dir>/<experiment>/<method>/seed_<seed>. If it is finished
+with the same settings, it is not repeated. So after an interruption the same command continues. The
+table is written anew from the finished runs that the command names.
 """
 
 import pathlib
+import signal
 import sys
 
 import environment  # noqa: F401
+from hydra import compose
 
 from dann import config
-from dann.experiments.processes import ended_by_interruption
-from dann.experiments.reproduction import Reproduction
+from dann.experiments.reproduction import planned_runs, train_runs
+from dann.experiments.results import results_of, summary_table
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 
+def is_finished(run):
+    return run.is_finished(config.settings_of(compose("train", list(run.arguments))))
+
+
 @config.script("reproduce")
 def main(cfg):
-    reproduction = Reproduction(cfg, TRAIN, config.digest_of_command, config.digest_of_run)
-    with ended_by_interruption():
-        failed = reproduction.run()
+    runs = planned_runs(cfg)
+    missing = [run for run in runs if not is_finished(run)]
+    paths = {key: cfg.paths[key] for key in ("data_dir", "cache_dir")}
+    shared = [f"paths.{key}={path}" for key, path in paths.items() if path is not None]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # which ends the runs in progress
+    failed = train_runs(missing, TRAIN, shared, cfg.jobs)
+    results = results_of([run for run in runs if is_finished(run)])
+    path = pathlib.Path(cfg.results)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    results.to_csv(path, index=False)
+    path.with_suffix(".md").write_text(summary_table(results, cfg.published))
+    print(f"Written to {path} and {path.with_suffix('.md')}")
     if failed:
-        sys.exit(f"error: failed, see log.txt of each: {', '.join(failed)}")
+        sys.exit("error: failed, see log.txt in " + ", ".join(str(one.directory) for one in failed))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from dann.config.instantiation import ConfigError, instantiate
 from dann.config.ranking import Ranking
 from dann.config.runs import config_of_run, is_done, keep_config, settings_of
 from dann.config.script import script
-from dann.config.settings_digest import digest_of_command, digest_of_run, settings_digest
 
 __all__ = [
     "ConfigError",
@@ -25,15 +24,12 @@ __all__ = [
     "build_optimizer",
     "config_of_run",
     "count_steps",
-    "digest_of_command",
-    "digest_of_run",
     "distribution_of",
     "instantiate",
     "is_done",
     "keep_config",
     "schema",
     "script",
-    "settings_digest",
     "settings_of",
     "step_intervals",
 ]

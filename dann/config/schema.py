@@ -79,21 +79,6 @@ class TrainConfig:
 
 
 @dataclasses.dataclass
-class ResultsPageConfig:
-    """What the page of results says beside the results."""
-
-    title: str = MISSING
-    command: str = MISSING
-    note: str = MISSING
-    summary: list[str] = MISSING
-    bars: dict[str, float] = MISSING
-    published: dict[str, dict[str, float | None]] = MISSING
-    without_adversary: dict[str, str] = MISSING
-    causes: dict[str, dict[str, str]] = MISSING
-    names: dict[str, str] = MISSING
-
-
-@dataclasses.dataclass
 class ReproduceConfig:
     """Everything that `scripts/reproduce.py` takes."""
 
@@ -104,7 +89,7 @@ class ReproduceConfig:
     jobs: int = 1
     runs_dir: str = MISSING
     results: str = MISSING
-    page: ResultsPageConfig = MISSING
+    published: dict[str, dict[str, float | None]] = MISSING
     paths: PathsConfig = MISSING
 
 

@@ -1,1 +1,1 @@
-"""Many runs: sweeps, studies, reproduction, and the tables and pages of their results."""
+"""Many runs: the ranking of a sweep, and experiments over seeds with the table of their results."""

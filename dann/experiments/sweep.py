@@ -10,9 +10,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from dann.standard_error import held_back, is_no_information
-from dann.training import RunDirectory
+from dann.selection import agreement
 from dann.training.files_on_disk import atomic_write
+from dann.training.run_directory import RunDirectory
 
 AGREEMENT = "selection/agreement"
 _OF_EQUALS = "selection/info_max"
@@ -20,10 +20,7 @@ _RUN = ("rank", "run", "overrides")
 
 
 def rank_sweep(
-    directory: str | pathlib.Path,
-    score: str,
-    overrides: Mapping[str, Sequence[str]],
-    name: str = "sweep",
+    directory: str | pathlib.Path, score: str, overrides: Mapping[str, Sequence[str]]
 ) -> str | None:
     """Ranks the runs of a sweep by a label-free score and writes `sweep.csv` and `sweep.png`.
 
@@ -37,7 +34,7 @@ def rank_sweep(
     `target/accuracy`. Of runs with the same score the earlier comes first. A failed run has one
     row, without a measure.
 
-    Target accuracies are an oracle's, so nothing is ranked by them. They are shown, and give the
+    Target accuracies need target labels, so nothing is ranked by them. They are shown, and give the
     regret: the best of the column minus that of the run that the score puts first. A run that
     learned from the target's labels has no rank and is left out of the regret.
 
@@ -45,39 +42,30 @@ def rank_sweep(
         directory: Folder of the sweep.
         score: The score to rank by, `"agreement"` or one of every run, such as `"info_max"`.
         overrides: Command-line arguments of each run that was begun, by its folder in `directory`.
-        name: Name of the two files, without the ending.
 
     Returns:
         The table as text, or `None` if no run is finished and has that score.
     """
     directory = pathlib.Path(directory)
-    rows = [_row(directory, run, arguments) for run, arguments in overrides.items()]
-    found = agreement_of_runs(
-        {directory / run: _settings_and_seed(arguments) for run, arguments in overrides.items()}
-    )
-    for row in rows:
-        if directory / row["run"] in found:
-            row[AGREEMENT] = found[directory / row["run"]]
-    key = f"selection/{score}"
+    seeds = {directory / run: _settings_and_seed(one) for run, one in overrides.items()}
+    agreements = agreement_of_runs(seeds)
+    rows = [
+        _row(directory, run, arguments, agreements.get(directory / run))
+        for run, arguments in overrides.items()
+    ]
     candidates = [row for row in rows if not row.get("oracle", True)]
-    alone = [row["run"] for row in candidates if AGREEMENT not in row]
-    if key == AGREEMENT and alone and any(_OF_EQUALS in row for row in candidates):
-        those = "" if len(alone) == len(candidates) else f"; one seed: {', '.join(alone)}"
-        print(f"Ranked by {_OF_EQUALS}: agreement needs several seeds of each setting{those}")
-        key = _OF_EQUALS
+    key = _usable_score(f"selection/{score}", candidates)
     ranked = [row for row in candidates if key in row]
-    keys = (key, _OF_EQUALS) if key == AGREEMENT else (key,)
-    ranked.sort(key=lambda row: [_last_if_nan(row.get(one, 0.0)) for one in keys])
     if not ranked:
         return None
+    keys = (key, _OF_EQUALS) if key == AGREEMENT else (key,)
+    ranked.sort(key=lambda row: [_last_if_nan(row.get(one, 0.0)) for one in keys])
     for rank, row in enumerate(ranked, start=1):
         row["rank"] = rank
     others = [row for row in rows if "rank" not in row]
-    best = max(row["target/accuracy"] for row in ranked)
-    regret = best - ranked[0]["target/accuracy"]
-    _write(ranked + others, directory / f"{name}.csv")
-    _save_figure(ranked, key, directory / f"{name}.png")
-    return _as_text(ranked, others, key, regret)
+    _write(ranked + others, directory / "sweep.csv")
+    _save_figure(ranked, key, directory / "sweep.png")
+    return _as_text(ranked, others, key)
 
 
 def agreement_of_runs(
@@ -99,16 +87,22 @@ def agreement_of_runs(
             digest, classes = run.target_classes()
             if not run.summary()["oracle"]:
                 alike.setdefault((settings, digest), {}).setdefault(seed, (path, classes))
-    groups = [zip(*found.values(), strict=True) for found in alike.values() if len(found) > 1]
-    if not groups:
-        return {}
-    with held_back(is_no_information):
-        from dann.selection import agreement  # loads Keras, which a launcher has not done
-    return {
-        path: value
-        for paths, classes in groups
-        for path, value in zip(paths, agreement(classes), strict=True)
-    }
+    found = {}
+    for group in alike.values():
+        if len(group) > 1:
+            paths, classes = zip(*group.values(), strict=True)
+            found.update(zip(paths, agreement(classes), strict=True))
+    return found
+
+
+def _usable_score(key, candidates):
+    """The score to rank by: InfoMax if runs without a second seed have no agreement."""
+    alone = [row["run"] for row in candidates if AGREEMENT not in row]
+    if key != AGREEMENT or not alone or not any(_OF_EQUALS in row for row in candidates):
+        return key
+    those = "" if len(alone) == len(candidates) else f"; one seed: {', '.join(alone)}"
+    print(f"Ranked by {_OF_EQUALS}: agreement needs several seeds of each setting{those}")
+    return _OF_EQUALS
 
 
 def _last_if_nan(score):
@@ -123,14 +117,16 @@ def _settings_and_seed(arguments):
     return others, seeds[-1].partition("=")[2] if seeds else None
 
 
-def _row(directory, run, arguments) -> dict[str, Any]:
+def _row(directory, run, arguments, agrees) -> dict[str, Any]:
     row: dict[str, Any] = {"run": run, "overrides": " ".join(arguments)}
     finished = RunDirectory(directory / run)
     if finished.is_finished():
         summary = finished.summary()
-        scores = {k: v for k, v in summary.items() if k.startswith("selection/")}
-        row.update(scores)
-        row.update({k: summary[k] for k in ("oracle", "source/accuracy", "target/accuracy")})
+        row |= {name: value for name, value in summary.items() if name.startswith("selection/")}
+        told = ("oracle", "source/accuracy", "target/accuracy")
+        row |= {name: summary[name] for name in told if name in summary}
+    if agrees is not None:
+        row[AGREEMENT] = agrees
     return row
 
 
@@ -144,24 +140,25 @@ def _write(rows, path):
             writer.writerows([*run, *measure] for measure in measures or [("", "")])
 
 
-def _as_text(ranked, others, key, regret):
+def _as_text(ranked, others, key):
     width = max(len(row["overrides"]) for row in ranked + others)
     lines = [f"{'rank':<6}{'arguments':<{width}}{key:>24}{'source':>10}{'target (oracle)':>18}"]
     lines += [
         f"{row['rank']:<6}{row['overrides']:<{width}}{row[key]:>24.4f}"
-        f"{row['source/accuracy']:>10.1%}{row['target/accuracy']:>18.1%}"
+        f"{row['source/accuracy']:>10.1%}{row.get('target/accuracy', math.nan):>18.1%}"
         for row in ranked
     ]
     lines += [
         f"{'-':<6}{row['overrides']:<{width}}" + _why_not_ranked(row, key).rjust(24)
         for row in others
     ]
-    lines.append(f"regret of {key}: {100 * regret:.1f} points")
+    accuracies = [row["target/accuracy"] for row in ranked if "target/accuracy" in row]
+    if len(accuracies) == len(ranked):
+        lines.append(f"regret of {key}: {100 * (max(accuracies) - accuracies[0]):.1f} points")
     return "\n".join(lines)
 
 
 def _why_not_ranked(row, key):
-    """Why a row has no rank."""
     if "oracle" not in row:
         return "not finished"
     return "an oracle, not ranked" if row["oracle"] else f"no {key}"
@@ -170,7 +167,8 @@ def _why_not_ranked(row, key):
 def _save_figure(ranked, key, path):
     figure = Figure(figsize=(5, 3.5), layout="constrained")
     axes = figure.subplots()
-    scores, accuracies = ([row[name] for row in ranked] for name in (key, "target/accuracy"))
+    scores = [row[key] for row in ranked]
+    accuracies = [row.get("target/accuracy", math.nan) for row in ranked]
     axes.scatter(scores, accuracies, marker="o", facecolors="none", edgecolors="#1b4f8f")
     axes.scatter(scores[:1], accuracies[:1], marker="x", color="#e0701b", label="chosen")
     axes.set_xlabel(key)

@@ -8,11 +8,11 @@ import sys
 import keras
 import numpy as np
 import pytest
+from dann.training.callbacks import on_final_weights
 from support import lacking
 from support.saved_training import FEATURES, LABELS, MODELS, bits, started, trained
 
 from dann.adaptation.training_state import put_trained_back
-from dann.training.callbacks import on_final_weights
 
 drawing_by_seeds = [
     pytest.param(name, marks=lacking.seeded_dropout) if name in ("dropout", "averages") else name

@@ -12,7 +12,7 @@ def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_here, wi
     overrides = ["data=npz", *(f"data.{d}={tmp_path}/{f}.npz" for d, f in FILES.items())]
     overrides += ["network=mlp", "augmentation=none", "debug=fast", "callbacks=none"]
     short = [
-        "experiments=[recipe]",
+        "experiments=[digits_to_photos]",
         "methods=[dann]",
         "seeds=[0]",
         f"overrides={json.dumps(overrides)}",
@@ -20,15 +20,17 @@ def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_here, wi
     result = run_here("reproduce.py", short, tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
-    rows = (tmp_path / "docs/results.csv").read_text().splitlines()
+    folder = tmp_path / "runs/reproduce"
+    rows = (folder / "results.csv").read_text().splitlines()
     assert sum(",target/accuracy," in row for row in rows) == 1
-    page = (tmp_path / "docs/results.md").read_text()
-    assert "## a → b" in page
-    assert "| DANN | " in page
+    page = (folder / "results.md").read_text()
+    assert "## digits_to_photos\n\na → b\n" in page
+    assert "| dann | 0 | " in page
     again = run_here("reproduce.py", short, tmp_path)
     assert again.returncode == 0
-    assert again.stdout == "Written to docs/results.csv and docs/results.md\n"
-    assert (tmp_path / "docs/results.csv").read_text().splitlines() == rows
+    told = "Written to runs/reproduce/results.csv and runs/reproduce/results.md\n"
+    assert again.stdout == told
+    assert (folder / "results.csv").read_text().splitlines() == rows
 
 
 @pytest.mark.parametrize("argument", ["experiments=[nothing]"])
