@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.metrics import cohen_kappa_score
 
-from dann.selection.predictions import finite
+from dann.selection.outputs import finite
 
 
 def agreement(predictions: Sequence[np.ndarray]) -> list[float]:

@@ -1,8 +1,7 @@
-from typing import Any
-
 import numpy as np
+from scipy import special
 
-from dann.selection.predictions import check_target, probabilities
+from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
@@ -13,7 +12,7 @@ from dann.selection.scores import SCORES
     cost="cheap",
     paper="[Cui et al., 2020](https://arxiv.org/abs/2003.12237)",
 )
-def bnm(model: Any, *, target: Any, source: Any = None, batch_size: int = 256) -> float:
+def bnm(outputs: Outputs) -> float:
     """Scores a checkpoint by the nuclear norm of its predictions on the target.
 
     With the softmax matrix `P` `(n, C)` and the sum of its singular values `|P|_*`:
@@ -24,11 +23,9 @@ def bnm(model: Any, *, target: Any, source: Any = None, batch_size: int = 256) -
     parts score 1. For `n >= C`, certain predictions of one class score `1 / sqrt(C)`, uniform ones
     `1 / C`.
 
-    Shared arguments and errors: see `dann.selection.compute_scores`.
-
     Reference:
         - [Cui et al., 2020](https://arxiv.org/abs/2003.12237), section 3.
     """
-    chances = probabilities(model, check_target(model, target), batch_size)
+    chances = special.softmax(outputs.target_logits, axis=1)
     singular_values = np.linalg.svd(chances, compute_uv=False)
     return float(singular_values.sum() / np.sqrt(len(chances) * min(chances.shape)))

@@ -1,10 +1,8 @@
-from typing import Any
-
 import numpy as np
 from scipy import special
 
 from dann.selection.logistic import fit_logistic
-from dann.selection.predictions import check_target, features, source_logits
+from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
@@ -16,7 +14,7 @@ from dann.selection.scores import SCORES
     of_features=True,
     paper="[You et al., 2019](https://proceedings.mlr.press/v97/you19a.html)",
 )
-def dev(model: Any, *, source: Any, target: Any, batch_size: int = 256, seed: int = 0) -> float:
+def dev(outputs: Outputs, seed: int = 0) -> float:
     """Scores a checkpoint by deep embedded validation: minus its weighted risk on the source.
 
     A fresh domain classifier, a logistic regression on the features, is trained on one half of the
@@ -30,20 +28,17 @@ def dev(model: Any, *, source: Any, target: Any, batch_size: int = 256, seed: in
 
     The control variate lowers the variance; it uses that the weights have a mean of 1.
 
-    Shared arguments and errors: see `dann.selection.compute_scores`.
-
     Args:
-        model: `dann.adaptation.AdversarialModel`, for its features.
-        source: Inputs and labels of at least 4 source examples that training does not see.
+        outputs: With at least 4 source examples.
         seed: Seed of the halves. Defaults to `0`; use one seed for all checkpoints.
 
     Reference:
         - [You et al., 2019](https://proceedings.mlr.press/v97/you19a.html), section 4.
     """
-    target = check_target(model, target)
-    inputs, labels, values = source_logits(model, source, batch_size, least=4)
-    of_source = features(model, inputs, batch_size)
-    of_target = features(model, target, batch_size)
+    of_source, of_target = outputs.source_features, outputs.target_features
+    labels, values = outputs.source_labels, outputs.source_logits
+    if len(labels) < 4:
+        raise ValueError(f"The source must hold at least 4 examples. Received: {len(labels)}")
     order = np.random.default_rng(seed).permutation(len(labels))
     train, held_out = np.split(order, [len(order) // 2])
 

@@ -1,9 +1,7 @@
-from typing import Any
-
 import numpy as np
 from scipy import special
 
-from dann.selection.predictions import check_target, probabilities
+from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
@@ -14,7 +12,7 @@ from dann.selection.scores import SCORES
     cost="cheap",
     paper="[Morerio et al., 2018](https://arxiv.org/abs/1711.10288)",
 )
-def entropy(model: Any, *, target: Any, source: Any = None, batch_size: int = 256) -> float:
+def entropy(outputs: Outputs) -> float:
     """Scores a checkpoint by its certainty on the target: minus the mean entropy.
 
     With the softmax `p(x)`:
@@ -23,13 +21,10 @@ def entropy(model: Any, *, target: Any, source: Any = None, batch_size: int = 25
 
     A model that is certain of one class for everything has the best score.
 
-    Shared arguments and errors: see `dann.selection.compute_scores`.
-
     Reference:
         - [Morerio et al., 2018](https://arxiv.org/abs/1711.10288), section 4.
     """
-    chances = probabilities(model, check_target(model, target), batch_size)
-    return -mean_entropy(chances)
+    return -mean_entropy(special.softmax(outputs.target_logits, axis=1))
 
 
 def mean_entropy(chances: np.ndarray) -> float:

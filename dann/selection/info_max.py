@@ -1,7 +1,7 @@
-from typing import Any
+from scipy import special
 
 from dann.selection.entropy import mean_entropy
-from dann.selection.predictions import check_target, probabilities
+from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
@@ -12,7 +12,7 @@ from dann.selection.scores import SCORES
     cost="cheap",
     paper="[Musgrave et al., 2022](https://arxiv.org/abs/2208.07360)",
 )
-def info_max(model: Any, *, target: Any, source: Any = None, batch_size: int = 256) -> float:
+def info_max(outputs: Outputs) -> float:
     """Scores a checkpoint by the mutual information of the target's inputs and its predictions.
 
     With the softmax `p(x)` and its mean `q` over the target:
@@ -22,11 +22,9 @@ def info_max(model: Any, *, target: Any, source: Any = None, batch_size: int = 2
     A model that is certain and predicts the classes in equal parts has the best score; one that
     gives everything to one class has 0.
 
-    Shared arguments and errors: see `dann.selection.compute_scores`.
-
     Reference:
         - [Shi and Sha, 2012](https://arxiv.org/abs/1206.6438), section 2.
         - [Musgrave et al., 2022](https://arxiv.org/abs/2208.07360), for its use as a score.
     """
-    chances = probabilities(model, check_target(model, target), batch_size)
+    chances = special.softmax(outputs.target_logits, axis=1)
     return mean_entropy(chances.mean(axis=0, keepdims=True)) - mean_entropy(chances)

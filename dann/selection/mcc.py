@@ -1,10 +1,8 @@
-from typing import Any
-
 import numpy as np
 from scipy import special
 
 from dann.checks import check_number
-from dann.selection.predictions import check_target, logits
+from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
@@ -15,14 +13,7 @@ from dann.selection.scores import SCORES
     cost="cheap",
     paper="[Jin et al., 2020](https://arxiv.org/abs/1912.03699)",
 )
-def mcc(
-    model: Any,
-    *,
-    target: Any,
-    source: Any = None,
-    batch_size: int = 256,
-    temperature: float = 2.5,
-) -> float:
+def mcc(outputs: Outputs, temperature: float = 2.5) -> float:
     """Scores a checkpoint by its confusion between classes on the target, negated.
 
     With the softmax `p_i` of the logits over the temperature, for the `n` examples of the target:
@@ -31,8 +22,6 @@ def mcc(
     - `M_ab = sum over i of w_i p_ia p_ib`, each row divided by its sum
     - `-(1 / C) sum of M_ab over a != b`, in [(1 - C) / C, 0]
 
-    Shared arguments and errors: see `dann.selection.compute_scores`.
-
     Args:
         temperature: Divisor of the logits, above 0. Defaults to the paper's `2.5`.
 
@@ -40,8 +29,7 @@ def mcc(
         - [Jin et al., 2020](https://arxiv.org/abs/1912.03699), equations 2 to 7.
     """
     check_number("temperature", temperature, 0, above=True)
-    values = logits(model, check_target(model, target), batch_size) / temperature
-    logs = special.log_softmax(values, axis=1)
+    logs = special.log_softmax(outputs.target_logits / temperature, axis=1)
     chances = np.exp(logs)
     certainty = 1 + np.exp(-special.entr(chances).sum(axis=1))
     weighted = certainty[:, None] * chances / certainty.mean()

@@ -1,29 +1,23 @@
 """Label-free scores by name, for one checkpoint or several.
 
-A score is a function `(model, *, source, target, batch_size=256) -> float`; higher is better. Each
-has its own file, which registers it in `SCORES` with these facts: `reads`, the examples it needs
+A score is a function of `dann.selection.Outputs` that returns a number; higher is better. Each has
+its own file, which registers it in `SCORES` with these facts: `reads`, the examples it needs
 (`"target"`, `"labelled source"` or `"labelled source, target"`); `cost`, the work in addition to
-one pass over them; `paper`, a link; and `of_features=True` if it needs the model's features.
-
-A registered score may get a `RememberingModel`, which the functions of `dann.selection.predictions`
-take. A function that is not registered gets the model itself.
+one pass over them; `paper`, a link; `of_features=True` if it needs features, and `mixed=True` if
+it needs the logits of mixtures.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from dann.checks import check_choice
 from dann.registry import Registry
-from dann.selection.predictions import (
-    NotFiniteError,
-    RememberingModel,
-    check_source,
-    check_target,
-)
+from dann.selection.outputs import NotFiniteError, Outputs, outputs_of
 
-Score = Callable[..., float]
+Score = Callable[[Outputs], float]
 SCORES: Registry[Score] = Registry("score")
 
 
@@ -31,17 +25,14 @@ def choose(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
     """Returns scores by name.
 
     Args:
-        scores: Names in `SCORES`, or `"all"` among them; or functions of the same arguments by any
-            name.
+        scores: Names in `SCORES`, or `"all"` among them; or functions of `Outputs` by any name.
 
     Raises:
         TypeError: If `scores` is a single string.
         ValueError: If a name is unknown, or `scores` is empty.
     """
     if isinstance(scores, str):
-        raise TypeError(
-            f"Argument `scores` must hold names, such as ({scores!r},). Received: {scores!r}"
-        )
+        raise TypeError(f"Argument `scores` must hold names, such as ({scores!r},)")
     if isinstance(scores, Mapping):
         return dict(scores)
     if not scores:
@@ -54,34 +45,29 @@ def choose(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
 def compute_scores(
     model: keras.Model,
     *,
-    source: Any,
+    source: tuple[Any, Any] | None,
     target: Any,
     scores: Sequence[str] | Mapping[str, Score] = ("all",),
     batch_size: int = 256,
+    predict: Callable[[keras.Model, Any], np.ndarray] | None = None,
 ) -> dict[str, float]:
     """Computes several scores of one checkpoint; the model runs once on each domain.
 
-    Source and target may have any form that `dann.data.pair` takes: arrays, frames, datasets,
-    loaders, generators. Everything but arrays is read once, completely, into memory.
-
     Args:
-        model: `dann.adaptation.AdversarialModel`, or any Keras model from inputs to logits if no
-            score needs features.
         source: Inputs and labels of source examples that training does not see; `None` if no score
-            needs them. Labels may be a column or one-hot; weights are left out.
-        target: Inputs of the target. Labels that a dataset gives with them are dropped.
-        scores: Names in `SCORES`, or functions of the same arguments by any name. Defaults to all.
-        batch_size: Inputs at a time. Defaults to `256`.
+            needs them.
+        target: Inputs of the target, without labels; a few thousand are enough.
+        scores: Names in `SCORES`, or functions of `Outputs` by any name. Defaults to all. Features
+            are computed for functions of one's own if the model has a backbone.
+
+    The other arguments, and the errors, are those of `dann.selection.outputs_of`.
 
     Returns:
         Scores by name; higher is better.
 
     Raises:
-        TypeError: If `target` is not what the model takes, such as inputs and labels, or a score
-            needs features that the model does not have.
-        ValueError: If `source` has no labels, a dataset has no end, a score is unknown, a domain
-            has too few examples, a label is not among the model's classes, or an output of the
-            model is not finite.
+        ValueError: If a score is unknown, needs a source that is not given, or a domain has too few
+            examples for it.
 
     Example:
 
@@ -92,19 +78,34 @@ def compute_scores(
     ['snd']
     """
     chosen = choose(scores)
-    now = remembering_for(model, chosen)
-    source, target = read_once(now, source, target)
-    return {name: _value(score, now, source, target, batch_size) for name, score in chosen.items()}
+    for name in chosen:
+        if source is None and needs_source(name):
+            raise ValueError(f"Score {name!r} needs `source`, held-out inputs and labels")
+    own = hasattr(model, "backbone") and not chosen.keys() <= SCORES.keys()
+    outputs = outputs_of(
+        model,
+        source=source,
+        target=target,
+        features=own or any(_fact(name, "of_features") for name in chosen),
+        mixed=any(_fact(name, "mixed") for name in chosen),
+        batch_size=batch_size,
+        predict=predict,
+    )
+    return {name: score(outputs) for name, score in chosen.items()}
 
 
-def score_checkpoints(
-    models: Iterable[keras.Model],
-    *,
-    source: Any,
-    target: Any,
-    scores: Sequence[str] | Mapping[str, Score] = ("all",),
-    batch_size: int = 256,
-) -> dict[str, list[float]]:
+def scores_or_worst(model: keras.Model, **arguments: Any) -> dict[str, float]:
+    """Returns `compute_scores`, or `-inf` for every score if the model's outputs are not finite.
+
+    So a model that has diverged is never the best.
+    """
+    try:
+        return compute_scores(model, **arguments)
+    except NotFiniteError:
+        return dict.fromkeys(choose(arguments.get("scores", ("all",))), float("-inf"))
+
+
+def score_checkpoints(models: Iterable[keras.Model], **arguments: Any) -> dict[str, list[float]]:
     """Computes scores of one checkpoint after the other, for `dann.selection.evaluate`.
 
     It asks for the next checkpoint only after it has scored the last, so a generator can load them
@@ -112,8 +113,7 @@ def score_checkpoints(
 
     Args:
         models: The checkpoints, models as for `compute_scores`.
-
-    The other arguments are those of `compute_scores`.
+        **arguments: Those of `compute_scores`.
 
     Returns:
         The values of each score by checkpoint; higher is better.
@@ -128,40 +128,17 @@ def score_checkpoints(
     >>> list(found.scores) == list(dann.selection.SCORES), found.left_out
     (True, {})
     """
-    chosen = choose(scores)
-    found: dict[str, list[float]] = {name: [] for name in chosen}
+    found: dict[str, list[float]] = {}
     for model in models:
-        now = remembering_for(model, chosen)
-        source, target = read_once(now, source, target)
-        for name, score in chosen.items():
-            found[name].append(score_or_worst(score, now, source, target, batch_size))
+        for name, value in scores_or_worst(model, **arguments).items():
+            found.setdefault(name, []).append(value)
     return found
 
 
-def remembering_for(model: Any, scores: Mapping[str, Score]) -> RememberingModel:
-    """Returns a model that remembers what these scores ask for."""
-    of_features = {SCORES[n] for n in SCORES if SCORES.entry(n).facts.get("of_features")}
-    return RememberingModel(model, not of_features.isdisjoint(scores.values()))
+def needs_source(name: str) -> bool:
+    """Whether the registered score of that name reads source examples."""
+    return "source" in (_fact(name, "reads") or "")
 
 
-def read_once(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
-    """Returns both domains as arrays, so that several scores do not each read a dataset."""
-    source = None if source is None else check_source(source)
-    return source, None if target is None else check_target(model, target)
-
-
-def score_or_worst(
-    score: Score, model: RememberingModel, source: Any, target: Any, batch_size: int
-) -> float:
-    """Returns the score of a model, or `-inf` if its outputs are not finite."""
-    try:
-        return _value(score, model, source, target, batch_size)
-    except NotFiniteError:
-        return float("-inf")
-
-
-def _value(score, model, source, target, batch_size):
-    """The score of a model; a function of the user's own gets the model itself, to predict with."""
-    registered = any(score is SCORES[name] for name in SCORES)
-    taken = model if registered else model.model
-    return score(taken, source=source, target=target, batch_size=batch_size)
+def _fact(name, fact):
+    return SCORES.entry(name).facts.get(fact) if name in SCORES else None

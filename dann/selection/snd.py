@@ -1,10 +1,9 @@
-from typing import Any
-
 import numpy as np
+from scipy import special
 from threadpoolctl import threadpool_limits
 
 from dann.checks import check_number
-from dann.selection.predictions import check_target, probabilities
+from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 _SIDE = 512  # of the part of the matrix in memory at once, which a processor's cache holds
@@ -17,14 +16,7 @@ _SIDE = 512  # of the part of the matrix in memory at once, which a processor's 
     cost="similarities of all pairs of target examples",
     paper="[Saito et al., 2021](https://arxiv.org/abs/2108.10860)",
 )
-def snd(
-    model: Any,
-    *,
-    target: Any,
-    source: Any = None,
-    batch_size: int = 256,
-    temperature: float = 0.05,
-) -> float:
+def snd(outputs: Outputs, temperature: float = 0.05) -> float:
     """Scores a checkpoint by the soft neighbourhood density of its predictions on the target.
 
     Examples whose predictions lie in dense clusters have many similar neighbours. With the softmax
@@ -39,10 +31,8 @@ def snd(
     The matrix is symmetric, so half of its `n * n` similarities are computed, in float32, a square
     of them at a time. The time still grows with `n^2`.
 
-    Shared arguments and errors: see `dann.selection.compute_scores`.
-
     Args:
-        target: Inputs of the target, at least 2.
+        outputs: Of at least 2 target examples.
         temperature: Temperature of the similarities, at least `0.02`, so that no power overflows.
             Defaults to the paper's `0.05`.
 
@@ -50,7 +40,9 @@ def snd(
         - [Saito et al., 2021](https://arxiv.org/abs/2108.10860), section 3.
     """
     check_number("temperature", temperature, 0.02)
-    chances = probabilities(model, check_target(model, target, least=2), batch_size)
+    chances = special.softmax(outputs.target_logits, axis=1)
+    if len(chances) < 2:
+        raise ValueError("The target must hold at least 2 examples. Received: 1")
     units = chances / np.linalg.norm(chances, axis=1, keepdims=True)
     with threadpool_limits(1):  # threads would wait for each other in a busy loop
         powers, weighted = _sums_over_neighbours(units.astype("float32"), np.float32(temperature))

@@ -1,5 +1,6 @@
 """Callbacks of a run: its time, its scores, and the oracle curve."""
 
+import functools
 import hashlib
 import time
 from typing import Any
@@ -10,12 +11,9 @@ import numpy as np
 from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
 from dann.selection import choose
-from dann.selection.predictions import RememberingModel
-from dann.selection.scores import score_or_worst
+from dann.selection.scores import scores_or_worst
 from dann.training.host_model import HostModel
 from dann.training.run_directory import RunDirectory
-
-_BATCH = 256
 
 
 class _Stateful(keras.callbacks.Callback):
@@ -122,11 +120,13 @@ class RunScores(_Stateful):
 
     def on_epoch_end(self, epoch, logs=None):
         values = self.host.values_at_end()
-        now = _Remembering(self.host, values)
-        found = {
-            name: score_or_worst(score, now, self.source, self.target, _BATCH)
-            for name, score in self.scores.items()
-        }
+        found = scores_or_worst(
+            self.model,
+            source=self.source,
+            target=self.target,
+            scores=self.scores,
+            predict=functools.partial(self.host.predict, values=values),
+        )
         logs.update({f"selection/{name}": value for name, value in found.items()})
         if self.keep and (self.kept is None or found[self.keep] > self.best):
             self.best = found[self.keep]
@@ -135,23 +135,6 @@ class RunScores(_Stateful):
     def on_train_end(self, logs=None):
         if self.kept is not None:
             self.model.set_weights(self.kept)
-
-
-class _Remembering(RememberingModel):
-    """The logits and features of a model, computed once with some values of its variables."""
-
-    def __init__(self, host, values):
-        super().__init__(host.model)
-        self.host, self.values = host, values
-
-    def _logits(self, inputs, batch_size):
-        if len(self.model.backbone.output_shape) == 2:
-            features = self.features(inputs, batch_size)
-            return self.host.predict(self.model.label_head, features, self.values)
-        return self.host.predict(self.model.classifier, inputs, self.values)
-
-    def _features(self, inputs, batch_size):
-        return self.host.predict(self.model.backbone, inputs, self.values)
 
 
 def target_classes(host: HostModel, domains: DomainPair, samples: int) -> tuple[str, np.ndarray]:

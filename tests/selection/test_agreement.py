@@ -48,7 +48,7 @@ def test_one_class_for_all_agrees_with_nothing(other):
 
 
 def test_logits_that_are_not_finite_are_refused():
-    with pytest.raises(ValueError, match="predictions must be finite numbers"):
+    with pytest.raises(ValueError, match="finite"):
         agreement([np.full((3, 2), np.nan), np.zeros((3, 2))])
 
 
@@ -66,5 +66,5 @@ def test_logits_that_are_not_finite_are_refused():
     ids=["none", "one", "other numbers", "no examples", "maps", "scalars", "one logit"],
 )
 def test_what_cannot_be_compared_is_refused(predictions):
-    with pytest.raises(ValueError, match="at least two trainings .* Received: shapes"):
+    with pytest.raises(ValueError, match="at least two trainings"):
         agreement(predictions)

