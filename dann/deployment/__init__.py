@@ -1,9 +1,11 @@
 """Binary networks as files of 1-bit weights, and exports to other formats."""
 
+from dann.deployment.c_file import to_c
+from dann.deployment.compiled import load
 from dann.deployment.exports import FORMATS, ExportError, export
 from dann.deployment.graph import PackError
 from dann.deployment.packing import pack
-from dann.deployment.runtime import PackedFileError, PackedModel, load
+from dann.deployment.runtime import PackedFileError, PackedModel
 from dann.deployment.summary import LayerSummary, ModelSummary, summarize
 
 __all__ = [
@@ -18,4 +20,5 @@ __all__ = [
     "load",
     "pack",
     "summarize",
+    "to_c",
 ]

@@ -11,8 +11,10 @@ import keras
 import numpy as np
 
 from dann.checks import check_choice
-from dann.deployment.packing import network_of, pack
-from dann.deployment.runtime import load
+from dann.deployment.c_file import to_c
+from dann.deployment.compiled import run_by_c
+from dann.deployment.packing import network_of, pack, program_of
+from dann.deployment.runtime import PackedModel, load
 
 # The share of examples in which rounding may decide: a float sum that lies next to the threshold of
 # a sign gets the other sign where its terms are added in another order.
@@ -41,8 +43,8 @@ def export(
     Args:
         classifier: A built model, or a method of `dann.adaptation`, whose `classifier` it takes.
         path: Where to write; it replaces what is there.
-        format: One of `FORMATS`: `"packed"` (default), `"keras"`, `"saved_model"`, `"litert"` or
-            `"onnx"`, by Keras's own export.
+        format: One of `FORMATS`: `"packed"` (default), `"c"`, `"keras"`, `"saved_model"`,
+            `"litert"` or `"onnx"`, the last three by Keras's own export.
         inputs: Inputs `(n, ...)` to compare on. With `None` (default) nothing is compared.
         tolerance: Largest difference of logits, as a share of the classifier's largest logit.
 
@@ -93,6 +95,12 @@ def _compare(expected, given, tolerance):
 def _packed(model, path):
     pack(model, path)
     return load(path).predict
+
+
+def _c(model, path):
+    to_c(model, path)
+    steps = program_of(model)
+    return PackedModel(steps, run_by_c(steps)).predict
 
 
 def _keras(model, path):
@@ -146,6 +154,7 @@ def _size(path):
 # By name: how the file's name ends, and the function that writes it and returns what runs it.
 FORMATS: Mapping[str, tuple[str, Callable[[keras.Model, pathlib.Path], Callable]]] = {
     "packed": (".dann", _packed),
+    "c": (".c", _c),
     "keras": (".keras", _keras),
     "saved_model": ("", _saved_model),
     "litert": (".tflite", _litert),

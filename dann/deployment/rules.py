@@ -80,7 +80,7 @@ def _rprelu(steps, node, inputs):
 def sign(steps, node, number, layer) -> int:
     """Adds the signs of a step, as bits, if the estimator of a `BinarySign` gives signs."""
     probe = np.array([-3.0, -1.0, -0.3, -1e-9, -0.0, 0.0, 1e-9, 0.3, 1.0, 3.0], "float32")
-    given = ops.convert_to_numpy(layer.estimator(ops.convert_to_tensor(probe)))
+    given = np.asarray(ops.convert_to_numpy(layer.estimator(ops.convert_to_tensor(probe))))
     signs = np.array_equal(given, np.where(probe >= 0, 1, -1)) and not layer.estimator.pooled
     require(signs, node, "quantize its inputs to their signs", layer.estimator)
     return steps.add("sign", node, [number], "bits", shape=steps[number].shape)

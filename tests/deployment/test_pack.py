@@ -15,9 +15,10 @@ from support.packable_networks import (
 )
 
 from dann import DANN
-from dann.deployment import PackedModel, PackError, load, pack
+from dann.deployment import PackedModel, PackError, pack
 from dann.deployment.folding import find_thresholds
 from dann.deployment.packing import lowered, program_of
+from dann.deployment.runtime import load
 from dann.layers import (
     BinaryConv1D,
     BinaryConv2D,

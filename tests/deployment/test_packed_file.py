@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from dann.deployment import PackedFileError, load, runtime
+from dann.deployment import PackedFileError, runtime
 from dann.deployment.packed_file import encode, write
-from dann.deployment.runtime import Step, count_bits, pack_bits, unpack_bits, unpack_signs
+from dann.deployment.runtime import Step, count_bits, load, pack_bits, unpack_bits, unpack_signs
 
 
 def program():
