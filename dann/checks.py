@@ -178,6 +178,26 @@ def check_flag(name: str, value: Any) -> bool:
     return value
 
 
+def check_registered(what: str, obj: Any) -> None:
+    """Raises `ValueError` unless Keras finds the function, or the object's class, by its name.
+
+    Args:
+        what: What it is, for the error.
+        obj: Function or object that is to be saved with a model.
+    """
+    import keras
+
+    named = obj if hasattr(obj, "__name__") else type(obj)
+    found = keras.saving.get_registered_object(keras.saving.get_registered_name(named))
+    if found is not named and not named.__module__.startswith("keras."):
+        other = "nothing" if found is None else f"{found!r}"
+        raise ValueError(
+            f"{what} needs a name of its own to be saved with a model: put "
+            "`@keras.saving.register_keras_serializable(name=...)` above its definition. "
+            f"Received: {obj!r}, under whose name Keras knows {other}"
+        )
+
+
 def check_shape(
     what: str,
     shape: Sequence[Any],

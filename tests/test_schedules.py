@@ -1,14 +1,10 @@
 import json
 import math
-import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
 
-from dann import schedules
 from dann.schedules import Constant, GaninDecay, GaninSchedule, Scaled, StrengthSchedule, WarmStart
 
 SCHEDULES = [
@@ -103,25 +99,3 @@ def test_bad_values_are_refused(make, message):
 def test_what_is_no_schedule_cannot_be_scaled():
     with pytest.raises(TypeError, match="`schedule` must be a schedule of Keras. Received: 0.1"):
         Scaled(0.1, 10.0)
-
-
-@pytest.mark.parametrize(
-    ("prelude", "listed"),
-    [("import sys", True), ("import sys; sys.modules['keras'] = None", False)],
-)
-def test_the_package_waits_for_the_first_name_before_it_imports_keras(prelude, listed):
-    program = (
-        f"{prelude}; from dann import schedules; "
-        "assert not {'tensorflow', 'jax', 'torch'} & set(sys.modules); "
-        f"assert ('GaninDecay' in dir(schedules)) == {listed}; "
-        "print(sys.modules.get('keras'))"
-    )
-    environment = {**os.environ, "DANN_LAZY_IMPORT": "1"}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    assert done.stdout == "None\n"
-
-
-def test_a_name_that_the_package_lacks_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="module 'dann.schedules' has no attribute 'Ganin'"):
-        schedules.Ganin  # noqa: B018

@@ -21,8 +21,9 @@ def floating_tensor(inputs: Any) -> Any:
     dtype = keras.backend.standardize_dtype(tensor.dtype)
     if "float" not in dtype:
         raise TypeError(
-            "Expected a floating-point tensor, because no gradient flows through other types. "
-            f"Cast it first. Received: dtype={dtype}"
+            "Expected a floating-point tensor, because no gradient flows through other types: cast "
+            "numbers to float32; token ids pass an embedding first, complex numbers are split into "
+            f"real and imaginary parts. Received: dtype={dtype}"
         )
     # A variable, which TensorFlow counts among tensors, is read only by a cast.
     return keras.ops.cast(tensor, dtype)

@@ -1,6 +1,5 @@
 """Way 1 for TensorFlow graphs: the gradient of an operation, overridden by its type."""
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,11 +13,8 @@ if keras.backend.backend() != "tensorflow":
 
 import tensorflow as tf
 
-# TensorFlow has no public look-up by name; a registered gradient cannot be checked without one.
-from tensorflow.python.framework.ops import gradient_registry
-
 from dann.gradients.override import check_gradients
-from dann.gradients.tensorflow_graph import as_graph_function, refuse_lost_gradient
+from dann.gradients.tensorflow_graph import as_graph_function
 
 _registered: dict[str, Callable] = {}
 
@@ -26,8 +22,8 @@ _registered: dict[str, Callable] = {}
 def register_gradient(name: str) -> Callable:
     """Registers a gradient function by name, as `tf.RegisterGradient` does, but more than once.
 
-    A notebook cell that runs twice may define the same function again. Another function under a
-    registered name is an error.
+    A notebook cell that runs again may define its function anew, which then takes the place of the
+    old one. A function of another name or module under a registered name is an error.
 
     Args:
         name: Name for `override_op_gradients` and for `tf.Graph.gradient_override_map`.
@@ -48,16 +44,16 @@ def register_gradient(name: str) -> Callable:
     ...     return upstream / 2.0
     """
 
-    def decorate(function: Callable) -> Callable:
-        taken = _registered.get(name) or _lookup(name)
-        if taken is None:
-            tf.RegisterGradient(name)(_checked(function))
-            _registered[name] = function
-        elif not _same_function(taken, function):
+    def decorate(function):
+        if name not in _registered:
+            tf.RegisterGradient(name)(lambda op, *upstream: _run(_registered[name], op, *upstream))
+        known = _registered.setdefault(name, function)
+        if _full_name(known) != _full_name(function):
             raise ValueError(
-                f"A gradient named {name!r} is registered already, for another function: "
-                f"{_describe(taken)}. Choose another name. Received: {_describe(function)}"
+                f"A gradient named {name!r} is registered already: {_full_name(known)}. Choose "
+                f"another name. Received: {_full_name(function)}"
             )
+        _registered[name] = function
         return function
 
     return decorate
@@ -80,14 +76,15 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
             `tf.cond` or in the body of `tf.while_loop` are not overridden, because these are
             graphs of their own.
         overrides: Operation type (`"Sign"`, `"Identity"`, see `tf.Operation.type`) to the name of
-            a registered gradient, or to a function `(op, *upstream)` that returns a gradient
-            tensor or `None` for each input of the operation.
+            a gradient that `register_gradient` or `tf.RegisterGradient` registered, or to a
+            function `(op, *upstream)` that returns a gradient tensor or `None` for each input of
+            the operation.
 
     Returns:
         A function of the same tensors.
 
     Raises:
-        LookupError: If no gradient of that name is registered.
+        LookupError: When differentiated, if no gradient of that name is registered.
         ValueError: When called, if `function` holds no operation of a type that `overrides` names.
         TypeError: When differentiated, if a gradient function returns a Python number.
 
@@ -106,7 +103,7 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
     Reference:
         - TensorFlow, `tf.Graph.gradient_override_map` and `tf.RegisterGradient`.
     """
-    names = {op_type: _gradient_name(gradient) for op_type, gradient in overrides.items()}
+    names = {op_type: _name_of(gradient) for op_type, gradient in overrides.items()}
 
     def overridden(*inputs):
         graph = tf.compat.v1.get_default_graph()
@@ -114,82 +111,34 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
         with graph.gradient_override_map(names):
             outputs = function(*inputs)
         held = {operation.type for operation in graph.get_operations()[before:]}
-        for op_type in names:
-            if op_type not in held:
-                raise ValueError(
-                    f"The function holds no operation of type {op_type!r}, so its gradient cannot "
-                    f"be overridden. Received a function with: {sorted(held)}"
-                )
+        if missing := set(names) - held:
+            raise ValueError(
+                f"The function must hold operations of the types {sorted(names)}, to override "
+                f"their gradients, but {sorted(missing)} are not there. Received: {sorted(held)}"
+            )
         return outputs
 
     return as_graph_function(overridden)
 
 
-def _gradient_name(gradient: str | Callable) -> str:
-    if callable(gradient):
-        name = next((name for name, known in _registered.items() if known is gradient), None)
-        if name is None:
-            name = f"dann.{_describe(gradient)}.{len(_registered)}"
-            register_gradient(name)(gradient)
-        return name
-    function = _lookup(gradient)
-    if function is None:
-        raise LookupError(
-            f"No gradient named {gradient!r} is registered. Register it with "
-            f"`@dann.gradients.register_gradient({gradient!r})`."
-        )
-    if gradient in _registered:
+def _name_of(gradient):
+    if isinstance(gradient, str):
         return gradient
-    # Registered by `tf.RegisterGradient`: the same function under a checked name.
-    return _gradient_name(function)
+    name = f"{_full_name(gradient)}.{len(_registered)}"
+    register_gradient(name)(gradient)
+    return name
 
 
-def _lookup(name: str) -> Callable | None:
-    try:
-        return gradient_registry.lookup(name)
-    except LookupError:
-        return None
+def _full_name(function):
+    return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
 
 
-def _checked(function: Callable) -> Callable:
-    @functools.wraps(function)
-    def gradient(op, *upstream):
-        gradients = function(op, *upstream)
-        flat = gradients if isinstance(gradients, tuple | list) else [gradients]
-        tensors = [value for value in flat if value is not None]
-        check_gradients(tensors, len(tensors), function)
-        return gradients
-
-    return gradient
-
-
-def _same_function(one: Callable, other: Callable) -> bool:
-    """Whether two functions are the same, or come from two runs of one definition."""
-    if one is other:
-        return True
-    codes = [getattr(function, "__code__", None) for function in (one, other)]
-    if None in codes or _fingerprint(codes[0]) != _fingerprint(codes[1]):
-        return False
-    return _bound_values(one) == _bound_values(other)
-
-
-def _fingerprint(code: Any) -> tuple:
-    """The instructions, names and constants of a code object, without its place in a file."""
-    constants = [_fingerprint(c) if hasattr(c, "co_code") else c for c in code.co_consts]
-    return code.co_code, code.co_names, constants
-
-
-def _bound_values(function: Callable) -> list:
-    """Instance, defaults and closure; only plain values are compared by value."""
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    values = [getattr(function, "__self__", None), *defaults, *cells]
-    return [v if isinstance(v, bool | int | float | str | None) else id(v) for v in values]
-
-
-def _describe(function: Callable) -> str:
-    module = getattr(function, "__module__", "")
-    return f"{module}.{getattr(function, '__qualname__', repr(function))}"
+def _run(function, op, *upstream):
+    gradients = function(op, *upstream)
+    flat = gradients if isinstance(gradients, tuple | list) else [gradients]
+    tensors = [value for value in flat if value is not None]
+    check_gradients(tensors, len(tensors), function)
+    return gradients
 
 
 @register_gradient("dann.PassThrough")
@@ -203,7 +152,7 @@ def _swap_negated(op, upstream, upstream_of_scaled):
 
 
 def _swap(inputs, scaled):
-    return tf.identity_n([refuse_lost_gradient(inputs), scaled])[0]
+    return tf.identity_n([inputs, scaled])[0]
 
 
 _overridden_swap = override_op_gradients(_swap, {"IdentityN": "dann.SwapNegated"})

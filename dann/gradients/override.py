@@ -6,8 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from dann.gradients.naming import named
 
-def override_gradient(forward: Callable, backward: Callable) -> Callable:
+
+def override_gradient(forward: Callable, backward: Callable, name: str | None = None) -> Callable:
     """Makes a function that computes `forward` and differentiates as `backward` says.
 
     - forward: `y = forward(*inputs)`
@@ -19,22 +21,24 @@ def override_gradient(forward: Callable, backward: Callable) -> Callable:
     On TensorFlow the function runs as a `tf.function`. So it is right under
     `tf.autodiff.ForwardAccumulator` too, where a bare `tf.custom_gradient` silently gives the
     derivative of `forward`, and the graphs of earlier traces are freed. TensorFlow loses every
-    overridden gradient if a tape outside `tf.vectorized_map` watches its inputs; this function then
-    raises an error instead of giving a wrong gradient.
+    overridden gradient, silently, if a tape outside `tf.vectorized_map` watches its inputs: open
+    the tape inside the mapped function, or use `surrogate_gradient`.
 
     On JAX the function has no forward mode (`jax.jvp`, `jax.jacfwd`): JAX raises an error there.
 
     Args:
         forward: Function of one or more tensors that returns one tensor. It must not read
-            variables; pass their values as inputs.
+            variables; pass them as inputs.
         backward: Function `(upstream, *inputs)` that returns one gradient tensor for each input
             (alone, or in a tuple), in its shape. `upstream` has the shape of the output.
+        name: Name of the new function, by which Keras registers it for files. Defaults to the names
+            of `forward` and `backward`; with a lambda among them Keras does not save it.
 
     Returns:
-        A function of the same tensors.
+        A function of the same tensors and variables, which are given by position.
 
     Raises:
-        TypeError: When differentiated, if `backward` returns a Python number or `None`.
+        TypeError: When differentiated, if `backward` returns what is no tensor.
         ValueError: When differentiated, if `backward` returns the wrong number of gradients.
 
     Example:
@@ -65,7 +69,7 @@ def override_gradient(forward: Callable, backward: Callable) -> Callable:
     def call(*inputs):
         return overridden(*(ops.convert_to_tensor(value) for value in inputs))
 
-    return call
+    return named(call, name, forward, backward)
 
 
 def check_gradients(gradients: Any, count: int, function: Callable) -> None:
@@ -77,10 +81,10 @@ def check_gradients(gradients: Any, count: int, function: Callable) -> None:
             f"Received: {len(gradients)} gradients"
         )
     for gradient in gradients:
-        if not hasattr(gradient, "dtype"):
+        if not ops.is_tensor(gradient):
             raise TypeError(
-                f"Gradient function `{name}` must return a tensor for each input; for no gradient "
-                "return `keras.ops.zeros_like(input)`, not a Python number. "
+                f"Gradient function `{name}` must return a tensor for each input, for no gradient "
+                "`keras.ops.zeros_like(input)`. "
                 f"Received: {gradient!r} of type {type(gradient).__name__}"
             )
 
@@ -116,12 +120,9 @@ def _as_jax_function(forward: Callable, gradient: Callable) -> Callable:
 
 
 def _as_tensorflow_function(forward: Callable, gradient: Callable) -> Callable:
-    from dann.gradients.tensorflow_graph import as_graph_function, refuse_lost_gradient
+    from dann.gradients.tensorflow_graph import as_graph_function
 
-    def guarded(*inputs):
-        return refuse_lost_gradient(forward(*inputs))
-
-    return as_graph_function(_as_keras_function(guarded, gradient), autograph=False)
+    return as_graph_function(_as_keras_function(forward, gradient), autograph=False)
 
 
 def _as_keras_function(forward: Callable, gradient: Callable) -> Callable:

@@ -11,6 +11,7 @@ from dann.gradients.override import override_gradient
 from dann.gradients.stop_gradient import surrogate_gradient
 
 
+@keras.saving.register_keras_serializable("dann")
 def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") -> Any:
     """Returns `inputs` unchanged and reverses the gradient that flows back through them.
 

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import keras
+
 from dann.gradients.estimators import Estimator, get_estimator
 
 
+@keras.saving.register_keras_serializable("dann")
 def binary_sign(
     inputs: Any,
     way: str = "override",

@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 from keras import ops
 
+from dann.gradients.naming import named
 
-def surrogate_gradient(forward: Callable, surrogate: Callable) -> Callable:
+
+def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None = None) -> Callable:
     """Makes a function with the value of `forward` and the gradient of `surrogate`.
 
     With `f = forward` and `g = surrogate`,
@@ -22,6 +24,7 @@ def surrogate_gradient(forward: Callable, surrogate: Callable) -> Callable:
         forward: Function of one or more tensors that returns one tensor.
         surrogate: Function of the same tensors, whose result broadcasts to that of `forward`.
             Only its derivative counts, not its value.
+        name: As in `override_gradient`.
 
     Returns:
         A function of the same tensors. It works on every Keras backend, under every
@@ -45,4 +48,4 @@ def surrogate_gradient(forward: Callable, surrogate: Callable) -> Callable:
         value = ops.stop_gradient(forward(*inputs))
         return value + (carrier - ops.stop_gradient(carrier))
 
-    return call
+    return named(call, name, forward, surrogate)

@@ -1,28 +1,32 @@
-"""Backbones and heads as functional models.
+"""Backbones and heads as functional models."""
 
-Every file registers its backbone in `NETWORKS`, and this package exports them.
-"""
-
-from typing import TYPE_CHECKING, Any
-
+from dann.networks.application import application_backbone
 from dann.networks.backbones import NETWORKS
 from dann.networks.binary_label_head import binary_label_head
+from dann.networks.binary_lenet import binary_lenet_backbone
+from dann.networks.binary_mlp import binary_mlp_backbone
+from dann.networks.binary_resnet import binary_resnet_backbone
+from dann.networks.cnn import cnn_backbone
 from dann.networks.heads import domain_head, label_head
-from dann.registry import import_modules
+from dann.networks.lenet import lenet_backbone
+from dann.networks.mlp import mlp_backbone
+from dann.networks.paper import gtsrb_backbone, mnist_backbone, svhn_backbone
+from dann.networks.time_series import time_series_backbone
 
-import_modules(__name__)
-_backbones = {function.__name__: function for function in NETWORKS.values()}
-globals().update(_backbones)
-
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any: ...
-
-
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
     "NETWORKS",
+    "application_backbone",
     "binary_label_head",
+    "binary_lenet_backbone",
+    "binary_mlp_backbone",
+    "binary_resnet_backbone",
+    "cnn_backbone",
     "domain_head",
+    "gtsrb_backbone",
     "label_head",
-    *_backbones,
+    "lenet_backbone",
+    "mlp_backbone",
+    "mnist_backbone",
+    "svhn_backbone",
+    "time_series_backbone",
 ]

@@ -6,8 +6,9 @@ from typing import Any
 
 import keras
 from keras import ops
+from keras.optimizers.schedules import LearningRateSchedule
 
-from dann.checks import check_number
+from dann.checks import check_number, check_registered
 
 
 class StrengthSchedule(abc.ABC):
@@ -145,16 +146,6 @@ def as_schedule(strength: Any) -> Callable[[Any], Any] | None:
     """
     if not callable(strength) or isinstance(strength, type):
         return None
-    known = StrengthSchedule | keras.optimizers.schedules.LearningRateSchedule
-    name = keras.saving.get_registered_name(strength if _is_plain(strength) else type(strength))
-    if not isinstance(strength, known) and keras.saving.get_registered_object(name) is None:
-        raise ValueError(
-            "A strength that is a function needs a name to be saved with a model: put "
-            "`@keras.saving.register_keras_serializable()` above its definition. "
-            f"Received: {strength!r}"
-        )
+    if not isinstance(strength, StrengthSchedule | LearningRateSchedule):
+        check_registered("A strength that is a function", strength)
     return strength
-
-
-def _is_plain(function):
-    return hasattr(function, "__name__")

@@ -68,36 +68,13 @@ def test_stop_gradient_makes_minus_one_beside_one():
     assert value_and_gradient(surrogate, 2.0, 3.0, 4.0) == (14.0, [-1.0, -4.0, -3.0])
 
 
-@pytest.mark.parametrize("as_name", [False, True])
-def test_a_gradient_function_that_returns_zero_is_told_to_return_a_tensor(as_name):
+def test_a_gradient_function_that_returns_zero_is_named():
     def nothing(op, upstream):
         return 0
 
-    if as_name:
-        register_gradient("test.Nothing")(nothing)
-    function = override_op_gradients(tf.sign, {"Sign": "test.Nothing" if as_name else nothing})
-    message = (
-        r"Gradient function `nothing` must return a tensor for each input; for no gradient return "
-        r"`keras.ops.zeros_like\(input\)`, not a Python number. Received: 0 of type int"
-    )
-    with pytest.raises(TypeError, match=message):
+    function = override_op_gradients(tf.sign, {"Sign": nothing})
+    with pytest.raises(TypeError, match="`nothing` must return a tensor.*Received: 0 of type int"):
         value_and_gradient(function, EDGES)
-
-
-def test_tensorflow_alone_speaks_of_an_attribute():
-    """The error that a gradient function with a Python number gets without this package."""
-
-    @tf.RegisterGradient("test.IntegerZero")
-    def integer_zero(op, upstream):
-        return 0
-
-    @tf.function
-    def sign(inputs):
-        with tf.compat.v1.get_default_graph().gradient_override_map({"Sign": "test.IntegerZero"}):
-            return tf.sign(inputs)
-
-    with pytest.raises(AttributeError, match="'int' object has no attribute 'name'"):
-        value_and_gradient(sign, EDGES)
 
 
 def test_all_operations_of_a_type_are_overridden_and_no_other():
@@ -130,105 +107,39 @@ def test_graphs_inside_the_function_are_not_reached():
 
 def test_a_function_without_such_an_operation_is_refused():
     function = override_op_gradients(tf.tanh, {"Sign": "QuantizeGrad"})
-    message = r"holds no operation of type 'Sign'.*Received a function with: \['Tanh'\]"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="Sign.*Received: .'Tanh'."):
         function(tf.constant(EDGES))
 
 
-def test_an_unknown_name_is_refused():
-    message = r"No gradient named 'Quantise' is registered. Register it with `@dann.gradients"
-    with pytest.raises(LookupError, match=message):
-        override_op_gradients(tf.sign, {"Sign": "Quantise"})
+def test_an_unknown_name_is_refused_by_tensorflow():
+    function = override_op_gradients(tf.sign, {"Sign": "Quantise"})
+    with pytest.raises(LookupError, match="Sign"):
+        value_and_gradient(function, EDGES)
 
 
-def doubling(op, upstream):
-    return 2.0 * upstream
+def test_a_cell_that_runs_again_defines_its_gradient_anew():
+    for factor in (2.0, 3.0):
 
+        @register_gradient("test.Again")
+        def gradient(op, upstream, factor=factor):
+            return factor * upstream
 
-def test_the_same_function_may_be_registered_twice():
-    for _ in range(2):
-
-        @register_gradient("test.Twice")
-        def gradient(op, upstream):
-            return 3.0 * upstream
-
-        register_gradient("test.Doubling")(doubling)
-    function = override_op_gradients(tf.sign, {"Sign": "test.Twice"})
+    function = override_op_gradients(tf.sign, {"Sign": "test.Again"})
     assert value_and_gradient(function, [5.0]) == ([1.0], [[3.0]])
 
 
-def times(factor):
-    def gradient(op, upstream):
-        return factor * upstream
-
-    return gradient
-
-
-def times_default(factor):
-    def gradient(op, upstream, factor=factor):
-        return factor * upstream
-
-    return gradient
-
-
-@pytest.mark.parametrize(
-    "other",
-    [lambda op, upstream: 4.0 * upstream, lambda op, upstream: -upstream, tf.identity],
-    ids=["other constant", "other code", "other kind"],
-)
-def test_another_function_under_a_taken_name_is_refused(other):
-    register_gradient("test.Taken")(doubling)
-    message = (
-        "A gradient named 'test.Taken' is registered already, for another function: "
-        r"\S*doubling. Choose another name. Received: \S+"
-    )
-    with pytest.raises(ValueError, match=message):
-        register_gradient("test.Taken")(other)
-
-
-def times_keyword(factor):
-    def gradient(op, upstream, *, factor=factor):
-        return factor * upstream
-
-    return gradient
-
-
-class Times:
-    def __init__(self, factor):
-        self.factor = factor
-
-    def gradient(self, op, upstream):
-        return self.factor * upstream
-
-
-def test_the_method_of_another_instance_is_another_function():
-    two, three = Times(2.0), Times(3.0)
-    register_gradient("test.Method")(two.gradient)
-    register_gradient("test.Method")(two.gradient)
-    with pytest.raises(ValueError, match="is registered already, for another function"):
-        register_gradient("test.Method")(three.gradient)
-
-
-@pytest.mark.parametrize("make", [times, times_default, times_keyword])
-def test_the_same_code_with_another_value_bound_is_another_function(make):
-    name = f"test.Bound.{make.__name__}"
-    register_gradient(name)(make(2.0))
-    register_gradient(name)(make(2.0))
-    with pytest.raises(ValueError, match="is registered already, for another function"):
-        register_gradient(name)(make(3.0))
-
-
-def test_a_name_of_tensorflow_is_taken():
-    with pytest.raises(ValueError, match="'Sign' is registered already, for another function"):
-        register_gradient("Sign")(doubling)
+def test_another_function_under_a_taken_name_is_refused():
+    assert register_gradient("test.Taken")(quantize_gradient) is quantize_gradient
+    with pytest.raises(ValueError, match="'test.Taken' is registered already.*quantize_gradient"):
+        register_gradient("test.Taken")(lambda op, upstream: upstream)
+    with pytest.raises(KeyError):
+        register_gradient("Sign")(quantize_gradient)
 
 
 def test_two_functions_given_directly_do_not_mix():
+    def times(factor):
+        return lambda op, upstream: factor * upstream
+
     functions = [override_op_gradients(tf.sign, {"Sign": times(factor)}) for factor in (2.0, 3.0)]
     results = [value_and_gradient(function, [5.0]) for function in functions]
     assert results == [([1.0], [[2.0]]), ([1.0], [[3.0]])]
-
-
-def test_the_registered_function_is_given_back_as_it_was():
-    assert register_gradient("test.Doubling")(doubling) is doubling
-    assert doubling(None, 21) == 42

@@ -1,39 +1,39 @@
-"""Quantizers with their own backward pass, to choose by name or as objects.
-
-Every file registers its estimators, and this package exports them.
-"""
-
-from typing import TYPE_CHECKING, Any
+"""Quantizers with their own backward pass, to choose by name or as objects."""
 
 from dann.gradients.estimators.estimator import ESTIMATORS, Estimator, register_estimator
+from dann.gradients.estimators.levels import DoReFa, Ternary
 from dann.gradients.estimators.named import (
     get_estimator,
     get_kernel_estimator,
     name_or_estimator,
 )
 from dann.gradients.estimators.quantizer import Quantizer
-from dann.gradients.estimators.sharpened import Sharpened
-from dann.registry import import_modules
+from dann.gradients.estimators.sharpened import EDE, ReSTE, Sharpened
+from dann.gradients.estimators.smooth import ApproxSign, SwishSign
+from dann.gradients.estimators.straight_through import (
+    Htanh,
+    Identity,
+    MagnitudeAware,
+    Stochastic,
+)
 
-import_modules(__name__)
-_classes = {type(estimator).__name__: type(estimator) for estimator in ESTIMATORS.values()}
-globals().update(_classes)
-
-if TYPE_CHECKING:
-    from dann.gradients.estimators.straight_through import MagnitudeAware as MagnitudeAware
-    from dann.gradients.estimators.straight_through import Stochastic as Stochastic
-
-    def __getattr__(name: str) -> Any: ...
-
-
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "EDE",
     "ESTIMATORS",
+    "ApproxSign",
+    "DoReFa",
     "Estimator",
+    "Htanh",
+    "Identity",
+    "MagnitudeAware",
     "Quantizer",
+    "ReSTE",
     "Sharpened",
+    "Stochastic",
+    "SwishSign",
+    "Ternary",
     "get_estimator",
     "get_kernel_estimator",
     "name_or_estimator",
     "register_estimator",
-    *_classes,
 ]

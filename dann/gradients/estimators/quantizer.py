@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from dann.checks import check_registered
 from dann.gradients.estimators.estimator import Estimator
 from dann.gradients.floating_tensor import floating_tensor
 
@@ -25,7 +26,7 @@ class Quantizer(Estimator):
         function: A function, or a `keras.layers.Layer` without weights.
 
     Raises:
-        ValueError: If it is not registered, changes the shape of a tensor, or has weights.
+        ValueError: If it is not registered, or has weights.
 
     Example:
 
@@ -43,14 +44,9 @@ class Quantizer(Estimator):
 
     def __init__(self, function: Callable[[Any], Any]):
         self.function = function
-        _check_registered(function)
+        check_registered("A quantizer", function)
         probe = np.linspace(-2, 2, 10, dtype="float32")
-        values = np.asarray(ops.convert_to_numpy(function(ops.convert_to_tensor(probe))))
-        if values.shape != probe.shape:
-            raise ValueError(
-                "A quantizer must keep the shape of its inputs. "
-                f"Received: {values.shape} for {probe.shape} of {function!r}"
-            )
+        values = ops.convert_to_numpy(function(ops.convert_to_tensor(probe)))
         if getattr(function, "weights", None):
             raise ValueError(
                 "A quantizer that is a layer must have no weights, because each kernel and each "
@@ -84,20 +80,3 @@ class Quantizer(Estimator):
     def __repr__(self):
         name = getattr(self.function, "__name__", type(self.function).__name__)
         return f"Quantizer({name})"
-
-
-def _check_registered(function):
-    named = function if hasattr(function, "__name__") else type(function)
-    known = keras.saving.get_registered_object(keras.saving.get_registered_name(named))
-    if known is None and named.__module__.split(".")[0] == "dann":
-        raise ValueError(
-            "A file cannot name this function of dann. A binary layer takes the sign by itself: "
-            "give the name of an estimator, such as 'htanh', or a layer, "
-            f"`dann.layers.BinarySign()`. Received: {function!r}"
-        )
-    if known is None and named.__module__.split(".")[0] != "keras":
-        raise ValueError(
-            "A quantizer needs a name to be saved with a model: put "
-            "`@keras.saving.register_keras_serializable()` above its definition. "
-            f"Received: {function!r}"
-        )

@@ -1,0 +1,225 @@
+"""Where TensorFlow and Keras take a gradient: every way of both functions, in closed form."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("the contexts are TensorFlow's", allow_module_level=True)
+
+from dann.gradients import binary_sign, reverse_gradient  # noqa: E402
+from dann.layers import BinarySign, GradientReversal  # noqa: E402
+
+STRENGTH = 0.7
+INPUTS = np.float32([[-2.0, -1.0, -0.5], [-0.0, 0.0, 0.5], [1.0, 2.0, -1.5], [0.25, -0.25, 1.25]])
+WEIGHTS = np.float32([[0.3, -0.2, 0.5], [0.4, -0.5, 0.1], [-0.4, 0.2, 0.3], [0.1, 0.6, -0.3]])
+
+WAYS = ["override", "stop_gradient", "op_override"]
+# A function, the layer around it, its value and what stands for its derivative.
+FUNCTIONS = {
+    "reversal": (
+        functools.partial(reverse_gradient, strength=STRENGTH),
+        functools.partial(GradientReversal, STRENGTH),
+        INPUTS,
+        np.full(INPUTS.shape, -STRENGTH),
+    ),
+    "sign": (binary_sign, BinarySign, np.where(INPUTS >= 0, 1.0, -1.0), np.abs(INPUTS) <= 1.0),
+}
+
+
+def loss(outputs, weights=WEIGHTS):
+    return tf.reduce_sum(weights * (outputs + outputs**2 / 2.0))
+
+
+def value_and_gradient(function, inputs, weights=WEIGHTS):
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        value = function(inputs)
+        total = loss(value, weights)
+    return value, tape.gradient(total, inputs)
+
+
+def in_graph(function, **options):
+    return tf.function(function, autograph=False, **options)
+
+
+def tape_inside(function, inputs, **options):
+    return in_graph(lambda inputs: value_and_gradient(function, inputs), **options)(inputs)
+
+
+def tape_outside(function, inputs, **options):
+    return value_and_gradient(in_graph(function, **options), inputs)
+
+
+def without_functions(function, inputs):
+    tf.config.run_functions_eagerly(True)
+    try:
+        return value_and_gradient(function, inputs)
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+def tf_gradients(function, inputs):
+    def differentiate(inputs):
+        value = function(inputs)
+        return value, tf.gradients(loss(value), inputs)[0]
+
+    return in_graph(differentiate)(inputs)
+
+
+def version_one_graph(function, inputs):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        held = tf.compat.v1.placeholder(tf.float32, INPUTS.shape)
+        value = function(held)
+        return session.run([value, tf.gradients(loss(value), held)[0]], {held: INPUTS})
+
+
+def in_a_branch(function, inputs):
+    def branch(inputs):
+        return tf.cond(tf.reduce_sum(inputs) > -100.0, lambda: function(inputs), lambda: inputs)
+
+    return tape_inside(branch, inputs)
+
+
+def in_a_loop(function, inputs):
+    def once(inputs):
+        return tf.while_loop(lambda n, _: n < 1, lambda n, x: (n + 1, function(x)), (0, inputs))[1]
+
+    return tape_inside(once, inputs)
+
+
+def vectorized(function, inputs):
+    def row(arguments):
+        return value_and_gradient(function, *arguments)
+
+    return tf.vectorized_map(row, (inputs, tf.constant(WEIGHTS)))
+
+
+def reloaded(function, inputs, tmp_path):
+    module = tf.Module()
+    module.call = tf.function(function, input_signature=[tf.TensorSpec([None, 3])], autograph=False)
+    tf.saved_model.save(module, str(tmp_path))
+    return value_and_gradient(tf.saved_model.load(str(tmp_path)).call, inputs)
+
+
+def signed(spec):
+    return functools.partial(tape_inside, input_signature=[spec])
+
+
+CONTEXTS = {
+    "eager": value_and_gradient,
+    "graph, tape inside": tape_inside,
+    "graph, tape outside": tape_outside,
+    "XLA, tape inside": functools.partial(tape_inside, jit_compile=True),
+    "XLA, tape outside": functools.partial(tape_outside, jit_compile=True),
+    "unknown shape": signed(tf.TensorSpec([None, None])),
+    "unknown rank": signed(tf.TensorSpec(None)),
+    "run_functions_eagerly": without_functions,
+    "tf.gradients": tf_gradients,
+    "v1 graph": version_one_graph,
+    "tf.cond": in_a_branch,
+    "tf.while_loop": in_a_loop,
+    "tf.map_fn": lambda function, inputs: tape_inside(
+        functools.partial(tf.map_fn, function), inputs
+    ),
+    "tf.recompute_grad": lambda function, inputs: tape_inside(tf.recompute_grad(function), inputs),
+    "tf.vectorized_map, tape inside": vectorized,
+    "SavedModel": reloaded,
+}
+
+each_way = pytest.mark.parametrize("way", WAYS)
+each_function = pytest.mark.parametrize("name", FUNCTIONS)
+
+
+@each_way
+@each_function
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_value_and_gradient_are_right(context, name, way, tmp_path):
+    function, _, value, slope = FUNCTIONS[name]
+    folder = [tmp_path] if context == "SavedModel" else []
+    seen = CONTEXTS[context](functools.partial(function, way=way), tf.constant(INPUTS), *folder)
+    np.testing.assert_allclose(seen[0], value, 1e-6, 1e-6)
+    np.testing.assert_allclose(seen[1], slope * WEIGHTS * (1.0 + value), 1e-6, 1e-6)
+
+
+@each_way
+@each_function
+@pytest.mark.parametrize("compiled", [False, True])
+def test_derivatives_of_other_kinds_compose_the_slope(name, way, compiled):
+    function, _, _, slope = FUNCTIONS[name]
+    function = functools.partial(function, way=way)
+
+    def differentiate(inputs):
+        upstream = tf.ones(INPUTS.shape)
+        with tf.GradientTape(persistent=True) as outer:
+            outer.watch([inputs, upstream])
+            _, gradient = value_and_gradient(function, inputs)
+            with tf.GradientTape() as tape:
+                tape.watch(inputs)
+                outputs = function(inputs)
+            pulled_back = tape.gradient(outputs, inputs, upstream)
+        with tf.autodiff.ForwardAccumulator(inputs, tf.constant(WEIGHTS)) as accumulator:
+            outputs = function(inputs)
+        return (
+            outer.gradient(gradient, inputs),
+            outer.gradient(pulled_back, upstream, WEIGHTS),
+            accumulator.jvp(outputs),
+            outer.batch_jacobian(pulled_back, upstream),
+        )
+
+    run = in_graph(differentiate) if compiled else differentiate
+    second, double_backward, forward_mode, jacobian = run(tf.constant(INPUTS))
+    np.testing.assert_allclose(second, slope**2.0 * WEIGHTS, 1e-6, 1e-6)
+    np.testing.assert_allclose(double_backward, slope * WEIGHTS, 1e-6, 1e-6)
+    np.testing.assert_allclose(forward_mode, slope * WEIGHTS, 1e-6, 1e-6)
+    np.testing.assert_allclose(jacobian, [np.diag(1.0 * row) for row in slope], 1e-6, 1e-6)
+
+
+def weighted_sum(weights, outputs):
+    return keras.ops.sum(weights * outputs, axis=-1)
+
+
+@each_way
+@each_function
+@pytest.mark.parametrize(
+    ("options", "policy", "tolerance"),
+    [
+        ({"jit_compile": False}, "float32", 1e-6),
+        ({"jit_compile": True}, "float32", 1e-6),
+        ({"run_eagerly": True}, "float32", 1e-6),
+        ({"jit_compile": False}, "mixed_float16", 1e-3),
+        ({"jit_compile": False}, "mixed_bfloat16", 1e-2),
+    ],
+)
+def test_a_step_of_fit_descends_the_gradient(name, way, options, policy, tolerance):
+    """From a first kernel I to I - X' (w s) / n, for the loss mean over n rows of sum w y."""
+    _, make, _, slope = FUNCTIONS[name]
+    dense = keras.layers.Dense(3, use_bias=False, kernel_initializer="identity", dtype=policy)
+    model = keras.Sequential([keras.Input((3,)), dense, make(way=way, dtype=policy)])
+    model.compile(keras.optimizers.SGD(1.0), weighted_sum, **options)
+    model.fit(INPUTS, WEIGHTS, batch_size=4, shuffle=False, verbose=0)
+    expected = np.eye(3) - INPUTS.T @ (WEIGHTS * slope) / 4
+    np.testing.assert_allclose(dense.kernel, expected, tolerance, tolerance)
+
+
+def test_an_override_without_a_graph_of_its_own_is_found_wrong():
+    """The checks above can fail: TensorFlow 1's spelling alone does nothing here."""
+
+    @tf.RegisterGradient("test.NaiveReversal")
+    def naive(op, upstream):
+        return -STRENGTH * upstream
+
+    def function(inputs):
+        with tf.compat.v1.get_default_graph().gradient_override_map(
+            {"Identity": "test.NaiveReversal"}
+        ):
+            return tf.identity(inputs)
+
+    right = FUNCTIONS["reversal"][3] * WEIGHTS * (1.0 + INPUTS)
+    inputs = tf.constant(INPUTS)
+    for run in (value_and_gradient, tape_inside):
+        np.testing.assert_allclose(run(function, inputs)[1], -right / STRENGTH, 1e-6, 1e-6)
+    np.testing.assert_allclose(tape_outside(function, inputs)[1], right, 1e-6, 1e-6)
