@@ -11,12 +11,12 @@ them. A score that the run did not compute is listed too, with the reason.
 import environment  # noqa: F401
 
 from dann import config
-from dann.training.evaluate_run import evaluate_curves, evaluation_table, read_curves
+from dann.training.evaluate_run import evaluate_run, evaluation_table
 
 
 @config.script("evaluate")
 def main(cfg):
-    print(evaluation_table(evaluate_curves(read_curves(cfg.run))))
+    print(evaluation_table(evaluate_run(cfg.run)))
 
 
 if __name__ == "__main__":

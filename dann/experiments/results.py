@@ -8,7 +8,7 @@ import pandas
 
 from dann.experiments.reproduction import PlannedRun
 from dann.experiments.sweep import agreement_of_runs
-from dann.training.evaluate_run import evaluate_curves, read_curves
+from dann.training.evaluate_run import evaluate_run
 
 COLUMNS = ["experiment", "method", "seed", "domains", "steps", "hardware", "measure", "value"]
 BEST, CHOSEN = "oracle/best", "chosen/info_max"
@@ -108,7 +108,7 @@ def _measures(run):
 def _choices(run):
     """Target accuracies at the choice of each score, and the best, where the run has them."""
     try:
-        scores = evaluate_curves(read_curves(run.directory.path)).scores
+        scores = evaluate_run(run.directory.path).scores
     except (FileNotFoundError, ValueError):
         return {}
     best = max(of["accuracy"] + of["regret"] for of in scores.values())

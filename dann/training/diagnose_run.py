@@ -5,21 +5,11 @@ import pathlib
 import keras
 
 from dann.adaptation import AdversarialModel
-from dann.checks import check_integer
 from dann.data import DomainPair
 from dann.diagnostics import Diagnosis, measure, verdict
-from dann.diagnostics.catalogue import choose
 from dann.diagnostics.report.figures import draw
 from dann.diagnostics.report.page import page
 from dann.training.run_directory import RunDirectory
-
-
-def check_choices(diagnostics: list[str] | None, samples: int, few: int) -> None:
-    """Raises `ValueError` if an argument of `diagnose_run` is wrong, before anything is loaded."""
-    if diagnostics is not None:
-        choose(diagnostics)
-    check_integer("samples", samples, low=4)
-    check_integer("few", few, low=2)
 
 
 def model_of_run(run: RunDirectory) -> AdversarialModel:

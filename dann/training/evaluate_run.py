@@ -2,27 +2,23 @@
 
 import math
 import os
-from typing import NamedTuple
 
 from dann.selection import Evaluation, evaluate
 from dann.selection.regret import NOT_COMPUTED
 from dann.training.run_directory import RunDirectory
 
 
-class Curves(NamedTuple):
-    """What a run wrote after each epoch: its scores by name, the step, the target's accuracy."""
-
-    scores: dict[str, list[float]]
-    steps: list[int]
-    accuracies: list[float]
-
-
-def read_curves(directory: str | os.PathLike) -> Curves:
-    """Reads the scores and the oracle curve of a finished run.
+def evaluate_run(directory: str | os.PathLike) -> Evaluation:
+    """Returns what choosing an epoch of a finished run by each score would have cost.
 
     Args:
         directory: A run directory with `selection/...` columns among its metrics and with an
             oracle curve, which `trainer.oracle_curve=true` writes.
+
+    Returns:
+        `scores`, for each score: `step`, the end of the epoch that it rates highest; its `score`
+        and target `accuracy` there; and `regret`, the best accuracy of all epochs minus that one.
+        `left_out`: the reason for each score of `dann.selection.SCORES` that is missing.
 
     Raises:
         FileNotFoundError: If a file is not there.
@@ -41,30 +37,17 @@ def read_curves(directory: str | os.PathLike) -> Curves:
             f"Expected columns `selection/...` in {run.metrics_file}; `selection.scores` "
             f"names them. Received: {list(metrics)}"
         )
-    steps = [int(step) for step in oracle["step"]]
     accuracies = [float(value) for value in oracle["target/accuracy"]]
     rows = len(next(iter(scores.values())))
-    if len(steps) != rows or not all(map(math.isfinite, accuracies)):
+    if len(accuracies) != rows or not all(map(math.isfinite, accuracies)):
         raise ValueError(
             f"Expected an accuracy in {run.oracle_file} for each of the {rows} epochs in "
             f"{run.metrics_file}. Received: {accuracies}"
         )
-    return Curves(scores, steps, accuracies)
-
-
-def evaluate_curves(curves: Curves) -> Evaluation:
-    """Returns what choosing an epoch by each score would have cost.
-
-    Returns:
-        `scores`, for each score: `step`, the end of the epoch that it rates highest; its `score`
-        and target `accuracy` there; and `regret`, the best accuracy of all epochs minus that one.
-        `left_out`: the reason for each score of `dann.selection.SCORES` that is missing.
-    """
-    scores, steps, accuracies = curves
     found = evaluate(scores, accuracies)
-    rows = {
+    chosen = {
         name: {
-            "step": steps[int(of["choice"])],
+            "step": int(oracle["step"][int(of["choice"])]),
             "score": scores[name][int(of["choice"])],
             "accuracy": of["accuracy"],
             "regret": of["regret"],
@@ -75,11 +58,11 @@ def evaluate_curves(curves: Curves) -> Evaluation:
         name: f"{why}; train with selection=all" if why == NOT_COMPUTED else why
         for name, why in found.left_out.items()
     }
-    return Evaluation(rows, left_out)
+    return Evaluation(chosen, left_out)
 
 
 def evaluation_table(evaluation: Evaluation) -> str:
-    """Formats what `evaluate_curves` returns, sorted by regret; missing scores come last."""
+    """Formats what `evaluate_run` returns, sorted by regret; missing scores come last."""
     lines = [f"{'score':<20}{'chosen step':>12}{'score':>12}{'target (oracle)':>18}{'regret':>10}"]
     for name, of in sorted(evaluation.scores.items(), key=lambda item: item[1]["regret"]):
         lines.append(

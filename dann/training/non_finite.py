@@ -9,6 +9,10 @@ from keras import ops
 
 from dann.checks import check_integer
 
+_ADVICE = (
+    "What usually helps: a lower learning rate, clipped gradients (global_clipnorm of the "
+    "optimizer), a lower strength of the reversal, or float32"
+)
 _CHUNK = 1024  # examples at a time, of inputs that may lie in files
 
 
@@ -99,7 +103,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
             last = f". The epoch's means until step {before}: {values}"
         raise FloatingPointError(
             f"The training of {type(self.model).__name__} stopped at step {step}: {broken}{last}. "
-            f"{_advice(self.model)}"
+            f"{_ADVICE}"
         ) from None
 
 
@@ -145,12 +149,3 @@ def _check_inputs(inputs: Mapping[str, Any]) -> None:
 def _losses(logs: Mapping[str, Any]) -> dict[str, float]:
     """The loss and its terms, which are means over the epoch."""
     return {name: float(value) for name, value in logs.items() if name.endswith("loss")}
-
-
-def _advice(model):
-    advice = ["a lower learning rate", "clipped gradients (global_clipnorm of the optimizer)"]
-    if getattr(model, "reversal", None) is not None:
-        advice.append("a lower strength of the reversal")
-    if model.compute_dtype == "float16":
-        advice.append("mixed_bfloat16 or float32")
-    return f"What usually helps: {', '.join(advice[:-1])} or {advice[-1]}"

@@ -3,7 +3,7 @@
 import pytest
 
 from dann.selection import SCORES
-from dann.training.evaluate_run import evaluate_curves, evaluation_table, read_curves
+from dann.training.evaluate_run import evaluate_run, evaluation_table
 
 
 @pytest.fixture
@@ -21,14 +21,14 @@ def run(tmp_path):
 
 
 def test_each_score_is_shown_with_its_choice_and_its_regret(run):
-    assert evaluate_curves(read_curves(run)).scores == {
+    assert evaluate_run(run).scores == {
         "entropy": {"step": 200, "score": -0.2, "accuracy": 0.8, "regret": 0.0},
         "snd": {"step": 100, "score": 3.0, "accuracy": 0.6, "regret": pytest.approx(0.2)},
     }
 
 
 def test_the_table_begins_with_the_least_regret(run):
-    lines = evaluation_table(evaluate_curves(read_curves(run))).splitlines()
+    lines = evaluation_table(evaluate_run(run)).splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["score", "entropy", "snd"]
     assert lines[2].split() == ["snd", "100", "3.0000", "60.0%", "+20.0"]
 
@@ -37,7 +37,7 @@ def test_scores_missing_from_the_run_are_listed_last_with_the_reason(run):
     rows = (run / "metrics.csv").read_text().splitlines()
     rows = [f"{rows[0]},selection/bnm", *(f"{row},-inf" for row in rows[1:])]
     (run / "metrics.csv").write_text("\n".join(rows))
-    evaluation = evaluate_curves(read_curves(run))
+    evaluation = evaluate_run(run)
     assert set(evaluation.scores) == {"entropy", "snd"}
     assert set(evaluation.left_out) == set(SCORES) - {"entropy", "snd"}
     lines = evaluation_table(evaluation).splitlines()[3:]
@@ -53,13 +53,13 @@ def test_scores_missing_from_the_run_are_listed_last_with_the_reason(run):
 def test_an_oracle_curve_of_other_epochs_is_refused(run):
     (run / "oracle.csv").write_text("step,cpu_seconds,target/accuracy\n100,1.0,0.6\n")
     with pytest.raises(ValueError, match=r"each of the 3 epochs .*Received: \[0.6\]"):
-        read_curves(run)
+        evaluate_run(run)
 
 
 def test_a_run_without_its_oracle_or_scores_is_refused(run):
     (run / "metrics.csv").write_text("epoch,accuracy\n0,0.9\n")
     with pytest.raises(ValueError, match=r"columns `selection/...`.*Received: \['epoch', 'acc"):
-        read_curves(run)
+        evaluate_run(run)
     (run / "oracle.csv").unlink()
     with pytest.raises(FileNotFoundError, match="trainer.oracle_curve=true.*no .*oracle.csv"):
-        read_curves(run)
+        evaluate_run(run)
