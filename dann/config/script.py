@@ -3,9 +3,11 @@
 import contextlib
 import dataclasses
 import difflib
+import io
 import logging
 import os
 import pathlib
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -54,7 +56,7 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
 
     def decorate(work):
         def main():
-            _prepare_output()
+            _prepare_process()
             door = _Door(full=os.environ.get("HYDRA_FULL_ERROR") == "1")
             os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
 
@@ -168,12 +170,13 @@ def _short_names(key):
     return last, "".join(word[0] for word in last.split("_") if word)
 
 
-def _prepare_output():
-    """Lets no missing or narrow output end a script, and libraries keep their remarks."""
+def _prepare_process():
+    """Makes Ctrl-C raise, outputs that are closed or narrow take all text, and libraries quiet."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # it is closed
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+            setattr(sys, name, io.StringIO())
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     for name in ("absl", "jax"):

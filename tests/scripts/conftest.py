@@ -7,7 +7,6 @@ import os
 import pathlib
 import resource
 import runpy
-import signal
 import subprocess
 import sys
 from unittest import mock
@@ -58,11 +57,10 @@ def _cpu_seconds_of_children():
 def run_here(cache):
     """Runs a script in this process, which has TensorFlow imported already."""
 
-    def run(script, arguments, folder):
-        stdout, stderr = io.StringIO(), io.StringIO()
+    def run(script, arguments, folder, output=""):
+        stdout, stderr = io.StringIO() if output == "" else output, io.StringIO()
         status = 0
         environment = {"DANN_CACHE_DIR": str(cache)}
-        handler = signal.getsignal(signal.SIGINT)  # a script lets Ctrl-C end it at once
         with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ, environment):
             # Hydra's setting up of logging closes what absl-py took for standard error: pytest's.
             quiet = "hydra/hydra_logging=none"
@@ -74,9 +72,8 @@ def run_here(cache):
                     runpy.run_path(str(SCRIPTS / script), run_name="__main__")
                 except SystemExit as stop:
                     status = stop.code
-                finally:
-                    signal.signal(signal.SIGINT, handler)
-        return Finished(status, stdout.getvalue(), stderr.getvalue())
+        said = stdout.getvalue() if isinstance(stdout, io.StringIO) else ""
+        return Finished(status, said, stderr.getvalue())
 
     return run
 

@@ -1,8 +1,6 @@
 """`scripts/export.py` as a user runs it."""
 
 import shutil
-import warnings
-import zipfile
 
 import keras
 import numpy as np
@@ -71,49 +69,11 @@ def test_a_classifier_that_cannot_be_packed_is_reported_in_one_line(
     assert not any((run / "export").iterdir())
 
 
-ATTACK = {
-    "_target_": "dann.experiments.processes.Processes.run",
-    "_args_": [
-        {"_target_": "dann.experiments.processes.Processes"},
-        ["touch", "proof"],
-    ],
-}
-
-
-@pytest.mark.parametrize("script", ["export.py", "diagnose.py", "evaluate.py"])
-def test_a_run_of_a_stranger_that_names_a_command_does_not_run_it(
-    script, run, tmp_path, run_here, check_refused
-):
-    cfg = OmegaConf.load(run / ".hydra/config.yaml")
-    cfg.data = cfg.callbacks = cfg.method = ATTACK
-    OmegaConf.save(cfg, run / ".hydra/config.yaml")
-    (run / "checkpoints").mkdir()
-    shutil.copy(run / "classifier.keras", run / "checkpoints/last.keras")
-    check_refused(run_here(script, [f"run={run}"], tmp_path))
-    assert not (tmp_path / "proof").exists()
-
-
-@pytest.mark.parametrize("way", ["code", "cut", "damaged", "an unknown class"])
-def test_a_broken_classifier_is_reported_in_our_own_line(
-    run, tmp_path, run_here, check_refused, way
-):
-    path = run / "classifier.keras"
-    content = path.read_bytes()
-    if way == "code":
-        layers = [keras.Input((5,)), keras.layers.Lambda(lambda x: x[:, :3])]
-        keras.Sequential(layers).save(path)
-    elif way == "cut":
-        path.write_bytes(content[:-100])
-    elif way == "damaged":
-        place = content.index(b"HDF") + 900
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-    else:
-        with zipfile.ZipFile(path, "a") as archive, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the second file of this name
-            archive.writestr("config.json", '{"class_name": "Strange", "config": {}}')
+def test_a_classifier_that_holds_code_is_refused(run, tmp_path, run_here, check_refused):
+    layers = [keras.Input((5,)), keras.layers.Lambda(lambda x: x[:, :3])]
+    keras.Sequential(layers).save(run / "classifier.keras")
     before = sorted(run.rglob("*"))
     result = run_here("export.py", [f"run={run}"], tmp_path)
-    check_refused(result, "error: Expected a", f"Received: {path}, ")
-    for word in ("unsafe", "deserializ", "Keras 3", "safe_mode"):
-        assert word not in result.stderr
+    check_refused(result, f"Received: {run}/classifier.keras")
+    assert "unsafe" not in result.stderr
     assert sorted(run.rglob("*")) == before

@@ -1,9 +1,5 @@
 """Runs that cannot write end with one line and leave nothing that passes for a result."""
 
-import resource
-import subprocess
-import sys
-
 import pytest
 
 SHORT = ["debug=fast", "compare=false", "selection=none", "hydra.run.dir=run"]
@@ -41,18 +37,3 @@ def test_a_run_in_a_place_that_cannot_hold_it_is_refused(tmp_path, run_here, che
 def test_what_stands_in_the_way_of_a_runs_files_is_told(name, tmp_path, run_here):
     (tmp_path / "run" / name / "mine").mkdir(parents=True)
     check_failed(run_here("train.py", SHORT, tmp_path), tmp_path, NEEDED[name])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kilobytes", [1, 10, 100, 150])
-def test_no_file_that_is_cut_short_passes_for_a_result(kilobytes, tmp_path, cache, prepared_digits):
-    """A limit of the size of files stands for the disk: each run fails at another file."""
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * kilobytes, 1024 * kilobytes))
-
-    script = str(__file__).replace("tests/scripts/test_failed_writes.py", "scripts/train.py")
-    command = [sys.executable, script, *SHORT, f"paths.cache_dir={cache}"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit)
-    check_failed(result, tmp_path, "File too large")
-    assert not (tmp_path / "run/classifier.keras").exists()

@@ -49,7 +49,7 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
     first.send_signal(signal.SIGTERM)
     output, errors = first.communicate()
     assert first.returncode == 143, errors
-    epoch = re.search(r"the training goes on after epoch (\d)\.$", output, re.MULTILINE)[1]
+    epoch = re.search(r"goes on after epoch (\d)\.$", output, re.MULTILINE)[1]
     assert not (folder / "run/summary.json").exists()
     config = (folder / "run/.hydra/config.yaml").read_text()
     refused = run_here("train.py", [*LINE, "seed=3"], folder)
@@ -64,7 +64,7 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
     assert (third.returncode, third.stdout) == (0, f"Finished already: {folder / 'run'}\n")
 
 
-@pytest.mark.parametrize("seconds", [0.8, 1.6, 3.0])
+@pytest.mark.parametrize("seconds", [0.8, 2.5])
 def test_ctrl_c_in_the_first_seconds_ends_the_script_and_leaves_nothing(seconds, folder):
     process = begin(folder)
     time.sleep(seconds)

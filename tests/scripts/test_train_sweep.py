@@ -1,6 +1,7 @@
 """`scripts/train.py -m` and `scripts/evaluate.py` as a user runs them."""
 
 import csv
+import importlib.util
 
 import pytest
 
@@ -55,7 +56,23 @@ def test_every_score_of_a_run_is_listed_with_its_regret(sweep, run_here):
     assert {name for name, _ in lines} - computed == {"dev", "mix_val", "reverse_validation"}
 
 
-def test_a_folder_that_is_no_run_is_one_error_line(tmp_path, run_here, check_refused):
-    (tmp_path / "nothing").mkdir()
-    result = run_here("evaluate.py", ["run=nothing"], tmp_path)
-    check_refused(result, "Received: no nothing/metrics.csv")
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local", "ray"])
+def test_jobs_in_other_processes_are_ranked_as_those_of_one(
+    launcher, tmp_path, run_apart, with_features
+):
+    plugin = f"hydra_{launcher.partition('_')[0]}_launcher"
+    found = importlib.util.find_spec("hydra_plugins")  # which exists with the first plugin
+    if found is None or importlib.util.find_spec(f"hydra_plugins.{plugin}") is None:
+        pytest.skip(f"{plugin} is not installed")
+    folder = with_features(tmp_path)
+    jobs = ["-m", f"hydra/launcher={launcher}", "trainer.batch_size=32,100000"]
+    result = run_apart("train.py", [*jobs, "hydra.sweep.dir=sweep", *SHORT], folder)
+    assert result.returncode == 1  # one job cannot fill a batch
+    assert "regret of selection/" in result.stdout
+    assert result.stdout.count("not finished") == 1
+    assert not (folder / "sweep/.jobs").exists()
+    plain = run_apart("train.py", [*SHORT, "trainer.batch_size=32", "hydra.run.dir=run"], folder)
+    assert plain.returncode == 0
+    metrics = (folder / "run/metrics.csv").read_text()
+    assert metrics == (folder / "sweep/0/metrics.csv").read_text()

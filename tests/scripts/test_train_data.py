@@ -1,0 +1,104 @@
+"""`scripts/train.py` on a user's own images, tables and series, and a second stage."""
+
+import csv
+import json
+
+import keras
+import numpy as np
+import pytest
+from PIL import Image
+
+SHORT = ["debug=fast", "compare=false", "callbacks=none", "hydra.run.dir=run"]
+FILES = {
+    "npz": ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=time_series"],
+    "csv": ["data=csv", "data.source=a.csv", "data.target=b.csv", "network=tabular"],
+    "images": ["data=image_folder", "data.root=.", "data.source=a", "data.target=b"],
+}
+FILES["images"] += ["data.image_size=16", "network=cnn"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two domains as series, as tables and as folders of images."""
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            rows = [[rng.normal(), "xy"[i % 2], ["good", "bad"][i % 2]] for i in range(100)]
+            csv.writer(file).writerows([["size", "kind", "label"], *rows])
+        np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(100, 20, 3)), y=np.arange(100) % 4)
+        for number in range(100):
+            place = tmp_path / name / ("round", "square")[number % 2]
+            place.mkdir(parents=True, exist_ok=True)
+            pixels = rng.integers(0, 256, (18, 20, 3)).astype("uint8")
+            Image.fromarray(pixels).save(place / f"{number}.png")
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_run_on_files_of_ones_own_ends_with_a_summary(kind, folder, run_here):
+    result = run_here("train.py", [*SHORT, *FILES[kind]], folder)
+    assert result.returncode == 0, result.stderr
+    summary = json.loads((folder / "run/summary.json").read_text())
+    assert (summary["method"], summary["steps"]) == ("DANN", 4)
+    for domain in ("source", "target"):  # the tests hold 20 examples each
+        right = 20 * summary[f"{domain}/accuracy"]
+        assert right == pytest.approx(round(right), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "told"),
+    [
+        ("csv", ["data.label=class"], "['size', 'kind', 'label']"),
+        ("npz", ["data.target=a.csv"], "a.csv"),
+        ("npz", ["data.target=nothing.npz"], "nothing.npz"),
+        ("images", ["data.target=nothing"], "nothing"),
+        ("images", ["data.source=broken", "data.target=a"], "broken/round/0.png"),
+    ],
+)
+def test_a_mistake_ends_with_one_line(kind, wrong, told, folder, run_here, check_refused):
+    if kind == "images":
+        (folder / "a").rename(folder / "broken")
+        (folder / "broken/round/0.png").write_text("no image")
+        (folder / "b").rename(folder / "a")
+    result = run_here("train.py", [*SHORT, *FILES[kind], *wrong], folder)
+    check_refused(result, told, silent=False)
+    assert not (folder / "run").exists()
+
+
+STAGES = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", *SHORT[:3]]
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory, run_here, with_features):
+    """The folder with a finished run `first` on two files of features."""
+    folder = with_features(tmp_path_factory.mktemp("stages"))
+    result = run_here("train.py", [*STAGES, "selection=none", "hydra.run.dir=first"], folder)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+def test_the_second_stage_continues_the_run_that_it_names(first, run_here):
+    arguments = ["method=dirt_t", "method.teacher=first", "hydra.run.dir=second"]
+    # A rate of 0 leaves the weights where they start.
+    still = ["optimizer=adam", "optimizer.learning_rate=0.0", "selection=none"]
+    result = run_here("train.py", [*STAGES, *arguments, *still], first)
+    assert result.returncode == 0, result.stderr
+    trained, refined = (
+        keras.models.load_model(first / run / "classifier.keras") for run in ("first", "second")
+    )
+    for old, new in zip(trained.trainable_weights, refined.trainable_weights, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Missing required key: method.teacher"),
+        (["method.teacher=nothing"], "nothing/classifier.keras"),
+        (["method.teacher=first", "network.backbone.hidden_units=[7]"], "weights of the shapes"),
+    ],
+)
+def test_an_unusable_teacher_is_told(arguments, message, first, run_here, check_refused):
+    command = ["method=dirt_t", *STAGES, *arguments, "hydra.run.dir=other"]
+    check_refused(run_here("train.py", command, first), message)
+    assert not (first / "other").exists()
