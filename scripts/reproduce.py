@@ -18,7 +18,7 @@ import environment  # noqa: F401
 from hydra import compose
 
 from dann import config
-from dann.experiments.reproduction import planned_runs, train_runs
+from dann.experiments.reproduction import planned_runs, quoted, train_runs
 from dann.experiments.results import results_of, summary_table
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
@@ -33,7 +33,7 @@ def main(cfg):
     runs = planned_runs(cfg)
     missing = [run for run in runs if not is_finished(run)]
     paths = {key: cfg.paths[key] for key in ("data_dir", "cache_dir")}
-    shared = [f"paths.{key}={path}" for key, path in paths.items() if path is not None]
+    shared = [f"paths.{key}={quoted(path)}" for key, path in paths.items() if path is not None]
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)  # which ends the runs in progress
     failed = train_runs(missing, TRAIN, shared, cfg.jobs)

@@ -13,6 +13,7 @@ from dann.adaptation import METHODS
 from dann.checks import is_integer
 from dann.config.instantiation import ConfigError, as_container, instantiate, reader_names
 from dann.data import DomainPair, several_sources
+from dann.installed import has_tensorflow
 from dann.optimizers import PerVariable
 from dann.optimizers.faster_heads import faster_heads
 from dann.training import Distribution, RunDirectory
@@ -119,7 +120,7 @@ def build_callbacks(cfg: DictConfig, model: Any) -> list[keras.callbacks.Callbac
         for name, node in cfg.callbacks.items()
         if node is not None
     ]
-    if not _has_tensorflow():
+    if not has_tensorflow():
         found = [one for one in callbacks if not isinstance(one, keras.callbacks.TensorBoard)]
         if len(found) < len(callbacks):
             print("TensorBoard's events are not written, because they need TensorFlow")
@@ -154,11 +155,3 @@ def _start_from_teacher(model: Any, path: pathlib.Path) -> Any:
     if path.suffix != ".keras":
         path = RunDirectory(path).classifier_file
     return model.start_from(load_model(path, compile=False))
-
-
-def _has_tensorflow():
-    try:
-        import tensorflow  # noqa: F401
-    except ImportError:
-        return False
-    return True

@@ -117,9 +117,14 @@ def _of_regularizers(argument):
     return argument.startswith(("regularizer=", "regularizers."))
 
 
+def quoted(path: object) -> str:
+    """Returns a path as Hydra's command line takes it, whatever characters it holds."""
+    return '"' + str(path).replace('"', '\\"') + '"'
+
+
 def _started(run, script, shared, jobs):
     run.directory.path.mkdir(parents=True, exist_ok=True)
-    arguments = [*run.arguments, *shared, f"hydra.run.dir={run.directory}", "resume=true"]
+    arguments = [*run.arguments, *shared, f"hydra.run.dir={quoted(run.directory)}", "resume=true"]
     environment = dict(os.environ)
     if jobs > 1:
         threads = str(max(1, (os.cpu_count() or 1) // jobs))

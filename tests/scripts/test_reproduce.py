@@ -8,14 +8,18 @@ FILES = {"source": "a", "target": "b"}
 
 
 def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_here, with_features):
+    tmp_path = tmp_path / "Jörg, (his runs)"
+    tmp_path.mkdir()
     with_features(tmp_path)
-    overrides = ["data=npz", *(f"data.{d}={tmp_path}/{f}.npz" for d, f in FILES.items())]
+    overrides = ["data=npz", *(f"data.{d}={f}.npz" for d, f in FILES.items())]
     overrides += ["network=mlp", "augmentation=none", "debug=fast", "callbacks=none"]
     short = [
         "experiments=[digits_to_photos]",
         "methods=[dann]",
         "seeds=[0]",
         f"overrides={json.dumps(overrides)}",
+        f'runs_dir="{tmp_path}/runs/reproduce"',
+        f'paths.cache_dir="{tmp_path}/cache"',
     ]
     result = run_here("reproduce.py", short, tmp_path)
     assert result.returncode == 0, result.stderr
@@ -28,8 +32,7 @@ def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_here, wi
     assert "| dann | 0 | " in page
     again = run_here("reproduce.py", short, tmp_path)
     assert again.returncode == 0
-    told = "Written to runs/reproduce/results.csv and runs/reproduce/results.md\n"
-    assert again.stdout == told
+    assert again.stdout == f"Written to {folder}/results.csv and {folder}/results.md\n"
     assert (folder / "results.csv").read_text().splitlines() == rows
 
 
