@@ -11,7 +11,7 @@ import numpy as np
 
 from dann.adaptation.plain_network import pooling
 from dann.checks import check_class_range
-from dann.data.labels import NUMBER_THEM
+from dann.data.labels import ENCODE_LABELS_HINT
 
 _OF_NUMBERS = ("ctc", "circle")  # losses of several outputs whose labels are numbers of classes
 
@@ -31,7 +31,7 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
             "labels"
         )
     if keras.backend.standardize_dtype(labels.dtype) == "string":
-        raise ValueError(f"Labels must be numbers; {NUMBER_THEM}. Received: strings")
+        raise ValueError(f"Labels must be numbers; {ENCODE_LABELS_HINT}. Received: strings")
     _check_positions(labels, logits, loss)
     shape, classes = tuple(labels.shape), logits.shape[-1]
     one_hot = len(shape) == len(logits.shape) and shape[-1] == classes and classes != 1
@@ -101,7 +101,8 @@ def check_range(labels: Any, num_classes: int, loss: Any) -> None:
     values = np.asarray(keras.ops.convert_to_numpy(labels))
     if values.dtype.kind in "USO":
         raise ValueError(
-            f"Labels must be numbers; {NUMBER_THEM}. Received: labels such as {values.flat[0]!r}"
+            f"Labels must be numbers; {ENCODE_LABELS_HINT}. "
+            f"Received: labels such as {values.flat[0]!r}"
         )
     if values.ndim > 1 and values.shape[-1] == num_classes != 1:
         return  # `check_form` says what to do

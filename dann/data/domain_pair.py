@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.domain_inputs import check_labels
+from dann.data.domains import check_labels
 from dann.data.examples import BatchesInOrder, Examples
 from dann.data.pair import pair
 from dann.data.pairs import Pairs

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-NUMBER_THEM = "`names, numbers = np.unique(labels, return_inverse=True)` numbers them"
+ENCODE_LABELS_HINT = "`names, numbers = np.unique(labels, return_inverse=True)` numbers them"
 
 
 def class_numbers(labels: Any, name: str = "labels") -> np.ndarray:
@@ -27,7 +27,7 @@ def class_numbers(labels: Any, name: str = "labels") -> np.ndarray:
     found = np.asarray(labels)
     if found.dtype.kind in "USO":
         raise ValueError(
-            f"The {name} must be numbers; {NUMBER_THEM}. Received: {found.dtype} such as "
+            f"The {name} must be numbers; {ENCODE_LABELS_HINT}. Received: {found.dtype} such as "
             f"{found.flat[0]!r}"
         )
     if found.ndim > 2:

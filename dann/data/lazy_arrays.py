@@ -57,23 +57,3 @@ class Joined:
             if its.size:
                 found[its] = part[flat[its] - start]
         return found if np.ndim(rows) else found[0]
-
-
-class DenseRows:
-    """A sparse matrix of SciPy as an array-like, whose rows are made dense as they are read.
-
-    Args:
-        matrix: A sparse matrix or array `(n, columns)` of any format.
-    """
-
-    def __init__(self, matrix: Any):
-        self.matrix = matrix.tocsr()
-        self.shape, self.dtype = self.matrix.shape, self.matrix.dtype
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, chosen: Any) -> np.ndarray:
-        rows = np.arange(len(self))[chosen]
-        found = self.matrix[np.atleast_1d(rows)].toarray()
-        return found if np.ndim(rows) else found[0]

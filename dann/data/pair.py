@@ -1,16 +1,14 @@
 """Makes the pairs of batches of two domains from what a user has."""
 
-import math
 from typing import Any
 
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.domain_inputs import check_alike, check_columns, source_of, target_of
+from dann.data.domains import aligned, check_alike, source_of, target_of
 from dann.data.examples import Examples
-from dann.data.pairs import Drawn, Pairs, check_columns_alike
-from dann.data.sampling import DrawOrder, groups_to_balance
-from dann.data.streams import Stream
+from dann.data.pairs import IndexedDomain, Pairs, check_columns_alike
+from dann.data.sampling import Sampler, groups_to_balance
 
 _BATCH_SIZE = 64
 
@@ -27,27 +25,26 @@ def pair(
     shuffle: bool = True,
     repeat: bool = False,
     seed: int | None = None,
-    batched: bool | None = None,
     process_id: int = 0,
     num_processes: int = 1,
 ) -> Pairs:
     """Pairs a labelled source with an unlabelled target, in batches of equal size.
 
     Inputs are an array, or a dict, tuple or list of arrays for a network with several inputs. Lists
-    of numbers, pandas frames and tensors are made arrays. An array may also be a sparse matrix of
-    SciPy, or anything with `shape`, a NumPy `dtype` and `len` that gives rows for an array of
-    indices, such as a memory map or `dann.data.ImageFiles`. Then each batch reads only its rows, a
-    sparse matrix's as a dense array.
+    of numbers, pandas frames and tensors are made arrays. An array may also be anything with `len`,
+    `shape` and a NumPy `dtype` that gives rows for an array of indices, such as a memory map or
+    `dann.data.ImageFiles`. Then each batch reads only its rows.
 
-    A domain may also be a dataset of single examples `(input, label)` or of batches: a
-    `tf.data.Dataset`, `keras.utils.PyDataset`, torch `DataLoader` or `Dataset`, a grain dataset, an
-    iterable, or a function without arguments that returns an iterator. Batches are cut again. Those
-    that are read by index, as torch's `Dataset` with a length, are shuffled as arrays are, a
-    `tf.data.Dataset` of examples within a buffer of 10,000, and all others keep their own order.
+    A domain may also be a dataset of batches `(inputs, labels)`: a `tf.data.Dataset`, a torch
+    `DataLoader`, a `keras.utils.PyDataset`, a generator, anything that is iterable. Its batches are
+    cut again, in their own order, and such a training cannot start at a step or be shared by
+    processes. A dataset of single examples is made one of batches by `dataset.batch(64)`, or an
+    array by `numpy.stack(list(dataset))`; a sparse matrix is made an array by `.toarray()`.
 
-    An epoch is as many batches as the source fills. The examples that are left over come first in
-    the next epoch. A smaller target is recycled; a larger one continues with other examples in the
-    next epoch.
+    An epoch is as many batches as the source fills, or `len(dataset)` times the size of its first
+    batch; a dataset without a length makes pairs without end. The examples that are left over come
+    first in the next epoch. A smaller target is recycled; a larger one continues with other
+    examples in the next epoch.
 
     Args:
         source: `(inputs, labels)`, or `(inputs, labels, weights)` with a weight for each example's
@@ -70,9 +67,6 @@ def pair(
         repeat: Whether to repeat without end, for `fit(steps_per_epoch=...)`. Defaults to `False`.
         seed: Seed of the order, at least 0. Defaults to `None`: drawn from NumPy's global one,
             which `keras.utils.set_random_seed` sets.
-        batched: Whether datasets give batches, not single examples. Defaults to `None`: a
-            `tf.data.Dataset` whose first axes have any length gives batches, and so does one whose
-            inputs and labels have equal first axes; label maps must be told.
         process_id: Which of the processes this is, from 0.
         num_processes: Number of processes that train together, at most `batch_size`. Each takes its
             part of every batch, of `batch_size` in all; one after the other, the parts of a domain
@@ -87,10 +81,10 @@ def pair(
 
     Raises:
         TypeError: If a number is not an integer.
-        ValueError: If a domain is empty, smaller than a batch (the source), or has other shapes or
-            types than the other; if labels are missing, strings, not one for each input, or out of
-            range; if what needs arrays is given a dataset; if a dataset of label maps does not tell
-            whether it gives batches.
+        ValueError: If a domain is empty, smaller than a batch (the source), or has other shapes,
+            types or columns of a frame than the other; if numbers are NaN or infinite; if labels
+            are missing, strings, not one for each input, or out of range; if what needs arrays is
+            given a dataset.
 
     Example:
 
@@ -102,35 +96,30 @@ def pair(
     >>> inputs["source"].shape, inputs["target"].shape, labels.shape, len(pairs)
     ((4, 4), (4, 4), (4,), 2)
     """
-    if batch_size is not None:
-        check_integer("batch_size", batch_size, 1)
-    check_integer("num_processes", num_processes, 1)
+    found = {"source": source_of(source, "source", num_classes)}
+    first = source[0] if isinstance(source, tuple | list) else None
+    found["target"] = target_of(aligned(first, target, "target"), found["source"].form)
+    check_alike(found["source"].form, found["target"].form, "target")
+    if target_labelled is not None:
+        given = aligned(first, target_labelled, "labelled target")
+        found["target_labelled"] = labelled = source_of(given, "labelled target", num_classes)
+        check_alike(found["source"].form, labelled.form, "labelled target")
+        _check_labels_alike(found["source"], labelled)
+    size = _fitting_batch_size(found["source"].count, batch_size)
+    check_integer("num_processes", num_processes, 1, size)
     check_integer("process_id", process_id, 0, num_processes - 1)
     if seed is None:
         seed = int(np.random.randint(2**31))
     check_integer("seed", seed, 0)
-    reading = batch_size or _BATCH_SIZE, seed if shuffle else None
-    check_columns(source, target, "target")
-    check_columns(source, target_labelled, "labelled target")
-    found = {"source": source_of(source, "source", *reading, num_classes, batched)}
-    found["target"] = target_of(target, found["source"].form, *reading, batched)
-    check_alike(found["source"].form, found["target"].form, "target")
-    if target_labelled is not None:
-        labelled = source_of(target_labelled, "labelled target", *reading, num_classes, batched)
-        check_alike(found["source"].form, labelled.form, "labelled target")
-        _check_labels_alike(found["source"], labelled)
-        found["target_labelled"] = labelled
-    size = _fitting_batch_size(found["source"], batch_size)
-    check_integer("num_processes", num_processes, 1, size)
     groups = _group(found["source"], source_domain, balanced)
     domains = {}
     for number, (name, domain) in enumerate(found.items()):
-        if not isinstance(domain, Stream):
+        if isinstance(domain, Examples):
             drawn_by = groups if name == "source" and groups is not None else domain.count
-            domain = Drawn(domain, DrawOrder(drawn_by, shuffle, seed, number))
+            domain = IndexedDomain(domain, Sampler(drawn_by, shuffle, seed, number))
         domains[name] = domain
-    count = math.inf if repeat else found["source"].count
-    num_batches = None if count == math.inf else int(count // size)
+    count = None if repeat else found["source"].count
+    num_batches = None if count is None else count // size
     return Pairs(domains, size, num_batches, process_id, num_processes)
 
 
@@ -147,17 +136,17 @@ def _check_labels_alike(source, labelled):
     check_columns_alike([source.columns, labelled.columns])
 
 
-def _fitting_batch_size(source, batch_size):
-    least = batch_size or _BATCH_SIZE
-    have = int(
-        source.count_up_to(least) if isinstance(source, Stream) else min(source.count, least)
-    )
-    if batch_size and have < batch_size:
+def _fitting_batch_size(count, batch_size):
+    """The size that is asked for, or else 64 or all examples if they are fewer."""
+    if batch_size is None:
+        return _BATCH_SIZE if count is None else min(_BATCH_SIZE, count)
+    check_integer("batch_size", batch_size, 1)
+    if count is not None and count < batch_size:
         raise ValueError(
             f"The source must fill a batch of {batch_size}; use a smaller `batch_size`. "
-            f"Received: {have} examples"
+            f"Received: {count} examples"
         )
-    return have
+    return batch_size
 
 
 def _group(source, source_domain, balanced):

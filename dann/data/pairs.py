@@ -9,8 +9,8 @@ import keras
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.examples import Examples, Items, for_keras
-from dann.data.sampling import DrawOrder
+from dann.data.examples import Examples, for_keras
+from dann.data.sampling import Sampler
 from dann.data.streams import Stream
 
 
@@ -31,7 +31,7 @@ class Pairs(keras.utils.PyDataset):
 
     def __init__(
         self,
-        domains: dict[str, "Drawn | Stream"],
+        domains: dict[str, "IndexedDomain | Stream"],
         batch_size: int,
         num_batches: int | None,
         process_id: int = 0,
@@ -75,14 +75,9 @@ class Pairs(keras.utils.PyDataset):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The sizes and seeds that determine the order of the batches, as plain values."""
+        """What determines the batches: sizes, seeds and a checksum of some rows, plain values."""
         orders = {name: domain.identity for name, domain in self.domains.items()}
         return {"batch_size": self.batch_size, **orders}
-
-    @property
-    def contents(self) -> dict[str, Any]:
-        """Checksums of some rows of each array, by domain; `None` for what is not an array."""
-        return {name: domain.contents for name, domain in self.domains.items()}
 
     def endless(self) -> "Pairs":
         """Returns the same batches from `start` on, without end."""
@@ -98,15 +93,14 @@ class Pairs(keras.utils.PyDataset):
                 f"multiple of {devices}. Received: batch_size={self.batch_size}"
             )
 
-    def beginning(self, most: int) -> tuple[Any, ...]:
-        """Returns the first examples as one batch, and leaves the order of training as it is.
+    def take(self, n: int) -> tuple[Any, ...]:
+        """Returns the first `n` examples of each domain as one batch; `start` stays as it is.
 
-        Args:
-            most: The most examples of each domain. A smaller domain sets their number.
+        The smaller of source and target sets the number if it has fewer examples.
         """
         domains = {name: domain.anew() for name, domain in self.domains.items()}
-        sizes = [domains[name].count_up_to(most) for name in ("source", "target")]
-        return Pairs(domains, int(min(sizes)), None)[0]
+        counts = [domains[name].count for name in ("source", "target")]
+        return Pairs(domains, min([n, *filter(None, counts)]), None)[0]
 
     @contextlib.contextmanager
     def split_over(self, devices: int, replicas: int = 1) -> Iterator[None]:
@@ -207,33 +201,32 @@ def check_columns_alike(labelled: Sequence[dict[str, Any]]) -> None:
             )
 
 
-class Drawn(NamedTuple):
+class IndexedDomain(NamedTuple):
     """Examples that are read by index, in the order in which they are drawn."""
 
-    examples: Examples | Items
-    order: DrawOrder
+    examples: Examples
+    order: Sampler
+
+    @property
+    def count(self) -> int:
+        """Number of examples."""
+        return self.examples.count
 
     @property
     def identity(self) -> list[int]:
-        """Number of examples, of groups, whether they are shuffled, seed and domain."""
+        """Numbers that tell another order or other examples.
+
+        They are the number of examples and of groups, whether they are shuffled, seed and domain,
+        and a checksum of 16 rows in memory.
+        """
         order = self.order
-        return [self.examples.count, len(order.members), int(order.shuffle), *order.key]
+        drawn = [self.count, len(order.members), int(order.shuffle), *order.key]
+        rows = np.linspace(0, self.count - 1, 16).astype(int)
+        leaves = keras.tree.flatten(self.examples.columns)
+        shown = [leaf[rows].tolist() for leaf in leaves if isinstance(leaf, np.ndarray)]
+        return [*drawn, zlib.crc32(repr(shown).encode())]
 
-    @property
-    def contents(self) -> list[int | None] | None:
-        """Checksums of some rows of each column in memory or in a memory map; else `None`."""
-        if not isinstance(self.examples, Examples):
-            return None
-        return [
-            _checksum(leaf) if isinstance(leaf, np.ndarray) else None
-            for leaf in keras.tree.flatten(self.examples.columns)
-        ]
-
-    def count_up_to(self, most: int) -> int:
-        """Returns the number of examples, or `most` if there are more."""
-        return min(self.examples.count, most)
-
-    def anew(self) -> "Drawn":
+    def anew(self) -> "IndexedDomain":
         """Returns itself, because reading changes nothing."""
         return self
 
@@ -242,9 +235,3 @@ class Drawn(NamedTuple):
         positions = np.arange(number * size, (number + 1) * size)
         mine = np.array_split(self.order.examples(positions), part[1])[part[0]]
         return self.examples.rows(mine)
-
-
-def _checksum(array):
-    """CRC-32 of 16 rows that are spread evenly over an array."""
-    rows = array[np.linspace(0, len(array) - 1, 16).astype(int)]
-    return zlib.crc32(repr(rows.tolist()).encode())

@@ -7,7 +7,7 @@ import numpy as np
 _BLOCK = 128  # rounds whose turns are drawn at once
 
 
-class DrawOrder:
+class Sampler:
     """The endless order in which the examples of a domain are drawn.
 
     Which example stands at a position depends on the seed, the domain and the position alone, not
@@ -27,8 +27,8 @@ class DrawOrder:
     Example:
 
     >>> import numpy as np
-    >>> from dann.data.sampling import DrawOrder
-    >>> order = DrawOrder(3, shuffle=True, seed=0, domain=0)
+    >>> from dann.data.sampling import Sampler
+    >>> order = Sampler(3, shuffle=True, seed=0, domain=0)
     >>> for one_pass in order.examples(np.arange(6)).reshape(2, 3):
     ...     print(sorted(one_pass.tolist()))
     [0, 1, 2]

@@ -1,120 +1,50 @@
-"""Examples of a domain that can only be read one after the other."""
+"""Batches of a domain that can only be read one after the other."""
 
 import collections
-import functools
-import itertools
-import math
-import sys
-import threading
-import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
-from dann.data.conversion import concatenated
-from dann.data.examples import as_batch, columns_of, form_of, is_batch, is_endless
+from dann.data.examples import COLUMNS, Examples, form_of, nested
 
-_SHUFFLED = 10_000  # examples of a tf.data.Dataset among which it is shuffled
-_PATIENCE = 10  # seconds until one is told that an end has not come
 _REMEMBERED = 4  # batches, because Keras looks at the first ones before it starts
 
 
 class Stream:
-    """Examples that come one after the other, cut into batches.
+    """A dataset of batches, cut again to batches of one size, pass after pass.
 
     Batch `i` is there only after the batches before it, so a training cannot start in the middle.
-    At the end of a pass the next one begins.
 
     Args:
-        read_pass: Returns an iterator over the columns of pass `k`, in chunks of any length.
-        form: Shape and type of one example's inputs; see `form_of`.
-        count: Number of examples of a pass, `math.inf` if it has no end, `None` if it is not known.
+        given: An iterable of batches of any size, such as a `tf.data.Dataset`, a torch
+            `DataLoader`, a `keras.utils.PyDataset` or a generator, which gives one pass.
+        with_labels: Whether batches are `(inputs, labels)`, perhaps with weights. If not, all but
+            the inputs is dropped.
         domain: What messages call the domain.
+
+    Raises:
+        ValueError: If there is no batch, or it is not of that form.
     """
 
-    def __init__(
-        self,
-        read_pass: Callable[[int], Iterator[Any]],
-        form: Any,
-        count: float | None,
-        domain: str,
-    ):
-        self.read_pass, self.form, self.domain = read_pass, form, domain
-        self._count = count
-        self._lock = threading.Lock()
+    identity = None  # nothing is known about the order of a stream
+
+    def __init__(self, given: Any, with_labels: bool, domain: str):
+        self.given, self.with_labels, self.domain = given, with_labels, domain
         self._rewind()
-
-    @property
-    def identity(self) -> None:
-        """`None`, because nothing is known about the order of a stream."""
-        return None
-
-    @property
-    def contents(self) -> None:
-        """`None`, because nothing is known about what a stream holds."""
-        return None
-
-    @property
-    def is_endless(self) -> bool:
-        """Whether a pass has no end, or one that nobody knows before it is reached."""
-        return self._count == math.inf
-
-    @property
-    def count(self) -> float:
-        """Number of examples of a pass. If it is not known, this reads them once."""
-        if self._count is None:
-            told = "if it has none, `pair(..., repeat=True)` does not look for it"
-            self._count = sum(map(_length, self._pass_with_an_end(told)))
-        return self._count
-
-    def count_up_to(self, most: int) -> float:
-        """Returns the number of examples of a pass, or `most` if there are more; reads no more."""
-        if self._count is not None:
-            return min(self._count, most)
-        have = 0
-        for columns in self.read_pass(0):
-            have += _length(columns)
-            if have >= most:
-                return most
-        return have
-
-    def first(self, most: float = math.inf) -> Any:
-        """Returns the columns of the first examples of a pass, and leaves the batches as they are.
-
-        What can be read only once is used up.
-        """
-        told = "if it has none, cut it, as `itertools.islice` does"
-        parts, have = [], 0
-        for columns in self._pass_with_an_end(told) if most == math.inf else self.read_pass(0):
-            parts.append(columns)
-            have += _length(columns)
-            if have >= most:
-                break
-        if not parts:
-            raise ValueError(
-                f"The {self.domain} holds no more examples. Received: what can be read only once"
-            )
-        end = None if most == math.inf else int(most)
-        return keras.tree.map_structure(lambda leaf: leaf[:end], concatenated(parts, self.domain))
-
-    def _pass_with_an_end(self, told: str) -> Iterator[Any]:
-        """A pass that is read to its end; warns if the end does not come for a while."""
-        start = time.monotonic()
-        for number, columns in enumerate(self.read_pass(0)):
-            if start is not None and time.monotonic() - start > _PATIENCE:
-                start = None
-                warnings.warn(
-                    f"The {self.domain} is read to its end; {told}. {number} of its items have "
-                    f"come in {_PATIENCE} seconds, and more may follow.",
-                    stacklevel=2,
-                )
-            yield columns
+        first = next(self._batches)
+        self._left = [first]
+        self.form = form_of(first["inputs"])
+        try:
+            # About: the last batch may be smaller.
+            self.count = len(given) * _length(first)
+        except TypeError:
+            self.count = None
 
     def anew(self) -> "Stream":
-        """Returns a stream of the same examples that begins at the first."""
-        return Stream(self.read_pass, self.form, self._count, self.domain)
+        """Returns a stream of the same batches that begins at the first."""
+        return Stream(self.given, self.with_labels, self.domain)
 
     def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
         """Returns the columns of a batch of `size` examples: the next one, or a recent one.
@@ -122,153 +52,86 @@ class Stream:
         A stream cannot be cut up among processes, so `part` must be `(0, 1)`.
 
         Raises:
-            ValueError: If it is any other batch, or there are no more examples.
+            ValueError: If it is any other batch, or there are no more batches.
         """
-        with self._lock:
-            if number in self._recent:
-                return self._recent[number]
-            if number == 0:
-                self._rewind()
-            if number != self._next:
-                raise ValueError(
-                    f"The {self.domain} can only be read in order, because it is not given as "
-                    f"arrays. Received: a request for batch {number} after {self._next} batches"
-                )
-            found = self._recent[number] = self._read(size)
-            if len(self._recent) > _REMEMBERED:
-                self._recent.popitem(last=False)
-            self._next += 1
-            return found
+        if number in self._recent:
+            return self._recent[number]
+        if number == 0 and self._next:
+            self._rewind()
+        if number != self._next:
+            raise ValueError(
+                f"The {self.domain} can only be read in order, because it is not given as arrays. "
+                f"Received: a request for batch {number} after {self._next} batches"
+            )
+        while sum(map(_length, self._left)) < size:
+            self._left.append(next(self._batches))
+        whole = concatenated(self._left, self.domain)
+        self._left = [keras.tree.map_structure(lambda leaf: leaf[size:], whole)]
+        self._recent[number] = keras.tree.map_structure(lambda leaf: leaf[:size], whole)
+        if len(self._recent) > _REMEMBERED:
+            self._recent.popitem(last=False)
+        self._next += 1
+        return self._recent[number]
 
     def _rewind(self):
         self._recent: collections.OrderedDict[int, Any] = collections.OrderedDict()
-        self._next = 0
-        self._chunks = itertools.chain.from_iterable(self._passes())
-        self._left = None
-
-    def _passes(self):
-        for number in itertools.count():
-            chunks = self.read_pass(number)
-            first = next(chunks, None)
-            if first is None:
-                raise ValueError(
-                    f"The {self.domain} cannot be read again; give a function that returns a new "
-                    f"iterator. Received: no examples in pass {number + 1}"
-                )
-            yield itertools.chain([first], chunks)
-
-    def _read(self, size):
-        parts = [] if self._left is None else [self._left]
-        while sum(map(_length, parts)) < size:
-            parts.append(next(self._chunks))
-        whole = concatenated(parts, self.domain)
-        self._left = keras.tree.map_structure(lambda leaf: leaf[size:], whole)
-        return keras.tree.map_structure(lambda leaf: leaf[:size], whole)
+        self._next, self._left = 0, []
+        # No method: a cycle of references would end an iterator of TensorFlow at any moment.
+        self._batches = _endless(self.given, self.with_labels, self.domain)
 
 
-def stream_of(
-    given: Any,
-    domain: str,
-    with_labels: bool,
-    batch_size: int,
-    shuffled_by: int | None,
-    rank: int,
-    batched: bool | None = None,
-) -> Stream | None:
-    """Returns the stream of a `tf.data.Dataset`, `PyDataset`, torch `DataLoader` or iterable.
+def _endless(given, with_labels, domain):
+    """The columns of batches, pass after pass."""
+    while True:
+        is_empty = True
+        for batch in given:
+            is_empty = False
+            yield Examples(columns_of(batch, with_labels, domain), domain).columns  # of one length
+        if is_empty:
+            raise ValueError(
+                f"The {domain} holds no examples, or can be read only once; give what gives an "
+                "iterator each time. Received: no batches"
+            )
 
-    Args:
-        given: Gives examples, or batches of any size. An iterator gives one pass; a function
-            without arguments that returns an iterator, and an iterable, give as many as needed.
-        domain: What messages call the domain.
-        with_labels: Whether it gives `(inputs, labels)`, perhaps with weights. If not, all but the
-            inputs is dropped.
-        batch_size: Number of examples that a `tf.data.Dataset` is read by.
-        shuffled_by: Seed by which a `tf.data.Dataset` of single examples is shuffled within a
-            buffer, or `None` for its own order. All others are read in their own order.
-        rank: Number of axes of one example's first input if it is known, or -1. It tells batches
-            from examples if there are no labels. Otherwise a batch has as many labels as inputs,
-            and more than one.
-        batched: Whether it gives batches, if that is known. What is certain of the kind of object
-            goes first.
 
-    Returns:
-        The stream, or `None` if the object is none of these.
+def columns_of(batch: Any, with_labels: bool, domain: str) -> dict[str, Any]:
+    """Returns the columns of a batch that a dataset gives, in NumPy.
 
     Raises:
-        ValueError: If there are no examples, or they are not of the form that is expected.
+        ValueError: If there must be labels and the batch is not `(inputs, labels)`, perhaps with
+            weights, or if it is a single example.
     """
-    reading = _reading_of(given)
-    if reading is None:
-        return None
-    read, count, known = reading
-    batched = batched if known is None else known
-    first = next(iter(read()), None)
-    if first is None:
-        raise ValueError(f"The {domain} holds no examples. Received: an empty domain")
-    if isinstance(given, Iterator):
-        read = _once(first, given)
-    columns = columns_of(first, with_labels, domain)
-    if batched is None:
-        batched = is_batch(columns, rank, domain)
-    form = form_of((columns if batched else as_batch(columns))["inputs"])
-    in_chunks = _is_tf_data(given) and not batched
-
-    def read_pass(number):
-        items = _chunks_of(given, batch_size, shuffled_by, number) if in_chunks else read()
-        for item in items:
-            found = columns_of(item, with_labels, domain)
-            yield found if batched or in_chunks else as_batch(found)
-
-    return Stream(read_pass, form, count if count == math.inf or not batched else None, domain)
+    parts = batch if isinstance(batch, tuple | list) else (batch,)
+    if with_labels and len(parts) not in (2, 3):
+        raise ValueError(
+            f"The {domain} must give batches `(inputs, labels)`, perhaps with weights; of a "
+            "`tf.data.Dataset` of dicts `dataset.map(lambda one: (one['image'], one['label']))` "
+            f"does. Received: {type(batch).__name__}"
+        )
+    named = zip(COLUMNS, parts if with_labels else parts[:1], strict=False)
+    try:
+        columns = {name: nested(part, domain) for name, part in named}
+    except ValueError as error:
+        raise ValueError(
+            f"The {domain} must give batches of numbers, not single examples; `dataset.batch(64)` "
+            f"makes batches, `numpy.stack(list(dataset))` an array. Received: {error}"
+        ) from error
+    return keras.tree.map_structure(np.asarray, columns)
 
 
-def _chunks_of(dataset, size, shuffled_by, number):
-    """Pass `number` over a tf.data.Dataset of single examples, in batches."""
-    if shuffled_by is not None:
-        dataset = dataset.shuffle(_SHUFFLED, seed=shuffled_by + number)
-    return dataset.batch(size).as_numpy_iterator()
+def concatenated(parts: Sequence[Any], domain: str) -> Any:
+    """Returns one nested structure of arrays with the rows of all parts, one after the other."""
 
+    def join(*leaves):
+        if len({leaf.shape[1:] for leaf in leaves}) > 1:
+            raise ValueError(
+                f"Batches of the {domain} must have rows of one shape; "
+                "`keras.utils.pad_sequences(rows)` fills up sequences. "
+                f"Received: shapes {sorted({leaf.shape[1:] for leaf in leaves})}"
+            )
+        return np.concatenate(leaves) if len(leaves) > 1 else leaves[0]
 
-def _reading_of(given: Any) -> tuple[Callable[[], Any], float | None, bool | None] | None:
-    """How to read a pass, its number of items if known, and whether items are batches if known."""
-    if _is_tf_data(given):
-        size = {-1: math.inf, -2: None}.get(int(given.cardinality()), int(given.cardinality()))
-        return given.as_numpy_iterator, size, _spec_is_open(given)
-    if isinstance(given, keras.utils.PyDataset):
-        count = math.inf if given.num_batches is None else None
-        return functools.partial(_items_of, given), count, True
-    if type(given).__module__.startswith("torch.") and hasattr(given, "batch_sampler"):
-        return given.__iter__, None, given.batch_size is not None
-    if isinstance(given, Iterator):
-        return given.__iter__, math.inf, None  # there is one pass, of a length that nobody knows
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes | dict | tuple | list):
-        return given.__iter__, math.inf if is_endless(given) else None, None
-    if callable(given):
-        return given, None, None
-    return None
-
-
-def _is_tf_data(given):
-    tf = sys.modules.get("tensorflow")
-    return tf is not None and isinstance(given, tf.data.Dataset)
-
-
-def _spec_is_open(dataset):
-    """Whether the first axis of every part has any length, as in batches; `None` if of some."""
-    parts = keras.tree.flatten(dataset.element_spec)
-    is_open = [bool(part.shape.rank) and part.shape[0] is None for part in parts]
-    return True if all(is_open) and len(parts) > 1 else None
-
-
-def _items_of(dataset):
-    numbers = itertools.count() if dataset.num_batches is None else range(dataset.num_batches)
-    return (dataset[number] for number in numbers)
-
-
-def _once(first, iterator):
-    passes = iter([itertools.chain([first], iterator)])
-    return lambda: next(passes, iter(()))
+    return keras.tree.map_structure(join, *parts)
 
 
 def _length(columns):

@@ -6,9 +6,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.data.examples import Examples, without_lists
-from dann.data.pairs import Drawn, Pairs
-from dann.data.sampling import DrawOrder
+from dann.data.examples import without_lists
+from dann.data.pairs import IndexedDomain, Pairs
+from dann.data.sampling import Sampler
 
 _LARGEST = 2**28  # bytes of all arrays, which are held a second time
 _STEPS = 64  # whose examples are chosen at once
@@ -23,7 +23,7 @@ def in_tensorflow(pairs: Pairs) -> Any:
 
     Returns:
         The dataset; `None` unless the backend is TensorFlow and both domains are arrays of numbers
-        in memory of at most 256 MiB together, without a labelled target.
+        of at most 256 MiB together, without a labelled target.
     """
     if keras.backend.backend() != "tensorflow" or pairs.part[1] > 1:
         return None
@@ -73,15 +73,15 @@ def in_tensorflow(pairs: Pairs) -> Any:
     return blocks.flat_map(chosen).map(batch).prefetch(_AHEAD).with_options(options)
 
 
-def _in_memory(domains: Mapping[str, Any]) -> dict[str, tuple[Any, DrawOrder]] | None:
-    """The columns and the order of each domain, if all are small arrays of numbers in memory."""
+def _in_memory(domains: Mapping[str, Any]) -> dict[str, tuple[Any, Sampler]] | None:
+    """The columns and the order of each domain, if all are small arrays of numbers."""
     found, size = {}, 0
     for name, domain in domains.items():
-        if not (isinstance(domain, Drawn) and isinstance(domain.examples, Examples)):
+        if not isinstance(domain, IndexedDomain):
             return None
         found[name] = domain.examples.columns, domain.order
         for leaf in keras.tree.flatten(domain.examples.columns):
-            if not isinstance(leaf, np.ndarray) or isinstance(leaf, np.memmap):
+            if not isinstance(leaf, np.ndarray):
                 return None
             kind = leaf.dtype
             if kind.kind not in "biuf" or kind.itemsize > 8 or not kind.isnative:

@@ -6,7 +6,6 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dann.checks import check_number
-from dann.data.conversion import as_array
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.instruments.pair_outputs import matched_source
 from dann.diagnostics.instruments.passes import Passes
@@ -90,7 +89,7 @@ def squared_mmd(source: Any, target: Any, bandwidth: float | None = None) -> flo
     Reference:
         - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html), equation 3.
     """
-    features = as_array(source, "source")[:], as_array(target, "target")[:]
+    features = np.asarray(source), np.asarray(target)
     gram, sizes, _ = kernel_matrix(*features, bandwidth)
     return estimate(gram, sizes)
 

@@ -3,12 +3,14 @@
 import hashlib
 import itertools
 
+import hypothesis
 import keras
 import numpy as np
 import pytest
+from hypothesis import strategies
 
 from dann.data import pair
-from dann.data.sampling import DrawOrder
+from dann.data.sampling import Sampler
 
 PINNED = ["0ce5c215d27d32c1", "11832e0e9a2a5cce", "8439d298964b9a22"]
 GROUPS = np.repeat([0, 1, 2], [80, 16, 4])
@@ -18,37 +20,51 @@ def drawn(order, first, last):
     return order.examples(np.arange(first, last))
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_each_pass_holds_every_example_once(shuffle):
-    passes = drawn(DrawOrder(7, shuffle, seed=3, domain=0), 0, 28).reshape(4, 7)
-    np.testing.assert_array_equal(np.sort(passes), np.tile(np.arange(7), (4, 1)))
-    assert len({tuple(one) for one in passes}) == (4 if shuffle else 1)
+settings = hypothesis.settings(max_examples=60, deadline=None, derandomize=True)
+GROUPINGS = strategies.integers(1, 40) | strategies.lists(
+    strategies.integers(0, 4), min_size=1, max_size=40
+).map(np.array)
 
 
-@pytest.mark.parametrize("groups", [7, GROUPS], ids=["alike", "in groups"])
-def test_an_order_may_be_read_from_anywhere_in_pieces_of_any_size(groups):
-    whole = drawn(DrawOrder(groups, True, seed=1, domain=0), 0, 1000)
-    one = DrawOrder(groups, True, seed=1, domain=0)
-    for first, last in [(990, 1000), (0, 5), (500, 777), (5, 500), (777, 990)]:
-        np.testing.assert_array_equal(drawn(one, first, last), whole[first:last])
+@settings
+@hypothesis.given(GROUPINGS, strategies.booleans(), strategies.integers(0, 2**31))
+def test_each_group_is_drawn_once_a_round_and_each_example_once_a_pass(groups, shuffle, seed):
+    sampler = Sampler(groups, shuffle, seed, domain=0)
+    count = len(sampler.members)
+    largest = max(map(len, sampler.members))
+    chosen = drawn(sampler, 0, 2 * largest * count).reshape(-1, count)
+    group_of = np.empty(sum(map(len, sampler.members)), int)
+    for group, members in enumerate(sampler.members):
+        group_of[members] = group
+    rounds = np.tile(np.arange(count), (2 * largest, 1))
+    np.testing.assert_array_equal(np.sort(group_of[chosen]), rounds)
+    for group, members in enumerate(sampler.members):
+        its = chosen[group_of[chosen] == group]
+        for one_pass in its[: len(its) // len(members) * len(members)].reshape(-1, len(members)):
+            np.testing.assert_array_equal(np.sort(one_pass), members)
 
 
-def test_a_round_draws_every_group_once_and_recycles_the_small_ones():
-    chosen = drawn(DrawOrder(GROUPS, True, seed=0, domain=0), 0, 3 * 80).reshape(80, 3)
-    np.testing.assert_array_equal(np.sort(GROUPS[chosen]), np.tile([0, 1, 2], (80, 1)))
-    assert len({tuple(turns) for turns in GROUPS[chosen]}) == 6  # in every order
-    counts = np.bincount(chosen.ravel())
-    for group, times in enumerate((1, 5, 20)):
-        np.testing.assert_array_equal(counts[group == GROUPS], times)
+@settings
+@hypothesis.given(
+    GROUPINGS,
+    strategies.integers(0, 2**31),
+    strategies.lists(strategies.tuples(strategies.integers(0, 900), strategies.integers(1, 100))),
+)
+def test_an_order_may_be_read_from_anywhere_in_pieces_of_any_size(groups, seed, pieces):
+    whole = drawn(Sampler(groups, True, seed, domain=1), 0, 1000)
+    sampler = Sampler(groups, True, seed, domain=1)
+    for first, length in pieces:
+        found = drawn(sampler, first, first + length)
+        np.testing.assert_array_equal(found, whole[first : first + length])
 
 
 def test_seeds_and_domains_have_orders_of_their_own():
     keys = itertools.product((0, 1), (0, 1))
-    assert len({tuple(drawn(DrawOrder(50, True, *key), 0, 50)) for key in keys}) == 4
+    assert len({tuple(drawn(Sampler(50, True, *key), 0, 50)) for key in keys}) == 4
 
 
 def test_the_order_is_about_uniform():
-    first = [drawn(DrawOrder(5, True, seed, 0), 0, 1)[0] for seed in range(1000)]
+    first = [drawn(Sampler(5, True, seed, 0), 0, 1)[0] for seed in range(1000)]
     counts = np.bincount(first, minlength=5)
     assert (abs(counts - 200) < 5 * np.sqrt(160)).all(), counts  # five standard deviations
 

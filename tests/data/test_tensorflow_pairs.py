@@ -81,7 +81,7 @@ class Rows:
     ("source", "target", "options"),
     [
         ((Rows(), Y), TARGET, {}),
-        ((X, Y), lambda: iter(TARGET), {}),
+        ((X, Y), iter([TARGET]), {}),
         ((X, Y), TARGET, {"target_labelled": (X[:5], Y[:5])}),
         ((X, Y), TARGET, {"num_processes": 2}),
         ((X.astype(">f4"), Y), TARGET.astype(">f4"), {}),

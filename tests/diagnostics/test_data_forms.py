@@ -41,7 +41,10 @@ FORMS = {
         tf_data(SOURCE, LABELS).batch(4), tf_data(TARGET).batch(3), 5, shuffle=False
     ),
     "domains": lambda: {"source": (SOURCE, LABELS), "target": TARGET},
-    "datasets": lambda: {"source": tf_data(SOURCE, LABELS), "target": tf_data(TARGET, LABELS)},
+    "datasets": lambda: {
+        "source": tf_data(SOURCE, LABELS).batch(6),
+        "target": tf_data(TARGET, LABELS).batch(20),
+    },
     "tf_data_of_pairs": lambda: tf.data.Dataset.from_tensor_slices(BATCH).batch(7),
     "pydataset_of_pairs": Batches,
     "generator_of_pairs": lambda: (Batches()[index] for index in range(2)),
@@ -82,7 +85,7 @@ def test_diagnostics_one_by_one_together_and_as_callback_take_a_dataset():
 
 def test_a_plain_model_takes_a_dataset_of_its_inputs():
     network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)])
-    for data in (tf_data(SOURCE).batch(7), tf_data(SOURCE, LABELS), SOURCE.tolist()):
+    for data in (tf_data(SOURCE).batch(7), tf_data(SOURCE, LABELS).batch(3), SOURCE.tolist()):
         np.testing.assert_array_equal(as_batch(network, data), SOURCE)
     assert as_batch(network, tf_data(SOURCE).batch(7).repeat()).shape == (256, 3)
 

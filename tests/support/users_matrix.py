@@ -227,7 +227,6 @@ SOURCES = {
     "tf.data": of_tensorflow,
     "PyDataset": ArrayBatches,
     "torch DataLoader": of_torch,
-    "generator function": lambda *arrays: lambda: iter(ArrayBatches(*arrays)),
 }
 
 

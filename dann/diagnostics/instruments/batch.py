@@ -9,11 +9,11 @@ import numpy as np
 from dann.adaptation import AdversarialModel
 from dann.adaptation.forward_pass import is_pair
 from dann.adaptation.plain_network import input_specs
-from dann.data.conversion import as_array, concatenated
-from dann.data.domain_inputs import nested
-from dann.data.examples import columns_of
+from dann.data.array_likes import as_array
+from dann.data.examples import nested
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
+from dann.data.streams import columns_of, concatenated
 from dann.data.whole_domain import first_inputs
 
 MOST = 256  # examples of each domain
@@ -37,9 +37,9 @@ def as_batch(model: Any, data: Any) -> Any:
     if not isinstance(model, AdversarialModel):
         return _plain(model, data)
     if isinstance(data, Pairs):
-        return data.beginning(MOST)[:2]
+        return data.take(MOST)[:2]
     if is_pair(data):
-        return pair(data["source"], data["target"], shuffle=False, seed=0).beginning(MOST)[:2]
+        return pair(data["source"], data["target"], shuffle=False, seed=0).take(MOST)[:2]
     if isinstance(data, tuple | list):
         if len(data) not in (2, 3) or not is_pair(data[0]):
             raise ValueError(_EXPECTED + f"Received: a {type(data).__name__} of {len(data)}")

@@ -10,7 +10,6 @@ from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
 from dann.checks import check_choice
-from dann.data.conversion import as_array
 
 PROBES = ("logistic", "mlp")
 LEAST = 4  # examples of a domain
@@ -94,7 +93,7 @@ def proxy_a_distance(source: Any, target: Any, probe: str = "logistic", seed: in
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equation 3.
     """
-    features = as_array(source, "source")[:], as_array(target, "target")[:]
+    features = np.asarray(source), np.asarray(target)
     return distance_of(fresh_probe(*features, probe, seed)["accuracy"])
 
 
