@@ -126,8 +126,9 @@ def build_callbacks(cfg: DictConfig, model: Any) -> list[keras.callbacks.Callbac
             print("TensorBoard's events are not written, because they need TensorFlow")
         callbacks = found
     for callback in callbacks:
-        if hasattr(callback, "check"):
-            callback.check(model)
+        check = getattr(callback, "check", None)
+        if check is not None:
+            check(model)
     return callbacks
 
 

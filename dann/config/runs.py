@@ -86,7 +86,7 @@ def keep_config(cfg: Any) -> None:
 
     Hydra writes it before anything is checked, over that of an earlier run.
     """
-    hydra_cfg = HydraConfig.instance().cfg
+    hydra_cfg: Any = HydraConfig.instance().cfg
     files = {"config": cfg, "hydra": hydra_cfg, "overrides": hydra_cfg.hydra.overrides.task}
     folder = RunDirectory(cfg.paths.run_dir).config_file.parent
     folder.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,8 @@ KINDS = (
     *(Layer, keras.Model, keras.losses.Loss, keras.metrics.Metric, keras.callbacks.Callback),
     *(keras.optimizers.Optimizer, keras.optimizers.schedules.LearningRateSchedule),
     *(keras.initializers.Initializer, keras.regularizers.Regularizer, keras.Quantizer),
-    *(keras.constraints.Constraint, keras.Operation, keras.DTypePolicy),
+    *(keras.constraints.Constraint, keras.Operation, keras.DTypePolicy, keras.layers.InputSpec),
+    keras.optimizers.OptimizerMap,
     *(dann.schedules.StrengthSchedule, dann.Regularizer, Estimator),
 )
 CALLS = """
