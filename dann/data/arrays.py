@@ -130,8 +130,6 @@ def _overlap(values, others):
 
 def _numbers(name, values):
     values = np.asarray(as_array(values, name))
-    if len(values) == 0:
-        raise ValueError(f"The {name} holds no examples. Received: an array of {values.shape}")
     if values.dtype.kind not in "biuf":
         raise ValueError(f"Inputs of the {name} must be numbers. Received: {values.dtype}")
     check_shape(f"Inputs of the {name}", values.shape, ("batch", "size", ...))
@@ -144,17 +142,13 @@ def _numbers(name, values):
 def _labels(name, labels, count):
     """Labels as integers or strings `(n,)`; -1 throughout if there are none."""
     labels = np.full(count, _UNKNOWN) if labels is None else np.asarray(labels)
-    check_shape(f"Labels of the {name}", labels.shape, ("batch",))
-    if len(labels) != count:
+    texts = labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels.flat)
+    if labels.shape != (count,) or not (texts or labels.dtype.kind in "biu"):
         raise ValueError(
-            f"The {name} must have one label for each input. "
-            f"Received: {count} inputs and {len(labels)} labels"
+            f"The {name} must have one label for each input, an integer or a string. "
+            f"Received: {count} inputs and labels {labels.dtype} {labels.shape}"
         )
-    if labels.dtype.kind in "biu":
-        return labels.astype(np.int64)
-    if labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels):
-        return labels.astype(str)
-    raise ValueError(f"Labels of the {name} must be integers or strings. Received: {labels.dtype}")
+    return labels.astype(str if texts else np.int64)
 
 
 def _class_names(labels, class_names):

@@ -83,20 +83,19 @@ def csv_table(
             that is not said to be categorical are numbers; if a label of the source is missing, or
             one of the target is no class of the source; or if there are too many categories.
     """
-    paths = {
-        "source": source,
-        "target": target,
-        "source test": source_test,
-        "target test": target_test,
-    }
-    paths = {part: pathlib.Path(path).expanduser() for part, path in paths.items() if path}
+    import pandas
+
+    given = {"source": source, "target": target}
+    given |= {"source test": source_test, "target test": target_test}
+    paths = {part: pathlib.Path(path).expanduser() for part, path in given.items() if path}
     trained = {part: paths[part] for part in ("source", "target")}
     tested = {part: path for part, path in paths.items() if f"{part} test" not in paths}
     check_apart(trained, tested, same_file, "files")
     check_integer("max_categories", max_categories, 2)
     tables = {part: _read(path, delimiter) for part, path in paths.items()}
-    labels = {part: _labels(table, label, paths[part], part) for part, table in tables.items()}
-    cells = _stacked(tables, label)
+    labels = {part: _labels(table, label, part) for part, table in tables.items()}
+    columns = [_in_order(table, tables["source"], label, part) for part, table in tables.items()]
+    cells = pandas.concat(columns, ignore_index=True)
     numbers, texts = _kinds(cells, numeric, categorical)
     class_names = _class_names(labels)
     counts = {name: cells[name].nunique() for name in texts}
@@ -107,7 +106,8 @@ def csv_table(
                 "with `numeric` and `categorical`, or raise `max_categories`. "
                 f"Received: {count} in {name!r}"
             )
-    print(_summary(numbers, counts))
+    shown = ", ".join(f"{name} ({count} values)" for name, count in counts.items())[:500]
+    print(f"Columns taken as numbers: {len(numbers)}; as categories: {len(texts)}: {shown}")
     # The split comes first, with row numbers as inputs: the encoding needs the training rows.
     ends = np.cumsum([len(table) for table in tables.values()])
     rows = np.split(np.arange(ends[-1])[:, np.newaxis], ends[:-1])
@@ -124,17 +124,21 @@ def csv_table(
         class_names=class_names,
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]
-    return _with_inputs(pair, _encode(cells, train, numbers, texts))
+    inputs = _encode(cells, train, numbers, texts)
+    encoded = {
+        name: (inputs[getattr(pair, name)[0][:, 0]], getattr(pair, name)[1])
+        for name in ("source_train", "source_test", "target_test")
+    }
+    return dataclasses.replace(pair, target_train=inputs[pair.target_train[:, 0]], **encoded)
 
 
 def _read(path, delimiter) -> Any:
     """A frame of texts, NaN where a cell is missing."""
     import pandas
 
+    form = {"sep": delimiter, "skipinitialspace": True, "encoding": "utf-8-sig"}
     try:
-        table = pandas.read_csv(
-            path, sep=delimiter, dtype=str, skipinitialspace=True, encoding="utf-8-sig"
-        )
+        table = pandas.read_csv(path, dtype=str, **form)
     except ValueError as error:
         raise ValueError(f"Expected a table in CSV. Received: {path}: {error}") from error
     if not isinstance(table.index, pandas.RangeIndex):
@@ -143,15 +147,13 @@ def _read(path, delimiter) -> Any:
     return table.apply(lambda column: column.str.strip())
 
 
-def _labels(table, label, path, part):
+def _labels(table, label, part):
     """The labels as texts, empty where one is unknown."""
-    if label not in table:
-        if part == "target":
-            return np.full(len(table), "")
+    if label not in table and not part.startswith("target"):
         raise ValueError(
-            f"{path} must have the column of labels {label!r}. Received: {list(table.columns)}"
+            f"The {part} must have the column of labels {label!r}. Received: {list(table.columns)}"
         )
-    return table[label].fillna("").to_numpy(dtype=str)
+    return table[label].fillna("").to_numpy(dtype=str) if label in table else [""] * len(table)
 
 
 def _class_names(labels):
@@ -163,86 +165,59 @@ def _class_names(labels):
         return sorted(names)
 
 
-def _stacked(tables, label):
-    """The rows of all tables, without their labels."""
-    import pandas
-
-    columns = [name for name in tables["source"].columns if name != label]
-    for part, table in tables.items():
-        lacks = [name for name in columns if name not in table]
-        others = [name for name in table.columns if name not in (*columns, label)]
-        if lacks or others or not columns:
-            raise ValueError(
-                "All tables must have the same columns, one or more beside the labels. Received: "
-                f"the {part} without {lacks}, the source without {others}"
-            )
-    return pandas.concat([table[columns] for table in tables.values()], ignore_index=True)
+def _in_order(table, source, label, part):
+    """The columns of a table without its labels, in the order of the source's."""
+    mine, its = (one.drop(columns=label, errors="ignore") for one in (source, table))
+    lacks, others = (list(a.columns.difference(b.columns)) for a, b in ((mine, its), (its, mine)))
+    if lacks or others or mine.shape[1] == 0:
+        raise ValueError(
+            "All tables must have the same columns, one or more beside the labels. Received: "
+            f"the {part} without {lacks}, the source without {others}"
+        )
+    return its[mine.columns]
 
 
 def _kinds(cells, numeric, categorical):
     """Names of the numeric and of the categorical columns; the numeric ones become numbers."""
-    import pandas
-
     chosen = [*(numeric or ()), *(categorical or ())]
-    strange = sorted({*chosen} - {*cells.columns} | {n for n in chosen if chosen.count(n) > 1})
+    strange = {*chosen} - {*cells.columns} | {name for name in chosen if chosen.count(name) > 1}
     if strange or [numeric, categorical] == [[], []]:
         raise ValueError(
             f"`numeric` and `categorical` must name different columns of {list(cells.columns)}. "
-            f"Received: {strange or 'none'}"
+            f"Received: {sorted(strange) or 'none'}"
         )
-    numbers, texts = [], []
-    for name in cells.columns:
-        if numeric is not None and name not in chosen and categorical is not None:
-            continue
-        if name in (categorical or ()) or (numeric is not None and name not in numeric):
+    both = numeric is not None and categorical is not None
+    texts = [*(categorical or ())]
+    if numeric is not None and categorical is None:
+        texts = [name for name in cells.columns if name not in numeric]
+    numbers = []
+    for name in chosen if both else cells.columns:
+        if name not in texts and _become_numbers(cells, name, name in (numeric or ())):
+            numbers.append(name)
+        elif name not in texts:
             texts.append(name)
-            cells[name] = cells[name].fillna("")
-            continue
-        values = pandas.to_numeric(cells[name], errors="coerce")
-        wrong = cells[name][values.isna() & cells[name].notna()]
-        if np.isinf(values).any():
-            raise ValueError(f"Column {name!r} must hold finite numbers. Received: infinite ones")
-        if len(wrong) and (name in (numeric or ()) or _like_numbers(cells[name]) > 0.5):
-            raise ValueError(
-                f"Column {name!r} must hold numbers, such as 1200.5, and empty cells where one is "
-                "missing; mend it, leave it out or name it in `categorical`. "
-                f"Received: {sorted(set(wrong))[:3]} in {len(wrong)} of {len(values)} rows"
-            )
-        (texts if len(wrong) else numbers).append(name)
-        cells[name] = cells[name].fillna("") if len(wrong) else values.astype("float64")
-    return numbers, texts
+    cells[texts] = cells[texts].fillna("")
+    return numbers, [name for name in cells.columns if name in texts]
 
 
-def _like_numbers(column):
-    """The share of cells that are numbers, also as people write them: `1,000`, `12%`, `3,5`."""
+def _become_numbers(cells, name, is_numeric):
+    """Makes a column numbers if all its cells are; refuses one of which only most are."""
     import pandas
 
-    digits = column.dropna().str.replace(r"[\s,%€$£]", "", regex=True)
-    return pandas.to_numeric(digits, errors="coerce").notna().mean()
-
-
-def _summary(numbers, counts):
-    shown = [f"{name} ({count} values)" for name, count in list(counts.items())[:10]]
-    shown += [f"{len(counts) - 10} more"] * (len(counts) > 10)
-    return (
-        f"Columns taken as numbers: {len(numbers)}; as categories: {len(counts)}"
-        f"{': ' * bool(shown)}{', '.join(shown)}"
-    )
-
-
-def _with_inputs(pair, inputs):
-    """The pair with inputs in place of the numbers of their rows."""
-
-    def encoded(examples):
-        return inputs[examples[0][:, 0]], examples[1]
-
-    return dataclasses.replace(
-        pair,
-        source_train=encoded(pair.source_train),
-        source_test=encoded(pair.source_test),
-        target_train=inputs[pair.target_train[:, 0]],
-        target_test=encoded(pair.target_test),
-    )
+    values = pandas.to_numeric(cells[name], errors="coerce").astype("float64")
+    wrong = cells[name][values.isna() & cells[name].notna()]
+    # As people write them: 1,000, 12%, 3,5.
+    digits = cells[name].dropna().str.replace(r"[\s,%€$£]", "", regex=True)
+    alike = pandas.to_numeric(digits, errors="coerce").notna().mean()
+    if np.isinf(values).any() or (len(wrong) and (is_numeric or alike > 0.5)):
+        raise ValueError(
+            f"Column {name!r} must hold finite numbers, such as 1200.5, and empty cells where one "
+            "is missing; mend it, leave it out or name it in `categorical`. "
+            f"Received: {sorted(set(wrong))[:3] or 'inf'} in {len(wrong)} of {len(values)} rows"
+        )
+    if len(wrong) == 0:
+        cells[name] = values
+    return len(wrong) == 0
 
 
 def _encode(cells, train, numbers, texts):
@@ -255,10 +230,6 @@ def _encode(cells, train, numbers, texts):
     with np.errstate(over="ignore", invalid="ignore"):  # told below
         table = ColumnTransformer(parts).fit(cells.iloc[train])
         encoded = np.asarray(table.transform(cells), dtype=np.float32)
-    finite = np.isfinite(encoded[:, : len(numbers)]).all(axis=0)
-    if not finite.all():
-        raise ValueError(
-            "A numeric column must have a finite mean and deviation. Received: too large numbers "
-            f"in {np.array(numbers)[~finite].tolist()}"
-        )
+    if not np.isfinite(encoded).all():
+        raise ValueError("Numeric columns must have finite means and deviations. Received: others")
     return encoded

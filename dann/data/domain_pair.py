@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.domains import check_labels
+from dann.data.domains import check_alike, check_labels
 from dann.data.examples import BatchesInOrder, Examples
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
@@ -61,41 +61,21 @@ class DomainPair:
         parts = {
             "source train": self.source_train,
             "source test": self.source_test,
-            "target train": (self.target_train, None),
+            "target train": (self.target_train, self.target_train_labels),
             "target test": self.target_test,
+            "labelled target": self.target_labelled or self.source_test,
         }
-        if self.target_labelled is not None:
-            parts["labelled target"] = self.target_labelled
-        for part, (values, labels) in parts.items():
-            self._check_inputs(part, values)
-            if labels is not None:
-                self._check_count(part, values, labels)
+        forms = {}
+        for part, (inputs, labels) in parts.items():
+            columns = {"inputs": inputs} if labels is None else {"inputs": inputs, "labels": labels}
+            forms[part] = Examples(columns, f"{part} set").form
+            check_alike(forms["source train"], forms[part], f"{part} set")
+            if labels is not None and part != "target train":  # where -1 is unknown
                 check_labels(labels, self.num_classes, f"{part} set")
-        if self.target_train_labels is not None:
-            self._check_count("target train", self.target_train, self.target_train_labels)
-        if self.source_domain is not None:
-            self._check_count("source domain", self.source_train[0], self.source_domain)
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(
                 f"`class_names` must name {self.num_classes} classes. "
                 f"Received: {len(self.class_names)} names"
-            )
-
-    def _check_inputs(self, part, values):
-        if len(values) == 0:
-            raise ValueError(f"The {part} set of {self.name} is empty. Received: no examples")
-        if values.shape[1:] != self.input_shape or values.dtype != self.source_train[0].dtype:
-            raise ValueError(
-                f"Inputs of both domains must have one shape and type, here {self.input_shape} "
-                f"of {self.source_train[0].dtype}. Received: {part} with {values.shape[1:]} of "
-                f"{values.dtype}"
-            )
-
-    def _check_count(self, part, values, labels):
-        if len(values) != len(labels):
-            raise ValueError(
-                f"The {part} set must have one label for each input. "
-                f"Received: {len(values)} inputs and {len(labels)} labels"
             )
 
     @property
@@ -161,7 +141,7 @@ class DomainPair:
         labels = self.target_train_labels
         if labels is None or not (labels >= 0).any() or self.target_test[1] is None:
             raise ValueError(
-                f"Training on the target needs its labels. Received: {self.target} without labels"
+                f"The oracle needs the target's labels. Received: none of {self.target}"
             )
         known = np.flatnonzero(labels >= 0)
         inputs = self.target_train if len(known) == len(labels) else self.target_train[known]
@@ -186,10 +166,7 @@ class DomainPair:
         """
         labels = self.target_train_labels
         if labels is None:
-            raise ValueError(
-                f"Labelling a part of the target needs its labels. Received: {self.target} "
-                "without labels of its training set"
-            )
+            raise ValueError(f"`target_labelled` needs labels. Received: none of {self.target}")
         counts = np.bincount(labels[labels >= 0], minlength=self.num_classes)
         fewest = int(counts[counts > 0].min(initial=len(labels)))
         why = f"because the target has {counts.tolist()} examples of its classes"

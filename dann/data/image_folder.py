@@ -12,7 +12,7 @@ from dann.data.image_files import ImageFiles, some
 from dann.data.labelled_paths import LabelledPaths, read_folder, read_lists
 from dann.data.lazy_arrays import Rows
 from dann.data.readers import READERS
-from dann.data.splits import hold_out
+from dann.data.splits import check_apart, hold_out
 
 CLASSES = ("same", "shared", "source")
 
@@ -87,8 +87,6 @@ def image_folder(
     check_choice("classes", classes, CLASSES)
     check_flag("cache", cache)
     folder = pathlib.Path(os.path.abspath(pathlib.Path(root).expanduser()))
-    if not folder.is_dir():
-        raise FileNotFoundError(f"Expected a folder of domains. Received: {root}, not a folder")
     of_source = _find(folder, source, "source", source_list, source_test_list)
     of_target = _find(folder, target, "target", target_list, target_test_list)
     if of_source.names is None:
@@ -96,15 +94,11 @@ def image_folder(
             f"The source must have classes: a folder for each, or a list with labels. Received: "
             f"{len(of_source.paths)} images of {source} without them"
         )
-    both = sorted(set(of_source.paths) & set(of_target.paths))
-    if both:
-        raise ValueError(
-            "The source and the target must be different images. "
-            f"Received: {len(both)} that are in both: {some(both)}"
-        )
-    if of_source.named_by_numbers() and of_target.numbers or of_target.named_by_numbers():
-        for domain in (of_source, of_target):
-            domain.name_by_numbers()
+    check_apart({"source": of_source, "target": of_target}, {"source": of_source}, _share, "images")
+    if of_source.numbers and of_target.numbers:
+        by_numbers = of_source.named_by_numbers(), of_target.named_by_numbers()
+        if by_numbers[0] == of_source or by_numbers[1] == of_target:
+            of_source, of_target = by_numbers
     class_names = _common_classes(of_source, of_target, classes)
     parts = {}
     for role, domain in (("source", of_source), ("target", of_target)):
@@ -140,6 +134,11 @@ def _find(root, domain, role, path, test_path):
             f"Received: {test_path} alone"
         )
     return read_folder(root, domain)
+
+
+def _share(one, other):
+    """Whether an image is in both domains."""
+    return not set(one.paths).isdisjoint(other.paths)
 
 
 def _common_classes(source, target, classes):

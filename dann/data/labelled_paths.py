@@ -28,15 +28,11 @@ class LabelledPaths:
     numbers: list[int] | None = None
     tests: set[str] | None = None
 
-    def named_by_numbers(self) -> bool:
-        """Whether the classes are named by the numbers of a list."""
-        return self.numbers is not None and self.names == list(map(str, self.numbers))
-
-    def name_by_numbers(self) -> None:
-        """Names the classes by the numbers of the list."""
+    def named_by_numbers(self) -> "LabelledPaths":
+        """Returns the same images, their classes named by the numbers of the list."""
         numbers = self.numbers or []
-        self.names = list(map(str, numbers))
-        self.classes = list(map(str, sorted(set(numbers))))
+        names, classes = ([str(n) for n in found] for found in (numbers, sorted(set(numbers))))
+        return dataclasses.replace(self, names=names, classes=classes)
 
 
 def read_folder(root: pathlib.Path, domain: str) -> LabelledPaths:

@@ -72,19 +72,17 @@ def _read(path, domain):
     """The training set, and the test set or `None`; labels of a target may be `None`."""
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            names, found = list(file), {key: file[key] for key in _KEYS if key in file}
+            found = {key: file[key] for key in _KEYS if key in file}
     except OSError:
         raise
     except Exception as error:  # a broken archive can raise anything
         raise ValueError(f"Expected an .npz file of arrays. Received: {path}") from error
-    needed = ["x"] if domain == "target" else ["x", "y"]
-    if "y_test" in found or ("x_test" in found and domain == "source"):
-        needed += ["x_test", "y_test"]
-    lacking = [key for key in needed if key not in found]
-    if lacking:
+    needed = {"x"} | ({"x_test"} if "y_test" in found else set())
+    if domain == "source":
+        needed |= {"y"} | ({"y_test"} if "x_test" in found else set())
+    if not needed <= found.keys():
         raise ValueError(
-            f"The {domain}'s file must hold {needed}. Received: {path} with {names}, "
-            f"without {lacking}"
+            f"The {domain}'s file must hold {sorted(needed)}. Received: {path} with {list(found)}"
         )
     test = (found["x_test"], found.get("y_test")) if "x_test" in found else None
     return (found["x"], found.get("y")), test

@@ -150,36 +150,17 @@ class Pairs(keras.utils.PyDataset):
         source = columns["source"]
         if "domain" in source:
             inputs["source_domain"] = source["domain"]
-        labelled = [source, *([columns["target_labelled"]] if "target_labelled" in columns else [])]
-        if self._as_one and len(labelled) > 1:
-            return inputs, *self._labels_of_whole(step, [len(part["labels"]) for part in labelled])
-        return inputs, *self._labels_of(labelled)
-
-    def _labels_of_whole(self, step, counts):
-        """This process's part of the labels, which follow each other as on one process."""
+        if "target_labelled" not in columns:
+            return inputs, *_labels_of([source], 1)
+        labelled = [source, columns["target_labelled"]]
+        if not self._as_one:
+            return inputs, *_labels_of(labelled, self._replicas)
+        # This process's part of the labels, which follow each other as on one process.
         names = "source", "target_labelled"
-        whole = [self.domains[name].batch(step, self.batch_size, (0, 1)) for name in names]
-        first = sum(counts) * self.part[0]
-        return [column[first : first + sum(counts)] for column in self._labels_of(whole)]
-
-    def _labels_of(self, labelled):
-        """The labels, and the weights if there are any."""
-        check_columns_alike(labelled)
-        labels = [part["labels"] for part in labelled]
-        labels = self._joined([part.astype(labels[0].dtype) for part in labels])
-        if not any("weights" in part for part in labelled):
-            return [labels]
-        positions = next(part["weights"].shape[1:] for part in labelled if "weights" in part)
-        ones = [np.ones((len(part["labels"]), *positions), np.float32) for part in labelled]
-        weights = [part.get("weights", one) for part, one in zip(labelled, ones, strict=True)]
-        return [labels, self._joined(weights).astype(np.float32)]
-
-    def _joined(self, columns):
-        """Columns of the labelled parts, one after the other for each replica."""
-        pieces = [np.array_split(column, self._replicas) for column in columns]
-        return np.concatenate(
-            [piece for of_replica in zip(*pieces, strict=True) for piece in of_replica]
-        )
+        whole = [self.domains[name].batch(step, self.batch_size) for name in names]
+        size = sum(len(part["labels"]) for part in labelled)
+        mine = slice(size * self.part[0], size * (self.part[0] + 1))
+        return inputs, *(column[mine] for column in _labels_of(whole, self._replicas))
 
     def _need_index(self, name, value):
         for domain, examples in self.domains.items():
@@ -188,6 +169,23 @@ class Pairs(keras.utils.PyDataset):
                     f"Argument `{name}` needs domains that are read by index, such as arrays; the "
                     f"{domain} is a dataset that is read in order. Received: {name}={value}"
                 )
+
+
+def _labels_of(labelled, replicas):
+    """The labels of labelled domains, one after the other for each replica, and perhaps weights."""
+    check_columns_alike(labelled)
+    columns = [[part["labels"].astype(labelled[0]["labels"].dtype) for part in labelled]]
+    weights = [part["weights"] for part in labelled if "weights" in part]
+    if weights:
+        shape = weights[0].shape[1:]
+        ones = [np.ones((len(part["labels"]), *shape)) for part in labelled]
+        pairs = zip(labelled, ones, strict=True)
+        columns.append([part.get("weights", one).astype(np.float32) for part, one in pairs])
+    joined = []
+    for parts in columns:
+        pieces = zip(*(np.array_split(part, replicas) for part in parts), strict=True)
+        joined.append(np.concatenate([piece for of_replica in pieces for piece in of_replica]))
+    return joined
 
 
 def check_columns_alike(labelled: Sequence[dict[str, Any]]) -> None:

@@ -91,4 +91,4 @@ def same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
 
 
 def _shown(one):
-    return f"shape {one.shape}" if hasattr(one, "shape") else one
+    return f"shape {one.shape}" if hasattr(one, "shape") else getattr(one, "domain", one)

@@ -275,7 +275,7 @@ def test_the_target_may_lack_classes_but_not_have_others(load, root):
     ],
 )
 def test_a_wrong_argument_is_refused(load, arguments):
-    with pytest.raises((ValueError, TypeError, OSError), match="Received"):
+    with pytest.raises((ValueError, TypeError, OSError)):
         load(**arguments)
 
 

@@ -62,7 +62,7 @@ def test_classes_and_domains_can_be_named(folder):
 @pytest.mark.parametrize("keys", [["y"], ["x"], ["data"], ["x", "y", "x_test"]])
 def test_a_file_that_lacks_a_key_is_refused(folder, keys):
     np.savez(folder / "walk.npz", **dict.fromkeys(keys, Y))
-    with pytest.raises(ValueError, match="source's file must hold .*walk.npz with .*, without"):
+    with pytest.raises(ValueError, match="source's file must hold .*walk.npz with"):
         npz(folder / "walk.npz", folder / "run.npz")
 
 
