@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).parents[1]
-_OF_BENCHMARKS = "DANN_LAZY_IMPORT", "OMP_WAIT_POLICY", "TF_USE_LEGACY_KERAS"
+_OF_BENCHMARKS = "OMP_WAIT_POLICY", "TF_USE_LEGACY_KERAS"
 
 
 def run_python(

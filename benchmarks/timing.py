@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dann.checks import check_integer, check_number
-
 
 @dataclasses.dataclass(frozen=True)
 class Times:
@@ -33,26 +31,14 @@ class Comparison:
         times: Times by the name of the way.
         reference: The way that the others are compared with. Defaults to the first.
         notes: What else there is to say of a way, in a few words, by its name.
-        sizes: Sizes of what the ways do, if it is the same but for its size.
-        own_remark: What else there is to say of all of them.
+        remark: What else there is to say of all of them.
     """
 
     task: str
     times: Mapping[str, Times]
     reference: str | None = None
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    sizes: Sequence[float] = ()
-    own_remark: str = ""
-
-    @property
-    def remark(self) -> str:
-        """A line below the ways; of sizes the power with which the CPU times of a round grow."""
-        if not self.sizes:
-            return self.own_remark
-        times = np.log([one.cpu for one in self.times.values()])  # (sizes, rounds)
-        powers = np.polyfit(np.log(self.sizes), times, 1)[0]
-        spread = f"{np.median(powers):.2f} ({powers.min():.2f} to {powers.max():.2f})"
-        return f"CPU time grows with the power {spread}"
+    remark: str = ""
 
     def ratios(self, name: str) -> np.ndarray:
         """Returns the CPU time of a way over that of the reference, round by round."""
@@ -80,9 +66,6 @@ def in_turns(
         units: How many units one call makes, such as images; at least 1. Times are for one unit.
         warm_up: Whether each way is called once before the first round. Defaults to `True`.
     """
-    check_integer("rounds", rounds, 1)
-    check_integer("units", units, 1)
-    check_number("seconds", seconds, 0)
     if warm_up:
         for way in ways.values():
             begin(way)()

@@ -41,11 +41,10 @@ def can_measure(rival: str) -> bool:
     return prepared and is_installed(rival)
 
 
-def without(rivals: Sequence[str], remark: str = "") -> str:
-    """Returns a remark that also names those of the rivals that cannot be measured."""
-    missing = ", ".join(rival for rival in rivals if not can_measure(rival))
-    told = f"left out, because not installed: {missing}" if missing else ""
-    return "; ".join(filter(None, [remark, told]))
+def left_out() -> str:
+    """Returns a remark that names the rivals that cannot be measured."""
+    missing = ", ".join(rival for rival in ("adapt", "torch") if not can_measure(rival))
+    return f"left out, because not installed: {missing}" if missing else ""
 
 
 def prepare_rivals() -> None:

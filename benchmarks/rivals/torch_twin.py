@@ -9,7 +9,6 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
-from benchmarks.plain_training import torch_reversal
 from benchmarks.rivals import Training
 
 
@@ -20,6 +19,18 @@ class _Rescaling(nn.Module):
 
     def forward(self, x):
         return x * self.scale + self.offset
+
+
+class _Reversal(torch.autograd.Function):
+    """The identity, whose gradient is reversed."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, upstream):  # pyright: ignore[reportIncompatibleMethodOverride]
+        return -upstream
 
 
 class _Flatten(nn.Module):
@@ -89,14 +100,14 @@ def torch_steps(training: Training) -> tuple[Callable[[], Any], Callable[[], flo
     weights = [w for part in (backbone, label_head, domain_head) for w in part.parameters()]
     first = [torch.tensor(np.moveaxis(x, -1, 1) if x.ndim == 4 else x) for x in training.arrays[:2]]
     source, target, labels = *first, torch.tensor(training.arrays[2]).long()
-    size, reverse = training.batch_size, torch_reversal(1.0)
+    size = training.batch_size
     domain = torch.arange(2).repeat_interleave(size).float()[:, None]
     last = [float("nan")]
 
     def step(of_source, of_target):
         features = backbone(torch.cat([source[of_source], target[of_target]]))
         logits = label_head(features[:size])
-        guesses = domain_head(reverse(features))
+        guesses = domain_head(_Reversal.apply(features))
         loss = functional.cross_entropy(logits, labels[of_source])
         loss = loss + functional.binary_cross_entropy_with_logits(guesses, domain)
         slopes = torch.autograd.grad(loss, weights)

@@ -1,10 +1,17 @@
-"""The suites: a file each, which registers a class with a `measure` method.
+"""The suites by name: functions of the settings in `conf/benchmark.yaml`."""
 
-`conf/benchmark.yaml` has a section of the same name with the arguments of that class.
-"""
+from benchmarks.suites.commands import whole_runs
+from benchmarks.suites.input import image_pairs
+from benchmarks.suites.jacobian import jacobians
+from benchmarks.suites.packed import packed_networks
+from benchmarks.suites.step import training_steps
 
-from dann.registry import Registry, import_modules
+SUITES = {
+    "step": training_steps,
+    "run": whole_runs,
+    "input": image_pairs,
+    "jacobian": jacobians,
+    "packed": packed_networks,
+}
 
-SUITES = Registry("suite")
-
-import_modules(__name__)
+__all__ = ["SUITES"]

@@ -4,17 +4,15 @@ import logging
 import pathlib
 import tempfile
 import warnings
+from typing import Any
 
 import keras
 import numpy as np
 from keras import layers
 from threadpoolctl import threadpool_limits
 
-from benchmarks.suites import SUITES
 from benchmarks.timing import Comparison, in_turns
-from dann.checks import check_integer
-from dann.deployment import PackedModel, load, pack
-from dann.deployment.runtime import read
+from dann.deployment import load, pack
 from dann.layers import BinaryConv2D, BinaryDense
 from dann.networks import binary_label_head, binary_lenet_backbone
 
@@ -57,45 +55,37 @@ NETWORKS = {
 }
 
 
-@SUITES.register("packed", summary="Binary layers and networks, packed into bits, one image.")
-class PackedSuite:
-    """Measures networks on one image in one thread, beside LiteRT.
+def packed_networks(settings: Any) -> list[Comparison]:
+    """Measures packed networks on one image in one thread, beside LiteRT.
 
     The time includes packing the activations. The notes have the bytes of each file, and how far
     its logits are from Keras's.
 
     Args:
-        rounds: See `benchmarks.timing.in_turns`.
+        settings: `rounds`; see `benchmarks.timing.in_turns`.
     """
+    with threadpool_limits(1):
+        return [_compared(name, make(), settings.rounds) for name, make in NETWORKS.items()]
 
-    def __init__(self, rounds: int = 100):
-        self.rounds = check_integer("rounds", rounds, 1)
 
-    def measure(self) -> list[Comparison]:
-        """Returns what each way took, by network."""
-        with threadpool_limits(1):
-            return [self._compared(name, make()) for name, make in NETWORKS.items()]
-
-    def _compared(self, name, model):
-        rng = np.random.default_rng(0)
-        _as_after_training(model, rng)
-        examples = rng.integers(0, 256, (64, *model.input_shape[1:])).astype("float32")
-        image = examples[:1]
-        expected = np.asarray(model.predict(image, verbose=0))
-        ways, sizes, outputs = {}, {}, {}
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "model.dann"
-            sizes["dann"] = sizes["dann, NumPy"] = pack(model, path)
-            packed = {"dann": load(path), "dann, NumPy": PackedModel(read(path))}
-        for way, one in packed.items():
-            ways[way] = lambda one=one: one.predict(image)
-            outputs[way] = one.predict(image)
-        for way, given in (("LiteRT, float32", None), ("LiteRT, int8", examples)):
-            content = _litert_file(model, given)
-            ways[way], outputs[way] = _litert(content, image)
-            sizes[way] = len(content)
-        notes = {way: f"{sizes[way]:,} bytes, {_near(outputs[way], expected)}" for way in ways}
-        return Comparison(name, in_turns(ways, self.rounds, _TURN), notes=notes)
+def _compared(name, model, rounds):
+    rng = np.random.default_rng(0)
+    _as_after_training(model, rng)
+    examples = rng.integers(0, 256, (64, *model.input_shape[1:])).astype("float32")
+    image = examples[:1]
+    expected = np.asarray(model.predict(image, verbose=0))
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.dann"
+        sizes = {"dann, NumPy": pack(model, path)}
+        packed = load(path)
+    ways = {"dann, NumPy": lambda: packed.predict(image)}
+    outputs = {"dann, NumPy": packed.predict(image)}
+    for way, given in (("LiteRT, float32", None), ("LiteRT, int8", examples)):
+        content = _litert_file(model, given)
+        ways[way], outputs[way] = _litert(content, image)
+        sizes[way] = len(content)
+    notes = {way: f"{sizes[way]:,} bytes, {_near(outputs[way], expected)}" for way in ways}
+    return Comparison(name, in_turns(ways, rounds, _TURN), notes=notes)
 
 
 def _as_after_training(model, rng):

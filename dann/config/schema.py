@@ -126,22 +126,12 @@ class ExportConfig:
 
 @dataclasses.dataclass
 class BenchmarkConfig:
-    """Everything that `benchmarks/run.py` takes: a section for each suite."""
+    """Everything that `benchmarks/run.py` takes."""
 
     suite: str = MISSING
-    processes: int = 1
-    record: str | None = None
-    step: dict[str, Any] = MISSING
-    profile: dict[str, Any] = MISSING
-    onednn: dict[str, Any] = MISSING
-    startup: dict[str, Any] = MISSING
-    run: dict[str, Any] = MISSING
-    input: dict[str, Any] = MISSING
-    selection: dict[str, Any] = MISSING
-    jacobian: dict[str, Any] = MISSING
-    diagnostics: dict[str, Any] = MISSING
-    packed: dict[str, Any] = MISSING
-    growth: dict[str, Any] = MISSING
+    rounds: int = 5
+    seconds: float = 1.0
+    before: str | None = None
     paths: PathsConfig = MISSING
 
 
