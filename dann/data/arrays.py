@@ -14,11 +14,7 @@ from dann.data.splits import check_apart, hold_out
 _UNKNOWN = -1
 
 
-@READERS.register(
-    "arrays",
-    summary="Two arrays of inputs with labels.",
-    reads="arrays",
-)
+@READERS.register("arrays", summary="Two arrays of inputs with labels.")
 def arrays(
     source: Any,
     target: Any,

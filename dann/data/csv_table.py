@@ -19,13 +19,7 @@ from dann.data.readers import READERS
 from dann.data.splits import check_apart, same_file
 
 
-@READERS.register(
-    "csv_table",
-    summary="Two CSV tables with the same columns.",
-    reads="tables with numbers and categories",
-    command="data=csv data.source=a.csv data.target=b.csv data.label=class network=tabular",
-    config="csv",
-)
+@READERS.register("csv_table", summary="Two CSV tables with the same columns.")
 def csv_table(
     source: str | os.PathLike,
     target: str | os.PathLike,

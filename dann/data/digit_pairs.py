@@ -8,9 +8,6 @@ from dann.data.tfds_pair import tfds_pair
 @READERS.register(
     "digits_to_photos",
     summary="Handwritten digits on black and over photos, 16x16 colour; the default.",
-    reads="nothing: scikit-learn ships both",
-    command="data=digits_to_photos",
-    config="digits_to_photos",
 )
 def digits_to_photos(cache_dir: str) -> DomainPair:
     """Pairs handwritten digits on black with digits over photos, 16x16 in colour.
@@ -32,9 +29,6 @@ def digits_to_photos(cache_dir: str) -> DomainPair:
 @READERS.register(
     "mnist_to_mnist_m",
     summary="MNIST and MNIST-M, 28x28 colour: the DANN paper's first experiment.",
-    reads="the raw files of MNIST and BSDS500, or a network to download them",
-    command="data=mnist_to_mnist_m",
-    config="mnist_to_mnist_m",
 )
 def mnist_to_mnist_m(cache_dir: str, data_dir: str | None = None) -> DomainPair:
     """Pairs MNIST with MNIST-M, 28x28 with three channels: the DANN paper's first experiment.

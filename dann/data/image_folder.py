@@ -18,11 +18,7 @@ CLASSES = ("same", "shared", "source")
 
 
 @READERS.register(
-    "image_folder",
-    summary="Two folders of images, `root/<domain>/<class>/...`, or list files.",
-    reads="folders or list files of images",
-    command="data=image_folder data.root=office31 data.source=amazon data.target=webcam",
-    config="image_folder",
+    "image_folder", summary="Two folders of images, `root/<domain>/<class>/...`, or list files."
 )
 def image_folder(
     root: str | os.PathLike,

@@ -95,23 +95,17 @@ def read_lists(
     tests = {} if test_path is None else _read_list(root, domain, test_path)
     both = sorted(train.keys() & tests.keys())
     if both:
-        raise ValueError(
-            f"No image of {domain} may be in its list and in its test list. "
-            f"Received: {len(both)} in both: {some(both)}"
-        )
+        raise ValueError(f"Lists of {domain} must be apart. Received: in both {some(both)}")
     listed = {**train, **tests}
-    labels = {label for label in listed.values() if label is not None}
-    if labels and None in listed.values():
+    labels, paths = list(listed.values()), list(listed)
+    found = LabelledPaths(domain, paths, None, [], tests=set(tests) if test_path else None)
+    if labels.count(None) == len(labels):
+        return found
+    if None in labels:
         raise ValueError(f"Every image of {domain} must have a label, or none. Received: some")
-    names = _folder_names(listed) or {label: str(label) for label in sorted(labels)}
-    return LabelledPaths(
-        domain,
-        paths=list(listed),
-        names=[names[label] for label in listed.values()] if labels else None,
-        classes=list(names.values()) if labels else [],
-        numbers=list(listed.values()) if labels else None,
-        tests=None if test_path is None else set(tests),
-    )
+    names = _folder_names(listed) or {label: str(label) for label in sorted(set(labels))}
+    of_images = [names[label] for label in labels]
+    return dataclasses.replace(found, names=of_images, classes=list(names.values()), numbers=labels)
 
 
 def _folders(folder):
@@ -139,23 +133,16 @@ def _read_list(root, domain, path) -> dict[str, int | None]:
     given = pathlib.Path(os.path.expanduser(path))
     found = next((place for place in (given, root / given) if place.is_file()), None)
     if found is None:
-        raise FileNotFoundError(
-            f"Expected a file with lines `path label`. Received: {path}, which does not exist "
-            f"here or in {root}"
-        )
+        raise FileNotFoundError(f"Expected a list. Received: {path}, not here and not in {root}")
     folders, labels = [root, found.parent, root / domain], {}
-    for number, line in enumerate(found.read_text(encoding="utf-8-sig").splitlines(), start=1):
+    lines = found.read_text(encoding="utf-8-sig").splitlines()
+    for number, line in enumerate(lines, start=1):
         name, label = _parsed(line)
         image = _first_file(folders, name) if name else None
-        if image is None and name:
+        if name and (image is None or labels.setdefault(image, label) != label):
             raise ValueError(
-                f"{found}, line {number}: expected `path label` of an image relative to one of "
-                f"{some(list(map(str, folders)))}. Received: {line.strip()!r}"
-            )
-        if name and labels.setdefault(image, label) != label:
-            raise ValueError(
-                f"{found}, line {number}: an image must have one label. "
-                f"Received: {name} with {labels[image]} and {label}"
+                f"{found}, line {number}: expected `path label`, an image relative to one of "
+                f"{some(list(map(str, folders)))} and its only label. Received: {line.strip()!r}"
             )
     if not labels:
         raise ValueError(f"{found} must have lines `path label`. Received: an empty file")

@@ -14,13 +14,7 @@ from dann.data.splits import check_apart, same_file
 _KEYS = ("x", "y", "x_test", "y_test")
 
 
-@READERS.register(
-    "npz",
-    summary="Two `.npz` files of arrays `x` and `y`.",
-    reads="`.npz` files: images, time series, features",
-    command="data=npz data.source=a.npz data.target=b.npz network=time_series",
-    config="npz",
-)
+@READERS.register("npz", summary="Two `.npz` files of arrays `x` and `y`.")
 def npz(
     source: str | os.PathLike,
     target: str | os.PathLike,

@@ -104,7 +104,8 @@ def pair(
         given = aligned(first, target_labelled, "labelled target")
         found["target_labelled"] = labelled = source_of(given, "labelled target", num_classes)
         check_alike(found["source"].form, labelled.form, "labelled target")
-        _check_labels_alike(found["source"], labelled)
+        if isinstance(found["source"], Examples) and isinstance(labelled, Examples):
+            check_columns_alike([found["source"].columns, labelled.columns])
     size = _fitting_batch_size(found["source"].count, batch_size)
     check_integer("num_processes", num_processes, 1, size)
     check_integer("process_id", process_id, 0, num_processes - 1)
@@ -121,19 +122,6 @@ def pair(
     count = None if repeat else found["source"].count
     num_batches = None if count is None else count // size
     return Pairs(domains, size, num_batches, process_id, num_processes)
-
-
-def _check_labels_alike(source, labelled):
-    """Raises `ValueError` if labels or weights of two domains cannot follow each other."""
-    if not (isinstance(source, Examples) and isinstance(labelled, Examples)):
-        return
-    mine, its = (part.columns["labels"].dtype for part in (source, labelled))
-    if not np.can_cast(its, mine, "same_kind"):  # they would lose their fractions
-        raise ValueError(
-            "Labels of the labelled target must be of the source's type. "
-            f"Received: {its} for a source with {mine}"
-        )
-    check_columns_alike([source.columns, labelled.columns])
 
 
 def _fitting_batch_size(count, batch_size):

@@ -191,12 +191,15 @@ def _labels_of(labelled, replicas):
 def check_columns_alike(labelled: Sequence[dict[str, Any]]) -> None:
     """Raises `ValueError` if labels or weights of labelled domains cannot follow each other."""
     for name in ("labels", "weights"):
-        shapes = [tuple(columns[name].shape[1:]) for columns in labelled if name in columns]
-        if len(set(shapes)) > 1:
-            raise ValueError(
-                f"The {name} of one example must have one shape in the source and in the labelled "
-                f"target. Received: {shapes[0]} and {shapes[1]}"
-            )
+        first, *others = [columns[name][:1] for columns in labelled if name in columns] or [None]
+        for other in others:  # of another kind they would lose their fractions
+            alike = np.can_cast(other.dtype, first.dtype, "same_kind")
+            if other.shape[1:] != first.shape[1:] or not alike:
+                raise ValueError(
+                    f"The {name} of one example must have one shape and type in the source and in "
+                    f"the labelled target. Received: {first.dtype} {first.shape[1:]} and "
+                    f"{other.dtype} {other.shape[1:]}"
+                )
 
 
 class IndexedDomain(NamedTuple):

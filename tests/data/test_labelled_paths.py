@@ -126,7 +126,7 @@ def test_the_images_of_a_test_list_are_marked(root):
     assert relative(root, found.paths)[2:] == relative(root, found.tests) == ["photo/cup/1.png"]
     assert found.names == ["cup", "bike", "cup"]
     (root / "test.txt").write_text("cup/1.png 1\nphoto/cup/0.png 1")
-    with pytest.raises(ValueError, match="its test list. Received: 1 in both: .*cup/0.png$"):
+    with pytest.raises(ValueError, match="must be apart. Received: in both .*cup/0.png$"):
         read_lists(root, "photo", "train.txt", "test.txt")
 
 
@@ -136,7 +136,7 @@ def test_a_tilde_is_the_home_in_lists_and_for_lists(root, monkeypatch):
     (root / "~nobody.png").touch()
     found = read_lists(root / "photo", "none", "~/list.txt")
     assert relative(root, found.paths) == ["photo/cup/0.png", "~nobody.png"]
-    with pytest.raises(FileNotFoundError, match="Received: ~nobody/a.txt, which does not exist"):
+    with pytest.raises(FileNotFoundError, match="Received: ~nobody/a.txt"):
         read_lists(root, "photo", "~nobody/a.txt")
 
 
@@ -182,5 +182,5 @@ def test_a_faulty_list_is_refused(root, text):
 
 
 def test_a_list_must_exist(root):
-    with pytest.raises(FileNotFoundError, match="Received: no.txt, which does not exist"):
+    with pytest.raises(FileNotFoundError, match="Received: no.txt"):
         read_lists(root, "photo", "no.txt")

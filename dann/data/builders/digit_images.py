@@ -1,4 +1,4 @@
-"""What the builders of digit images share: features, encoding, and BibTeX of two sources."""
+"""What the builders of digit images share: features, encoding, and two sources."""
 
 import io
 import zlib
@@ -7,23 +7,8 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
 
-ALPAYDIN_1998 = """
-@misc{alpaydin1998optical,
-  title={Optical Recognition of Handwritten Digits},
-  author={Alpaydin, E. and Kaynak, C.},
-  year={1998}, publisher={UCI Machine Learning Repository}, doi={10.24432/C50P49}
-}
-"""
-GANIN_2016 = """
-@article{ganin2016domain,
-  title={Domain-Adversarial Training of Neural Networks},
-  author={Ganin, Yaroslav and Ustinova, Evgeniya and Ajakan, Hana and Germain, Pascal and
-          Larochelle, Hugo and Laviolette, Fran{\\c{c}}ois and Marchand, Mario and
-          Lempitsky, Victor},
-  journal={Journal of Machine Learning Research},
-  volume={17}, number={59}, pages={1--35}, year={2016}
-}
-"""
+ALPAYDIN_1998 = "Alpaydin, Kaynak, 1998, Optical Recognition of Handwritten Digits, UCI"
+GANIN_2016 = "Ganin et al., 2016, Domain-Adversarial Training of Neural Networks, JMLR 17(59)"
 
 
 def digit_images(height: int, width: int, channels: int) -> dict:

@@ -17,14 +17,6 @@ FILES = {
     ("test", "labels"): "t10k-labels-idx1-ubyte.gz",
 }
 
-_CITATION = """
-@article{lecun1998gradient,
-  title={Gradient-Based Learning Applied to Document Recognition},
-  author={LeCun, Yann and Bottou, L{\\'e}on and Bengio, Yoshua and Haffner, Patrick},
-  journal={Proceedings of the IEEE}, volume={86}, number={11}, pages={2278--2324}, year={1998}
-}
-"""
-
 
 class MnistFiles(tfds.core.GeneratorBasedBuilder):
     """TFDS builder of MNIST, 28x28 grey, from the four IDX files in the manual directory.
@@ -41,7 +33,7 @@ class MnistFiles(tfds.core.GeneratorBasedBuilder):
             description="Handwritten digits.",
             **digit_images(28, 28, 1),
             homepage="http://yann.lecun.com/exdb/mnist/",
-            citation=_CITATION,
+            citation="LeCun et al., 1998, Gradient-Based Learning Applied to Document Recognition",
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:

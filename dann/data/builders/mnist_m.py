@@ -19,19 +19,7 @@ _BSDS500_URL = (
 # SHA-256 of BSDS500's 200 training photos, file after file in the order of their names.
 _PHOTOS = "b626d29a9653bf7a573863ad2470032b8d6e01a04a88d1c1e4b599055eb60e71"
 
-_ARBELAEZ_2011 = """
-@article{arbelaez2011contour,
-  title={Contour Detection and Hierarchical Image Segmentation},
-  author={Arbelaez, Pablo and Maire, Michael and Fowlkes, Charless and Malik, Jitendra},
-  journal={IEEE Transactions on Pattern Analysis and Machine Intelligence},
-  volume={33}, number={5}, pages={898--916}, year={2011}
-}
-"""
-
-_MANUAL = """
-Optional. Files that are here are used, the others are downloaded:
-`mnist/` with the four IDX files of MNIST, `bsds500/` with the 200 training photos as `*.jpg`.
-"""
+_ARBELAEZ_2011 = "Arbelaez et al., 2011, Contour Detection and Image Segmentation, TPAMI 33(5)"
 
 
 class MnistM(tfds.core.GeneratorBasedBuilder):
@@ -48,14 +36,14 @@ class MnistM(tfds.core.GeneratorBasedBuilder):
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First version."}
-    MANUAL_DOWNLOAD_INSTRUCTIONS = _MANUAL
+    MANUAL_DOWNLOAD_INSTRUCTIONS = "Optional: MNIST's IDX files in `mnist/`, `bsds500/*.jpg`."
 
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description="MNIST digits blended over crops of BSDS500 photos, |crop - digit|.",
             **digit_images(28, 28, 3),
             homepage="https://jmlr.org/papers/v17/15-239.html",
-            citation=GANIN_2016 + _ARBELAEZ_2011,
+            citation=f"{GANIN_2016}; {_ARBELAEZ_2011}",
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:

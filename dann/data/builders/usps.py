@@ -17,20 +17,6 @@ _LIBSVM = {"train": "usps.bz2", "test": "usps.t.bz2"}
 _MD5 = {"train": "ec16c51db3855ca6c91edd34d0e9b197", "test": "8ea070ee2aca1ac39742fdd1ef5ed118"}
 _SIZE = 16
 
-_CITATION = """
-@article{hull1994database,
-  title={A Database for Handwritten Text Recognition Research},
-  author={Hull, Jonathan J.},
-  journal={IEEE Transactions on Pattern Analysis and Machine Intelligence},
-  volume={16}, number={5}, pages={550--554}, year={1994}
-}
-"""
-
-_MANUAL = """
-Optional; downloaded if missing: `usps/usps.h5` (groups `train` and `test`, each with `data` from 0
-to 1 and `target`), or `usps/usps.bz2` and `usps/usps.t.bz2` (LIBSVM).
-"""
-
 
 class Usps(tfds.core.GeneratorBasedBuilder):
     """TFDS builder of USPS, 16x16 grey, white on black: 7,291 digits to train on, 2,007 to test.
@@ -43,14 +29,14 @@ class Usps(tfds.core.GeneratorBasedBuilder):
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First version."}
-    MANUAL_DOWNLOAD_INSTRUCTIONS = _MANUAL
+    MANUAL_DOWNLOAD_INSTRUCTIONS = "Optional: `usps/usps.h5`, or LIBSVM's `usps.bz2`, `usps.t.bz2`."
 
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description="Handwritten digits from the zip codes on envelopes.",
             **digit_images(_SIZE, _SIZE, 1),
             homepage="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
-            citation=_CITATION,
+            citation="Hull, 1994, A Database for Handwritten Text Recognition, TPAMI 16(5)",
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
