@@ -83,8 +83,7 @@ def arrays(
     first = inputs["source"]
     inputs = {name: _numbers(name, in_order_of(first, x, name)) for name, x in inputs.items()}
     labels = {name: _labels(name, part[1], len(inputs[name])) for name, part in given.items()}
-    class_names = _class_names(labels, class_names)
-    labels = {name: _as_integers(name, found, class_names) for name, found in labels.items()}
+    labels, class_names = _numbered(labels, class_names)
     if num_classes is None:
         most = max(labels[name].max(initial=0) for name in labels if name.startswith("source"))
         num_classes = len(class_names) if class_names else int(most) + 1
@@ -147,40 +146,35 @@ def _labels(name, labels, count):
     return labels.astype(str if texts else np.int64)
 
 
-def _class_names(labels, class_names):
-    """The given names, or else the source's labels in order if they are strings, or `None`."""
-    known = {name: found for name, found in labels.items() if found.dtype.kind == "U"}
-    others = [name for name in labels if name not in known and _if_any(labels[name]) is not None]
-    if known and others:
+def _numbered(labels, class_names):
+    """Labels as integers, and the names of the classes: the given, or the source's in order."""
+    texts = [name for name, found in labels.items() if found.dtype.kind == "U"]
+    others = [name for name in labels if name not in texts and _if_any(labels[name]) is not None]
+    if texts and others:
         raise ValueError(
             "Labels must be strings in every part or in none. "
-            f"Received: strings in {list(known)}, integers in {others}"
+            f"Received: strings in {texts}, integers in {others}"
         )
-    if class_names is None and known:
+    if class_names is None and texts:
         # The target's labels do not decide what the classes are.
-        found = [part for name, part in known.items() if name.startswith("source")]
-        class_names = [name for name in np.unique(np.concatenate(found)).tolist() if name]
-    if class_names is not None and len(set(class_names)) < len(class_names):
-        raise ValueError(f"Every class must have a name of its own. Received: {class_names}")
-    return None if class_names is None else tuple(class_names)
-
-
-def _as_integers(name, labels, class_names):
-    if labels.dtype.kind == "U":
-        numbers = {"": _UNKNOWN, **{known: number for number, known in enumerate(class_names)}}
-        strange = sorted(set(labels.tolist()) - set(numbers))
+        class_names = {name for part in texts if "source" in part for name in labels[part].tolist()}
+        class_names = sorted(class_names - {""})
+    names = None if class_names is None else tuple(class_names)
+    if names and len(set(names)) < len(names):
+        raise ValueError(f"Every class must have a name of its own. Received: {names}")
+    numbers = {"": _UNKNOWN, **{name: number for number, name in enumerate(names or ())}}
+    for name in texts:
+        strange = sorted(set(labels[name].tolist()) - numbers.keys())
         if strange:
+            raise ValueError(f"Labels of the {name} must be among {names}. Received: {strange}")
+        labels[name] = np.array([numbers[label] for label in labels[name].tolist()], np.int64)
+    for name in labels:
+        if "source" in name and (labels[name] == _UNKNOWN).any():
             raise ValueError(
-                f"Labels of the {name} must be among the classes {class_names}. Received: {strange}"
+                f"Every example of the {name} must have a label; -1 or '' stands for an unknown "
+                f"one. Received: {np.count_nonzero(labels[name] == _UNKNOWN)} without one"
             )
-        labels = np.array([numbers[label] for label in labels.tolist()], dtype=np.int64)
-    missing = np.count_nonzero(labels == _UNKNOWN)
-    if missing and not name.startswith("target"):
-        raise ValueError(
-            f"Every example of the {name} must have a label; -1 or '' stands for an unknown one. "
-            f"Received: {missing} without one"
-        )
-    return labels
+    return labels, names
 
 
 def _drawn(labels, stratified, share, seed):

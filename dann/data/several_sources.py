@@ -49,12 +49,14 @@ def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
             raise ValueError(
                 f"Pairs with several sources must agree in `{name}`. Received: {values}"
             )
-    if any(len(pair.target_train) != len(first.target_train) for pair in pairs):
-        raise ValueError(
-            f"Pairs with several sources must split {first.target} alike. Received: "
-            f"{[len(pair.target_train) for pair in pairs]} examples to train on"
-        )
-    _check_one_target(pairs)
+    for part in ("target_train", "target_test", "target_labelled"):
+        for pair in pairs[1:]:
+            if not _are_alike(getattr(pair, part), getattr(first, part)):
+                raise ValueError(
+                    "Pairs with several sources must share their target, split and scaled alike; "
+                    "`csv_table` scales by the rows of its source, too, so give `arrays` that are "
+                    f"scaled together. Received: other examples in `{part}`, from {pair.source}"
+                )
     return dataclasses.replace(
         first,
         source=" + ".join(pair.source for pair in pairs),
@@ -64,26 +66,16 @@ def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     )
 
 
-def _check_one_target(pairs):
-    for part in ("target_train", "target_test", "target_labelled"):
-        found = [_some_rows(getattr(pair, part)) for pair in pairs]
-        for number, (pair, rows) in enumerate(zip(pairs, found, strict=True)):
-            if any(not np.array_equal(*both) for both in zip(rows, found[0], strict=True)):
-                raise ValueError(
-                    "Pairs with several sources must share their target, split and scaled alike; "
-                    "`csv_table` scales by the rows of its source, too, so give `arrays` that are "
-                    f"scaled together. Received: other examples in `{part}` of pair {number}, from "
-                    f"{pair.source}, than in that of pair 0"
-                )
-
-
-def _some_rows(examples):
-    """Rows that are spread evenly over the inputs and labels."""
-    columns = examples if isinstance(examples, tuple) else (examples,)
-    return [
-        column if column is None else column[np.linspace(0, len(column) - 1, _COMPARED).astype(int)]
-        for column in columns
-    ]
+def _are_alike(examples, others):
+    """Whether the inputs and labels of both have the same rows, of those that are compared."""
+    columns = [one if isinstance(one, tuple) else (one,) for one in (examples, others)]
+    for mine, its in zip(*columns, strict=True):
+        if mine is None or its is None or len(mine) != len(its):
+            return mine is its
+        rows = np.linspace(0, len(mine) - 1, _COMPARED).astype(int)
+        if not np.array_equal(mine[rows], its[rows]):
+            return False
+    return True
 
 
 def _numbered_sources(pairs):

@@ -42,10 +42,7 @@ def hold_out(
         pinned = _one_of_each(labels, seed)  # training must not lose a class
     pool = np.setdiff1d(np.arange(count), pinned)
     if len(pool) == 0:
-        raise ValueError(
-            "Holding out test examples takes a class of at least 2. "
-            f"Received: {count} examples of {count} classes"
-        )
+        raise ValueError(f"A test set takes a class of at least 2. Received: {count} classes of 1")
     if len(pool) <= held_out and len(pinned):
         return np.sort(pinned), pool
     train, test = train_test_split(

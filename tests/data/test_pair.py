@@ -258,43 +258,6 @@ def test_endless_pairs_are_not_fitted_for_ever(of_a_dataset):
     assert len(history.history["loss"]) == 1
 
 
-@pytest.mark.tensorflow
-def test_a_dataset_of_pairs_is_fitted_without_a_warning():
-    """Keras would warn that it does not shuffle it; warnings are errors here."""
-    inputs = {"source": np.ones((8, 2), "float32"), "target": np.zeros((8, 2), "float32")}
-    dataset = tf.data.Dataset.from_tensor_slices((inputs, np.arange(8) % 2)).batch(4)
-    history = _small_model().fit(dataset, verbose=0)
-    assert len(history.history["loss"]) == 1
-
-
-@pytest.mark.tensorflow
-def test_batches_of_a_users_own_dataset_are_shuffled_as_keras_does():
-    class Batches(keras.utils.PyDataset):
-        asked = []
-
-        def __len__(self):
-            return 12
-
-        def __getitem__(self, index):
-            self.asked.append(index)
-            ones = np.ones((2, 2), "float32")
-            return {"source": ones, "target": ones}, np.array([0, 1])
-
-    batches = Batches()
-    _small_model().fit(batches, verbose=0)
-    last = batches.asked[-12:]
-    assert sorted(last) == list(range(12))
-    assert last != list(range(12))
-
-
-@pytest.mark.tensorflow
-def test_pairs_cannot_be_split_for_validation():
-    model = _small_model()
-    pairs = pair((np.ones((8, 2)), np.arange(8) % 2), np.ones((8, 2)), 4)
-    with pytest.raises(ValueError, match=r"`validation_data=\(inputs, labels\)`.*split=0.2"):
-        model.fit(pairs, validation_split=0.2, verbose=0)
-
-
 def test_the_identity_tells_other_settings_and_other_examples():
     def identity(source=SOURCE, target=TARGET, size=4, **arguments):
         return pair(source, target, size, **{"seed": 0, **arguments}).identity
@@ -401,11 +364,3 @@ def test_several_sources_are_drawn_in_equal_parts_with_their_numbers(balanced):
         np.testing.assert_array_equal(np.bincount(inputs["source_domain"]), [4, 4])
         if balanced:
             np.testing.assert_array_equal(np.bincount(batch_labels), [4, 4])
-
-
-def test_backups_of_keras_which_repeat_batches_are_told(tmp_path):
-    model = dann.SourceOnly(dann.networks.mlp_backbone((1,), hidden_units=(2,)), num_classes=3)
-    model.compile("sgd")
-    backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
-    with pytest.warns(UserWarning, match=r"not with its batches; `dann.training.fit` does both"):
-        model.fit(pair(SOURCE, TARGET, 2), callbacks=[backup], verbose=0)

@@ -24,7 +24,7 @@ def test_training_keeps_every_class(sizes):
 
 
 def test_classes_of_one_example_each_cannot_be_split():
-    with pytest.raises(ValueError, match="a class of at least 2. Received: 3 examples of 3"):
+    with pytest.raises(ValueError, match="a class of at least 2. Received: 3 classes of 1"):
         hold_out(3, 0.5, 0, np.arange(3))
 
 
