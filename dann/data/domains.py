@@ -30,13 +30,11 @@ def source_of(given: Any, domain: str, num_classes: int | None) -> Examples | St
         raise ValueError(
             f"The {domain} must be `(inputs, labels)`, perhaps with weights, as in "
             "`dann.data.pair((inputs, labels), target_inputs)`, or a dataset of such batches. "
-            f"Received: {_kind(given)}"
+            f"Received: {type(given).__name__}"
         )
-    columns = dict(zip(COLUMNS, given, strict=False))
-    columns["inputs"] = nested(given[0], domain)
-    for name in COLUMNS[1 : len(given)]:
-        columns[name] = as_array(given[COLUMNS.index(name)], f"{domain}'s {name}")
-    examples = Examples(columns, domain)
+    labelled = zip(COLUMNS[1:], given[1:], strict=False)
+    columns = {name: as_array(part, f"{domain}'s {name}") for name, part in labelled}
+    examples = Examples({"inputs": nested(given[0], domain), **columns}, domain)
     _check_labels(examples, domain, num_classes)
     return examples
 
@@ -67,9 +65,9 @@ def inputs_of_target(given: Any, several: bool) -> Any:
     """
     if not isinstance(given, tuple | list) or len(given) != 2:
         return given
-    if several:
-        return given[0] if isinstance(given[0], tuple | list) else given
     labelled = isinstance(given, tuple) or hasattr(given[0], "shape") or isinstance(given[0], dict)
+    if several:
+        labelled = isinstance(given[0], tuple | list)
     return given[0] if labelled else given
 
 
@@ -119,37 +117,24 @@ def check_labels(labels: np.ndarray, num_classes: int, domain: str) -> None:
     check_class_range(f"Labels of the {domain}", labels, num_classes)
 
 
-def refuse_strings(labels: np.ndarray, domain: str) -> None:
-    """Raises a `ValueError` if labels are strings; it tells how to number them."""
+def _check_labels(examples, domain, num_classes):
+    """Checks the labels of arrays, and their weights."""
+    labels, weights = (examples.columns.get(name) for name in ("labels", "weights"))
     if is_of_strings(labels):
         raise ValueError(
             f"Labels of the {domain} must be numbers; {ENCODE_LABELS_HINT}. "
             f"Received: labels such as {str(labels.flat[0])!r}"
         )
-
-
-def _check_labels(examples, domain, num_classes):
-    """Checks the labels of arrays, and their weights."""
-    labels, weights = (examples.columns.get(name) for name in ("labels", "weights"))
-    refuse_strings(labels, domain)
-    if weights is not None and tuple(weights.shape) not in ((len(labels),), tuple(labels.shape)):
-        raise ValueError(
-            f"The {domain} must have one weight for each example, or one for each label of a map. "
-            f"Received: weights of shape {weights.shape}"
-        )
-    if weights is not None and (np.min(weights) < 0 or not np.any(weights)):
-        raise ValueError(
-            f"The weights of the {domain} must be at least 0, and some above 0. "
-            f"Received: {np.min(weights)} as the least"
-        )
-    soft = labels.dtype.kind == "f" and labels.ndim > 1 and labels.shape[-1] == num_classes
+    if weights is not None:
+        fits = tuple(weights.shape) in ((len(labels),), tuple(labels.shape))
+        if not fits or np.min(weights) < 0 or not np.any(weights):
+            raise ValueError(
+                f"The {domain} must have one weight for each example, or one for each label of a "
+                "map, of at least 0 and some above 0. "
+                f"Received: weights of shape {weights.shape} from {np.min(weights)}"
+            )
+    kind = labels.dtype.kind
+    soft = kind == "f" and labels.ndim > 1 and labels.shape[-1] == num_classes
     if num_classes is not None and not soft:
-        whole = labels.dtype.kind == "b" or (
-            labels.dtype.kind == "f" and (labels == np.round(labels)).all()
-        )
+        whole = kind == "b" or (kind == "f" and (labels == np.round(labels)).all())
         check_labels(labels.astype("int64") if whole else labels, num_classes, domain)
-
-
-def _kind(given):
-    several = isinstance(given, tuple | list)
-    return f"a {type(given).__name__} of {len(given)}" if several else type(given).__name__

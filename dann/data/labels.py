@@ -30,23 +30,15 @@ def class_numbers(labels: Any, name: str = "labels") -> np.ndarray:
             f"The {name} must be numbers; {ENCODE_LABELS_HINT}. Received: {found.dtype} such as "
             f"{found.flat[0]!r}"
         )
-    if found.ndim > 2:
-        raise ValueError(
-            f"The {name} must be one class for each example, because whole examples are compared; "
-            "pool the maps of a model, as in `keras.Sequential([model.classifier, "
-            "keras.layers.GlobalAveragePooling2D()])`, and give a class for each image. Received: "
-            f"maps of labels, {found.dtype} of shape {found.shape}"
-        )
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim == 2 and np.isin(found, (0, 1)).all() and (found.sum(axis=1) == 1).all():
         return found.argmax(axis=1)
-    whole = found.dtype.kind in "iub" or (
-        found.dtype.kind == "f" and (found == np.round(found)).all()
-    )
-    if found.ndim != 1 or not whole:
+    if found.ndim != 1 or found.dtype.kind not in "iubf" or (found != np.round(found)).any():
         raise ValueError(
-            f"The {name} must be the number of a class for each example, or one-hot. "
+            f"The {name} must be the number of a class for each example, or one-hot; of maps only "
+            "what a model pools is compared, as by "
+            "`keras.Sequential([model.classifier, keras.layers.GlobalAveragePooling2D()])`. "
             f"Received: {found.dtype} of shape {found.shape}"
         )
     return found.astype("int64", copy=False)

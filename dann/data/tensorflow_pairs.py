@@ -80,11 +80,16 @@ def _in_memory(domains: Mapping[str, Any]) -> dict[str, tuple[Any, Sampler]] | N
         if not isinstance(domain, IndexedDomain):
             return None
         found[name] = domain.examples.columns, domain.order
-        for leaf in keras.tree.flatten(domain.examples.columns):
-            if not isinstance(leaf, np.ndarray):
-                return None
-            kind = leaf.dtype
-            if kind.kind not in "biuf" or kind.itemsize > 8 or not kind.isnative:
-                return None
-            size += leaf.nbytes
+        leaves = keras.tree.flatten(domain.examples.columns)
+        if not all(map(_is_known, leaves)):
+            return None
+        size += sum(leaf.nbytes for leaf in leaves)
     return found if size <= _LARGEST else None
+
+
+def _is_known(leaf):
+    """Whether it is an array of numbers; floats of a memory map are checked as they are read."""
+    if not isinstance(leaf, np.ndarray):
+        return False
+    kinds = "biu" if isinstance(leaf, np.memmap) else "biuf"
+    return leaf.dtype.kind in kinds and leaf.dtype.itemsize <= 8 and leaf.dtype.isnative

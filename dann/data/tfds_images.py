@@ -34,8 +34,8 @@ def keys_of(name: str, info: Any) -> tuple[str, str | None]:
             f"{name} must be a data set of images. "
             f"Received: supervised keys {info.supervised_keys} of {dict(features)}"
         )
-    classes = [key for key in others if isinstance(features[key], tfds.features.ClassLabel)]
-    return image, classes[0] if classes else None
+    label = others[0] if others else None
+    return image, label if label and isinstance(features[label], tfds.features.ClassLabel) else None
 
 
 def read_split(
