@@ -12,14 +12,14 @@ import environment  # noqa: F401
 
 from dann import config
 from dann.training import RunDirectory
-from dann.training.diagnose_run import diagnose_run, model_of_run, write_diagnosis
+from dann.training.diagnose_run import diagnose_run, write_diagnosis
 
 
 @config.script("diagnose")
 def main(cfg):
     chosen = None if cfg.diagnostics is None else list(cfg.diagnostics)
     run = RunDirectory(cfg.run)
-    model = model_of_run(run)
+    model = run.model()
     domains = config.build_domains(config.config_of_run(cfg.run, cfg.paths))
     found = diagnose_run(model, domains, chosen, cfg.samples, cfg.few, cfg.seed)
     report = write_diagnosis(found, run)

@@ -12,17 +12,6 @@ from dann.diagnostics.report.page import page
 from dann.training.run_directory import RunDirectory
 
 
-def model_of_run(run: RunDirectory) -> AdversarialModel:
-    """Loads `run.model()`; raises `ValueError` unless it is a model of `dann.adaptation`."""
-    model = run.model()
-    if not isinstance(model, AdversarialModel):
-        raise ValueError(
-            f"Expected a model of `dann.adaptation`. Received: {type(model).__name__} in "
-            f"{run.checkpoint_file}"
-        )
-    return model
-
-
 def diagnose_run(
     model: AdversarialModel,
     domains: DomainPair,

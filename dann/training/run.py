@@ -261,7 +261,6 @@ def accuracy_table(summary: Mapping[str, Any]) -> str:
     after = "the last step"
     if "kept_by" in summary:
         after = f"step {summary['kept_step']}, which {summary['kept_by']} chose"
-        after += " (source only: the last step)" if len(rows) == 2 else ""
     lines = [
         f"seed {summary['seed']}, {summary['steps']} steps, test accuracy after {after}",
         f"{'':<14}{'source':>10}{'target (oracle)':>18}{'seconds':>10}",

@@ -176,7 +176,7 @@ def test_the_table_shows_both_methods_and_the_gain():
     assert lines[4] == ["gain", "+15.5", "points"]
     summary |= {"kept_by": "info_max", "kept_step": 10}
     head = accuracy_table(summary).splitlines()[0]
-    assert head.endswith("after step 10, which info_max chose (source only: the last step)")
+    assert head.endswith("after step 10, which info_max chose")
 
 
 @pytest.mark.parametrize(("count", "written"), [(3, True), (21, False)])
