@@ -7,8 +7,8 @@ import numpy as np
 from keras import ops
 
 from dann.deployment.lowering import Rule, activated, array, require
+from dann.deployment.packed_file import pack_bits
 from dann.deployment.rules import geometry, sign
-from dann.deployment.runtime import pack_bits
 from dann.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -39,7 +39,7 @@ def _depthwise(kernel):
 
 def _rows(kernel):
     """A row of bits for each output, from a kernel whose last axis is the outputs."""
-    return pack_bits(kernel.reshape(-1, kernel.shape[-1]).T).astype("<u8")
+    return pack_bits(kernel.reshape(-1, kernel.shape[-1]).T)
 
 
 def _signs(steps, node, number):
@@ -61,52 +61,40 @@ def _finished(steps, node, number, scale):
 def _dense(steps, node, inputs):
     number = _signs(steps, node, inputs[0])
     ((kernel, scale),) = _kernels(node)
-    attributes = {"fan_in": len(kernel), "macs": int(np.prod(node.shape)) * len(kernel)}
     binary = steps[number].kind == "bits"
     op, kind = ("binary_dense", "int") if binary else ("dense", "float")
+    attributes = {"fan_in": len(kernel)}
     number = steps.add(op, node, [number], kind, attributes, kernel_bits=_rows(kernel))
     return _finished(steps, node, number, scale)
 
 
 def _conv(steps, node, inputs):
-    number = _signs(steps, node, inputs[0])
     ((kernel, scale),) = _kernels(node)
     groups = getattr(node.layer, "groups", 1)
     if isinstance(node.layer, BinaryDepthwiseConv2D):
         kernel, groups = _depthwise(kernel)
-    number = _summed(steps, node, number, node.shape, kernel, groups)
+    number = _convolved(steps, node, inputs, node.shape, kernel, groups)
     return _finished(steps, node, number, scale)
 
 
-def _summed(steps, node, number, shape, kernel, groups):
-    """Adds a convolution, on bits if inputs and kernel are signs in one group."""
-    signs = steps[number].kind == "bits"
-    if signs and groups > 1:
-        number = steps.add("signs", node, [number], shape=steps[number].shape)
-    return steps.add(
-        "binary_conv" if signs and groups == 1 else "conv",
-        node,
-        [number],
-        "int" if signs else "float",
-        geometry(node, kernel.shape, groups, node.layer.pad_values),
-        shape,
-        kernel_bits=_rows(kernel),
-    )
+def _convolved(steps, node, inputs, shape, kernel, groups):
+    """Adds a convolution, on bits if the inputs are signs."""
+    number, pad_value = _signs(steps, node, inputs[0]), node.layer.pad_values
+    op, kind = ("binary_conv", "int") if steps[number].kind == "bits" else ("conv", "float")
+    attributes = geometry(node, kernel.shape, groups, pad_value)
+    return steps.add(op, node, [number], kind, attributes, shape, kernel_bits=_rows(kernel))
 
 
 def _separable(steps, node, inputs):
-    number = _signs(steps, node, inputs[0])
     (depthwise, first), (pointwise, second) = _kernels(node)
     depthwise, groups = _depthwise(depthwise)
-    outputs, places = depthwise.shape[-1], int(np.prod(node.shape[:-1]))
+    outputs = depthwise.shape[-1]
     shape = [*node.shape[:-1], outputs]
-    number = _summed(steps, node, number, shape, depthwise, groups)
+    number = _convolved(steps, node, inputs, shape, depthwise, groups)
     if first is not None:
         number = steps.add("affine", node, [number], shape=shape, scale=first)
-    pointwise = pointwise.reshape(outputs, -1)
-    attributes = {"fan_in": outputs, "macs": places * pointwise.size}
-    rows = _rows(pointwise)
-    number = steps.add("dense", node, [number], attributes=attributes, kernel_bits=rows)
+    rows = _rows(pointwise.reshape(outputs, -1))
+    number = steps.add("dense", node, [number], attributes={"fan_in": outputs}, kernel_bits=rows)
     return _finished(steps, node, number, second)
 
 

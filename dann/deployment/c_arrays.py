@@ -5,14 +5,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dann.deployment.packed_file import pack_bits
+
 _TYPES = {"f": "float", "i": "int32_t", "u": "uint32_t"}
 
 
 def words_of(signs: np.ndarray) -> np.ndarray:
     """Packs booleans `(..., n)` into 32-bit words `(..., words)`, the first in the lowest bit."""
-    whole = np.pad(signs, [(0, 0)] * (signs.ndim - 1) + [(0, -signs.shape[-1] % 32)])
-    octets = np.packbits(whole, axis=-1, bitorder="little")
-    return np.ascontiguousarray(octets).view("<u4")
+    words = pack_bits(signs).view("<u4")  # twice as many as 64-bit words
+    return words[..., : -(-signs.shape[-1] // 32)]
 
 
 class Arrays:

@@ -14,42 +14,29 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dann.deployment.c_file import source_of
-from dann.deployment.runtime import PackedModel, Step, read, reference
+from dann.deployment.graph import PackError
+from dann.deployment.runtime import PackedModel, Step, read
 
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC")
 
 
 def load(path: str | os.PathLike) -> PackedModel:
-    """Loads a packed classifier; `predict` runs it.
+    """Loads a packed classifier, whose `predict` runs C.
 
-    The first `predict` compiles its C with `cc`, or the compiler in the environment variable `CC`,
-    into the user's cache (`XDG_CACHE_HOME`, else `~/.cache`). Without a compiler NumPy runs it, at
-    a tenth of the speed, and a warning says so.
+    The C is compiled once, with `cc` or the compiler in the environment variable `CC`, into the
+    user's cache (`XDG_CACHE_HOME`, else `~/.cache`). Without a compiler, and for three spatial
+    axes, NumPy runs the file, at a tenth of the speed, and a warning says so.
 
     Raises:
         FileNotFoundError: If the file is not there.
         PackedFileError: If it is no packed file, or is of another version, damaged or cut short.
     """
-    return PackedModel(steps := read(path), _Engine(steps))
-
-
-class _Engine:
-    """Runs a batch by C, compiled at the first one, or by NumPy."""
-
-    def __init__(self, steps):
-        self._steps, self._run = steps, None
-
-    def __call__(self, batch):
-        if self._run is None:
-            self._run = self._made()
-        return self._run(batch)
-
-    def _made(self):
-        try:
-            return run_by_c(self._steps)
-        except (OSError, ValueError, subprocess.CalledProcessError) as error:
-            warnings.warn(f"NumPy runs a packed file, slower than C: {error}", stacklevel=5)
-            return reference(self._steps)
+    steps = read(path)
+    try:
+        return PackedModel(steps, run_by_c(steps))
+    except (OSError, PackError, subprocess.CalledProcessError) as error:
+        warnings.warn(f"NumPy runs {path}, slower than C: {error}", stacklevel=2)
+        return PackedModel(steps)
 
 
 def run_by_c(steps: Sequence[Step]) -> Callable[[np.ndarray], np.ndarray]:

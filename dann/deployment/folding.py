@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dann.deployment.lowering import Builder
-from dann.deployment.runtime import OPERATIONS, Step, pack_bits
+from dann.deployment.packed_file import pack_bits
+from dann.deployment.runtime import OPERATIONS, Step
 
-# The sign of the largest is the largest sign; reshaping changes no value.
-_COMMUTING = ("max_pool", "reshape")
+# The sign of the largest is the largest sign; the others change no value.
+_COMMUTING = ("concatenate", "max_pool", "reshape")
+_MONOTONE = ("hard_tanh", "relu", "relu6")
 
 
 def fold(steps: Sequence[Step]) -> list[Step]:
@@ -17,7 +18,7 @@ def fold(steps: Sequence[Step]) -> list[Step]:
 
     - Between sums of signs and the next sign, batch normalization and any other monotone function
       becomes one integer threshold for each channel.
-    - Signs come before maxima and reshaping, which then work on bits.
+    - Signs come before maxima, reshaping and concatenation, which then work on bits.
     - Signs of signs are taken once, and steps that nothing depends on are dropped.
     """
     return _Folding(steps).program()
@@ -53,10 +54,9 @@ def find_thresholds(
     def positive(sums):
         return np.asarray(function(sums.astype("float32"))) >= 0
 
-    high = np.full(channels, largest)
+    low, high = np.full(channels, -largest), np.full(channels, largest)
     at_end = positive(high)
     # At `high` the sign is that of the end; below `low` it never is, unless it is everywhere.
-    low = np.full(channels, -largest)
     while (low < high).any():
         middle = (low + high) // 2
         same = positive(middle) == at_end
@@ -68,46 +68,39 @@ def find_thresholds(
 class _Folding:
     def __init__(self, steps: Sequence[Step]):
         self._old = steps
-        self._new = Builder()
-        self._known: dict[tuple[str, int], int] = {}
+        self._new: list[Step] = []
+        self._values: list[int] = []  # the new step that gives an old step's output
+        self._signs: dict[int, int] = {}  # or its signs
 
     def program(self):
-        # In order, because a step's inputs are then known, without recursion through the network.
-        for number in range(len(self._old)):
-            last = self._values(number)
-        return _needed(self._new, last)
+        for step in self._old:
+            if step.op == "sign":
+                new = self._sign(step.inputs[0], step)
+            else:
+                new = self._add(step, [self._values[one] for one in step.inputs])
+            self._values.append(new)
+        return _needed(self._new, new)
 
     def _add(self, step, inputs, **changes):
         self._new.append(dataclasses.replace(step, inputs=inputs, **changes))
         return len(self._new) - 1
 
-    def _values(self, number):
-        """The number of the new step that gives an old step's output."""
-        if ("values", number) not in self._known:
-            step = self._old[number]
-            if step.op == "sign":
-                new = self._signs(step.inputs[0], step)
-            else:
-                new = self._add(step, [self._values(one) for one in step.inputs])
-            self._known["values", number] = new
-        return self._known["values", number]
-
-    def _signs(self, number, sign):
+    def _sign(self, number, sign):
         """The number of the new step that gives the signs of an old step's output."""
-        if ("signs", number) not in self._known:
-            self._known["signs", number] = self._new_signs(number, sign)
-        return self._known["signs", number]
+        if number not in self._signs:
+            self._signs[number] = self._new_sign(number, sign)
+        return self._signs[number]
 
-    def _new_signs(self, number, sign):
+    def _new_sign(self, number, sign):
         step = self._old[number]
         if step.op == "signs":
-            return self._values(step.inputs[0])
+            return self._values[step.inputs[0]]
         chain, base = self._chain(number)
         if self._old[base].kind == "int":
             return self._threshold(chain, base, sign)
         if step.op in _COMMUTING:
-            return self._add(step, [self._signs(one, sign) for one in step.inputs], kind="bits")
-        return self._add(sign, [self._values(number)], shape=step.shape)
+            return self._add(step, [self._sign(one, sign) for one in step.inputs], kind="bits")
+        return self._add(sign, [self._values[number]], shape=step.shape)
 
     def _chain(self, number):
         """The monotone steps that end with this one, and the number of the step before them."""
@@ -119,27 +112,23 @@ class _Folding:
         return chain, number
 
     def _threshold(self, chain, base, sign):
-        functions = [OPERATIONS[step.op](step) for step in chain]
+        functions, old = [OPERATIONS[step.op](step) for step in chain], self._old[base]
 
         def outputs(sums):
             for function in functions:
                 sums = function(sums)
             return sums
 
-        channels = self._old[base].shape[-1]
-        thresholds, flips = find_thresholds(outputs, channels, self._largest(base))
-        arrays = {"thresholds": thresholds.astype("<i4"), "flips": pack_bits(flips).astype("<u8")}
-        layer, shape = (chain[0] if chain else sign).layer, self._old[base].shape
-        return self._add(
-            Step("threshold", layer, (), shape, "bits", {}, arrays), [self._values(base)]
-        )
+        thresholds, flips = find_thresholds(outputs, old.shape[-1], self._largest(base))
+        arrays = {"thresholds": thresholds.astype("<i4"), "flips": pack_bits(flips)}
+        step = Step("threshold", (chain or [sign])[0].layer, (), old.shape, "bits", {}, arrays)
+        return self._add(step, [self._values[base]])
 
     def _largest(self, number):
         """The maximum magnitude of a step's sums: how many signs one sum adds."""
-        step = self._old[number]
-        while "fan_in" not in step.attributes:
-            step = self._old[step.inputs[0]]
-        return step.attributes["fan_in"]
+        while "fan_in" not in self._old[number].attributes:
+            (number,) = self._old[number].inputs
+        return self._old[number].attributes["fan_in"]
 
 
 def _needed(steps, last):
@@ -158,4 +147,4 @@ def _needed(steps, last):
 def _is_monotone(step):
     if step.op == "prelu":
         return bool((step.arrays["slopes"] >= 0).all())
-    return step.op == "affine" or step.attributes.get("function") == "relu"
+    return step.op == "affine" or step.attributes.get("function") in _MONOTONE

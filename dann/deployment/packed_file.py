@@ -5,6 +5,8 @@ import os
 import pathlib
 from collections.abc import Sequence
 
+import numpy as np
+
 from dann.deployment.runtime import HEADER, MAGIC, VERSION, Step, digest_of
 
 _ALIGNMENT = 8
@@ -50,6 +52,16 @@ def encode(steps: Sequence[Step]) -> bytes:
     fields = (MAGIC, VERSION, len(directory), HEADER.size + len(payload))
     digest = digest_of(HEADER.pack(*fields, bytes(32)), payload)
     return HEADER.pack(*fields, digest) + payload
+
+
+def pack_bits(positive: np.ndarray) -> np.ndarray:
+    """Packs booleans `(..., size)` along the last axis into 64-bit words `(..., words)`.
+
+    `dann.deployment.runtime.unpack_bits` shows the order. The unused bits of the last word are 0.
+    """
+    rest = [(0, 0)] * (positive.ndim - 1) + [(0, -positive.shape[-1] % 64)]
+    octets = np.packbits(np.pad(positive, rest), axis=-1, bitorder="little")
+    return np.ascontiguousarray(octets).view("<u8")
 
 
 def _filled(content, with_byte):

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import layers, ops
 
+from dann.deployment.graph import Node
 from dann.deployment.lowering import (
     Rule,
     activated,
@@ -22,7 +23,7 @@ from dann.layers import BatchNormalization, BinarySign, RPReLU, RSign
 def _dense(steps, node, inputs):
     layer, kernel = node.layer, array(node.layer.kernel)
     bias = array(layer.bias) if layer.use_bias else None
-    attributes = {"fan_in": len(kernel), "macs": int(np.prod(node.shape)) * len(kernel)}
+    attributes = {"fan_in": len(kernel)}
     number = steps.add("dense", node, inputs, attributes=attributes, kernel=kernel, bias=bias)
     return activated(steps, node, number, layer.activation)
 
@@ -49,6 +50,11 @@ def _activation(steps, node, inputs):
     return activated(steps, node, inputs[0], node.layer.activation)
 
 
+def _function(name, steps, node, inputs):
+    function = "hard_tanh" if name == "HardTanh" else name.lower()
+    return activated(steps, node, inputs[0], getattr(keras.activations, function))
+
+
 def _softmax(steps, node, inputs):
     axis = node.layer.axis
     require(axis in (-1, len(node.shape)), node, "have axis=-1", axis)
@@ -57,17 +63,21 @@ def _softmax(steps, node, inputs):
 
 def _relu(steps, node, inputs):
     layer = node.layer
-    plain = layer.max_value is None and not layer.threshold
-    received = f"max_value={layer.max_value}, threshold={layer.threshold}"
-    require(plain, node, "have no `max_value` or `threshold`", received)
+    plain = layer.max_value in (None, 6) and not layer.threshold
+    settings = f"max_value={layer.max_value}, threshold={layer.threshold}"
+    require(plain, node, "have no `threshold`, and no `max_value` but 6", settings)
     if layer.negative_slope:
+        require(layer.max_value is None, node, "have one of `max_value` and a slope", settings)
         return _leaky_relu(steps, node, inputs)
-    return activated(steps, node, inputs[0], keras.activations.relu)
+    return activated(steps, node, inputs[0], getattr(keras.activations, _RELUS[layer.max_value]))
 
 
 def _leaky_relu(steps, node, inputs):
-    slopes = np.full(1, node.layer.negative_slope, "<f4")
-    return steps.add("prelu", node, inputs, slopes=slopes)
+    return steps.add("prelu", node, inputs, slopes=of_channels(node, node.layer.negative_slope))
+
+
+def _prelu(steps, node, inputs):
+    return steps.add("prelu", node, inputs, slopes=of_channels(node, node.layer.alpha))
 
 
 def _rprelu(steps, node, inputs):
@@ -103,11 +113,33 @@ def _reshape(steps, node, inputs):
     return steps.add("reshape", node, inputs, before.kind, attributes)
 
 
+def _number(node):
+    """What is added to, or multiplied with, the one input of a call; `None` if there are more."""
+    others = [one for one in node.arguments if not isinstance(one, Node)]
+    return of_channels(node, others[0]) if others and len(node.inputs) == 1 else None
+
+
 def _add(steps, node, inputs):
-    require(len(inputs) > 1, node, "add outputs of layers (`Rescaling` adds a number)", "one")
+    number = _number(node)
+    if number is not None:
+        return steps.add("affine", node, inputs, offset=number)
     shapes = [one.shape for one in node.inputs]
     require(set(shapes) == {node.shape}, node, "add outputs of one shape", shapes)
     return steps.add("add", node, inputs)
+
+
+def _multiply(steps, node, inputs):
+    number = _number(node)
+    require(
+        number is not None, node, "multiply with a number, or with one for each channel", "layers"
+    )
+    return steps.add("affine", node, inputs, scale=number)
+
+
+def _concatenate(steps, node, inputs):
+    axis = node.layer.axis
+    require(axis in (-1, len(node.shape)), node, "join channels, with axis=-1,", axis)
+    return steps.add("concatenate", node, inputs)
 
 
 def _nothing(steps, node, inputs):
@@ -125,10 +157,9 @@ def geometry(node: Any, kernel_shape: Sequence[int], groups: int, pad_value: flo
         pad_value: Value of the padding.
     """
     layer, size = node.layer, [int(length) for length in kernel_shape[:-2]]
-    places, fan_in = int(np.prod(node.shape)), int(np.prod(kernel_shape[:-1]))
     windows = _windows(node, size, layer.strides, layer.dilation_rate, layer.padding)
-    counts = {"groups": groups, "pad_value": pad_value, "fan_in": fan_in, "macs": places * fan_in}
-    return {**windows, **counts}
+    fan_in = int(np.prod(kernel_shape[:-1]))
+    return {**windows, "groups": groups, "pad_value": pad_value, "fan_in": fan_in}
 
 
 def _windows(node, size, strides, dilation, padding):
@@ -188,10 +219,11 @@ def _global_pool(op, steps, node, inputs):
     return _reshape(steps, node, [number])
 
 
-def _poolings(kind, rule):
-    ranks = ("1D", "2D", "3D")
-    return {getattr(layers, f"{kind}Pooling{rank}"): rule for rank in ranks}
-
+_RELUS = {None: "relu", 6: "relu6"}
+_RANKS = ("1D", "2D", "3D")
+_POOLINGS = {"Max": "max_pool", "Average": "average_pool"}
+_IN_TRAINING = ("ActivityRegularization", "Dropout", "GaussianDropout", "GaussianNoise", "Identity")
+_FUNCTIONS = ("HardTanh", "Relu", "Relu6", "Sigmoid", "Tanh")  # of `keras.ops`
 
 RULES: Mapping[Any, Rule] = {
     layers.Activation: _activation,
@@ -199,31 +231,34 @@ RULES: Mapping[Any, Rule] = {
     "Add": _add,  # from `x + y` and `keras.ops.add`
     layers.BatchNormalization: _batch_norm,
     BatchNormalization: _batch_norm,
+    layers.Concatenate: _concatenate,
+    "Concatenate": _concatenate,
     layers.Dense: _dense,
     layers.Flatten: _reshape,
     layers.LeakyReLU: _leaky_relu,
+    "LeakyRelu": _leaky_relu,
+    "Multiply": _multiply,
+    layers.PReLU: _prelu,
     layers.ReLU: _relu,
+    "ReLU": _relu,  # from `keras.activations.relu`
     layers.Rescaling: _rescaling,
     layers.Reshape: _reshape,
+    "Reshape": _reshape,
     layers.Softmax: _softmax,
+    "Softmax": _softmax,
     BinarySign: _sign,
     RPReLU: _rprelu,
     RSign: _rsign,
-    layers.Conv1D: _conv,
-    layers.Conv2D: _conv,
-    layers.Conv3D: _conv,
     layers.DepthwiseConv1D: _conv,
     layers.DepthwiseConv2D: _conv,
-    **_poolings("Max", partial(_pool, "max_pool")),
-    **_poolings("Average", partial(_pool, "average_pool")),
-    **_poolings("GlobalMax", partial(_global_pool, "max_pool")),
-    **_poolings("GlobalAverage", partial(_global_pool, "average_pool")),
-    layers.ActivityRegularization: _nothing,
-    layers.Dropout: _nothing,
-    layers.GaussianDropout: _nothing,
-    layers.GaussianNoise: _nothing,
-    layers.Identity: _nothing,
-    layers.SpatialDropout1D: _nothing,
-    layers.SpatialDropout2D: _nothing,
-    layers.SpatialDropout3D: _nothing,
+    **{getattr(layers, f"Conv{rank}"): _conv for rank in _RANKS},
+    **{
+        getattr(layers, f"{before}{kind}Pooling{rank}"): partial(rule, op)
+        for kind, op in _POOLINGS.items()
+        for before, rule in (("", _pool), ("Global", _global_pool))
+        for rank in _RANKS
+    },
+    **{getattr(layers, name): _nothing for name in _IN_TRAINING},
+    **{getattr(layers, f"SpatialDropout{rank}"): _nothing for rank in _RANKS},
+    **{name: partial(_function, name) for name in _FUNCTIONS},
 }

@@ -20,7 +20,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 MAGIC = b"DANNBITS"
 VERSION = 1
 HEADER = struct.Struct("<8sIIQ8x32s")  # magic, version, bytes of directory, of file, SHA-256
-WORD = 64
 
 
 class PackedFileError(ValueError):
@@ -115,7 +114,10 @@ class PackedModel:
 
 
 def reference(steps: Sequence[Step]) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns the function of a program from a batch to its logits, by NumPy."""
+    """Returns the function of a program from a batch to its logits, by NumPy.
+
+    Signs are -1 and +1 in `float32` here, and so are their sums, which it holds exactly.
+    """
     functions = [(OPERATIONS[step.op](step), step.inputs) for step in steps[1:]]
 
     def run(batch):
@@ -127,46 +129,24 @@ def reference(steps: Sequence[Step]) -> Callable[[np.ndarray], np.ndarray]:
     return run
 
 
-def pack_bits(positive: np.ndarray) -> np.ndarray:
-    """Packs booleans `(..., size)` along the last axis into `uint64` words `(..., words)`.
-
-    Bit `i % 64` of word `i // 64`, counted from the least significant, is set where element `i` is
-    true. A set bit stands for +1, another for -1. The unused bits of the last word are 0.
-    """
-    octets = np.packbits(positive, axis=-1, bitorder="little")
-    rest = -octets.shape[-1] % (WORD // 8)
-    octets = np.pad(octets, [(0, 0)] * (octets.ndim - 1) + [(0, rest)])
-    return np.ascontiguousarray(octets).view("<u8").astype("uint64", copy=False)
-
-
 def unpack_bits(words: np.ndarray, size: int) -> np.ndarray:
-    """Returns the booleans `(..., size)` that `pack_bits` packed."""
+    """Returns the booleans `(..., size)` in 64-bit words `(..., words)`; true stands for +1.
+
+    Bit `i % 64` of word `i // 64`, counted from the least significant, is element `i`.
+    """
     octets = np.ascontiguousarray(words, "<u8").view("uint8")
     return np.unpackbits(octets, axis=-1, count=size, bitorder="little").view(bool)
 
 
-def unpack_signs(words: np.ndarray, size: int) -> np.ndarray:
-    """Returns the signs that bits stand for, `(..., size)` of `float32`."""
-    return np.where(unpack_bits(words, size), np.float32(1), np.float32(-1))
-
-
-def count_bits(words: np.ndarray) -> np.ndarray:
-    """Returns how many bits of each word are set."""
-    if hasattr(np, "bitwise_count"):
-        return np.bitwise_count(words)
-    octets = np.ascontiguousarray(words)[..., None].view("uint8")  # NumPy 1
-    return np.unpackbits(octets, axis=-1).sum(axis=-1, dtype="uint8")
-
-
-def _floats(values):
-    return values.astype("float32", copy=False)
+def signs_of(positive: np.ndarray) -> np.ndarray:
+    """Returns +1 where it is true, else -1, in `float32`."""
+    return np.where(positive, np.float32(1), np.float32(-1))
 
 
 def _affine(step):
-    scale, offset = (step.arrays.get(name) for name in ("scale", "offset"))
+    scale, offset = step.arrays.get("scale"), step.arrays.get("offset")
 
-    def run(values):
-        values = _floats(values)  # rounds twice, as the model does
+    def run(values):  # it rounds twice, as the model does
         values = values if scale is None else values * scale
         return values if offset is None else values + offset
 
@@ -175,12 +155,12 @@ def _affine(step):
 
 def _prelu(step):
     slopes = step.arrays["slopes"]
-    return lambda values: np.where(values > 0, _floats(values), _floats(values) * slopes)
+    return lambda values: np.where(values > 0, values, values * slopes)
 
 
 def _sigmoid(values):
     shrunk = np.exp(-np.abs(values))
-    return np.where(values >= 0, 1 / (1 + shrunk), shrunk / (1 + shrunk))
+    return np.where(values >= 0, 1, shrunk) / (1 + shrunk)
 
 
 def _softmax(values):
@@ -189,119 +169,57 @@ def _softmax(values):
 
 
 FUNCTIONS = {
-    "relu": lambda values: np.maximum(values, np.float32(0)),
+    "hard_tanh": lambda values: np.clip(values, -1, 1),
+    "relu": lambda values: np.maximum(values, 0),
+    "relu6": lambda values: np.clip(values, 0, 6),
     "sigmoid": _sigmoid,
     "softmax": _softmax,
     "tanh": np.tanh,
 }
 
 
-def _activation(step):
-    function = FUNCTIONS[step.attributes["function"]]
-    return lambda values: _floats(function(_floats(values)))
-
-
-def _products(rows, kernel, size):
-    """Sums of products of signs: rows `(n, words)` by kernel `(units, words)` to `(n, units)`.
-
-    The sum of `size` products is `size - 2 d`, where `d` bits differ.
-    """
-    sums = np.empty((len(rows), len(kernel)), "int32")
-    for row, out in zip(rows, sums, strict=True):
-        out[:] = size - 2 * count_bits(row ^ kernel).sum(axis=-1, dtype="int32")
-    return sums
-
-
-def _binary_dense(step):
-    kernel, size = step.arrays["kernel_bits"], step.attributes["fan_in"]
-
-    def run(bits):
-        sums = _products(bits.reshape(-1, bits.shape[-1]), kernel, size)
-        return sums.reshape(-1, *step.shape)
-
-    return run
-
-
-def _binary_conv(step):
-    attributes = step.attributes
-    channels, taps = attributes["input_shape"][-1], math.prod(attributes["size"])
-    kernel = unpack_bits(step.arrays["kernel_bits"], taps * channels)
-    kernel = kernel.reshape(-1, taps, channels)
-    rows = pack_bits(kernel).reshape(len(kernel), -1)
-    border = pack_bits(np.full(channels, attributes["pad_value"] > 0))
-    correction = 0 if attributes["pad_value"] else _sums_of_padding(kernel, attributes)
-
-    def run(bits):
-        view = windows(padded(bits, attributes["pads"], border), attributes)
-        sums = _products(view.reshape(-1, rows.shape[-1]), rows, taps * channels)
-        return sums.reshape(-1, *step.shape) + np.int32(correction)
-
-    return run
-
-
-def _sums_of_padding(kernel, attributes):
-    """What to add to the sums where padding is 0, because its bits stand for -1."""
-    inside = np.ones((1, *attributes["input_shape"][:-1], 1), bool)
-    outside = ~windows(padded(inside, attributes["pads"], False), attributes)
-    outside = outside.reshape(*outside.shape[1 : inside.ndim - 1], -1)  # (*outputs, taps)
-    of_taps = np.where(kernel, 1, -1).sum(axis=-1).T  # (taps, units)
-    return outside.astype("int32") @ of_taps
-
-
 def _kernel(step, inputs):
-    """A kernel `(inputs, units)` of floats, from bits or from floats."""
+    """A kernel `(inputs, units)`, from bits or from floats."""
     if "kernel" in step.arrays:
         return step.arrays["kernel"].reshape(inputs, -1)
-    return unpack_signs(step.arrays["kernel_bits"], inputs).T
+    return signs_of(unpack_bits(step.arrays["kernel_bits"], inputs)).T
 
 
 def _dense(step):
-    kernel, bias = _kernel(step, step.attributes["fan_in"]), step.arrays.get("bias", 0)
-    return lambda values: _floats(_floats(values) @ kernel + bias)
+    kernel = _kernel(step, step.attributes["fan_in"])
+    bias = step.arrays.get("bias", 0)
+    return lambda values: values @ kernel + bias
 
 
 def _conv(step):
     attributes, groups = step.attributes, step.attributes["groups"]
-    taps = math.prod(attributes["size"])
-    channels = attributes["input_shape"][-1] // groups
-    kernel = _kernel(step, taps * channels).reshape(taps, channels, groups, -1)
-    kernel = kernel.transpose(2, 0, 1, 3).reshape(groups, taps * channels, -1)
+    taps, fan_in = math.prod(attributes["size"]), attributes["fan_in"]
+    kernel = _kernel(step, fan_in).reshape(fan_in, groups, -1).transpose(1, 0, 2)
     bias = step.arrays.get("bias", 0)
 
     def run(values):
-        images = padded(_floats(values), attributes["pads"], attributes["pad_value"])
-        view = windows(images, attributes).reshape(-1, taps, groups, channels)
-        view = view.transpose(2, 0, 1, 3).reshape(groups, -1, taps * channels)
-        outputs = (view @ kernel).transpose(1, 0, 2).reshape(-1, *step.shape) + bias
-        return outputs.astype("int32" if step.kind == "int" else "float32", copy=False)
+        images = padded(values, attributes["pads"], attributes["pad_value"])
+        view = windows(images, attributes).reshape(-1, taps, groups, fan_in // taps)
+        view = view.transpose(2, 0, 1, 3).reshape(groups, -1, fan_in)
+        return (view @ kernel).transpose(1, 0, 2).reshape(-1, *step.shape) + bias
 
     return run
 
 
-def _sign(step):
-    return lambda values: pack_bits(values >= 0)
-
-
 def _threshold(step):
-    thresholds, flips = step.arrays["thresholds"], step.arrays["flips"]
-    return lambda sums: pack_bits(sums >= thresholds) ^ flips
-
-
-def _signs(step):
-    return lambda bits: unpack_signs(bits, step.shape[-1])
+    thresholds = step.arrays["thresholds"]
+    flips = unpack_bits(step.arrays["flips"], step.shape[-1])
+    return lambda sums: signs_of((sums >= thresholds) != flips)
 
 
 def _max_pool(step):
-    combine = np.bitwise_or if step.kind == "bits" else np.maximum
-    # Below every value: words are unsigned, and no sum reaches the lowest int32.
-    lowest = {"float": -np.inf, "int": np.iinfo("int32").min, "bits": 0}[step.kind]
-    return lambda images: _pooled(step, images, combine, lowest)
+    return lambda images: _pooled(step, images, np.maximum, -np.inf)
 
 
 def _average_pool(step):
     ones = np.ones((1, *step.attributes["input_shape"][:-1], 1), "float32")
     counts = _pooled(step, ones, np.add, 0)
-    return lambda images: _pooled(step, _floats(images), np.add, 0) / counts
+    return lambda images: _pooled(step, images, np.add, 0) / counts
 
 
 def _pooled(step, images, combine, border):
@@ -316,7 +234,7 @@ def _pooled(step, images, combine, border):
 
 
 def padded(images: np.ndarray, pads: Sequence[Sequence[int]], values: Any) -> np.ndarray:
-    """Images `(batch, *spatial, channels)` with a border of one value, or one for each channel."""
+    """Images `(batch, *spatial, channels)` with a border of one value."""
     lengths = [length + sum(pad) for length, pad in zip(images.shape[1:], pads, strict=False)]
     whole = np.empty((len(images), *lengths, images.shape[-1]), images.dtype)
     whole[...] = values
@@ -336,30 +254,20 @@ def windows(images: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:
     return np.moveaxis(view, len(size) + 1, -1)
 
 
-def _reshape(step):
-    size = step.attributes["input_shape"][-1]
-    if step.kind != "bits":
-        return lambda values: values.reshape(-1, *step.shape)
-    return lambda bits: pack_bits(unpack_bits(bits, size).reshape(-1, *step.shape))
-
-
-def _add(step):
-    return lambda first, *others: sum(map(_floats, others), start=_floats(first))
-
-
 OPERATIONS: Mapping[str, Callable[[Step], Callable]] = {
-    "activation": _activation,
-    "add": _add,
+    "activation": lambda step: FUNCTIONS[step.attributes["function"]],
+    "add": lambda step: lambda first, *others: sum(others, start=first),
     "affine": _affine,
     "average_pool": _average_pool,
-    "binary_conv": _binary_conv,
-    "binary_dense": _binary_dense,
+    "binary_conv": _conv,
+    "binary_dense": _dense,
+    "concatenate": lambda step: lambda *parts: np.concatenate(parts, axis=-1),
     "conv": _conv,
     "dense": _dense,
     "max_pool": _max_pool,
     "prelu": _prelu,
-    "reshape": _reshape,
-    "sign": _sign,
-    "signs": _signs,
+    "reshape": lambda step: lambda values: values.reshape(-1, *step.shape),
+    "sign": lambda step: lambda values: signs_of(values >= 0),
+    "signs": lambda step: lambda signs: signs,
     "threshold": _threshold,
 }

@@ -306,6 +306,18 @@ static void apply_relu(int n, float *values)
         values[i] = values[i] < 0 ? 0 : values[i];
 }
 
+static void apply_relu6(int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = values[i] < 0 ? 0 : values[i] > 6 ? 6 : values[i];
+}
+
+static void apply_hard_tanh(int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = values[i] < -1 ? -1 : values[i] > 1 ? 1 : values[i];
+}
+
 static void apply_sigmoid(int n, float *values)
 {
     for (int i = 0; i < n; i++) {

@@ -150,6 +150,29 @@ def sign_of(x):
     return keras.ops.where(x >= 0, 1.0, -1.0)
 
 
+def test_activations_and_joins_in_every_form(tmp_path):
+    """Also before a sign, with which some of them become a threshold."""
+    inputs = keras.Input((4, 4, 3))
+    x = BinaryConv2D(5, 3, padding="same", use_bias=False)(inputs * 2.0 + 1.0)
+    parts = [
+        layers.ReLU()(normalized(x)),
+        layers.ReLU(max_value=6)(x),
+        layers.ReLU(negative_slope=0.5)(x),
+        layers.PReLU("ones", shared_axes=(1, 2))(x),
+        layers.Activation("relu6")(x),
+        layers.Activation("hard_tanh")(normalized(x)),
+        keras.activations.relu(x),
+        keras.ops.relu(x),
+        keras.ops.leaky_relu(x, 0.5),
+        keras.ops.hard_tanh(x),
+    ]
+    x = layers.Concatenate()(parts)
+    signs = keras.ops.concatenate([BinarySign()(one) for one in parts], axis=-1)
+    x = layers.Add()([x, signs, normalized(BinaryConv2D(50, 1, use_bias=False)(x))])
+    x = BinaryDense(9, use_bias=False)(layers.Flatten()(x))
+    check(spread_statistics(keras.Model(inputs, x)), tmp_path, 20)
+
+
 def test_a_separable_convolution_of_series_and_a_quantizer_that_is_a_function_are_packed(tmp_path):
     own = BinaryDense(3, input_estimator=sign_of, kernel_estimator=sign_of)
     first = BinarySeparableConv1D(5, 3, padding="same")
@@ -293,7 +316,10 @@ def refused():
     yield "last axis", of(layers.BatchNormalization(axis=1, name="one")(images), images)
     yield "training=True", of(layers.Dropout(0.5, name="one")(flat, training=True), flat)
     yield "training=True", of(inner(flat, training=True), flat)
-    yield "add outputs", of(flat + 1.0, flat)
+    yield "multiply with a number", of(flat * layers.Dense(4)(flat), flat)
+    yield "join channels", of(layers.Concatenate(1, name="one")([images, images]), images)
+    yield "last axis", of(layers.PReLU(name="one")(images), images)
+    yield "`threshold`", of(layers.ReLU(threshold=0.5, name="one")(flat), flat)
     yield "add outputs", of(flat + layers.Dense(1)(flat), flat)
     yield "Gelu", of(keras.ops.gelu(flat), flat)
     yield "known.*DoubledModel", lambda: DoubledModel(flat, BinaryDense(3)(flat))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dann.deployment import PackedFileError, runtime
-from dann.deployment.packed_file import encode, write
-from dann.deployment.runtime import Step, count_bits, load, pack_bits, unpack_bits, unpack_signs
+from dann.deployment.packed_file import encode, pack_bits, write
+from dann.deployment.runtime import Step, load, unpack_bits
 
 
 def program():
@@ -82,14 +82,6 @@ def test_bits_come_back_and_fill_up_with_zeros(size):
     positive = np.random.default_rng(size).random((3, size)) < 0.5
     words = pack_bits(positive)
     np.testing.assert_array_equal(unpack_bits(words, size), positive)
-    np.testing.assert_array_equal(unpack_signs(words, size), np.where(positive, 1, -1))
     whole = [[int(word) >> bit & 1 for word in row for bit in range(64)] for row in words]
     np.testing.assert_array_equal(np.array(whole)[:, :size], positive)
     assert not np.array(whole)[:, size:].any()
-
-
-def test_bits_are_counted_without_numpy_2(monkeypatch):
-    words = np.array([[0, 1, 2**64 - 1], [2**63 + 5, 255, 2**32]], "uint64")
-    assert count_bits(words).tolist() == [[0, 1, 64], [3, 8, 1]]
-    monkeypatch.delattr(np, "bitwise_count", raising=False)
-    assert count_bits(words).tolist() == [[0, 1, 64], [3, 8, 1]]
