@@ -1,44 +1,43 @@
 """Measurements of a model: does the reversal work, which player is winning, and many more."""
 
-from typing import TYPE_CHECKING, Any
-
 from dann.diagnostics.catalogue import DIAGNOSTICS, measure
+from dann.diagnostics.certificate import certify
 from dann.diagnostics.check import Diagnosis, check
+from dann.diagnostics.conflict import gradient_conflict
 from dann.diagnostics.diagnostics_callback import Diagnostics
-from dann.diagnostics.feature_distance import squared_mmd
+from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe
+from dann.diagnostics.feature_distance import feature_distance, squared_mmd
 from dann.diagnostics.healthy_ranges import HealthyRange
 from dann.diagnostics.instruments.probe import proxy_a_distance
+from dann.diagnostics.jacobians import jacobians
+from dann.diagnostics.label_loss_baselines import label_loss_baselines
+from dann.diagnostics.minmax_spectrum import minmax_spectrum
+from dann.diagnostics.parity import way_parity
+from dann.diagnostics.sharpness import sharpness
+from dann.diagnostics.signal_propagation import signal_propagation
+from dann.diagnostics.straight_through_health import straight_through_health
 from dann.diagnostics.verdict import Verdict, verdict
-from dann.registry import import_modules
 
-import_modules(__name__)
-_functions = {function.__name__: function for function in DIAGNOSTICS.values()}
-globals().update(_functions)
-
-if TYPE_CHECKING:  # functions that are called like their files
-    from dann.diagnostics.feature_distance import feature_distance as feature_distance
-    from dann.diagnostics.game import game as game
-    from dann.diagnostics.jacobians import jacobians as jacobians
-    from dann.diagnostics.label_bounds import label_bounds as label_bounds
-    from dann.diagnostics.sharpness import sharpness as sharpness
-    from dann.diagnostics.signal_propagation import signal_propagation as signal_propagation
-    from dann.diagnostics.straight_through_health import (
-        straight_through_health as straight_through_health,
-    )
-
-    def __getattr__(name: str) -> Any: ...
-
-
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
     "DIAGNOSTICS",
     "Diagnosis",
     "Diagnostics",
     "HealthyRange",
     "Verdict",
+    "certify",
     "check",
+    "discriminator_vs_probe",
+    "feature_distance",
+    "gradient_conflict",
+    "jacobians",
+    "label_loss_baselines",
     "measure",
+    "minmax_spectrum",
     "proxy_a_distance",
+    "sharpness",
+    "signal_propagation",
     "squared_mmd",
+    "straight_through_health",
     "verdict",
-    *_functions,
+    "way_parity",
 ]

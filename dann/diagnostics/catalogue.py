@@ -9,18 +9,15 @@ model as it is. A file of this folder registers its own:
 These arguments mean the same in every diagnostic:
 
 - `model`: a model of the kind that it measures
-- `data`: one batch, `({"source": xs, "target": xt}, ys)`; or the pairs of `dann.data.pair`, a
-  dataset that gives such batches, or `{"source": source, "target": target}` as `dann.data.pair`
-  takes them, of which it reads the first 256 examples of each domain. Weights are left out. For a
-  model from elsewhere than `dann.adaptation` its inputs, as arrays or a dataset, alone or with
-  labels, which it ignores
+- `data`: one batch, `({"source": xs, "target": xt}, ys)`; for a model from elsewhere than
+  `dann.adaptation` its inputs. `check`, `measure` and the callback also take pairs of
+  `dann.data.pair`
 - `mode`: where gradients are computed, `"eager"`, `"graph"` or `"xla"`. Defaults to the mode in
   which `fit` runs the model
 - `training`: whether layers work as in a training step, such as batch normalization by the batch.
   Defaults to `True`
 - `batch_size`: inputs at a time if there is nothing to differentiate. Defaults to `256`
 - `seed`: seed of everything random. Defaults to `0`
-- `passes`: forward passes on these data, from `check` or `measure`
 
 A model of another kind raises a `TypeError`.
 
@@ -35,8 +32,6 @@ The facts to register; only `models` is required:
 """
 
 import dataclasses
-import functools
-import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -47,29 +42,10 @@ import numpy as np
 from dann.adaptation import AdversarialModel
 from dann.checks import check_names
 from dann.diagnostics.instruments.batch import as_batch
-from dann.diagnostics.instruments.passes import Passes
-from dann.registry import D, Registry
+from dann.registry import Registry
 
 Diagnostic = Callable[..., dict[str, Any]]
-
-
-class DiagnosticRegistry(Registry[Diagnostic]):
-    """Diagnostics by name, each of which takes its data in any form; see `as_batch`."""
-
-    def register(self, name: str, **facts: Any) -> Callable[[D], D]:
-        """Returns a decorator as `Registry.register` does; what it gives back makes a batch."""
-
-        def add(diagnostic: Any) -> Any:
-            @functools.wraps(diagnostic)
-            def of_batch(model, data, *args, **kwargs):
-                return diagnostic(model, as_batch(model, data), *args, **kwargs)
-
-            return super(DiagnosticRegistry, self).register(name, **facts)(of_batch)
-
-        return add
-
-
-DIAGNOSTICS = DiagnosticRegistry("diagnostic")
+DIAGNOSTICS: Registry[Diagnostic] = Registry("diagnostic")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,25 +89,10 @@ def choose(
 ) -> dict[str, Callable[..., dict[str, Any]]]:
     """Returns diagnostics by name, from names in `DIAGNOSTICS` or from functions by any name."""
     if isinstance(diagnostics, Mapping):
-        if all(map(callable, diagnostics.values())):
-            return dict(diagnostics)
-        raise TypeError(
-            "Argument `diagnostics` must be names, or functions `(model, data) -> {name: value}` "
-            f"by name. Received: a {type(diagnostics).__name__} of "
-            f"{', '.join(map(str, diagnostics))}"
-        )
+        return dict(diagnostics)
     return {
         name: DIAGNOSTICS[name] for name in check_names("diagnostics", diagnostics, DIAGNOSTICS)
     }
-
-
-def run(diagnostic: Callable[..., dict[str, Any]], passes: Passes, **options: Any) -> dict:
-    """Runs a diagnostic on the model and data of `passes`, with the options that it takes."""
-    taken = inspect.signature(diagnostic).parameters
-    options = {
-        name: value for name, value in {"passes": passes, **options}.items() if name in taken
-    }
-    return diagnostic(passes.model, passes.data, **options)
 
 
 def measure(
@@ -155,11 +116,11 @@ def measure(
     """
     found, left_out = {}, {}
     data = as_batch(model, data)
-    passes, of_few = Passes(model, data), Passes(model, first(data, few))
+    of_few = first(data, few)
     for name, function in choose(in_order() if diagnostics is None else diagnostics).items():
         like_a_step = name in DIAGNOSTICS and DIAGNOSTICS.entry(name).facts.get("like_a_step")
         try:
-            found.update(run(function, of_few if like_a_step else passes))
+            found.update(function(model, of_few if like_a_step else data))
         except (TypeError, ValueError) as error:
             left_out[name] = str(error)
     return found, left_out

@@ -1,21 +1,61 @@
 """Whether the gradient that reaches the features is reversed, and if not, what is wrong."""
 
-import itertools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+from keras import ops
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.plain_network import graph_of
+from dann.adaptation.smooth_task import frozen
+from dann.adaptation.training_state import steps_taken
+from dann.autodiff import vjp
 from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.backward_pass import BackwardPass, Gradients, ModelPass, PairPass
-from dann.diagnostics.instruments.differences import by_differences
-from dann.diagnostics.instruments.modes import inputs_of, mode_of
-from dann.diagnostics.instruments.passes import Passes
-from dann.diagnostics.instruments.reversal_state import ALIKE, OFF, TOLERANCE, Sides, state_of
-from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm
+from dann.diagnostics.instruments.layers import is_floating, leaves
+from dann.diagnostics.instruments.losses import check_adversarial
+from dann.diagnostics.instruments.modes import (
+    as_tensors,
+    in_mode,
+    inputs_of,
+    mode_of,
+    modes_here,
+)
+from dann.diagnostics.instruments.reversed_pass import Gradients, reversed_pass
+from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm, to_numpy
+from dann.layers import GradientReversal
+
+ALIKE = 0.99  # cosine above which two gradients have the same direction
+OFF = 0.1  # share of the discriminator's gradient that the reversal may change
+TOLERANCE = 0.02  # share of the strength by which the ratio may differ from it
+NOTHING = 1e-6  # ratio below which no gradient comes through
+VANISHED = 2e-7  # change of the loss by all of the features below which it is rounding
+LATER = [10**power for power in range(7)]  # steps from now at which a schedule may have risen
+_ROUNDING = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
+
+FAULTS = {
+    "forgotten": "Nothing reverses the gradient between the discriminator and the features: they "
+    "learn to separate the domains. Put a `GradientReversal` there.",
+    "applied twice": "The gradient is reversed and reversed back: {calls:.0f} calls of reversals "
+    "follow each other. Take one out.",
+    "wrong sign": "A reversal is there but does not change the sign of the gradient "
+    "(cosine {cosine:+.2f}).",
+    "changes values": "The reversal does not pass its inputs on as they are.",
+    "discriminator reversed": "The reversal changes the discriminator's own gradient (by "
+    "{head_error:.2g} of it), so it does not learn at its full rate to tell the domains apart. Put "
+    "the reversal before the discriminator.",
+    "behind the discriminator": "No trainable weight lies between the reversal and the output, so "
+    "it reverses the discriminator too. Put it before the discriminator.",
+    "not reached": "No output of the model comes from the reversal, so no loss reaches it.",
+    "strength 0": "The strength of the reversal is 0, and no known schedule raises it: the "
+    "features learn nothing about the domains.",
+    "cut": "No gradient of the discriminator arrives at the backbone: something on the way stops "
+    "it.",
+    "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
+}
 
 
 def _near_strength(found):
@@ -62,138 +102,262 @@ def _near_strength(found):
         ),
     ),
 )
-def reversal_certificate(
-    model: Any, data: Any, *, mode: str | None = None, passes: Passes | None = None
+def certify(
+    model: Any,
+    data: Any,
+    *,
+    layer: str | None = None,
+    strength: float | None = None,
+    mode: str | None = None,
 ) -> dict[str, float | str]:
     """Certifies that gradients are reversed on the way from the discriminator to the features.
 
-    It compares the gradient `g` of the loss with respect to the features, as training sees it, with
-    the gradient `h` without any reversal: their cosine and lengths. It names the state.
-    `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
+    It compares the gradient `g` with respect to the features with the gradient `h` that would come
+    without the reversal: their cosine and lengths. It names the state. `docs/diagnostics.md` lists
+    the measurements with their formulas and healthy values. What is certified:
 
-    For a model of `dann.adaptation` the loss is the model's own adversarial loss in training, and
-    the features are those of both domains. For any other Keras model or layer the loss is a random
-    sum of the outputs in training, and the features are the inputs of its first reversal. For a
-    plain function the features are its inputs. Reversals are found by role, by name (`revers`,
-    `grl`) and by behaviour.
+    - A model of `dann.adaptation`: `g` and `h` are those of its own adversarial loss in training,
+      the latter with the identity in the reversal's place.
+    - A functional model and the name of one of its layers, somebody's reversal: that layer on the
+      values that the model gives it, with the gradient of a random sum of the model's outputs.
+      Without a name it is the first `GradientReversal`.
+    - A layer or a function of a tensor, which is the reversal, with a random upstream gradient.
 
-    If none is found, central differences of the loss along `g` give the sign and the length of `h`,
-    which also detects a reversal inside a function. The diagnostic takes at most 3 backward passes,
-    in the mode in which the model trains, or at most 2 for each output if no reversal is found. The
-    model does not change.
+    The model does not change.
 
     Args:
-        model: Model of `dann.adaptation`, any Keras model or layer, or a function of a tensor.
-
-    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
+        layer: Name of the reversal in a functional model. Defaults to the first `GradientReversal`.
+        strength: What the strength should be. Defaults to what a `GradientReversal` reports, and
+            for others to what is measured.
+        mode: As in every diagnostic. For a layer or a function it defaults to all that the backend
+            has; the worst result counts.
 
     Raises:
-        ValueError: If a `dann` model is not compiled, the mode is unknown, or there is no example.
+        ValueError: If a `dann` model is not compiled, the mode is unknown, there is no example, or
+            the model has no layer of that name.
 
     Example:
 
     >>> import keras
-    >>> from dann.diagnostics import reversal_certificate
+    >>> from dann.diagnostics import certify
     >>> from dann.layers import GradientReversal
-    >>> found = reversal_certificate(GradientReversal(0.5), keras.ops.ones((2, 3)))
+    >>> found = certify(GradientReversal(0.5), keras.ops.ones((2, 3)))
     >>> found["reversal/state"], round(found["reversal/cosine"], 3), found["reversal/ratio"]
     ('alive', -1.0, 0.5)
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 13 to 18.
     """
-    passes = passes or Passes(model, data)
-    _check_examples(passes.tensors)
-    run = _pass_of(passes)
-    if run is None:
-        return {"reversal/state": "none"}
-    if not (run.calls or run.features):  # no floating-point inputs, as with text
-        return {"reversal/state": "cannot tell"}
-    mode = mode or mode_of(model)
-    runs = [run] if run.calls else run.each_output()
+    data = as_tensors(data)
+    if any(tuple(x.shape)[:1] == (0,) for x in keras.tree.flatten(data)):
+        raise ValueError("Argument `data` must hold at least one example to get a gradient")
+    if isinstance(model, AdversarialModel):
+        if model.reversal is None:
+            return {"reversal/state": "none"}
+        return _of_method(check_adversarial(model), data, mode or mode_of(model))
+    data = inputs_of(data)
+    if isinstance(model, keras.Model):
+        return _of_functional(model, data, layer, strength, mode)
+    return _of_layer(model, data, ops.cast(_random(data), data.dtype), strength, mode)
+
+
+class _Sides(NamedTuple):
+    """The gradients with the reversal and without it, and what else a state is judged by."""
+
+    found: Gradients
+    plain: Gradients
+    size: float  # of the features
+    strength: float | None  # that is reported
+    rises: bool  # whether a schedule raises it later
+
+
+def _of_method(model, data, mode):
+    run = reversed_pass(model, data)
     with np.errstate(invalid="ignore", over="ignore"):  # gradients may not be finite
-        every = [_sides(one, mode) for one in runs]
-        chosen = min(every, key=lambda sides: sides.rank)
-        measured, layers = _numbers(*chosen)
-
-    def holds_outside() -> bool:
-        if keras.backend.backend() != "tensorflow":
-            return False
-        outside = ((one, one.run.measure("graph", outside=True)) for one in every)
-        return any(cosine(g.features, one.plain.features) < -ALIKE for one, g in outside)
-
-    state = state_of(chosen, measured, layers, holds_outside)
-    # An output without a gradient, such as a saturated discriminator's, may be the reversed one.
-    silent = not chosen.run.calls and any(sides.is_silent for sides in every)
-    measured["reversal/state"] = "cannot tell" if state == "forgotten" and silent else state
-    for name, (turn, ratio) in layers.items():
-        measured[f"reversal/{name}/cosine"] = turn
-        measured[f"reversal/{name}/ratio"] = ratio
+        found, plain = run.gradients(mode), run.gradients(mode, taken_out=True)
+        rises = _rises(model.reversal, steps_taken(model) > 0)
+        sides = _Sides(found, plain, run.size, run.strength, rises)
+        measured = _measured(sides)
+    discriminator = getattr(model, "domain_head", None)
+    if discriminator is not None and plain.before:
+        own = {id(weight) for weight in discriminator.trainable_variables}
+        chosen = [i for i, weight in enumerate(run.head) if id(weight) in own]
+        given, expected = ([one.head[i] for i in chosen] for one in (found, plain))
+        difference = [a - b for a, b in zip(given, expected, strict=True)]
+        measured["reversal/head_error"] = length_ratio(difference, expected)
+    measured["reversal/head_norm"] = norm(found.head)
+    if run.backbone:
+        measured["reversal/backbone_cosine"] = cosine(found.backbone, plain.backbone)
+        measured["reversal/backbone_ratio"] = length_ratio(found.backbone, plain.backbone)
+    measured["reversal/state"] = _state(sides, measured)
+    others = [one for one in leaves(model).values() if isinstance(one, GradientReversal)]
+    if len(others) > 1 and measured["reversal/state"] in ("alive", "wrong strength"):
+        measured["reversal/state"] = "applied twice"
+        measured["reversal/calls"] += len(others) - 1
+    if plain.before:
+        name = f"reversal/{model.reversal.name}"
+        measured[f"{name}/cosine"] = cosine(found.before, found.after)
+        measured[f"{name}/ratio"] = length_ratio(found.before, found.after)
     return measured
 
 
-def _check_examples(data):
-    shapes = [tuple(x.shape) for x in keras.tree.flatten(inputs_of(data))]
-    if any(shape[:1] == (0,) for shape in shapes):
-        raise ValueError(
-            "Argument `data` must hold at least one example to get a gradient. "
-            f"Received: inputs of shape {', '.join(map(str, shapes))}"
-        )
+def _of_functional(model, data, name, strength, mode):
+    graph, reversals = graph_of(model), []
+    if graph is not None:
+        named = [one for one in model.layers if one.name == name]
+        if name is not None and not named:
+            raise ValueError(f"The model has no layer of that name. Received: layer={name!r}")
+        reversals = named or [one for one in model.layers if isinstance(one, GradientReversal)]
+    if not reversals:
+        return {"reversal/state": "cannot tell"}
+    layer, outputs = reversals[0], keras.tree.flatten(graph[1])
+    if _follows_itself(layer):
+        return {"reversal/state": "applied twice", "reversal/calls": 2.0}
+    is_last = any(one is layer.output for one in outputs)
+    reached = [one for one in outputs if not is_last and _comes_from(layer.output, one)]
+    if not reached and not is_last:
+        return {"reversal/state": "not reached", "reversal/calls": 0.0}
+    before = keras.Model(graph[0], layer.input)
+    after = None if is_last else keras.Model(layer.output, reached)
+    with frozen(model):
+        features = before(data, training=True)
+        upstream = ops.cast(_random(features), features.dtype)
+        if after is not None:
+            loss = lambda x: random_sum(after(x, training=True))  # noqa: E731
+            (upstream,) = vjp(loss, [layer(features, training=True)], [ops.ones(())])[1]
+        found = _of_layer(layer, features, upstream, strength, mode or mode_of(model))
+    behind = [] if after is None else after.layers
+    found["reversal/weights_behind"] = float(sum(len(one.trainable_weights) for one in behind))
+    again = [one for one in behind if isinstance(one, GradientReversal) and one is not layer]
+    if found["reversal/state"] in ("alive", "wrong strength"):
+        if again:
+            found |= {"reversal/state": "applied twice", "reversal/calls": 1.0 + len(again)}
+        elif not found["reversal/weights_behind"]:
+            found["reversal/state"] = "behind the discriminator"
+    return found
 
 
-def _sides(run: BackwardPass, mode: str) -> Sides:
-    found = run.measure(mode)
-    if run.calls:
-        plain = run.measure(mode, taken_out=True)
-        return Sides(run, found, plain, cosine(found.features, plain.features))
-    plain, agreement = by_differences(run, found, mode)
-    return Sides(run, found, plain, agreement * cosine(found.features, plain.features))
+def _follows_itself(layer):
+    nodes = layer._inbound_nodes
+    given = {id(one) for node in nodes for one in node.output_tensors}
+    return any(id(one) in given for node in nodes for one in node.input_tensors)
 
 
-def _numbers(run, found, plain, turn) -> tuple[dict[str, Any], dict[str, tuple[float, float]]]:
-    """Returns the measurements, and the cosine and ratio of each reversal by name."""
-    measured: dict[str, Any] = {
+def _comes_from(tensor, output):
+    try:
+        keras.Model(tensor, output)
+    except ValueError:  # other inputs are needed
+        return False
+    return True
+
+
+def _of_layer(call: Callable, x, upstream, strength, mode):
+    if not is_floating(x):
+        return {"reversal/state": "cannot tell"}
+    own = isinstance(call, GradientReversal)
+    runs = call if not isinstance(call, keras.Layer) else lambda x: call(x, training=True)
+    every = []
+    for one in [mode] if mode else modes_here():
+        values, gradient, reported = _pulled_back(call, runs, x, upstream, one)
+        given = reported if own and strength is None else strength
+        found = Gradients([gradient], [], [], [gradient], [to_numpy(upstream)])
+        plain = found._replace(features=[to_numpy(upstream)])
+        sides = _Sides(found, plain, norm([to_numpy(x)]), given, own and _rises(call, False))
+        measured = _measured(sides)
+        state = _state(sides, measured)
+        if not _same(values, x):
+            state = "changes values"
+        measured["reversal/state"] = state
+        every.append(measured)
+    return max(every, key=lambda found: found["reversal/state"] != "alive")
+
+
+def _pulled_back(call, runs, x, upstream, mode):
+    """The outputs and the gradient of a layer, and the strength that it reports then."""
+
+    def both(x, upstream):
+        scope = frozen(call) if isinstance(call, keras.Layer) else keras.StatelessScope()
+        with scope:
+            outputs, (gradient,) = vjp(runs, [x], [upstream])
+            return outputs, gradient, ops.convert_to_tensor(getattr(call, "strength", 0.0))
+
+    outputs, gradient, reported = map(to_numpy, in_mode(both, mode)(x, upstream))
+    return outputs, gradient, float(reported)
+
+
+def _same(values, x):
+    close = 4 * _ROUNDING[keras.backend.standardize_dtype(x.dtype)]  # it may round twice
+    before = to_numpy(x)
+    size = np.max(np.abs(before), initial=0.0, where=np.isfinite(before))
+    return np.allclose(before, values, rtol=close, atol=close * size, equal_nan=True)
+
+
+def _measured(sides):
+    found, plain = sides.found, sides.plain
+    turn, ratio = (
+        cosine(found.features, plain.features),
+        length_ratio(found.features, plain.features),
+    )
+    reported = sides.strength
+    return {
         "reversal/cosine": turn,
-        "reversal/ratio": length_ratio(found.features, plain.features),
+        "reversal/ratio": ratio,
         "reversal/feature_norm": norm(plain.features),
-        "reversal/calls": float(len(run.calls)),
+        "reversal/calls": float(len(found.before)),
+        "reversal/strength": (ratio if turn < 0 else 0.0) if reported is None else reported,
     }
-    own = [True] * len(found.head) if run.unreversed is None else run.unreversed
-    if any(own) and run.calls:
-        given, expected = (list(itertools.compress(g.head, own)) for g in (found, plain))
-        difference = [a - b for a, b in zip(given, expected, strict=True)]
-        measured["reversal/head_error"] = length_ratio(difference, expected)
-    if found.head:
-        measured["reversal/head_norm"] = norm(found.head)
-    if found.backbone:
-        measured["reversal/backbone_cosine"] = cosine(found.backbone, plain.backbone)
-        measured["reversal/backbone_ratio"] = length_ratio(found.backbone, plain.backbone)
-    layers = _by_layer(run, found)
-    measured["reversal/strength"] = _strength(run, measured, layers)
-    return measured, layers
 
 
-def _pass_of(passes) -> BackwardPass | None:
-    if isinstance(passes.model, AdversarialModel):
-        return None if passes.model.reversal is None else PairPass(passes)
-    kind = ModelPass if isinstance(passes.model, keras.Layer) else BackwardPass
-    return kind(passes)
+def _state(sides: _Sides, measured) -> str:
+    """Returns the state of a reversal in words."""
+    found, plain, size, strength, rises = sides
+    turn, ratio = measured["reversal/cosine"], measured["reversal/ratio"]
+    if not all(np.isfinite(x).all() for part in (*found, *plain) for x in part):
+        return "not finite"
+    if norm(plain.features) * max(size, 1.0) < VANISHED:
+        reaches = norm(found.after) * max(size, 1.0) >= VANISHED
+        return "cut" if reaches else "no gradient"
+    if ratio < NOTHING:
+        if strength not in (0, None):
+            return "cut"
+        return "not begun" if rises else "strength 0"
+    if abs(turn) < ALIKE:
+        return "partly reversed"
+    if turn > 0:
+        if not found.before:
+            return "forgotten"
+        pairs = zip(found.before, found.after, strict=True)
+        each = [cosine([before], [after]) for before, after in pairs]
+        return "applied twice" if len(each) > 1 and max(each) < -ALIKE else "wrong sign"
+    if measured.get("reversal/backbone_ratio", ratio) < NOTHING:
+        return "cut"
+    if measured.get("reversal/head_error", 0.0) > OFF:
+        return "discriminator reversed"
+    wanted = measured["reversal/strength"]
+    return "alive" if abs(ratio - wanted) <= TOLERANCE * wanted else "wrong strength"
 
 
-def _by_layer(run: BackwardPass, found: Gradients) -> dict[str, tuple[float, float]]:
-    """Returns cosine and ratio of the gradients behind and before a reversal, over its calls."""
-    sides = {}
-    for name in dict.fromkeys(call.name for call in run.calls):
-        own = [i for i, call in enumerate(run.calls) if call.name == name]
-        before, after = [found.before[i] for i in own], [found.after[i] for i in own]
-        sides[name] = cosine(before, after), length_ratio(before, after)
-    return sides
+def _rises(layer: Any, trained: bool) -> bool:
+    """Returns whether a schedule rises later; it cannot if its steps are not counted."""
+    if not isinstance(layer, GradientReversal) or layer.schedule is None:
+        return False
+    now = int(np.asarray(ops.convert_to_numpy(layer.step)))
+    if trained and now == 0:
+        return False
+    return any(float(layer.schedule(now + later)) > 0 for later in LATER)
 
 
-def _strength(run, measured, layers) -> float:
-    """Returns the strength that the first reversal reports, or else the measured one."""
-    if run.calls:
-        turning = [call for call in run.calls if layers[call.name][0] < 0]
-        first = (turning or run.calls)[0]
-        return run.strengths.get(id(first.layer), layers[first.name][1])
-    return measured["reversal/ratio"] if measured["reversal/cosine"] < 0 else 0.0
+def _random(tensor):
+    return ops.convert_to_tensor(
+        np.random.default_rng(0).normal(size=tuple(tensor.shape)), "float32"
+    )
+
+
+def random_sum(outputs: Any) -> Any:
+    """Returns the sum of all floating-point numbers in outputs, each times a fixed random one."""
+    rng = np.random.default_rng(0)
+    total = ops.zeros(())
+    for output in filter(is_floating, keras.tree.flatten(outputs)):
+        weights = ops.convert_to_tensor(rng.normal(size=tuple(output.shape)), "float32")
+        total = total + ops.sum(ops.cast(output, "float32") * weights)
+    return total

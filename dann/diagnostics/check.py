@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.catalogue import DIAGNOSTICS, in_order, run
+from dann.diagnostics.catalogue import DIAGNOSTICS, in_order
 from dann.diagnostics.instruments.batch import as_batch
-from dann.diagnostics.instruments.data_checks import DataError
-from dann.diagnostics.instruments.modes import mode_of
-from dann.diagnostics.instruments.passes import Passes
+from dann.diagnostics.instruments.losses import DataError
 from dann.diagnostics.verdict import Verdict, verdict
 
 
@@ -50,6 +48,7 @@ def check(
     data: Any,
     *,
     mode: str | None = None,
+    layer: str | None = None,
     before: Sequence[Any] | None = None,
     steps: int = 1,
     probe: str = "logistic",
@@ -58,19 +57,19 @@ def check(
 ) -> Diagnosis:
     """Runs the quick diagnostics on a model and says what they mean.
 
-    For any Keras model or layer it runs `reversal_certificate`, `way_parity` and
-    `straight_through_health`; for a model of `dann.adaptation` also `gradient_conflict`,
-    `who_is_winning`, `feature_distance` and, if the labels are classes, `label_bounds`. They share
-    one forward pass in training and one in inference. They take some seconds, mostly to trace the
-    backward passes. The model does not change.
+    For any Keras model or layer it runs `certify`, `way_parity` and `straight_through_health`; for
+    a model of `dann.adaptation` also `gradient_conflict`, `discriminator_vs_probe`,
+    `feature_distance` and, if the labels are classes, `label_loss_baselines`. They take some
+    seconds, mostly to trace the backward passes. The model does not change.
 
     Args:
         model: Model of `dann.adaptation`, compiled, or any Keras model or layer.
-        data: `({"source": xs, "target": xt}, ys)`, one batch or some hundred examples, or what
-            `fit` and `dann.data.pair` take; for another model its inputs, alone or with labels.
+        data: `({"source": xs, "target": xt}, ys)`, one batch or some hundred examples, or pairs
+            of `dann.data.pair`; for another model its inputs.
+        layer: Name of the reversal in a functional model; see `certify`.
         before: Earlier weights, to count flips; see `straight_through_health`.
         steps: Training steps since then.
-        probe: See `who_is_winning`.
+        probe: See `discriminator_vs_probe`.
 
     The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
@@ -91,15 +90,17 @@ def check(
     >>> found.measurements["reversal/state"]
     'alive'
     """
-    options = {
-        "mode": mode or mode_of(model),
-        "before": before,
-        "steps": steps,
-        "probe": probe,
-        "seed": seed,
-        "batch_size": batch_size,
+    sampled = {"seed": seed, "batch_size": batch_size}
+    options: dict[str, dict[str, Any]] = {
+        "certificate": {"mode": mode, "layer": layer},
+        "parity": {"mode": mode},
+        "conflict": {"mode": mode},
+        "winning": {"probe": probe, **sampled},
+        "distance": sampled,
+        "bounds": {"batch_size": batch_size},
+        "straight_through": {"before": before, "steps": steps},
     }
-    passes = Passes(model, as_batch(model, data))
+    data = as_batch(model, data)
     measured: dict[str, Any] = {}
     left_out: dict[str, str] = {}
     with np.errstate(invalid="ignore", over="ignore"):  # a model that diverged has a verdict too
@@ -107,7 +108,7 @@ def check(
             entry = DIAGNOSTICS.entry(name)
             if entry.facts.get("quick") and entry.facts["models"].holds(model):
                 try:
-                    measured |= run(entry.thing, passes, **options)
+                    measured |= entry.thing(model, data, **options.get(name, {}))
                 except DataError as error:
                     left_out[name] = str(error)
     return Diagnosis(verdict(measured), measured, left_out)

@@ -9,7 +9,7 @@ from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.diagnostics.catalogue import DIAGNOSTICS, REVERSING
 from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.layer_calls import leaves
+from dann.diagnostics.instruments.layers import leaves
 from dann.diagnostics.instruments.losses import (
     check_adversarial,
     features_of,

@@ -8,9 +8,8 @@ import numpy as np
 
 from dann.adaptation.training_state import steps_taken
 from dann.checks import check_integer
-from dann.diagnostics.catalogue import choose, run, scalars
+from dann.diagnostics.catalogue import choose, scalars
 from dann.diagnostics.instruments.batch import as_batch
-from dann.diagnostics.instruments.passes import Passes
 
 
 class Diagnostics(keras.callbacks.Callback):
@@ -31,8 +30,7 @@ class Diagnostics(keras.callbacks.Callback):
             value}` by any name. Defaults to `("certificate", "conflict")`, which cost a few
             backward passes.
         data: The batch to measure on, `({"source": inputs, "target": inputs}, labels)`, or pairs
-            or a dataset of them, read once; see `dann.diagnostics.check`.
-            If it is `None`, `scripts/train.py` gives one.
+            of `dann.data.pair`. If it is `None`, `scripts/train.py` gives one.
         every: Training steps between measurements, or `None` (default) for the end of each epoch.
             The logs hold the latest.
         log_dir: Folder of the event file for TensorBoard. Defaults to `None`: no such file.
@@ -119,18 +117,17 @@ class Diagnostics(keras.callbacks.Callback):
         self._measured_at = step - step % self.every if self.every else step
         if self._batch is None:
             self._batch = as_batch(self.model, self.data)
-        passes = Passes(self.model, self._batch)
         for diagnostic in self.diagnostics:
-            found = self._found(diagnostic, passes)
+            found = self._found(diagnostic)
             self._names[diagnostic] = list(found)
             # The training's own logs have names such as `label/loss` too.
             self.latest.update({f"diagnostics/{name}": value for name, value in found.items()})
         if self._writer is not None:
             _write(self._writer, self.latest, step)
 
-    def _found(self, diagnostic, passes):
+    def _found(self, diagnostic):
         try:
-            return scalars(run(self.diagnostics[diagnostic], passes))
+            return scalars(self.diagnostics[diagnostic](self.model, self._batch))
         except (ArithmeticError, ValueError) as error:
             if diagnostic not in self._names:
                 raise

@@ -7,8 +7,7 @@ from scipy.spatial.distance import cdist
 
 from dann.checks import check_number
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
-from dann.diagnostics.instruments.pair_outputs import matched_source
-from dann.diagnostics.instruments.passes import Passes
+from dann.diagnostics.instruments.pair_outputs import matched_source, pair_outputs
 from dann.diagnostics.instruments.probe import LEAST
 
 # The domains differ if `mmd/squared` is more than this, and more than so many null quantiles.
@@ -28,7 +27,6 @@ def feature_distance(
     *,
     seed: int = 0,
     batch_size: int = 256,
-    passes: Passes | None = None,
 ) -> dict[str, float]:
     """Measures the maximum mean discrepancy of both domains' features.
 
@@ -43,7 +41,7 @@ def feature_distance(
         - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html), equation 3 and
           section 5 (the null distribution).
     """
-    outputs = (passes or Passes(model, data)).outputs(batch_size)
+    outputs = pair_outputs(model, data, batch_size)
     source, target = outputs.features["source"], outputs.features["target"]
     gram, sizes, bandwidth = kernel_matrix(source, target)
     measured = {
@@ -71,8 +69,7 @@ def squared_mmd(source: Any, target: Any, bandwidth: float | None = None) -> flo
     Healthy: falls in training towards 0. If the distributions are the same, it scatters around 0.
 
     Args:
-        source: Features `(n, d)` of the source, at least 2: an array, a tensor, a frame or a sparse
-            matrix of SciPy.
+        source: Features `(n, d)` of the source, at least 2.
         target: Features `(m, d)` of the target, at least 2.
         bandwidth: Width of the kernel, above 0. Defaults to the median distance of all pairs.
 

@@ -10,7 +10,7 @@ from dann.adaptation import AdversarialModel
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.data_checks import check_flat
+from dann.diagnostics.instruments.losses import check_flat
 from dann.diagnostics.instruments.vectors import to_numpy
 
 DOMAINS = ("source", "target")

@@ -9,8 +9,8 @@ from keras import ops
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
+from dann.diagnostics.instruments.layers import calls_of, is_floating
 from dann.diagnostics.instruments.modes import in_mode, mode_of
-from dann.diagnostics.instruments.passes import Passes, has_a_way
 from dann.diagnostics.instruments.vectors import to_numpy
 
 
@@ -22,9 +22,7 @@ from dann.diagnostics.instruments.vectors import to_numpy
     like_a_step=True,
     order=20,
 )
-def way_parity(
-    model: keras.Layer, data: Any, *, mode: str | None = None, passes: Passes | None = None
-) -> dict[str, float]:
+def way_parity(model: keras.Layer, data: Any, *, mode: str | None = None) -> dict[str, float]:
     """Compares the ways in which a model's layers can build their gradients.
 
     Every layer with a `way` runs again, on its inputs in the model, with each way: `"override"`,
@@ -34,8 +32,8 @@ def way_parity(
     one of the ways has no effect where the model trains: its gradient is the plain derivative, or
     there is none.
 
-    It takes one backward pass of each layer for each way, and none of the whole model. The model
-    does not change.
+    It takes one backward pass of each layer for each way, and none of the whole model. The layers
+    are those of functional networks. The model does not change.
 
     The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
@@ -47,7 +45,7 @@ def way_parity(
           not derivatives.
     """
     mode = mode or mode_of(model)
-    calls = [call for call in (passes or Passes(model, data)).walk().calls if has_a_way(call)]
+    calls = [call for call in calls_of(model, data) if _has_a_way(call)]
     measured = {}
     for name in dict.fromkeys(call.name for call in calls):
         own = [_differences(call, mode) for call in calls if call.name == name]
@@ -58,6 +56,10 @@ def way_parity(
         of_layers = [v for name, v in measured.items() if name.endswith(f"/{kind}")]
         measured[f"way_parity/{kind}"] = max(of_layers, default=0.0)
     return measured
+
+
+def _has_a_way(call):
+    return isinstance(getattr(call.layer, "way", None), str) and is_floating(call.inputs)
 
 
 def _differences(call, mode):
@@ -83,7 +85,7 @@ def _run(call, way, mode):
 
     def outputs(inputs, *values):
         with frozen(layer, list(zip(weights, values, strict=True))):
-            return ops.cast(layer(inputs, *call.args, **call.kwargs), "float32")
+            return ops.cast(layer(inputs), "float32")
 
     def both(*xs):
         slopes = gradients(lambda *xs: ops.sum(outputs(*xs) * upstream), list(xs))

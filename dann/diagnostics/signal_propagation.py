@@ -11,7 +11,7 @@ from dann.adaptation.plain_network import graph_of
 from dann.autodiff import frobenius_norm, singular_values
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.data_checks import check_flat
+from dann.diagnostics.instruments.losses import check_flat
 from dann.diagnostics.instruments.vectors import to_numpy
 from dann.diagnostics.jacobians import DOMAINS, all_singular_values, as_floats, is_whole
 

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from dann.diagnostics.catalogue import DIAGNOSTICS
+from dann.diagnostics.certificate import FAULTS
+from dann.diagnostics.discriminator_vs_probe import APART, BEHIND, CONSTANT, SAME
 from dann.diagnostics.feature_distance import DIFFERENT, TIMES_NULL
-from dann.diagnostics.game import GROWTH, RUNAWAY
-from dann.diagnostics.instruments.reversal_state import FAULTS
-from dann.diagnostics.label_bounds import ONE_CLASS, UNLEARNT
+from dann.diagnostics.label_loss_baselines import ONE_CLASS, UNLEARNT
+from dann.diagnostics.minmax_spectrum import GROWTH, RUNAWAY
 from dann.diagnostics.straight_through_health import PASSED
-from dann.diagnostics.winning import APART, BEHIND, CONSTANT
 
 VERDICTS = {
     "aligned": "The domains are aligned: a fresh discriminator cannot tell them apart well.",
     "under-adapted": "The domains are still apart, or the labels are not learnt.",
     "collapsed": "The target has collapsed into one class.",
+    "backbone dead": "The backbone is dead: its features are the same for every example.",
     "reversal dead": "The gradient reversal is dead: the backbone does not learn to confuse the "
     "discriminator.",
     "discriminator dead": "The discriminator is dead: it does not separate the domains, although "
@@ -90,6 +91,15 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
         "that knows nothing loses 0.693."
     )
     return Verdict("aligned", (reason, *_remarks(m)))
+
+
+def _backbone(m):
+    spread = m.get("features/spread", math.inf)
+    return "backbone dead", [
+        "The features of all examples of both domains are the same, so nothing behind the backbone "
+        "can learn. Look for dead units, weights of 0, a learning rate that is too high, inputs "
+        "that are all alike."
+    ] if spread < SAME else []
 
 
 def _reversal(m):
@@ -226,6 +236,7 @@ def _remarks(m):
 
 RULES = (
     _not_finite,
+    _backbone,
     _reversal,
     _discriminator,
     _unstable,

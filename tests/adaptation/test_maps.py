@@ -337,5 +337,5 @@ def test_the_game_of_maps_is_that_of_positions():
         (linear(), (MAPS, LABELS)),
         (linear(entry=(3,)), (flattened, LABELS.reshape(-1))),
     ):
-        radii.append(dann.diagnostics.game(model, data)["game/radius"])
+        radii.append(dann.diagnostics.minmax_spectrum(model, data)["game/radius"])
     assert radii[0] == pytest.approx(radii[1], rel=1e-4)

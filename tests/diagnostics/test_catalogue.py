@@ -74,26 +74,6 @@ def test_results_begin_with_the_certificate():
     assert in_order()[:3] == ["certificate", "parity", "winning"]
 
 
-def test_a_check_runs_each_forward_pass_once(monkeypatch):
-    """One in training, one in inference; what is compiled or differentiated is traced besides."""
-    modes = []
-
-    class Counted(DANN):
-        def call(self, inputs, training=False):
-            modes.append(training)
-            return super().call(inputs, training=training)
-
-        def from_features(self, features, training, reversal=None):
-            modes.append(("heads", training))
-            return super().from_features(features, training, reversal)
-
-    model = Counted(network((3, 3, 2), "backbone"), num_classes=2)
-    model.compile("sgd")
-    check(model, DATA)
-    assert [mode for mode in modes if not isinstance(mode, tuple)] == [True]
-    assert modes.count(("heads", False)) == 1
-
-
 def test_first_examples_keep_the_labels_of_a_labelled_target():
     x = {"source": np.arange(4), "target": np.arange(5), "target_labelled": np.arange(2)}
     parts, labels = first((x, np.array([0, 1, 2, 3, 8, 9])), 2)

@@ -94,10 +94,6 @@ def test_what_does_not_fit_is_refused_before_the_first_step():
         Diagnostics("game", BATCH)
     with pytest.raises(TypeError, match=r"a list of names. Received: \w*Pairs$"):
         Diagnostics(pair((X["source"], Y), X["target"], batch_size=2))
-    with pytest.raises(
-        TypeError, match="names, or functions .* Received: a dict of source, target"
-    ):
-        Diagnostics(X)
     with pytest.raises(ValueError, match="`every`.*at least 1.*every=0"):
         Diagnostics(["game"], BATCH, every=0)
     with pytest.raises(ValueError, match="must be a batch .* to measure on. Received: None"):

@@ -17,10 +17,10 @@ from support.networks import network
 import dann
 from dann.adaptation import CDAN, DANN, faster_heads
 from dann.autodiff import gradients
-from dann.diagnostics import game
-from dann.diagnostics.game import growth, stability
+from dann.diagnostics import minmax_spectrum
 from dann.diagnostics.instruments.fields import descent_of, explicit_field, players, step_field
 from dann.diagnostics.instruments.spectrum import spectrum
+from dann.diagnostics.minmax_spectrum import growth, stability
 from dann.gradients import reverse_gradient
 from dann.schedules import GaninSchedule
 
@@ -102,7 +102,7 @@ def test_the_spectrum_of_a_dann_is_that_of_its_training_field_by_differences(str
     flat = np.concatenate([weight.ravel() for weight in weights])
     jacobian = central_differences(lambda w: field_by_hand(w, strength), flat)
     true = np.linalg.eigvals(jacobian)
-    found = game(model, DATA)
+    found = minmax_spectrum(model, DATA)
     eigenvalues = found["game/eigenvalues/real"] + 1j * found["game/eigenvalues/imag"]
     assert len(eigenvalues) == len(true) == found["game/products"]
     assert found["game/converged"] == 1
@@ -154,7 +154,7 @@ def test_the_spectrum_of_another_method_is_that_of_its_field_by_differences():
     model, weights = linear_dann(cls=CDAN)
     flat = np.concatenate([weight.ravel() for weight in weights])
     true = np.linalg.eigvals(central_differences(lambda w: cdan_field_by_hand(w, 0.7), flat))
-    found = game(model, DATA)
+    found = minmax_spectrum(model, DATA)
     eigenvalues = found["game/eigenvalues/real"] + 1j * found["game/eigenvalues/imag"]
     for value in true:
         assert abs(eigenvalues - value).min() < 1e-3
@@ -180,7 +180,7 @@ def test_the_spectrum_of_a_class_that_changes_the_losses_of_dann_is_that_of_its_
     factors = np.repeat([1.0, 1.0, 3.0], [6, 4, 2])
     jacobian = central_differences(lambda w: factors * field_by_hand(w, 3 * 0.7), flat)
     true = np.linalg.eigvals(jacobian)
-    found = game(model, DATA)
+    found = minmax_spectrum(model, DATA)
     eigenvalues = found["game/eigenvalues/real"] + 1j * found["game/eigenvalues/imag"]
     for value in true:
         assert abs(eigenvalues - value).min() < 1e-3
@@ -204,7 +204,7 @@ def test_faster_heads_multiply_their_part_of_the_field():
     jacobian = central_differences(lambda w: factors * field_by_hand(w, 0.7), flat)
     true = np.linalg.eigvals(jacobian)
     model.optimizer.build(model.trainable_variables)
-    found = game(model, DATA)
+    found = minmax_spectrum(model, DATA)
     assert found["game/step"] == pytest.approx(0.02)
     assert found["game/radius"] == pytest.approx(abs(true).max(), rel=1e-3)
     assert found["game/least_real"] == pytest.approx(true.real.min(), abs=2e-4)
@@ -244,7 +244,7 @@ def test_measuring_does_not_change_the_model():
     x = {name: np.tile(part, (2, 1)) for name, part in DATA[0].items()}
     model.fit(x, np.tile(DATA[1], 2), verbose=0)
     before = [np.array(v) for v in [*model.variables, *model.metrics_variables]]
-    game(model, DATA)
+    minmax_spectrum(model, DATA)
     after = [np.array(v) for v in [*model.variables, *model.metrics_variables]]
     assert_all_equal(before, after)
 
@@ -252,16 +252,16 @@ def test_measuring_does_not_change_the_model():
 def test_other_fields_and_other_optimizers_are_not_mistaken_for_this_one():
     backbone = network((3, 2), "backbone")
     with pytest.raises(TypeError, match="two players.*Received: SourceOnly, which has none"):
-        game(dann.SourceOnly(backbone, num_classes=2), DATA)
+        minmax_spectrum(dann.SourceOnly(backbone, num_classes=2), DATA)
     with pytest.raises(TypeError, match="AdversarialModel.*Received: Functional"):
-        game(backbone, DATA)
+        minmax_spectrum(backbone, DATA)
     with pytest.raises(ValueError, match="Compile the model first"):
-        game(CDAN(backbone, num_classes=2), DATA)
+        minmax_spectrum(CDAN(backbone, num_classes=2), DATA)
     smooth = DANN(backbone, num_classes=2, task_radius=0.05)
     with pytest.raises(ValueError, match="smooth training.*task_radius=0.05"):
-        game(smooth, DATA)
+        minmax_spectrum(smooth, DATA)
     with pytest.raises(ValueError, match="moves more often. Received: a WDGRL with critic_steps=5"):
-        game(dann.WDGRL(backbone, num_classes=2), DATA)
+        minmax_spectrum(dann.WDGRL(backbone, num_classes=2), DATA)
 
     class OtherLoss(DANN):
         def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
@@ -269,8 +269,8 @@ def test_other_fields_and_other_optimizers_are_not_mistaken_for_this_one():
 
     model, _ = linear_dann()
     twice, _ = linear_dann(cls=OtherLoss)
-    radius = game(model, DATA)["game/radius"]
-    assert game(twice, DATA)["game/radius"] == pytest.approx(2 * radius, rel=1e-3)
+    radius = minmax_spectrum(model, DATA)["game/radius"]
+    assert minmax_spectrum(twice, DATA)["game/radius"] == pytest.approx(2 * radius, rel=1e-3)
     model, _ = linear_dann(optimizer=keras.optimizers.Adam(0.01))
     assert descent_of(model, players(model)) is None
     with pytest.raises(ValueError, match="`k`.*at least 1.*k=0"):
@@ -281,4 +281,4 @@ def test_weights_that_are_not_finite_raise_an_error():
     model, _ = linear_dann()
     model.trainable_variables[0].assign(np.full((3, 2), np.nan))
     with pytest.raises(ValueError, match="Second derivatives must be finite"):
-        game(model, DATA)
+        minmax_spectrum(model, DATA)

@@ -8,11 +8,11 @@ from support.networks import linear
 
 import dann
 from dann.diagnostics import (
+    discriminator_vs_probe,
     feature_distance,
-    label_bounds,
+    label_loss_baselines,
     proxy_a_distance,
     squared_mmd,
-    who_is_winning,
 )
 from dann.diagnostics.feature_distance import kernel_matrix, null_quantile
 from dann.diagnostics.instruments.probe import fresh_probe
@@ -38,7 +38,7 @@ def identity_dann(domain=(0.8, -0.3), classes=((1.0, -1.0), (0.5, 0.2))):
 
 @pytest.mark.parametrize("batch_size", [256, 17])
 def test_the_live_discriminator_is_measured_as_in_numpy(batch_size):
-    found = who_is_winning(identity_dann(), DATA, batch_size=batch_size)
+    found = discriminator_vs_probe(identity_dann(), DATA, batch_size=batch_size)
     logits = [x @ [0.8, -0.3] for x in (SOURCE, TARGET)]
     losses = -np.log(1 - special.expit(logits[0])).mean(), -np.log(special.expit(logits[1])).mean()
     assert found["domain/loss"] == pytest.approx(np.mean(losses), rel=1e-5)
@@ -49,7 +49,7 @@ def test_the_live_discriminator_is_measured_as_in_numpy(batch_size):
 
 def test_a_dead_discriminator_beside_features_that_tell_is_seen():
     far = {"source": DATA[0]["source"], "target": DATA[0]["target"] + 9}
-    found = who_is_winning(identity_dann(domain=(0.0, 0.0)), (far, LABELS))
+    found = discriminator_vs_probe(identity_dann(domain=(0.0, 0.0)), (far, LABELS))
     assert found["domain/spread"] == 0
     assert found["domain/loss"] == pytest.approx(np.log(2))
     assert found["probe/accuracy"] == 1
@@ -58,7 +58,7 @@ def test_a_dead_discriminator_beside_features_that_tell_is_seen():
 
 def test_a_method_without_a_discriminator_still_has_a_probe():
     model = dann.MDD(linear(2, 2, "backbone"), label_head=linear(2, 2, "label_head"))
-    found = who_is_winning(model, DATA)
+    found = discriminator_vs_probe(model, DATA)
     assert not [name for name in found if name.startswith("domain/")]
     assert 0 <= found["probe/accuracy"] <= 1
 
@@ -68,10 +68,10 @@ def test_a_labelled_target_is_not_a_third_domain():
     parts = {"backbone": linear(2, 2, "backbone"), "label_head": linear(2, 2, "label_head")}
     model = dann.MDAN(**parts, domain_head=linear(2, 1, "domain_head"))
     x, y = DATA
-    found = who_is_winning(
+    found = discriminator_vs_probe(
         model, (x | {"target_labelled": x["target"][:3]}, np.append(y, [0, 1, 1]))
     )
-    alone = who_is_winning(model, DATA)
+    alone = discriminator_vs_probe(model, DATA)
     assert "domain/loss" in alone
     assert found == pytest.approx(alone)
 
@@ -130,11 +130,11 @@ def test_a_target_of_one_class_matches_the_source_drawn_in_the_same_class_shares
     target = rng.normal(scale=0.3, size=(300, 2)) + [1.0, 0.0]
     pair = {"source": source.astype("float32"), "target": target.astype("float32")}
     model = identity_dann(classes=((-1.0, 1.0), (0.0, 0.0)))
-    found = who_is_winning(model, (pair, labels))
+    found = discriminator_vs_probe(model, (pair, labels))
     assert found["probe/accuracy"] > 0.7
     assert found["probe/matched_accuracy"] == pytest.approx(0.5, abs=0.1)
     assert found["probe/matched_loss"] > 0.65
-    assert label_bounds(model, (pair, labels))["target/largest_share"] > 0.99
+    assert label_loss_baselines(model, (pair, labels))["target/largest_share"] > 0.99
 
 
 def test_the_discrepancy_is_that_of_the_double_sum():
@@ -170,8 +170,8 @@ def test_one_distribution_stays_below_the_null_quantile_19_times_of_20():
     assert below / 100 == pytest.approx(0.95, abs=0.055)  # 2.5 standard errors
 
 
-def test_label_bounds_are_those_of_numpy():
-    found = label_bounds(identity_dann(), DATA)
+def test_label_loss_baselines_are_those_of_numpy():
+    found = label_loss_baselines(identity_dann(), DATA)
     classes = np.array([[1.0, -1.0], [0.5, 0.2]])
     own, others = special.softmax(SOURCE @ classes, 1), special.softmax(TARGET @ classes, 1)
     shares, mean = np.bincount(LABELS) / 60, others.mean(axis=0)
@@ -209,20 +209,20 @@ def test_what_cannot_be_measured_is_refused():
     with pytest.raises(ValueError, match="`bandwidth`.*above 0.*bandwidth=0"):
         squared_mmd(SOURCE, TARGET, 0)
     with pytest.raises(ValueError, match="at least 2 outputs. Received: 1"):
-        label_bounds(dann.DANN(linear(2, 2, "b"), label_head=linear(2, 1, "h")), DATA)
+        label_loss_baselines(dann.DANN(linear(2, 2, "b"), label_head=linear(2, 1, "h")), DATA)
     with pytest.raises(ValueError, match=r"one label for each example.*shape \(60, 2\)"):
-        label_bounds(identity_dann(), (DATA[0], 2 * np.eye(2)[LABELS]))
+        label_loss_baselines(identity_dann(), (DATA[0], 2 * np.eye(2)[LABELS]))
     for shift, received in ((1, "Received: 2"), (-1, "Received: -1")):
         with pytest.raises(ValueError, match=f"source .*below 2, .*{received}"):
-            label_bounds(identity_dann(), (DATA[0], LABELS + shift))
+            label_loss_baselines(identity_dann(), (DATA[0], LABELS + shift))
     with pytest.raises(TypeError, match="Received: Functional"):
-        who_is_winning(linear(2, 2, "plain"), DATA)
+        discriminator_vs_probe(linear(2, 2, "plain"), DATA)
     with pytest.raises(ValueError, match="`batch_size`.*at least 1.*batch_size=0"):
-        who_is_winning(identity_dann(), DATA, batch_size=0)
+        discriminator_vs_probe(identity_dann(), DATA, batch_size=0)
 
 
 def test_half_precision_is_measured_too():
     keras.config.set_dtype_policy("mixed_float16")
-    found = who_is_winning(identity_dann(), DATA)
+    found = discriminator_vs_probe(identity_dann(), DATA)
     logits = np.concatenate([x @ [0.8, -0.3] for x in (SOURCE, TARGET)])
     assert found["domain/spread"] == pytest.approx(logits.std(), rel=1e-2)

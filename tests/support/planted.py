@@ -15,7 +15,9 @@ STRENGTH = 0.7
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
-    @tf.RegisterGradient("dann.tests.Negative")
+    NEGATIVE = "dann.tests.Negative"
+
+    @tf.RegisterGradient(NEGATIVE)
     def _negative(op, upstream):
         return -upstream
 
@@ -92,18 +94,6 @@ class Cut(OtherWay):
         return reversal(ops.stop_gradient(features), training=training)
 
 
-class NaiveOverride(OtherWay):
-    """As the old recipes have it: right for `tf.gradients`, without effect on a tape inside.
-
-    TensorFlow alone has this fault.
-    """
-
-    def turn(self, features, training, reversal):
-        graph = tf.compat.v1.get_default_graph()
-        with graph.gradient_override_map({"Identity": "dann.tests.Negative"}):
-            return tf.identity(features)
-
-
 class BehindHead(DANN):
     """The reversal turns the discriminator's gradient around too."""
 
@@ -124,23 +114,6 @@ def softmax_head(last):
     inputs = keras.Input((2,))
     hidden = keras.layers.Dense(16, activation="relu")(inputs)
     return keras.Model(inputs, last(keras.layers.Dense(1)(hidden)), name="domain_head")
-
-
-class OwnModel(keras.Model):
-    """Anyone's model of two heads, which turns the gradient around by a function in `call`."""
-
-    def __init__(self, turn):
-        super().__init__()
-        self.turn = turn
-        self.features = keras.layers.Dense(16, activation="tanh")
-        self.label = keras.layers.Dense(10)
-        self.domain = keras.Sequential(
-            [keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)]
-        )
-
-    def call(self, inputs, training=None):
-        features = self.features(inputs)
-        return self.label(features), self.domain(self.turn(features, training))
 
 
 def wrong_sign():

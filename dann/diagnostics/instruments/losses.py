@@ -32,6 +32,19 @@ def check_adversarial(model: Any, compiled: bool = True) -> AdversarialModel:
     return model
 
 
+class DataError(ValueError):
+    """A diagnostic fits the model but not the data, such as labels that are not classes."""
+
+
+def check_flat(model: AdversarialModel) -> None:
+    """Raises a `DataError` if the features of a model are maps `(batch, ..., num_features)`."""
+    if len(model.feature_shape) > 2:
+        raise DataError(
+            "This diagnostic compares examples by flat features `(batch, num_features)`. "
+            f"Received: features of shape {model.feature_shape}"
+        )
+
+
 def trains_backbone(model: AdversarialModel) -> bool:
     """Returns whether to run a model as in training to give its backbone gradients.
 

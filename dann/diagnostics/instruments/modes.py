@@ -52,10 +52,10 @@ def in_mode(function: Callable, mode: str) -> Callable:
     )
 
 
-def run_in_training(model: Any, inputs: Any) -> Any:
-    """Runs a Keras model or layer as a training step does, or a plain function."""
-    # Keras drops the argument if `call` takes none, and passes it to the layers within.
-    return model(inputs, training=True) if isinstance(model, keras.Layer) else model(inputs)
+def modes_here() -> tuple[str, ...]:
+    """Returns the modes that the running backend has, each different from the others."""
+    backend = keras.backend.backend()
+    return {"tensorflow": MODES, "jax": MODES[:2]}.get(backend, MODES[:1])
 
 
 def as_tensors(data: Any) -> Any:

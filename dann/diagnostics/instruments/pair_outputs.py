@@ -12,8 +12,7 @@ from dann.adaptation.forward_pass import parts_of
 from dann.adaptation.smooth_task import frozen
 from dann.checks import check_integer
 from dann.data.examples import strings_as_tensors
-from dann.diagnostics.instruments.data_checks import check_flat
-from dann.diagnostics.instruments.losses import check_adversarial
+from dann.diagnostics.instruments.losses import check_adversarial, check_flat
 from dann.diagnostics.instruments.vectors import to_numpy
 
 

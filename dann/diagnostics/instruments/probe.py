@@ -80,7 +80,7 @@ def proxy_a_distance(source: Any, target: Any, probe: str = "logistic", seed: in
       exceeds .5
 
     0 means that the classifier cannot tell the domains apart, 2 that it always can. The arguments
-    are those of `fresh_probe`; features may also be tensors, frames or sparse matrices of SciPy.
+    are those of `fresh_probe`.
 
     Example:
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from dann.diagnostics.winning import APART
+from dann.diagnostics.discriminator_vs_probe import APART
 
 _SOURCE = {"color": "#1b4f8f", "marker": "o", "markerfacecolor": "white"}
 _TARGET = {"color": "#e0701b", "marker": "x", "linestyle": "--"}

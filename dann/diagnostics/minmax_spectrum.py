@@ -53,7 +53,7 @@ def _above_step(found):
         ),
     ),
 )
-def game(
+def minmax_spectrum(
     model: AdversarialModel, data: Any, k: int = 3, training: bool = True, seed: int = 0
 ) -> dict[str, Any]:
     """Finds whether simultaneous gradient descent turns around its goal or runs away from it.
@@ -90,10 +90,10 @@ def game(
     Example:
 
     >>> import dann, numpy as np
-    >>> from dann.diagnostics import game
+    >>> from dann.diagnostics import minmax_spectrum
     >>> model = dann.DANN(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
     >>> x = np.random.default_rng(0).normal(size=(8, 2)).astype("float32")
-    >>> found = game(model, ({"source": x, "target": x + 1}, np.arange(8) % 2))
+    >>> found = minmax_spectrum(model, ({"source": x, "target": x + 1}, np.arange(8) % 2))
     >>> found["game/rotation"] <= found["game/radius"]
     True
 
@@ -129,7 +129,7 @@ def game(
 
 
 def stability(eigenvalues: np.ndarray) -> dict[str, float]:
-    """Returns the measurements from at least one eigenvalue of a field's Jacobian; see `game`."""
+    """Returns the measurements from at least one eigenvalue of a field's Jacobian."""
     size = abs(eigenvalues)
     moving = eigenvalues[size > _NEUTRAL * size.max()]
     pulls = np.real(moving) > 0

@@ -1,4 +1,4 @@
-"""Who is winning: the live discriminator compared with a fresh one."""
+"""The live discriminator compared with a fresh one, a probe."""
 
 import math
 from typing import Any
@@ -7,10 +7,10 @@ import numpy as np
 
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.pair_outputs import PairOutputs, matched_source
-from dann.diagnostics.instruments.passes import Passes
+from dann.diagnostics.instruments.pair_outputs import PairOutputs, matched_source, pair_outputs
 from dann.diagnostics.instruments.probe import LEAST, distance_of, fresh_probe
 
+SAME = 1e-6  # spread of the features below which they are the same for every example
 CONSTANT = 1e-4  # deviation of the discriminator's logits below which they are all equal
 APART = 0.35  # domain loss in nats below which the domains are apart; knowing nothing is .693
 BEHIND = 0.5  # nats by which a live discriminator may lose more than a fresh one
@@ -27,6 +27,13 @@ def _near_probe(found):
     quick=True,
     order=30,
     healthy=(
+        HealthyRange(
+            "features/spread",
+            "Spread of the features",
+            "Largest standard deviation of a feature over all examples, as a share of the largest "
+            "feature. 0: the features are the same for every example.",
+            low=SAME,
+        ),
         HealthyRange(
             "domain/spread",
             "Spread of the discriminator's output",
@@ -51,14 +58,13 @@ def _near_probe(found):
         ),
     ),
 )
-def who_is_winning(
+def discriminator_vs_probe(
     model: Any,
     data: Any,
     *,
     probe: str = "logistic",
     seed: int = 0,
     batch_size: int = 256,
-    passes: Passes | None = None,
 ) -> dict[str, float]:
     """Measures the live discriminator beside a fresh one that is trained on the features.
 
@@ -83,8 +89,11 @@ def who_is_winning(
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equation 3 and section
           5.1.4.
     """
-    outputs = (passes or Passes(model, data)).outputs(batch_size)
+    outputs = pair_outputs(model, data, batch_size)
     measured = {} if outputs.domain is None else _of_discriminator(outputs.domain)
+    features = np.concatenate([outputs.features["source"], outputs.features["target"]])
+    size = np.abs(features).max()
+    measured["features/spread"] = float(features.std(axis=0).max() / size) if size else 0.0
     return measured | _of_probe(outputs, probe, seed)
 
 

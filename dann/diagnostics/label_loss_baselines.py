@@ -9,8 +9,8 @@ from scipy import special
 from dann.checks import check_class_range, check_shape
 from dann.diagnostics.catalogue import CLASSIFIERS, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.data_checks import DataError
-from dann.diagnostics.instruments.passes import Passes
+from dann.diagnostics.instruments.losses import DataError
+from dann.diagnostics.instruments.pair_outputs import pair_outputs
 
 ONE_CLASS = 0.9  # share of the target in one class, if the labels' share is far below
 UNLEARNT = 0.9  # label loss as a share of the loss if only the classes' shares are known
@@ -51,9 +51,7 @@ def _learnt(found):
         ),
     ),
 )
-def label_bounds(
-    model: Any, data: Any, *, batch_size: int = 256, passes: Passes | None = None
-) -> dict[str, Any]:
+def label_loss_baselines(model: Any, data: Any, *, batch_size: int = 256) -> dict[str, Any]:
     """Compares the label loss with that of a model without inputs; measures target predictions.
 
     `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
@@ -71,7 +69,7 @@ def label_bounds(
         - [Bridle et al., 1992](https://papers.nips.cc/paper/1991/hash/a8abb4bb284b5b27aa7cb790dc20f80b-Abstract.html),
           for the two entropies.
     """
-    outputs = (passes or Passes(model, data)).outputs(batch_size)
+    outputs = pair_outputs(model, data, batch_size)
     if model.num_classes < 2:
         raise ValueError(
             "Label bounds need classes: the label head must have at least 2 outputs. "
