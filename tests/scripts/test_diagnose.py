@@ -69,7 +69,6 @@ def test_the_callback_puts_its_numbers_into_the_table_of_the_run(folder):
         (["run=empty"], "no empty/"),
         (["run=broken"], "Received: broken/checkpoints/last.keras, which"),
         (["run=run", "diagnostics=[gain]"], "Received: diagnostics=['gain']"),
-        (["run=run", "samples=1"], "`samples` must be an integer of at least 4"),
     ],
 )
 def test_a_bad_directory_or_setting_is_told(arguments, message, folder, run_here, check_refused):

@@ -48,7 +48,7 @@ def test_a_run_is_exported_into_its_directory(run, tmp_path, run_here):
     [
         (
             ["format=gguf"],
-            "`format` must be one of 'packed', 'keras', ",
+            "Received: format='gguf'",
         ),
         (["run=nowhere"], "no nowhere/"),
     ],

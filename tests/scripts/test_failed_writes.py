@@ -19,9 +19,9 @@ def check_failed(result, folder, message):
     assert list(folder.rglob("*.part*")) == []
 
 
-def test_a_full_disk_ends_a_run_with_one_line(tmp_path, run_here, prepared_digits):
+def test_a_full_disk_ends_a_run_with_one_line(tmp_path, run_apart, prepared_digits):
     metrics = "callbacks.metrics.filename=/dev/full"  # every write to it finds the disk full
-    result = run_here("train.py", [*SHORT, metrics], tmp_path)
+    result = run_apart("train.py", [*SHORT, metrics], tmp_path)
     check_failed(result, tmp_path, "No space left on device")
 
 
