@@ -18,11 +18,11 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
 
 
 def on_config(config):
-    """Adds a page for each room to the navigation, before the results."""
+    """Adds a page for each room to the part of the navigation that is the reference."""
     pages = [{"Overview": "reference/index.md"}]
     pages += [{f"dann.{room}": f"reference/{room}.md"} for room in rooms()]
-    place = [next(iter(section)) for section in config.nav].index("Results")
-    config.nav.insert(place, {"API reference": pages})
+    [part] = [section["Reference"] for section in config.nav if "Reference" in section]
+    part.append({"API": pages})
     return config
 
 
@@ -46,8 +46,9 @@ def on_page_content(html, **kwargs):
 def rooms():
     """Names of the modules of the package that export something."""
     folders = [path.parent.name for path in (ROOT / "dann").glob("*/__init__.py")]
-    every = sorted([*folders, "schedules"])
-    return [room for room in every if list(exports(importlib.import_module(f"dann.{room}")))]
+    return [
+        room for room in sorted(folders) if list(exports(importlib.import_module(f"dann.{room}")))
+    ]
 
 
 def reference(module):

@@ -52,7 +52,7 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     The first of `RULES` that applies decides; a rule does not apply if its measurements are
     missing. If no rule applies, the verdict is "aligned" if there is a `probe/loss`, and otherwise
     "undetermined". `docs/diagnostics.md` states each rule with its thresholds, and
-    `docs/diagnostics-calibration.md` shows the runs from which these come. A domain loss `l` proves
+    `docs/diagnostics.md` shows the runs from which these come. A domain loss `l` proves
     a Jensen-Shannon divergence of the features of at least `log 2 - l` nats: .34 for .35. The
     reasons also mention findings that do not decide, such as a strength that has not begun to rise,
     or a live discriminator that is weak or overrun.

@@ -1,27 +1,98 @@
-"""Every code block of the README, of CONTRIBUTING.md and of the pages in `docs/`, as it stands."""
+"""The README and the pages in `docs/`: code runs, commands compose, links lead somewhere."""
 
+import importlib.util
+import re
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 from support import pages
+
+from dann.adaptation import METHODS, REGULARIZERS
 
 PAGES = [
     "README.md",
     *sorted(str(p.relative_to(pages.ROOT)) for p in pages.ROOT.glob("docs/**/*.md")),
 ]
-WITH_PYTHON = [path for path in PAGES if pages.blocks((pages.ROOT / path).read_text(), "python")]
+TEXTS = {path: (pages.ROOT / path).read_text() for path in [*PAGES, "CONTRIBUTING.md"]}
+ALONE = [
+    pytest.param(block, id=f"{path}: block {number}")
+    for path in ("README.md", "docs/index.md")
+    for number, (_, block) in enumerate(pages.blocks(TEXTS[path], "python"))
+]
+TOGETHER = [path for path in PAGES[1:] if pages.blocks(TEXTS[path], "python")]
 COMMANDS = [
     pytest.param(words, id=f"{path}: {' '.join(words)}")
-    for path in ["CONTRIBUTING.md", *PAGES]
-    for words in pages.commands((pages.ROOT / path).read_text())
+    for path, text in TEXTS.items()
+    for words in pages.commands(text)
 ]
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+
+quiet = pytest.mark.filterwarnings("ignore:`shuffle=True` was passed, but will be ignored")
 
 
+@quiet
 @pytest.mark.tensorflow
-@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed, but will be ignored:UserWarning")
-@pytest.mark.parametrize("path", WITH_PYTHON)
-def test_the_python_of_a_page_does_what_the_page_says(path, names):
+@pytest.mark.parametrize("block", ALONE)
+def test_a_block_of_the_readme_runs_when_it_is_pasted_alone(block, names):
+    exec(compile(block, "block", "exec"), {})
+
+
+@quiet
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("path", TOGETHER)
+def test_the_python_of_a_page_runs_from_top_to_bottom(path, names):
     pages.run_page(path, names)
+    if path.endswith("nuisance.md"):
+        (words, speakers), (words_kept, speakers_left) = names["without"], names["removed"]
+        assert min(words, words_kept) > 0.95
+        assert speakers_left < 0.5 < 0.65 < speakers
+    if path.endswith("series-and-tables.md"):
+        assert names["accuracies"]["MDAN"] > names["accuracies"]["SourceOnly"] + 0.2
+    if path.endswith("methods.md"):  # beside the best linear fit to the source
+        columns = [np.column_stack([names[one], np.ones(512)]) for one in ("source", "target")]
+        fit = np.linalg.lstsq(columns[0], names["labels"][0])[0]
+        unadapted = np.mean(np.abs(columns[1] @ fit - names["labels"][1]))
+        assert unadapted > 1.1
+        assert names["error"] < unadapted / 3
 
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_command_of_a_page_is_understood(words):
     pages.check_command(words)
+
+
+@pytest.mark.parametrize("path", TEXTS)
+def test_links_of_a_page_lead_to_files(path):
+    folder = (pages.ROOT / path).parent
+    found = [link for link in LINK.findall(TEXTS[path]) if not link.startswith("reference/")]
+    assert [link for link in found if not (folder / link).exists()] == []
+
+
+def test_the_pages_are_short():
+    assert len(TEXTS["README.md"].split()) <= 900
+    assert sum(len(TEXTS[path].split()) for path in PAGES) <= 22_500
+
+
+@pytest.mark.parametrize("name", sorted({*METHODS, *REGULARIZERS}))
+def test_every_method_and_regularizer_is_on_the_page(name):
+    assert f"`{name}`" in TEXTS["docs/methods.md"]
+
+
+def test_the_table_of_results_is_that_of_the_files():
+    spec = importlib.util.spec_from_file_location("results", pages.ROOT / "docs/results.py")
+    results = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(results)
+    page = TEXTS["docs/results.md"]
+    assert results.written(page, results.read()) == page, "run docs/results.py"
+
+
+@pytest.mark.tensorflow
+def test_the_site_is_built_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs", reason="needs the extra `docs`")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    built = subprocess.run(
+        [*command, "--site-dir", str(tmp_path)], cwd=pages.ROOT, capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stdout + built.stderr

@@ -1,4 +1,4 @@
-"""What a backend lacks: marks that leave a test out there, and rows of docs/backends.md."""
+"""What a backend lacks: marks that leave a test out there, and rows of docs/running.md."""
 
 import pytest
 

@@ -104,7 +104,7 @@ CASES |= {
 }
 REFUSED = {"clipped", "accumulated"}  # with several devices, on TensorFlow
 # On TensorFlow these compute from a replica's part what one device computes from the whole batch,
-# or draw the same noise for each part. `docs/scaling.md` lists them.
+# or draw the same noise for each part. `docs/running.md` lists them.
 OF_REPLICA = {
     "cdan_e",
     "daln",
