@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -24,38 +24,20 @@ from dann.diagnostics.instruments.modes import (
     mode_of,
     modes_here,
 )
+from dann.diagnostics.instruments.reversal_state import (
+    ALIKE,
+    OFF,
+    TOLERANCE,
+    Sides,
+    measured_of,
+    rises_later,
+    state_of,
+)
 from dann.diagnostics.instruments.reversed_pass import Gradients, reversed_pass
 from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm, to_numpy
 from dann.layers import GradientReversal
 
-ALIKE = 0.99  # cosine above which two gradients have the same direction
-OFF = 0.1  # share of the discriminator's gradient that the reversal may change
-TOLERANCE = 0.02  # share of the strength by which the ratio may differ from it
-NOTHING = 1e-6  # ratio below which no gradient comes through
-VANISHED = 2e-7  # change of the loss by all of the features below which it is rounding
-LATER = [10**power for power in range(7)]  # steps from now at which a schedule may have risen
 _ROUNDING = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
-
-FAULTS = {
-    "forgotten": "Nothing reverses the gradient between the discriminator and the features: they "
-    "learn to separate the domains. Put a `GradientReversal` there.",
-    "applied twice": "The gradient is reversed and reversed back: {calls:.0f} calls of reversals "
-    "follow each other. Take one out.",
-    "wrong sign": "A reversal is there but does not change the sign of the gradient "
-    "(cosine {cosine:+.2f}).",
-    "changes values": "The reversal does not pass its inputs on as they are.",
-    "discriminator reversed": "The reversal changes the discriminator's own gradient (by "
-    "{head_error:.2g} of it), so it does not learn at its full rate to tell the domains apart. Put "
-    "the reversal before the discriminator.",
-    "behind the discriminator": "No trainable weight lies between the reversal and the output, so "
-    "it reverses the discriminator too. Put it before the discriminator.",
-    "not reached": "No output of the model comes from the reversal, so no loss reaches it.",
-    "strength 0": "The strength of the reversal is 0, and no known schedule raises it: the "
-    "features learn nothing about the domains.",
-    "cut": "No gradient of the discriminator arrives at the backbone: something on the way stops "
-    "it.",
-    "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
-}
 
 
 def _near_strength(found):
@@ -161,23 +143,13 @@ def certify(
     return _of_layer(model, data, ops.cast(_random(data), data.dtype), strength, mode)
 
 
-class _Sides(NamedTuple):
-    """The gradients with the reversal and without it, and what else a state is judged by."""
-
-    found: Gradients
-    plain: Gradients
-    size: float  # of the features
-    strength: float | None  # that is reported
-    rises: bool  # whether a schedule raises it later
-
-
 def _of_method(model, data, mode):
     run = reversed_pass(model, data)
     with np.errstate(invalid="ignore", over="ignore"):  # gradients may not be finite
         found, plain = run.gradients(mode), run.gradients(mode, taken_out=True)
-        rises = _rises(model.reversal, steps_taken(model) > 0)
-        sides = _Sides(found, plain, run.size, run.strength, rises)
-        measured = _measured(sides)
+        rises = rises_later(model.reversal, steps_taken(model) > 0)
+        sides = Sides(found, plain, run.size, run.strength, rises)
+        measured = measured_of(sides)
     discriminator = getattr(model, "domain_head", None)
     if discriminator is not None and plain.before:
         own = {id(weight) for weight in discriminator.trainable_variables}
@@ -189,7 +161,7 @@ def _of_method(model, data, mode):
     if run.backbone:
         measured["reversal/backbone_cosine"] = cosine(found.backbone, plain.backbone)
         measured["reversal/backbone_ratio"] = length_ratio(found.backbone, plain.backbone)
-    measured["reversal/state"] = _state(sides, measured)
+    measured["reversal/state"] = state_of(sides, measured)
     others = [one for one in leaves(model).values() if isinstance(one, GradientReversal)]
     if len(others) > 1 and measured["reversal/state"] in ("alive", "wrong strength"):
         measured["reversal/state"] = "applied twice"
@@ -262,9 +234,9 @@ def _of_layer(call: Callable, x, upstream, strength, mode):
         given = reported if own and strength is None else strength
         found = Gradients([gradient], [], [], [gradient], [to_numpy(upstream)])
         plain = found._replace(features=[to_numpy(upstream)])
-        sides = _Sides(found, plain, norm([to_numpy(x)]), given, own and _rises(call, False))
-        measured = _measured(sides)
-        state = _state(sides, measured)
+        sides = Sides(found, plain, norm([to_numpy(x)]), given, own and rises_later(call, False))
+        measured = measured_of(sides)
+        state = state_of(sides, measured)
         if not _same(values, x):
             state = "changes values"
         measured["reversal/state"] = state
@@ -290,61 +262,6 @@ def _same(values, x):
     before = to_numpy(x)
     size = np.max(np.abs(before), initial=0.0, where=np.isfinite(before))
     return np.allclose(before, values, rtol=close, atol=close * size, equal_nan=True)
-
-
-def _measured(sides):
-    found, plain = sides.found, sides.plain
-    turn, ratio = (
-        cosine(found.features, plain.features),
-        length_ratio(found.features, plain.features),
-    )
-    reported = sides.strength
-    return {
-        "reversal/cosine": turn,
-        "reversal/ratio": ratio,
-        "reversal/feature_norm": norm(plain.features),
-        "reversal/calls": float(len(found.before)),
-        "reversal/strength": (ratio if turn < 0 else 0.0) if reported is None else reported,
-    }
-
-
-def _state(sides: _Sides, measured) -> str:
-    """Returns the state of a reversal in words."""
-    found, plain, size, strength, rises = sides
-    turn, ratio = measured["reversal/cosine"], measured["reversal/ratio"]
-    if not all(np.isfinite(x).all() for part in (*found, *plain) for x in part):
-        return "not finite"
-    if norm(plain.features) * max(size, 1.0) < VANISHED:
-        reaches = norm(found.after) * max(size, 1.0) >= VANISHED
-        return "cut" if reaches else "no gradient"
-    if ratio < NOTHING:
-        if strength not in (0, None):
-            return "cut"
-        return "not begun" if rises else "strength 0"
-    if abs(turn) < ALIKE:
-        return "partly reversed"
-    if turn > 0:
-        if not found.before:
-            return "forgotten"
-        pairs = zip(found.before, found.after, strict=True)
-        each = [cosine([before], [after]) for before, after in pairs]
-        return "applied twice" if len(each) > 1 and max(each) < -ALIKE else "wrong sign"
-    if measured.get("reversal/backbone_ratio", ratio) < NOTHING:
-        return "cut"
-    if measured.get("reversal/head_error", 0.0) > OFF:
-        return "discriminator reversed"
-    wanted = measured["reversal/strength"]
-    return "alive" if abs(ratio - wanted) <= TOLERANCE * wanted else "wrong strength"
-
-
-def _rises(layer: Any, trained: bool) -> bool:
-    """Returns whether a schedule rises later; it cannot if its steps are not counted."""
-    if not isinstance(layer, GradientReversal) or layer.schedule is None:
-        return False
-    now = int(np.asarray(ops.convert_to_numpy(layer.step)))
-    if trained and now == 0:
-        return False
-    return any(float(layer.schedule(now + later)) > 0 for later in LATER)
 
 
 def _random(tensor):

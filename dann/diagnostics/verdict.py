@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from dann.diagnostics.catalogue import DIAGNOSTICS
-from dann.diagnostics.certificate import FAULTS
 from dann.diagnostics.discriminator_vs_probe import APART, BEHIND, CONSTANT, SAME
 from dann.diagnostics.feature_distance import DIFFERENT, TIMES_NULL
+from dann.diagnostics.instruments.reversal_state import FAULTS
 from dann.diagnostics.label_loss_baselines import ONE_CLASS, UNLEARNT
 from dann.diagnostics.minmax_spectrum import GROWTH, RUNAWAY
 from dann.diagnostics.straight_through_health import PASSED
