@@ -28,7 +28,6 @@ from dann.adaptation.regularizers.regularizer import (
 from dann.adaptation.smooth_task import losses_at_moved_weights
 from dann.checks import check_choice, check_number
 from dann.layers import GradientReversal
-from dann.layers.batch_normalization import deserialize
 from dann.schedules import StrengthSchedule
 
 PASSES = ("joint", "separate")
@@ -351,7 +350,7 @@ class AdversarialModel(BackboneClassifier):
     @classmethod
     def from_config(cls, config):
         parts = {
-            key: deserialize(value)
+            key: keras.saving.deserialize_keras_object(value)
             for key, value in config.items()
             if isinstance(value, dict | list) and key != "dtype"
         }

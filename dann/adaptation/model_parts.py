@@ -13,7 +13,6 @@ import numpy as np
 from dann.adaptation.methods import METHODS, named
 from dann.adaptation.plain_network import graph_of, last_activation, shapes_of
 from dann.checks import check_integer
-from dann.layers.batch_normalization import deserialize
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
@@ -231,7 +230,7 @@ def copy_of(network: Any) -> Any:
     """Returns a network of the same layers with new weights, built where the network is."""
     if isinstance(network, keras.Sequential) or graph_of(network):
         return keras.models.clone_model(network)
-    return deserialize(keras.saving.serialize_keras_object(network))
+    return keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(network))
 
 
 def _like(network, name):

@@ -1,6 +1,9 @@
 """Keras layers around the functions of `dann.gradients`, and layers that join domains."""
 
-from dann.layers.batch_normalization import BatchNormalization
+from dann.layers.batch_normalization import (
+    BatchNormalization,
+    with_keras_batch_normalization,
+)
 from dann.layers.binary_convolutions import (
     BinaryConv1D,
     BinaryConv1DTranspose,
@@ -41,4 +44,5 @@ __all__ = [
     "RPReLU",
     "RSign",
     "WeightClip",
+    "with_keras_batch_normalization",
 ]

@@ -1,19 +1,10 @@
-from collections.abc import Mapping
 from typing import Any
 
 import keras
 from keras import ops
 
-# As Keras writes this layer into files. Its own has no registered name there, and somebody else's
-# class of this name has another module.
-_IN_FILES = {
-    "module": "keras.layers",
-    "class_name": "BatchNormalization",
-    "registered_name": "BatchNormalization",
-}
-_NAME = "dann>BatchNormalization"
 
-
+@keras.saving.register_keras_serializable("dann")
 class BatchNormalization(keras.layers.BatchNormalization):
     """Keras's batch normalization, in half to two thirds of the time on TensorFlow.
 
@@ -28,9 +19,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
     PyTorch, for inputs `(batch, features)`, where it is no faster, in other types than float32,
     with a mask, `synchronized=True`, `renorm=True` or another axis than the last.
 
-    Files name Keras's layer in its place, so that a network with it loads without `dann`. A model
-    of `dann.adaptation` that comes from a file has this layer again; another one has Keras's, and
-    so have the copies of it that Keras makes from configs, as `copy.deepcopy` does.
+    A file of it loads where `dann` is imported. `with_keras_batch_normalization` makes a network
+    that loads without; the classifier of a run is saved so.
 
     The arguments are those of `keras.layers.BatchNormalization`.
 
@@ -46,8 +36,6 @@ class BatchNormalization(keras.layers.BatchNormalization):
         - [Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167), algorithm 1.
     """
 
-    __module__ = "keras.layers"  # what files name
-
     def call(self, inputs, training=None, mask=None):
         if not training or not self._can_be_fused(inputs, mask):
             return super().call(inputs, training=training, mask=mask)
@@ -58,10 +46,6 @@ class BatchNormalization(keras.layers.BatchNormalization):
         for moving, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
             moving.assign(moving * self.momentum + value * (1.0 - self.momentum))
         return outputs
-
-    def __reduce__(self):
-        # Keras would name the class by its module, where pickle finds another one.
-        return _copied, (self.get_config(), self.get_build_config(), self.get_weights())
 
     def _can_be_fused(self, inputs, mask):
         plain = self.trainable and not self.synchronized and not self.renorm and mask is None
@@ -75,27 +59,26 @@ class BatchNormalization(keras.layers.BatchNormalization):
         )
 
 
-def deserialize(config: Any) -> Any:
-    """Returns what `keras.saving.deserialize_keras_object` does, with this layer where it was."""
-    known = {_NAME: BatchNormalization}  # beside what the caller's scope knows
-    return keras.saving.deserialize_keras_object(_named(config), custom_objects=known)
+def with_keras_batch_normalization(network: Any) -> Any:
+    """Returns the network with Keras's batch normalization in the place of this package's.
 
+    It computes the same, loads without `dann`, and shares all layers but these. A layer inside of a
+    class of one's own stays as it is.
 
-def _named(config):
-    """A config in which this layer has a name of its own."""
-    if isinstance(config, Mapping):
-        ours = all(config.get(key) == value for key, value in _IN_FILES.items())
-        named = {key: _named(value) for key, value in config.items()}
-        return {**named, "registered_name": _NAME} if ours else named
-    return type(config)(map(_named, config)) if isinstance(config, list | tuple) else config
+    Args:
+        network: Functional or sequential model.
+    """
+    if not any(type(layer) is BatchNormalization for layer in network._flatten_layers()):
+        return network
 
+    def replaced(layer):
+        if type(layer) is BatchNormalization:
+            return keras.layers.BatchNormalization.from_config(layer.get_config())
+        return layer
 
-def _copied(config, build_config, weights):
-    layer = BatchNormalization.from_config(config)
-    if build_config:
-        layer.build_from_config(build_config)
-        layer.set_weights(weights)
-    return layer
+    clone = keras.models.clone_model(network, clone_function=replaced, recursive=True)
+    clone.set_weights(network.get_weights())
+    return clone
 
 
 def _fused(inputs, gamma, beta, epsilon):

@@ -1,13 +1,11 @@
 """The base of layers with a binary kernel."""
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from dann.checks import check_flag
 from dann.gradients.estimators import (
     Estimator,
     MagnitudeAware,
@@ -17,8 +15,6 @@ from dann.gradients.estimators import (
 )
 from dann.layers.binary_sign import BinarySign
 from dann.layers.weight_clip import WeightClip
-
-_OF_LARQ = {"input_quantizer": "input_estimator", "kernel_quantizer": "kernel_estimator"}
 
 
 class BinaryLayer(keras.layers.Layer):
@@ -50,7 +46,6 @@ class BinaryLayer(keras.layers.Layer):
             it. Defaults to `True`.
 
     Raises:
-        TypeError: If `clip` is not `True` or `False`.
         ValueError: If an estimator or `way` is unknown; if the kernel has no estimator; if the
             inputs' estimator depends on the whole batch; or if `dtype` or `lora_rank` would replace
             the binary kernel.
@@ -61,20 +56,6 @@ class BinaryLayer(keras.layers.Layer):
 
     latents: dict[str, tuple[str, tuple[int, ...]]] = {"kernel": ("kernel_constraint", (-1,))}
 
-    def __init_subclass__(cls, **kwargs):
-        """Shows the arguments of the Keras layer and of this one together, for `help`."""
-        super().__init_subclass__(**kwargs)
-        of_keras, own = {}, {}
-        for base in cls.__mro__:
-            if "__init__" in vars(base):
-                parameters = inspect.signature(base.__init__).parameters
-                if "args" not in parameters:
-                    of_keras = {k: p for k, p in parameters.items() if k not in ("self", "kwargs")}
-                    break
-                own |= {k: p for k, p in parameters.items() if p.kind == p.KEYWORD_ONLY}
-        rest = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
-        cls.__signature__ = inspect.Signature([*of_keras.values(), *own.values(), rest])
-
     def __init__(
         self,
         *args,
@@ -84,12 +65,9 @@ class BinaryLayer(keras.layers.Layer):
         clip: bool = True,
         **kwargs,
     ):
-        for name in _OF_LARQ.keys() & kwargs:
-            raise TypeError(
-                f"Larq's `{name}` is `{_OF_LARQ[name]}` here. Received: {name}={kwargs[name]!r}"
-            )
         super().__init__(*args, **kwargs)
-        self._refuse_float()
+        if getattr(self, "lora_rank", None) or self.quantization_mode:
+            self._refuse_float()
         if kernel_estimator is None:
             raise ValueError(
                 f"The kernel of {type(self).__name__} must have an estimator; for a kernel in full "
@@ -99,7 +77,7 @@ class BinaryLayer(keras.layers.Layer):
         self.input_estimator = name_or_estimator(input_estimator)
         self.kernel_estimator = name_or_estimator(kernel_estimator)
         self.way = way
-        self.clip = check_flag("clip", clip)
+        self.clip = clip
         self.input_sign = None
         if input_estimator is not None:
             self.input_sign = self._sign(_activation_estimator(self.input_estimator), "input_sign")
@@ -116,17 +94,18 @@ class BinaryLayer(keras.layers.Layer):
     def _sign(self, estimator, name):
         return BinarySign(self.way, estimator, name=name, dtype=self.dtype_policy)
 
-    def _refuse_float(self):
+    def _refuse_float(self, *args, **kwargs):
         rank = getattr(self, "lora_rank", None)
-        if rank or self.quantization_mode:
-            raise ValueError(
-                f"{type(self).__name__} quantizes its kernel itself. A low-rank update or one of "
-                "Keras's quantized types would not keep it binary. Received: "
-                f"lora_rank={rank}, dtype={self.dtype_policy.name}"
-            )
+        raise ValueError(
+            f"{type(self).__name__} quantizes its kernel itself. A low-rank update or one of "
+            "Keras's quantized types would not keep it binary. Received: "
+            f"lora_rank={rank}, dtype={self.dtype_policy.name}"
+        )
+
+    # Keras calls `quantized_call` instead of `call` once the policy is a quantized one.
+    quantize = enable_lora = quantized_call = _refuse_float
 
     def build(self, input_shape):
-        self._refuse_float()  # again, because the policy may have changed
         super().build(input_shape)
         for estimator, name in zip(self.kernel_estimators, self.latents, strict=True):
             latent = getattr(self, name)
@@ -201,22 +180,6 @@ class BinaryLayer(keras.layers.Layer):
             for estimator, latent in zip(self.kernel_estimators, self.latent_kernels, strict=True)
         ]
         return tuple(values) if len(values) > 1 else values[0]
-
-    def quantized_call(self, *args, **kwargs):
-        # Keras calls this instead of `call` once the policy is a quantized one.
-        self._refuse_float()
-
-    def quantize(self, mode=None, type_check=True, config=None):
-        raise ValueError(
-            f"{type(self).__name__} is quantized already, to {self.kernel_estimators[0]}. "
-            f"Leave it out of `quantize`. Received: mode={mode!r}"
-        )
-
-    def enable_lora(self, rank, **kwargs):
-        raise ValueError(
-            f"A low-rank update would replace the kernel that {type(self).__name__} binarizes. "
-            f"Train the kernel itself. Received: rank={rank}"
-        )
 
     def get_config(self):
         return {

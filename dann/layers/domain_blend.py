@@ -1,7 +1,7 @@
 import keras
 from keras import ops
 
-from dann.checks import check_choice, check_flag, check_number
+from dann.checks import check_choice, check_number
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -61,7 +61,7 @@ class DomainBlend(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.factor = check_number("factor", factor, low=0, high=1, above=True)
-        self.roll = check_flag("roll", roll)
+        self.roll = roll
         self.rule = check_choice("rule", rule, ("difference", "sum"))
         self.seed = seed
         self.generator = keras.random.SeedGenerator(seed)

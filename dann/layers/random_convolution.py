@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.checks import check_integers, check_number, check_value_range
+from dann.checks import check_number, check_value_range
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -58,8 +58,8 @@ class RandomConvolution(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.kernel_sizes = check_integers("kernel_sizes", kernel_sizes, low=1)
-        if not self.kernel_sizes or any(size % 2 == 0 for size in self.kernel_sizes):
+        self.kernel_sizes = list(kernel_sizes)
+        if not self.kernel_sizes or any(size % 2 != 1 for size in self.kernel_sizes):
             raise ValueError(
                 f"Argument `kernel_sizes` must hold odd sizes. Received: {tuple(kernel_sizes)}"
             )

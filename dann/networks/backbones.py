@@ -17,5 +17,4 @@ import keras
 
 from dann.registry import Registry
 
-# The fact `example` holds the arguments of a small one, for tests.
 NETWORKS: Registry[Callable[..., keras.Model]] = Registry("network")

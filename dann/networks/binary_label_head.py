@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.checks import check_flag, check_integer, check_integers
+from dann.checks import check_integer
 from dann.networks.float_twin import Precision, normalized
 
 
@@ -51,13 +51,12 @@ def binary_label_head(
     precision = Precision(binary, input_estimator, kernel_estimator)
     inputs = keras.Input((num_features,), name="features")
     x = inputs
-    widths = check_integers("hidden_units", hidden_units, low=1)
-    for place, units in enumerate(widths):
+    for place, units in enumerate(hidden_units):
         x = precision.between(x) if place else x
         x = normalized(precision.dense(units)(x))
-    x = precision.features(x) if widths else x
+    x = precision.features(x) if hidden_units else x
     # Logits feed a loss; half precision would round them.
-    if check_flag("binary_logits", binary_logits):
+    if binary_logits:
         x = precision.dense(num_classes, dtype="float32")(x)
         x = layers.BatchNormalization(momentum=0.9, dtype="float32", name="logits")(x)
     else:

@@ -6,17 +6,12 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.checks import check_flag, check_integers
 from dann.networks.backbones import NETWORKS
 from dann.networks.float_twin import Precision, normalized
 from dann.networks.inputs import check_input_shape, instance_normalization, rescale
 
 
-@NETWORKS.register(
-    "binary_lenet",
-    summary="The DANN paper's MNIST network in one bit.",
-    example={"input_shape": (16, 16, 1), "filters": (4, 6)},
-)
+@NETWORKS.register("binary_lenet", summary="The DANN paper's MNIST network in one bit.")
 def binary_lenet_backbone(
     input_shape: Sequence[int] = (28, 28, 3),
     filters: Sequence[int] = (32, 48),
@@ -54,7 +49,7 @@ def binary_lenet_backbone(
     The other arguments are those of every backbone; see `dann.networks.backbones`.
 
     Raises:
-        ValueError: Also if there are not two numbers of filters, or `first_layer` is unknown.
+        ValueError: Also if `first_layer` is unknown.
 
     Example:
 
@@ -68,10 +63,6 @@ def binary_lenet_backbone(
           the sign.
     """
     shape = check_input_shape("binary_lenet_backbone", input_shape, height=16, width=16, channels=1)
-    filters = check_integers("filters", filters, 1)
-    if len(filters) != 2:
-        raise ValueError(f"Argument `filters` must hold two numbers. Received: {tuple(filters)}")
-    check_flag("instance_norm", instance_norm)
     precision = Precision(binary, input_estimator, kernel_estimator, first_layer)
     inputs = keras.Input(shape, name="images")
     x = rescale(input_range)(inputs)

@@ -6,16 +6,13 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.checks import check_integers
 from dann.networks.backbones import NETWORKS
 from dann.networks.float_twin import Precision, normalized
 from dann.networks.inputs import rescale
 
 
 @NETWORKS.register(
-    "binary_mlp",
-    summary="BinaryNet's perceptron in one bit: 3 hidden layers of 4096.",
-    example={"input_shape": (5, 2), "hidden_units": (4, 3), "input_range": (0, 255)},
+    "binary_mlp", summary="BinaryNet's perceptron in one bit: 3 hidden layers of 4096."
 )
 def binary_mlp_backbone(
     input_shape: Sequence[int],
@@ -49,8 +46,7 @@ def binary_mlp_backbone(
         -1 and +1.
 
     Raises:
-        TypeError: If `hidden_units` are not integers.
-        ValueError: If `hidden_units` is empty or `first_layer` unknown.
+        ValueError: If `first_layer` is unknown.
 
     Example:
 
@@ -61,12 +57,11 @@ def binary_mlp_backbone(
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 2.1.
     """
-    widths = check_integers("hidden_units", hidden_units, low=1, empty=False)
     precision = Precision(binary, input_estimator, kernel_estimator, first_layer)
     inputs = keras.Input(tuple(input_shape), name="inputs")
     x = inputs if input_range is None else rescale(input_range)(inputs)
     x = layers.Flatten()(x) if len(input_shape) > 1 else x
-    for place, units in enumerate(widths):
+    for place, units in enumerate(hidden_units):
         x = precision.between(x) if place else x
         x = normalized(precision.dense(units, first=place == 0)(x))
     return keras.Model(inputs, precision.features(x), name=name)

@@ -6,16 +6,13 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.checks import check_integer, check_integers
 from dann.networks.backbones import NETWORKS
 from dann.networks.float_twin import Precision, normalized
 from dann.networks.inputs import check_input_shape, rescale
 
 
 @NETWORKS.register(
-    "binary_resnet",
-    summary="Bi-Real blocks in one bit: a shortcut around each 3x3 convolution.",
-    example={"input_shape": (9, 8, 3), "filters": (4, 6)},
+    "binary_resnet", summary="Bi-Real blocks in one bit: a shortcut around each 3x3 convolution."
 )
 def binary_resnet_backbone(
     input_shape: Sequence[int] = (32, 32, 3),
@@ -51,7 +48,7 @@ def binary_resnet_backbone(
             which keeps them binary.
 
     Raises:
-        ValueError: Also if there is no stage or no block, or `first_layer` is unknown.
+        ValueError: Also if `first_layer` is unknown.
 
     Example:
 
@@ -62,8 +59,6 @@ def binary_resnet_backbone(
     Reference:
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), sections 3.2 and 3.3.
     """
-    filters = check_integers("filters", filters, 1, empty=False)
-    check_integer("blocks", blocks, 1)
     least = 2 ** (len(filters) - 1)
     shape = check_input_shape(
         "binary_resnet_backbone", input_shape, height=least, width=least, channels=1

@@ -5,24 +5,12 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.checks import check_flag, check_integer, check_integers, check_number
 from dann.layers import BatchNormalization
 from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape, instance_normalization, rescale
 
 
-@NETWORKS.register(
-    "cnn",
-    summary="A small convolutional network with batch normalization.",
-    example={
-        "input_shape": (16, 16, 1),
-        "filters": (4, 8),
-        "units": 6,
-        "dropout": 0.5,
-        "convolutions": 2,
-        "instance_norm": True,
-    },
-)
+@NETWORKS.register("cnn", summary="A small convolutional network with batch normalization.")
 def cnn_backbone(
     input_shape: Sequence[int] = (28, 28, 3),
     filters: Sequence[int] = (32, 64, 128),
@@ -49,13 +37,8 @@ def cnn_backbone(
 
     The other arguments are those of every backbone; see `dann.networks.backbones`.
     """
-    filters = check_integers("filters", filters, 1)
-    check_integer("units", units, 1)
     least = 2 ** len(filters)
     shape = check_input_shape("cnn_backbone", input_shape, height=least, width=least, channels=1)
-    check_number("dropout", dropout, 0, 1, below=True)
-    check_integer("convolutions", convolutions, 1)
-    check_flag("instance_norm", instance_norm)
     inputs = keras.Input(shape, name="images")
     x = rescale(input_range)(inputs)
     if instance_norm:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.checks import check_choice, check_flag
+from dann.checks import check_choice
 from dann.layers import BatchNormalization, BinaryConv2D, BinaryDense, BinarySign
 
 FIRST_LAYERS = ("float", "binary_kernel", "binary")
@@ -34,7 +34,6 @@ class Precision:
     first_layer: str = "float"
 
     def __post_init__(self):
-        check_flag("binary", self.binary)
         check_choice("first_layer", self.first_layer, FIRST_LAYERS)
 
     def dense(self, units: int, first: bool = False, **kwargs: Any) -> keras.layers.Layer:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.checks import check_integer, check_integers, check_number
+from dann.checks import check_integer
 from dann.networks.initialization import initializers
 
 
@@ -77,15 +77,12 @@ def _dense_head(num_features, num_outputs, hidden_units, dropout, batch_norm, in
     shape = tuple(num_features) if several else (num_features,)
     inputs = keras.Input(shape, name="features")
     x: Any = inputs
-    check_number("dropout", dropout, 0, 1, below=True)
-    for units in check_integers("hidden_units", hidden_units, low=1):
+    for units in hidden_units:
+        start = initializers(initializer, x.shape[-1])
+        x = layers.Dense(units, activation=None if batch_norm else "relu", **start)(x)
         if batch_norm:
-            x = layers.Dense(units, **initializers(initializer, x.shape[-1]))(x)
             x = layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
             x = layers.ReLU()(x)
-        else:
-            start = initializers(initializer, x.shape[-1])
-            x = layers.Dense(units, activation="relu", **start)(x)
         if dropout:
             x = layers.Dropout(dropout)(x)
     start = initializers(initializer, x.shape[-1])

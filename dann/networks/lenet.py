@@ -5,17 +5,12 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.checks import check_integer, check_integers, check_number
 from dann.networks.backbones import NETWORKS
 from dann.networks.initialization import initializers
 from dann.networks.inputs import check_input_shape, rescale
 
 
-@NETWORKS.register(
-    "lenet",
-    summary="The LeNet of the published digit experiments.",
-    example={"input_shape": (28, 28, 1), "bottleneck_units": 6, "initializer": "torch"},
-)
+@NETWORKS.register("lenet", summary="The LeNet of the published digit experiments.")
 def lenet_backbone(
     input_shape: Sequence[int] = (28, 28, 1),
     filters: Sequence[int] = (20, 50),
@@ -46,7 +41,7 @@ def lenet_backbone(
     The other arguments are those of every backbone; see `dann.networks.backbones`.
 
     Raises:
-        ValueError: Also if `filters` are not two, or `initializer` is unknown.
+        ValueError: Also if `initializer` is unknown.
 
     Example:
 
@@ -59,13 +54,6 @@ def lenet_backbone(
           whose digit scripts train this network.
     """
     shape = check_input_shape("lenet_backbone", input_shape, height=16, width=16, channels=1)
-    check_number("dropout", dropout, 0, 1, below=True)
-    filters = check_integers("filters", filters, 1)
-    check_integer("units", units, 1)
-    if bottleneck_units is not None:
-        check_integer("bottleneck_units", bottleneck_units, 1)
-    if len(filters) != 2:
-        raise ValueError(f"Argument `filters` must hold two numbers. Received: {tuple(filters)}")
     inputs = keras.Input(shape, name="images")
     x = rescale(input_range)(inputs)
     for place, channels in enumerate(filters):

@@ -5,16 +5,11 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.checks import check_integers, check_number
 from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import rescale
 
 
-@NETWORKS.register(
-    "mlp",
-    summary="A multilayer perceptron; it flattens images.",
-    example={"input_shape": (5, 2), "hidden_units": (4, 3), "dropout": 0.5},
-)
+@NETWORKS.register("mlp", summary="A multilayer perceptron; it flattens images.")
 def mlp_backbone(
     input_shape: Sequence[int],
     hidden_units: Sequence[int] = (128, 128),
@@ -35,17 +30,11 @@ def mlp_backbone(
 
     Returns:
         A functional model from `(batch, *input_shape)` to features `(batch, hidden_units[-1])`.
-
-    Raises:
-        TypeError: If `hidden_units` are not integers, or `dropout` is not a number.
-        ValueError: If `hidden_units` is empty, or a number is out of its range.
     """
-    widths = check_integers("hidden_units", hidden_units, low=1, empty=False)
-    check_number("dropout", dropout, 0, 1, below=True)
     inputs = keras.Input(tuple(input_shape), name="inputs")
     x = inputs if input_range is None else rescale(input_range)(inputs)
     x = layers.Flatten()(x) if len(input_shape) > 1 else x
-    for units in widths:
+    for units in hidden_units:
         x = layers.Dense(units, activation="relu")(x)
         if dropout:
             x = layers.Dropout(dropout)(x)

@@ -9,11 +9,7 @@ from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape, rescale
 
 
-@NETWORKS.register(
-    "mnist",
-    summary="The DANN paper's MNIST network: two convolutions.",
-    example={"input_shape": (28, 28, 3)},
-)
+@NETWORKS.register("mnist", summary="The DANN paper's MNIST network: two convolutions.")
 def mnist_backbone(
     input_shape: Sequence[int] = (28, 28, 3),
     input_range: Sequence[float] = (0, 255),
@@ -40,11 +36,7 @@ def mnist_backbone(
     return keras.Model(inputs, layers.Flatten()(x), name=name)
 
 
-@NETWORKS.register(
-    "svhn",
-    summary="The DANN paper's SVHN network: three convolutions.",
-    example={"input_shape": (32, 32, 3)},
-)
+@NETWORKS.register("svhn", summary="The DANN paper's SVHN network: three convolutions.")
 def svhn_backbone(
     input_shape: Sequence[int] = (32, 32, 3),
     input_range: Sequence[float] = (0, 255),
@@ -75,9 +67,7 @@ def svhn_backbone(
 
 
 @NETWORKS.register(
-    "gtsrb",
-    summary="The DANN paper's traffic sign network: three wider convolutions.",
-    example={"input_shape": (40, 40, 3)},
+    "gtsrb", summary="The DANN paper's traffic sign network: three wider convolutions."
 )
 def gtsrb_backbone(
     input_shape: Sequence[int] = (40, 40, 3),

@@ -5,17 +5,12 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.checks import check_integers, check_number
 from dann.layers import BatchNormalization
 from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape
 
 
-@NETWORKS.register(
-    "time_series",
-    summary="Convolutions over time, for series of fixed length.",
-    example={"input_shape": (9, 2), "filters": (4, 6), "kernel_sizes": (3, 2), "dropout": 0.5},
-)
+@NETWORKS.register("time_series", summary="Convolutions over time, for series of fixed length.")
 def time_series_backbone(
     input_shape: Sequence[int],
     filters: Sequence[int] = (128, 256, 128),
@@ -48,14 +43,6 @@ def time_series_backbone(
         - [Wang et al., 2017](https://arxiv.org/abs/1611.06455), section II-B.
     """
     shape = check_input_shape("time_series_backbone", input_shape, time=1, channels=1)
-    check_number("dropout", dropout, 0, 1, below=True)
-    filters = check_integers("filters", filters, 1)
-    kernel_sizes = check_integers("kernel_sizes", kernel_sizes, 1)
-    if not filters or len(filters) != len(kernel_sizes):
-        raise ValueError(
-            "Arguments `filters` and `kernel_sizes` must hold one number for each stage, at least "
-            f"one. Received: filters={tuple(filters)}, kernel_sizes={tuple(kernel_sizes)}"
-        )
     inputs = keras.Input(shape, name="series")
     x = inputs
     for channels, size in zip(filters, kernel_sizes, strict=True):

@@ -5,6 +5,7 @@ import keras
 from keras import ops
 
 from dann.checks import check_number
+from dann.optimizers.per_variable import is_binary
 
 Schedule = keras.optimizers.schedules.LearningRateSchedule
 
@@ -19,9 +20,9 @@ class Bop(keras.optimizers.Optimizer):
     - `m = (1 - learning_rate) * m + learning_rate * g`, from 0 on
     - `w = -w` where `|m| > threshold` and `m` has the sign of `w`: the flip lowers the loss
 
-    It is only for kernels of binary layers. Their estimator must pass a gradient at -1 and +1, as
-    `"htanh"` does and `"approx_sign"` does not. `dann.optimizers.PerVariable` gives all other
-    variables to another optimizer.
+    It is only for kernels of binary layers, which mark them by `variable.binary = True`. Their
+    estimator must pass a gradient at -1 and +1, as `"htanh"` does and `"approx_sign"` does not.
+    `dann.optimizers.PerVariable` gives all other variables to another optimizer.
 
     Args:
         learning_rate: The paper's adaptivity rate gamma, in (0, 1], or a schedule of it: the share
@@ -34,13 +35,15 @@ class Bop(keras.optimizers.Optimizer):
     Raises:
         TypeError: If `threshold` or `learning_rate` is neither a number nor a schedule.
         ValueError: If `learning_rate` or `threshold` is out of range, there is a weight decay, or
-            a variable is in half precision, which rounds `1 - learning_rate` to 1.
+            a variable is no kernel of a binary layer or in half precision, which rounds
+            `1 - learning_rate` to 1.
 
     Example:
 
     >>> import keras
     >>> from dann.optimizers import Bop
     >>> weights = keras.Variable([1.0, 1.0, -1.0])
+    >>> weights.binary = True
     >>> bop = Bop(learning_rate=0.5, threshold=0.1)
     >>> bop.apply([keras.ops.array([0.4, -0.4, -0.1])], [weights])
     >>> [float(value) for value in keras.ops.convert_to_numpy(weights)]
@@ -71,25 +74,16 @@ class Bop(keras.optimizers.Optimizer):
         self.threshold = threshold
         self._averages = []
 
-    @property
-    def threshold(self) -> float | Schedule:
-        """The paper's tau, a number or a schedule. A compiled step keeps its first one."""
-        return self._threshold
-
-    @threshold.setter
-    def threshold(self, value):
-        if getattr(self, "built", False):
-            raise ValueError(
-                "The threshold cannot be set after training began, because the compiled step keeps "
-                "the old one: give a schedule, or compile again with a new `Bop`. "
-                f"Received: threshold={value}"
-            )
-        self._threshold = value
-
     def build(self, variables):
         if self.built:
             return
         for variable in variables:
+            if not is_binary(variable):
+                raise ValueError(
+                    "`Bop` makes each weight -1 or +1: `PerVariable({'binary': Bop()}, rest=...)` "
+                    "gives it the kernels of binary layers alone. Received: "
+                    f"{variable.path}, which no layer marks as binary"
+                )
             if keras.backend.standardize_dtype(variable.dtype) in ("float16", "bfloat16"):
                 raise ValueError(
                     "`Bop` needs variables in single precision; the policies 'mixed_float16' and "

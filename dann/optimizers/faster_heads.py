@@ -3,10 +3,9 @@
 from typing import Any
 
 import keras
-from keras.optimizers.schedules import LearningRateSchedule
 
 from dann.checks import check_number
-from dann.optimizers.per_variable import PerVariable, is_composed
+from dann.optimizers.per_variable import PerVariable
 from dann.schedules import Scaled
 
 
@@ -24,14 +23,10 @@ def faster_heads(
 
     Args:
         model: Model to compile with the result.
-        optimizer: Any single Keras optimizer. It is copied without its state, and does not change.
+        optimizer: Any single Keras optimizer. Its config is copied, without state and without what
+            it excludes from weight decay; itself it does not change.
         factor: Learning rate of the heads in multiples of the backbone's, above 0. Defaults to
             `10.0`, the usual choice.
-
-    Raises:
-        TypeError: If the optimizer consists of others, or its learning rate is a function but no
-            schedule.
-        ValueError: If the model is not built.
 
     Example:
 
@@ -44,40 +39,14 @@ def faster_heads(
         - [Long et al., 2015](https://arxiv.org/abs/1502.02791), section 4.1.
     """
     factor = check_number("factor", factor, low=0, above=True)
-    if is_composed(optimizer) or not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise TypeError(
-            "Argument `optimizer` must be a single optimizer; `compile` wraps the result if the "
-            f"precision needs it. Received: {type(optimizer).__name__}"
-        )
-    _check_rate(optimizer)
-    if not model.built:
-        raise ValueError(
-            "The variables of the model must be there: call it first, `model(inputs[:1])`. "
-            f"Received: {type(model).__name__}, which is built at the first batch"
-        )
     backbone = {id(variable) for variable in model.backbone.trainable_variables}
-    variables = model.trainable_variables
     return PerVariable(
         {"backbone": _copy(optimizer, "backbone", 1.0)},
         rest=_copy(optimizer, "heads", factor),
-        places=[int(id(variable) not in backbone) for variable in variables],
+        places=[int(id(variable) not in backbone) for variable in model.trainable_variables],
         loss_scale_factor=optimizer.loss_scale_factor,
         name="faster_heads",
-        undecayed=[
-            place
-            for place, variable in enumerate(variables)
-            if not optimizer._use_weight_decay(variable)
-        ],
     )
-
-
-def _check_rate(optimizer):
-    rate = getattr(optimizer, "_learning_rate", None)  # the public one is its value
-    if callable(rate) and not isinstance(rate, LearningRateSchedule):
-        raise TypeError(
-            "The learning rate must be a number or a schedule, such as one of "
-            f"`keras.optimizers.schedules`, to be multiplied. Received: {rate!r}"
-        )
 
 
 def _copy(optimizer, name, factor):

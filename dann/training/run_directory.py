@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 import dann.adaptation  # noqa: F401  registers the classes that a model file may hold
+from dann.layers import with_keras_batch_normalization
 from dann.training.checkpoints import LAST_MODEL, Checkpoints
 from dann.training.files_on_disk import atomic_write
 
@@ -133,9 +134,9 @@ class RunDirectory:
         return load_model(self.classifier_file, compile=False)
 
     def save_classifier(self, classifier: Any) -> None:
-        """Saves the classifier."""
+        """Saves the classifier, which then loads without this package unless a layer needs it."""
         with atomic_write(self.classifier_file) as draft:
-            classifier.save(draft)
+            with_keras_batch_normalization(classifier).save(draft)
 
     def target_classes(self) -> tuple[str, Any]:
         """Returns the digest of some target examples and the classes predicted for them."""

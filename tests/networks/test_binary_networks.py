@@ -181,30 +181,3 @@ def test_the_estimators_reach_every_binary_layer(name):
     assert {layer.input_estimator for layer in layers} <= {"swish_sign", None}
     kernels_alone = MAKERS[name](input_estimator=None)
     assert any(isinstance(layer, keras.layers.ReLU) for layer in kernels_alone.layers)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: binary_mlp_backbone((3,), ()), r"one or more integers.*hidden_units=\[\]"),
-        (lambda: MAKERS["mlp"](first_layer="int8"), "one of .*. Received: first_layer='int8'"),
-        (lambda: binary_lenet_backbone((15, 28, 3)), "at least 16.*Received: .*=15"),
-        (lambda: binary_lenet_backbone(filters=(8,)), r"two numbers. Received: \(8,\)"),
-        (lambda: binary_resnet_backbone((3, 8, 1)), "at least 4.*Received: .*=3"),
-        (lambda: binary_resnet_backbone(filters=()), r"one or more.*filters=\[\]"),
-        (lambda: binary_resnet_backbone(blocks=0), "at least 1. Received: blocks=0"),
-        (lambda: binary_label_head(4, 1), "at least 2. Received: num_classes=1"),
-    ],
-)
-def test_what_a_binary_network_cannot_be_is_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-@each_network
-@pytest.mark.parametrize("word", ["no", 0, None])
-def test_binary_or_not_is_no_word(name, word):
-    with pytest.raises(TypeError, match=f"`binary` must be True or False.*binary={word!r}"):
-        MAKERS[name](binary=word)
-    with pytest.raises(TypeError, match="`binary_logits` must be True or False"):
-        MAKERS["label_head"](binary_logits=word)

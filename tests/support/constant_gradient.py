@@ -34,16 +34,25 @@ def kernel_gradients(epochs):
             yield x.T @ u / u.size
 
 
+@keras.saving.register_keras_serializable("tests")
+class MarkedDense(keras.layers.Dense):
+    """A dense layer that marks its kernel as binary."""
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.kernel.binary = True
+
+
 def sum_of_layers(*names, binary=(), use_bias=True):
     """A model `x -> sum of x K + b` over layers of these names, some of them marked as binary."""
     keras.utils.set_random_seed(0)
     inputs = keras.Input((3,))
-    layers = [keras.layers.Dense(4, use_bias=use_bias, name=name) for name in names]
+    layers = [
+        (MarkedDense if name in binary else keras.layers.Dense)(4, use_bias=use_bias, name=name)
+        for name in names
+    ]
     outputs = [layer(inputs) for layer in layers]
-    model = keras.Model(inputs, keras.layers.Add()(outputs) if names[1:] else outputs[0])
-    for layer in layers:
-        layer.kernel.binary = layer.name in binary
-    return model
+    return keras.Model(inputs, keras.layers.Add()(outputs) if names[1:] else outputs[0])
 
 
 def train(model, optimizer=None, epochs=2, callbacks=(), upstream=UPSTREAM, **mode):
