@@ -198,11 +198,12 @@ def _become_numbers(cells, name, is_numeric):
     """Makes a column numbers if all its cells are; refuses one of which only most are."""
     import pandas
 
-    values = pandas.to_numeric(cells[name], errors="coerce").astype("float64")
+    to_numeric: Any = pandas.to_numeric
+    values = to_numeric(cells[name], errors="coerce").astype("float64")
     wrong = cells[name][values.isna() & cells[name].notna()]
     # As people write them: 1,000, 12%, 3,5.
     digits = cells[name].dropna().str.replace(r"[\s,%€$£]", "", regex=True)
-    alike = pandas.to_numeric(digits, errors="coerce").notna().mean()
+    alike = to_numeric(digits, errors="coerce").notna().mean()
     if np.isinf(values).any() or (len(wrong) and (is_numeric or alike > 0.5)):
         raise ValueError(
             f"Column {name!r} must hold finite numbers, such as 1200.5, and empty cells where one "

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 from dann.data.image_files import EXTENSIONS, some
 
@@ -97,7 +98,8 @@ def read_lists(
     if both:
         raise ValueError(f"Lists of {domain} must be apart. Received: in both {some(both)}")
     listed = {**train, **tests}
-    labels, paths = list(listed.values()), list(listed)
+    labels: list[Any] = list(listed.values())
+    paths = list(listed)
     found = LabelledPaths(domain, paths, None, [], tests=set(tests) if test_path else None)
     if labels.count(None) == len(labels):
         return found

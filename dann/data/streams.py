@@ -116,20 +116,20 @@ def columns_of(batch: Any, with_labels: bool, domain: str) -> dict[str, Any]:
             f"The {domain} must give batches of numbers, not single examples; `dataset.batch(64)` "
             f"makes batches, `numpy.stack(list(dataset))` an array. Received: {error}"
         ) from error
-    return keras.tree.map_structure(np.asarray, columns)
+    return {name: keras.tree.map_structure(np.asarray, one) for name, one in columns.items()}
 
 
 def concatenated(parts: Sequence[Any], domain: str) -> Any:
     """Returns one nested structure of arrays with the rows of all parts, one after the other."""
 
-    def join(*leaves):
+    def join(*leaves: Any):
         if len({leaf.shape[1:] for leaf in leaves}) > 1:
             raise ValueError(
                 f"Batches of the {domain} must have rows of one shape; "
                 "`keras.utils.pad_sequences(rows)` fills up sequences. "
                 f"Received: shapes {sorted({leaf.shape[1:] for leaf in leaves})}"
             )
-        return np.concatenate(leaves) if len(leaves) > 1 else leaves[0]
+        return np.concatenate(leaves)
 
     return keras.tree.map_structure(join, *parts)
 

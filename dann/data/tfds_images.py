@@ -12,7 +12,7 @@ from dann.data.image_cache import decoded_once
 _CHUNK = 256
 
 
-def keys_of(name: str, info: Any) -> tuple[str, str | None]:
+def keys_of(name: str, info: Any) -> tuple[Any, str | None]:
     """Returns the names of the features of the image and of the class; `None` without classes.
 
     Args:

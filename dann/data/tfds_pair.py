@@ -83,14 +83,14 @@ def tfds_pair(
     trained = {part: ranges[part] for part in ("source", "target")}
     tested = {part: ranges[part] for part in ("source test", "target test")}
     check_apart(trained, tested, _Ranges.overlap, "splits")
-    features = {name: builder.info.features for name, builder in builders.items()}
+    features: Any = {name: builder.info.features for name, builder in builders.items()}
     shapes = {name: features[name][keys[name][0]].shape for name in features}
     size, depth = _common_form(shapes, image_size, channels)
-    classes = {name: label and features[name][label].names for name, (_, label) in keys.items()}
+    classes: Any = {name: key and features[name][key].names for name, (_, key) in keys.items()}
     order = _matched(source, classes[source], target, classes[target])
     form = functools.partial(unify, size=size, channels=depth)
 
-    def read(part):
+    def read(part) -> Any:
         name, split = parts[part]
         images, labels = read_split(builders[name], split, keys[name], (*size, depth), form)
         if part.startswith("target"):

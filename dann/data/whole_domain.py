@@ -18,7 +18,7 @@ def first_inputs(given: Any, specs: Any, most: int) -> Any:
         most: The most examples.
     """
     if not is_dataset(given):
-        examples = target_of(given, specs)
+        examples: Any = target_of(given, specs)
         return examples.rows(np.arange(min(examples.count, most)))["inputs"]
     parts, count = [], 0
     for batch in given:

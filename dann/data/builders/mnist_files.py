@@ -37,7 +37,7 @@ class MnistFiles(tfds.core.GeneratorBasedBuilder):
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        paths = find_mnist(dl_manager.manual_dir)
+        paths = find_mnist(pathlib.Path(dl_manager.manual_dir))
         return {split: self._generate_examples(paths, split) for split in ("train", "test")}
 
     def _generate_examples(self, paths, split):

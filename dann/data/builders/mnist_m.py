@@ -50,11 +50,12 @@ class MnistM(tfds.core.GeneratorBasedBuilder):
         mnist, photo_paths = _files(dl_manager)
         photos = [_decode(path) for path in photo_paths]
         return {
-            split: self._generate_examples(*read_mnist(mnist, split), photos, seed)
+            split: self._generate_examples(read_mnist(mnist, split), photos, seed)
             for seed, split in enumerate(("train", "test"))
         }
 
-    def _generate_examples(self, images, labels, photos, seed):
+    def _generate_examples(self, digits, photos, seed):
+        images, labels = digits
         for index, image in enumerate(blend(images, photos, seed)):
             yield index, {"image": png(image), "label": labels[index]}
 
