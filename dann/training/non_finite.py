@@ -1,4 +1,4 @@
-"""Stops a training when a loss, a weight or an input is NaN or infinite, and says which."""
+"""Stops a training when a loss or a weight is NaN or infinite, and says which."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,16 +13,15 @@ _ADVICE = (
     "What usually helps: a lower learning rate, clipped gradients (global_clipnorm of the "
     "optimizer), a lower strength of the reversal, or float32"
 )
-_CHUNK = 1024  # examples at a time, of inputs that may lie in files
 
 
 class StopOnNonFinite(keras.callbacks.Callback):
-    """Stops `fit` with an error as soon as a loss, a weight or an input is NaN or infinite.
+    """Stops `fit` with an error as soon as a loss or a weight is NaN or infinite.
 
     Every `every` steps and at the end of each epoch it checks the loss, the terms that a model of
     `dann.adaptation` logs, all weights, and the optimizer's variables. The `FloatingPointError` has
-    one line: the step; the first loss or variable that is not finite, or the inputs that caused
-    it; the last finite values; and what usually helps. If every step is logged
+    one line: the step; the first loss or variable that is not finite; the last finite values; and
+    what usually helps. `dann.data.pair` refuses inputs that are not finite. If every step is logged
     (`steps_per_execution=1`), the step and the loss are exact for any `every`, because the callback
     keeps the logs between two checks.
 
@@ -40,10 +39,6 @@ class StopOnNonFinite(keras.callbacks.Callback):
     Args:
         every: Number of steps between checks, at least 1. If `steps_per_execution` is larger, it
             checks after every execution. Defaults to `50`.
-        inputs: Inputs by name, such as `"source"`, arrays or array-likes `(n, ...)`. NumPy arrays
-            of floating-point numbers are checked before the first step, because a network may turn
-            NaN into zeros; other array-likes are checked once a loss or a weight is not finite.
-            Defaults to `None`: not checked.
 
     Raises:
         FloatingPointError: In training, if something is not finite.
@@ -56,17 +51,15 @@ class StopOnNonFinite(keras.callbacks.Callback):
     >>> callbacks = [StopOnNonFinite(every=10), keras.callbacks.ModelCheckpoint("newest.keras")]
     """
 
-    def __init__(self, every: int = 50, inputs: Mapping[str, Any] | None = None):
+    def __init__(self, every: int = 50):
         super().__init__()
         self.every = check_integer("every", every, low=1)
-        self.inputs = dict(inputs or {})
         self._step = self._before_epoch = self._checked = 0
         self._recent: list[tuple[int, dict]] = []
 
     def on_train_begin(self, logs=None):
         self._step = self._checked = int(ops.convert_to_numpy(self.model.optimizer.iterations))
         self._recent = []
-        _check_inputs({k: v for k, v in self.inputs.items() if isinstance(v, np.ndarray)})
 
     def on_epoch_begin(self, epoch, logs=None):
         self._before_epoch = self._step
@@ -94,8 +87,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._checked, self._recent = self._step, self._recent[-1:]
 
     def _stop(self, step, broken, finite):
-        """Raises the error, with the last losses that were finite, or that of the inputs."""
-        _check_inputs(self.inputs)
+        """Raises the error, with the last losses that were finite."""
         last = ""
         if finite:
             before, logs = finite[-1]
@@ -129,21 +121,6 @@ def check_finite(name: str, values: Any) -> None:
     """Raises `FloatingPointError` if an array, called `name` in the error, is not finite."""
     if not np.isfinite(values).all():
         raise FloatingPointError(f"{name} must be finite. Received: NaN or infinite values")
-
-
-def _check_inputs(inputs: Mapping[str, Any]) -> None:
-    """Raises `FloatingPointError` if inputs are not finite."""
-    for name, values in inputs.items():
-        if np.dtype(values.dtype).kind != "f":
-            continue
-        for start in range(0, len(values), _CHUNK):
-            chunk = np.asarray(values[start : start + _CHUNK])
-            finite = np.isfinite(chunk).reshape(len(chunk), -1).all(axis=1)
-            if not finite.all():
-                raise FloatingPointError(
-                    f"Inputs of the {name} must be finite. Received: NaN or infinite values in "
-                    f"example {start + int(np.argmin(finite))}"
-                )
 
 
 def _losses(logs: Mapping[str, Any]) -> dict[str, float]:

@@ -100,13 +100,7 @@ class Run:
         for callback in self.callbacks:
             if isinstance(callback, Diagnostics) and callback.data is None:
                 callback.data = self._batches(model, whole=True)[0]
-        inputs = {
-            "source": domains.source_train[0],
-            "target": domains.target_train,
-            "source's test set": domains.source_test[0],
-            "target's test set": domains.target_test[0],
-        }
-        self.finite = StopOnNonFinite(trainer.check_every, inputs)
+        self.finite = StopOnNonFinite(trainer.check_every)
         self.host, self.clock = HostModel(model), Clock()
         self.watchers: list[keras.callbacks.Callback] = []  # later callbacks see the scores
         self.samples = None
