@@ -4,6 +4,7 @@ import logging
 import pathlib
 import tempfile
 import warnings
+from functools import partial
 from typing import Any
 
 import keras
@@ -12,7 +13,8 @@ from keras import layers
 from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import Comparison, in_turns
-from dann.deployment import load, pack
+from dann.deployment import PackedModel, load, pack
+from dann.deployment.runtime import read
 from dann.layers import BinaryConv2D, BinaryDense
 from dann.networks import binary_label_head, binary_lenet_backbone
 
@@ -76,10 +78,11 @@ def _compared(name, model, rounds):
     expected = np.asarray(model.predict(image, verbose=0))
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model.dann"
-        sizes = {"dann, NumPy": pack(model, path)}
-        packed = load(path)
-    ways = {"dann, NumPy": lambda: packed.predict(image)}
-    outputs = {"dann, NumPy": packed.predict(image)}
+        size = pack(model, path)
+        packed = {"dann, C": load(path), "dann, NumPy": PackedModel(read(path))}
+    ways = {way: partial(one.predict, image) for way, one in packed.items()}
+    outputs = {way: one.predict(image) for way, one in packed.items()}
+    sizes = dict.fromkeys(packed, size)
     for way, given in (("LiteRT, float32", None), ("LiteRT, int8", examples)):
         content = _litert_file(model, given)
         ways[way], outputs[way] = _litert(content, image)
