@@ -42,18 +42,13 @@ def check_number(
     ValueError: Argument `p` must be a finite number above 0 and of at most 1. Received: p=1.5
     """
     wanted = f"a finite number{_range(low, high, above, below)}"
-    if not is_number(value):
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
         raise TypeError(_message(name, wanted, why, value))
     number = float(value)
     outside = not low <= number <= high or (above and number == low) or (below and number == high)
     if outside or not math.isfinite(number):
         raise ValueError(_message(name, wanted, why, value))
     return number
-
-
-def is_number(value: Any) -> bool:
-    """Returns whether it is a real number of Python or NumPy. A `bool` does not count as one."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def is_integer(value: Any) -> bool:
@@ -87,54 +82,6 @@ def check_integer(
     if not bounds[0] <= value <= bounds[1]:
         raise ValueError(_message(name, wanted, why, value))
     return int(value)
-
-
-def check_integers(
-    name: str, values: Any, low: int | None = None, *, empty: bool = True, why: str = ""
-) -> list[int]:
-    """Returns `values` as a list if they are integers of at least `low`.
-
-    Args:
-        name: Name of the argument, for the error.
-        values: The integers, in anything to go through but text.
-        low: Smallest value. Defaults to none.
-        empty: Whether there may be none of them. Defaults to `True`.
-        why: As in `check_number`.
-
-    Raises:
-        TypeError: If they are not a list, or one is not an integer.
-        ValueError: If one is below `low`, or there are none though `empty` is `False`.
-
-    Example:
-
-    >>> from dann.checks import check_integers
-    >>> check_integers("sizes", [], empty=False)
-    Traceback (most recent call last):
-        ...
-    ValueError: Argument `sizes` must be a list of one or more integers. Received: sizes=[]
-    """
-    bound = -math.inf if low is None else low
-    wanted = f"a list of {'' if empty else 'one or more '}integers{_range(bound, math.inf)}"
-    listed = isinstance(values, Iterable) and not isinstance(values, str | bytes)
-    given = list(values) if listed else values
-    if not listed or not all(map(is_integer, given)):
-        raise TypeError(_message(name, wanted, why, given))
-    if any(value < bound for value in given) or not (given or empty):
-        raise ValueError(_message(name, wanted, why, given))
-    return [int(value) for value in given]
-
-
-def check_text(name: str, value: Any) -> str:
-    """Returns `value` if it is text that is not empty.
-
-    Raises:
-        TypeError: If it is not text.
-        ValueError: If it is empty.
-    """
-    if not isinstance(value, str) or not value:
-        error = ValueError if value == "" else TypeError
-        raise error(_message(name, "text that is not empty", "", value))
-    return value
 
 
 def check_names(name: str, values: Any, known: Iterable[str]) -> list[str]:

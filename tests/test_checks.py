@@ -8,11 +8,9 @@ from dann.checks import (
     check_class_range,
     check_flag,
     check_integer,
-    check_integers,
     check_names,
     check_number,
     check_shape,
-    check_text,
 )
 
 
@@ -82,40 +80,6 @@ def test_a_choice_is_one_of_those_listed():
     assert check_choice("way", "a", ("a", "b")) == "a"
     with pytest.raises(ValueError, match="`way` must be one of 'a', 'b'. Received: way='c'"):
         check_choice("way", "c", ("a", "b"))
-
-
-@pytest.mark.parametrize("values", [(2, 1), [2, np.int64(1)], iter([2, 1])])
-def test_integers_come_back_as_a_list_of_pythons(values):
-    found = check_integers("sizes", values, low=1)
-    assert found == [2, 1]
-    assert {type(value) for value in found} == {int}
-
-
-@pytest.mark.parametrize(
-    ("error", "values", "received"),
-    [
-        (TypeError, 3, "3"),
-        (TypeError, "12", "'12'"),
-        (TypeError, None, "None"),
-        (TypeError, [True], r"\[True\]"),
-        (TypeError, (1.0,), r"\[1.0\]"),
-        (ValueError, (1, 0), r"\[1, 0\]"),
-        (ValueError, (), r"\[\]"),
-    ],
-)
-def test_what_is_no_list_of_integers_is_refused(error, values, received):
-    wanted = (
-        f"`sizes` must be a list of one or more integers of at least 1. Received: sizes={received}$"
-    )
-    with pytest.raises(error, match=wanted):
-        check_integers("sizes", values, low=1, empty=False)
-
-
-def test_text_is_not_empty():
-    assert check_text("name", "a") == "a"
-    for error, value in ((TypeError, 1), (TypeError, None), (ValueError, "")):
-        with pytest.raises(error, match=f"`name` must be text.*Received: name={value!r}$"):
-            check_text("name", value)
 
 
 def test_names_are_known_ones_in_a_list():

@@ -157,22 +157,16 @@ class Estimator(abc.ABC):
 ESTIMATORS: Registry[Estimator] = Registry("estimator")
 
 
-def register_estimator(
-    name: str, *, summary: str, forward: str, backward: str, source: str
-) -> Callable:
+def register_estimator(name: str, summary: str) -> Callable:
     """Returns a decorator that registers a class, with Keras and by an object with its defaults.
 
     Args:
         name: Name of the estimator.
         summary: What it does, in one line.
-        forward: Its formula, for tables.
-        backward: Factor of the incoming gradient, for tables.
-        source: The paper, as a link in Markdown.
     """
-    facts = {"forward": forward, "backward": backward, "source": source}
 
     def add(cls):
-        ESTIMATORS.register(name, summary=summary, **facts)(cls())
+        ESTIMATORS.register(name, summary=summary)(cls())
         return keras.saving.register_keras_serializable("dann")(cls)
 
     return add

@@ -10,13 +10,7 @@ from dann.gradients.estimators.estimator import Estimator, register_estimator
 from dann.gradients.estimators.straight_through import StraightThrough
 
 
-@register_estimator(
-    "ternary",
-    summary="Three values: +1, 0 and -1.",
-    forward="+1 above 0.05, -1 below -0.05, else 0",
-    backward="`1` on `|x| <= 1`",
-    source="[TWN](https://arxiv.org/abs/1605.04711)",
-)
+@register_estimator("ternary", "Three values: +1, 0 and -1.")
 class Ternary(StraightThrough):
     """`"ternary"`: +1, 0 or -1.
 
@@ -52,13 +46,7 @@ class Ternary(StraightThrough):
         return {"threshold": self.threshold}
 
 
-@register_estimator(
-    "dorefa",
-    summary="Levels of 1 to 8 bits.",
-    forward="levels of 2 bits",
-    backward="`1` on `0 <= x <= 1`; of kernels `(1 - tanh(x)^2) / max(|tanh|)`",
-    source="[DoReFa-Net](https://arxiv.org/abs/1606.06160)",
-)
+@register_estimator("dorefa", "Levels of 1 to 8 bits.")
 class DoReFa(Estimator):
     """`"dorefa"`: levels of `bits` bits, `n = 2^bits - 1` steps apart.
 

@@ -55,13 +55,7 @@ class Sharpened(Estimator):
         return {"total_steps": self.total_steps, "low": self.low, "high": self.high}
 
 
-@register_estimator(
-    "ede",
-    summary="The gradient of a tanh that steepens in training.",
-    forward="sign",
-    backward="`k t (1 - tanh(t x)^2)`, `k = max(1 / t, 1)`; `t` from 0.001 to 10",
-    source="[IR-Net](https://arxiv.org/abs/1909.10788)",
-)
+@register_estimator("ede", "The gradient of a tanh that steepens in training.")
 class EDE(Sharpened):
     """`"ede"`: the sign with the gradient of a tanh that steepens in training, IR-Net's.
 
@@ -106,13 +100,7 @@ class EDE(Sharpened):
         return ops.maximum(1 / t, 1) * ops.tanh(t * inputs)
 
 
-@register_estimator(
-    "reste",
-    summary="The gradient of a root that rises in training.",
-    forward="sign",
-    backward="`|x|^((1 - o) / o) / o` on `0.1 < |x| <= 1.5`, constant below; `o` from 1 to 3",
-    source="[ReSTE](https://arxiv.org/abs/2308.06689)",
-)
+@register_estimator("reste", "The gradient of a root that rises in training.")
 class ReSTE(Sharpened):
     """`"reste"`: the sign with the gradient of a root that rises in training.
 

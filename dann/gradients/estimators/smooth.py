@@ -8,13 +8,7 @@ from dann.checks import check_number
 from dann.gradients.estimators.estimator import Estimator, register_estimator
 
 
-@register_estimator(
-    "approx_sign",
-    summary="The gradient of a piecewise quadratic.",
-    forward="sign",
-    backward="`2 (1 - |x|)` on `|x| <= 1`",
-    source="[Bi-Real Net](https://arxiv.org/abs/1808.00278)",
-)
+@register_estimator("approx_sign", "The gradient of a piecewise quadratic.")
 class ApproxSign(Estimator):
     """`"approx_sign"`: the sign with the gradient of a piecewise quadratic, Bi-Real Net's.
 
@@ -34,13 +28,7 @@ class ApproxSign(Estimator):
         return inputs * (2 - ops.abs(inputs))
 
 
-@register_estimator(
-    "swish_sign",
-    summary="The gradient of SignSwish, smooth and negative far out.",
-    forward="sign",
-    backward="`beta (2 - beta x tanh(beta x / 2)) / (1 + cosh(beta x))`, `beta = 5`",
-    source="[BNN+](https://arxiv.org/abs/1812.11800)",
-)
+@register_estimator("swish_sign", "The gradient of SignSwish, smooth and negative far out.")
 class SwishSign(Estimator):
     """`"swish_sign"`: the sign with the gradient of SignSwish, smooth and negative far out.
 

@@ -27,13 +27,7 @@ class StraightThrough(Estimator):
         return ops.where(self.inside(inputs), inputs, ops.zeros_like(inputs))
 
 
-@register_estimator(
-    "htanh",
-    summary="The straight-through estimator of BinaryNet.",
-    forward="sign",
-    backward="`1` on `|x| <= 1`",
-    source="[BinaryNet](https://arxiv.org/abs/1602.02830)",
-)
+@register_estimator("htanh", "The straight-through estimator of BinaryNet.")
 class Htanh(StraightThrough):
     """`"htanh"`: the sign with the gradient of Htanh, the straight-through estimator of BinaryNet.
 
@@ -58,13 +52,7 @@ class Htanh(StraightThrough):
 _HTANH = Htanh()
 
 
-@register_estimator(
-    "identity",
-    summary="The first straight-through estimator, with no limits.",
-    forward="sign",
-    backward="`1`",
-    source="[Bengio et al., 2013](https://arxiv.org/abs/1308.3432)",
-)
+@register_estimator("identity", "The first straight-through estimator, with no limits.")
 class Identity(StraightThrough):
     """`"identity"`: the sign with the gradient of the identity, the first straight-through one.
 
@@ -79,13 +67,7 @@ class Identity(StraightThrough):
         return ops.abs(inputs) < float("inf")
 
 
-@register_estimator(
-    "magnitude_aware",
-    summary="The sign, scaled in each channel by the mean magnitude.",
-    forward="`s` sign, `s = mean(|x|)` of the channel",
-    backward="`s` on `|x| <= 1`",
-    source="[Bi-Real Net](https://arxiv.org/abs/1808.00278)",
-)
+@register_estimator("magnitude_aware", "The sign, scaled in each channel by the mean magnitude.")
 class MagnitudeAware(StraightThrough):
     """`"magnitude_aware"`: the sign, scaled in each channel by the mean magnitude.
 
@@ -147,13 +129,7 @@ class MagnitudeAware(StraightThrough):
         return {"axis": self.axes}
 
 
-@register_estimator(
-    "stochastic",
-    summary="In training +1 or -1 by chance.",
-    forward="in training +1 with probability `(x + 1) / 2`, clipped; at inference sign",
-    backward="`1` on `|x| <= 1`",
-    source="[BinaryNet](https://arxiv.org/abs/1602.02830)",
-)
+@register_estimator("stochastic", "In training +1 or -1 by chance.")
 class Stochastic(StraightThrough):
     """`"stochastic"`: in training +1 or -1 by chance, at inference the sign.
 
