@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import keras
 
-from dann.deployment.c_program import TYPES, CProgram
+from dann.deployment.c_program import CProgram
+from dann.deployment.c_rows import TYPES
 from dann.deployment.packing import program_of
 from dann.deployment.runtime import Step
 

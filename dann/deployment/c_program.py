@@ -1,6 +1,5 @@
 """A packed program as the body of a C function: loops over places, each of a few calls."""
 
-import dataclasses
 import math
 import re
 from collections.abc import Sequence
@@ -8,85 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from dann.deployment.c_arrays import Arrays, words_of
+from dann.deployment.c_rows import ROWS, Buffer, Row, words
 from dann.deployment.graph import PackError
 from dann.deployment.runtime import FUNCTIONS, OPERATIONS, Step, unpack_bits
 
-TYPES = {"float": "float", "int": "int32_t", "bits": "uint32_t"}
 _OF_ARRAYS = {"scale": "scale", "offset": "add", "slopes": "prelu"}
-
-
-@dataclasses.dataclass
-class Buffer:
-    """An array in memory: its name in C, its kind, its size, and how often it is still read."""
-
-    name: str
-    kind: str
-    size: int = 0
-    readers: int = 0
-
-
-@dataclasses.dataclass
-class Row:
-    """What a loop computes at one place, as calls one after the other.
-
-    Args:
-        places: How many places there are.
-        size: Numbers or signs at a place.
-        sources: The buffers that it reads.
-        kind: Of the row so far: `"float"`, `"int"` or `"bits"`.
-        name: The array that holds it.
-        place: The variable of the place.
-        calls: Lines of C.
-        layers: Names of the layers that it computes.
-    """
-
-    places: int
-    size: int
-    sources: list[Buffer]
-    kind: str = ""
-    name: str = ""
-    place: str = "place"
-    calls: list[str] = dataclasses.field(default_factory=list)
-    layers: list[str] = dataclasses.field(default_factory=list)
-
-    def call(self, text: str, kind: str | None = None, name: str | None = None) -> None:
-        """Adds a call that changes the row, or writes it into another array."""
-        self.kind, self.name = kind or self.kind, name or self.name
-        self.calls.append(f"{text};")
-
-    def take(self, buffer: Buffer, size: int, first: int = 0) -> None:
-        """Adds a call that copies a row of a buffer."""
-        function = "copy" if buffer.kind == "float" else "to_signs"
-        self.call(
-            f"{function}({self.at(buffer, size)}, {size}, values + {first})", "float", "values"
-        )
-
-    def at(self, buffer: Buffer, size: int) -> str:
-        """Where the row of this place begins in a buffer."""
-        return f"{buffer.name} + {words(size, buffer.kind)} * {self.place}"
-
-    def as_floats(self) -> None:
-        """Makes a row of sums or signs one of floats."""
-        if self.kind != "float":
-            function = "to_floats" if self.kind == "int" else "to_signs"
-            self.call(f"{function}({self.name}, {self.size}, values)", "float", "values")
-
-
-def words(size: int, kind: str) -> int:
-    """How many numbers of C a row of a kind takes."""
-    return -(-size // 32) if kind == "bits" else size
+# The array of the largest, the ending of functions, the lowest number.
+_POOLED = {"float": ("largest", "", "-INFINITY"), "int": ("largest_sums", "_sums", "INT32_MIN")}
 
 
 class CProgram:
     """Writes the loops of a program.
 
-    A step that treats each place by itself joins the loop of the step before it, if no other step
-    reads that one; so does a max pooling whose windows do not overlap. Most outputs then need no
-    buffer. Sums of signs that do need one are stored as floats, which hold them exactly.
-
-    Args:
-        steps: The program; it may be a stranger's, so nothing of it is written into C but numbers
-            and letters, and sizes that contradict each other are errors.
+    A step that treats each place by itself joins the loop of the step before it, if nothing else
+    reads that one; so does a max pooling of windows that do not overlap. Sums of signs that need a
+    buffer are stored as floats, exactly. Of a stranger's program only numbers and letters get into
+    the C, and sizes that contradict each other are errors.
     """
 
     def __init__(self, steps: Sequence[Step]):
@@ -102,16 +38,14 @@ class CProgram:
         inputs = [number for step in steps for number in step.inputs]
         self._readers = [inputs.count(number) for number in range(len(steps))]
         for number, step in enumerate(steps[1:], start=1):
-            if step.op not in OPERATIONS or any(one >= number for one in step.inputs):
+            if step.op not in OPERATIONS or any(not 0 <= one < number for one in step.inputs):
                 raise ValueError(f"Step {number} is no step: {step.op} of {step.inputs}")
             row = getattr(self, step.op)(number, step)
             if row is not None:
                 self._check(step, row.places * row.size == math.prod(step.shape))
                 row.layers.append(step.layer)
                 self._open[number] = row
-        row = self._row(len(steps) - 1)
-        row.as_floats()
-        self._close(row, Buffer("output", "float"))
+        self._close(self._row(len(steps) - 1).as_floats(), Buffer("output", "float"))
 
     def _check(self, step, condition):
         if not condition:
@@ -132,9 +66,7 @@ class CProgram:
         return row
 
     def _float_row(self, step):
-        row = self._row(step.inputs[0])
-        row.as_floats()
-        return row
+        return self._row(step.inputs[0]).as_floats()
 
     def _buffer(self, number):
         """The buffer of a step's output. Its loop is written now, unless it was before."""
@@ -162,12 +94,7 @@ class CProgram:
         """Writes the loop of a row, which ends in a buffer."""
         function = "copy_bits" if row.kind == "bits" else "copy"
         row.call(f"{function}({row.name}, {row.size}, {row.at(buffer, row.size)})")
-        for name, kind in (
-            ("values", "float"),
-            ("sums", "int"),
-            ("signs", "bits"),
-            *_POOLED.values(),
-        ):
+        for name, kind in ROWS.items():
             if re.search(rf"\b{name}\b", "".join(row.calls)):
                 known = self.rows.setdefault(name, Buffer(name, kind))
                 known.size = max(known.size, words(row.size, kind))
@@ -334,9 +261,8 @@ class CProgram:
         return self._pool(number, step, "find_mean")
 
     def _pool(self, number, step, function):
-        buffer = self._buffer(step.inputs[0])
+        buffer, name = self._buffer(step.inputs[0]), "values"
         row = Row(*self._sizes(number), [buffer])
-        name = "values"
         if buffer.kind == "bits":
             self._check(step, step.op == "max_pool")
             function, name = "find_any", "signs"
@@ -353,14 +279,13 @@ class CProgram:
 
     def _pooled(self, step, row):
         """The row of a max pooling of a row: the largest of those of the pixels."""
-        name, kind = _POOLED[row.kind]
-        (down, right), across = self._pair(step.attributes["size"], 1), int(step.shape[-2])
-        width = int(self._steps[step.inputs[0]].shape[-2])
-        self._check(step, self._sizes(step.inputs[0])[1] == row.size)
+        height, width = self._pair(self._steps[step.inputs[0]].shape[:-1], 1)
+        down, right = self._pair(step.attributes["size"], 1)
+        along, across = self._pair(step.shape[:-1], 1)
+        self._check(step, along * down <= height and across * right <= width)
+        name, ending, lowest = _POOLED[row.kind]
         y = f"pooled / {across} * {down} + pixel / {right}"
         x = f"pooled % {across} * {right} + pixel % {right}"
-        ending = "_sums" if kind == "int" else ""
-        lowest = "INT32_MIN" if kind == "int" else "-INFINITY"
         row.calls = [
             f"fill{ending}({lowest}, {row.size}, {name});",
             f"for (int pixel = 0; pixel < {down * right}; pixel++) {{",
@@ -369,8 +294,5 @@ class CProgram:
             f"    keep_larger{ending}({row.name}, {row.size}, {name});",
             "}",
         ]
-        row.places, row.place, row.name = math.prod(map(int, step.shape[:-1])), "pooled", name
+        row.places, row.place, row.name = along * across, "pooled", name
         return row
-
-
-_POOLED = {"float": ("largest", "float"), "int": ("largest_sums", "int")}

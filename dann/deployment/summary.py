@@ -115,7 +115,8 @@ def summarize(classifier: keras.Model) -> ModelSummary:
         reason = str(error)
     # Without a graph, sizes are not known.
     entries = calls or {(layer.name, layer): [] for layer in model.layers}
-    return ModelSummary([_summary(*key, found) for key, found in entries.items()], reason)
+    rows = [_summary(name, layer, found) for (name, layer), found in entries.items()]
+    return ModelSummary(rows, reason)
 
 
 def _summary(name, layer, calls):
