@@ -27,7 +27,7 @@ SCRIPT = textwrap.dedent("""
     print(" ".join(sys.argv[1:]), os.environ.get("OMP_NUM_THREADS"))
     if (values["method"], values["seed"]) == ("broken", "0"):
         sys.exit("broken at seed 0")
-    folder = pathlib.Path(values["hydra.run.dir"])
+    folder = pathlib.Path(json.loads(values["hydra.run.dir"]))  # in quotes, for Hydra
     seed = int(values["seed"])
     summary = {"seed": seed, "source": "A", "target": "B", "steps": 3, "seconds": 1.0,
                "cpu_seconds": 90.0, "hardware": "x", "source/accuracy": 0.5, "oracle": False,
@@ -99,7 +99,7 @@ def test_a_failed_run_stops_no_other_and_its_log_tells_why(jobs, folder):
     assert [run.directory.is_finished() for run in runs] == [False, True, True, True]
     log = runs[0].directory.log_file.read_text()
     assert "broken at seed 0" in log
-    assert "paths.cache_dir=c hydra.run.dir=runs/a_to_b/broken/seed_0 resume=true" in log
+    assert 'paths.cache_dir=c hydra.run.dir="runs/a_to_b/broken/seed_0" resume=true' in log
 
 
 def test_an_interruption_ends_the_runs_in_progress(folder, monkeypatch):
