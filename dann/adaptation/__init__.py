@@ -1,49 +1,47 @@
-"""Methods of domain adaptation, one a file, and the regularizers that join them.
-
-Every file registers what it defines; the classes are exported from here by their registration.
-"""
-
-from typing import TYPE_CHECKING
+"""Methods of domain adaptation, one a file, and the regularizers that join them."""
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.cdan import CDAN
+from dann.adaptation.daln import DALN
+from dann.adaptation.dann import DANN
+from dann.adaptation.dirt_t import DIRTT
+from dann.adaptation.fdal import FDAL
+from dann.adaptation.mada import MADA
+from dann.adaptation.mcd import MCD
+from dann.adaptation.mdan import MDAN
+from dann.adaptation.mdd import MDD
 from dann.adaptation.methods import METHODS
+from dann.adaptation.pada import PADA
+from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
+from dann.adaptation.regularizers.mcc import MCC
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
+from dann.adaptation.regularizers.self_ensembling import SelfEnsembling
+from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
+from dann.adaptation.source_only import SourceOnly, TargetOnly
+from dann.adaptation.wdgrl import WDGRL
 from dann.optimizers.faster_heads import faster_heads
-from dann.registry import import_modules
 
-if TYPE_CHECKING:  # written by docs/tables.py
-    from dann.adaptation.cdan import CDAN as CDAN
-    from dann.adaptation.daln import DALN as DALN
-    from dann.adaptation.dann import DANN as DANN
-    from dann.adaptation.dirt_t import DIRTT as DIRTT
-    from dann.adaptation.fdal import FDAL as FDAL
-    from dann.adaptation.mada import MADA as MADA
-    from dann.adaptation.mcd import MCD as MCD
-    from dann.adaptation.mdan import MDAN as MDAN
-    from dann.adaptation.mdd import MDD as MDD
-    from dann.adaptation.pada import PADA as PADA
-    from dann.adaptation.regularizers.conditional_entropy import (
-        ConditionalEntropy as ConditionalEntropy,
-    )
-    from dann.adaptation.regularizers.mcc import MCC as MCC
-    from dann.adaptation.regularizers.self_ensembling import SelfEnsembling as SelfEnsembling
-    from dann.adaptation.regularizers.virtual_adversarial import (
-        VirtualAdversarial as VirtualAdversarial,
-    )
-    from dann.adaptation.source_only import SourceOnly as SourceOnly
-    from dann.adaptation.source_only import TargetOnly as TargetOnly
-    from dann.adaptation.wdgrl import WDGRL as WDGRL
-
-for _package in (__name__, f"{__name__}.regularizers"):
-    import_modules(_package)
-_registered = {cls.__name__: cls for cls in (*METHODS.values(), *REGULARIZERS.values())}
-globals().update(_registered)
-
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "CDAN",
+    "DALN",
+    "DANN",
+    "DIRTT",
+    "FDAL",
+    "MADA",
+    "MCC",
+    "MCD",
+    "MDAN",
+    "MDD",
     "METHODS",
+    "PADA",
     "REGULARIZERS",
+    "WDGRL",
     "AdversarialModel",
+    "ConditionalEntropy",
     "Regularizer",
+    "SelfEnsembling",
+    "SourceOnly",
+    "TargetOnly",
+    "VirtualAdversarial",
     "faster_heads",
-    *_registered,
 ]

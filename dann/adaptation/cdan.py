@@ -1,8 +1,13 @@
+from typing import Any
+
 import keras
 from keras import ops
 
-from dann.adaptation.dann import DANN, joint_predictions
+from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.batch import Batch, at_least_single
+from dann.adaptation.discriminator import TERMS, check_smoothing, domain_terms
 from dann.adaptation.methods import METHODS
+from dann.adaptation.networks import fitting_domain_head
 from dann.checks import check_flag
 from dann.layers import MultilinearMap
 
@@ -26,7 +31,7 @@ from dann.layers import MultilinearMap
     arguments={"task_radius": 0.05},
 )
 @keras.saving.register_keras_serializable("dann")
-class CDAN(DANN):
+class CDAN(AdversarialModel):
     """Conditional domain-adversarial network.
 
     DANN whose discriminator sees every product of a feature and a predicted probability, so that
@@ -67,70 +72,54 @@ class CDAN(DANN):
           entropy conditioning, and theorem 1 for the projection at random.
     """
 
-    takes_maps = False
-    classifies_target = True
-    of_classes = True
+    terms = TERMS
+    arguments = ("domain_head", "domain_label_smoothing", "entropy_conditioning", "max_units")
+    needs_target_logits = True
+    needs_classes = True
 
     def __init__(
         self,
         backbone,
         num_classes=None,
         label_head=None,
-        domain_head=None,
-        strength=1.0,
-        way="override",
-        passes="joint",
-        domain_label_smoothing=0.0,
-        entropy_conditioning=False,
-        max_units=4096,
+        *,
+        domain_head: Any = None,
+        domain_label_smoothing: float = 0.0,
+        entropy_conditioning: bool = False,
+        max_units: int = 4096,
         **kwargs,
     ):
-        self.max_units = max_units  # DANN's constructor asks for the number of products
-        super().__init__(
-            backbone,
-            num_classes,
-            label_head,
-            domain_head,
-            strength,
-            way,
-            passes,
-            domain_label_smoothing,
-            **kwargs,
-        )
+        super().__init__(backbone, num_classes, label_head, **kwargs)
         self.entropy_conditioning = check_flag("entropy_conditioning", entropy_conditioning)
+        self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
+        self.max_units = max_units
         self.multilinear_map = MultilinearMap(max_units, name="multilinear_map")
-        self.when_known(self._build_map)
-
-    def _build_map(self):
-        self.multilinear_map.build([(None, self.num_features), (None, self.num_classes)])
+        shapes = [self.feature_shape, (None, self.num_classes)]
+        self.multilinear_map.build(shapes)
+        products = self.multilinear_map.compute_output_shape(shapes)
+        self.domain_head = fitting_domain_head(domain_head, products)
 
     @classmethod
     def adversary_inputs(cls, num_features, num_classes, max_units=4096, **kwargs):
         shapes = [(None, num_features), (None, num_classes)]
         return MultilinearMap(max_units).compute_output_shape(shapes)[1]
 
-    def domain_head_inputs(self):
-        return None, self.adversary_inputs(self.num_features, self.num_classes, self.max_units)
+    def domain_scores(self, batch, reversal, training):
+        features = reversal(batch.both, training=training)
+        products = self.multilinear_map([features, batch.probabilities()])
+        return at_least_single(self.domain_head(products, training=training))
 
-    def discriminate(self, features, logits, training):
-        products = self.multilinear_map([features, joint_predictions(logits)])
-        return self.domain_head(products, training=training)
-
-    def domain_weights(self, y, forward):
-        if not self.entropy_conditioning:
-            return None
-        weights = [_certainty(forward.logits[domain]) for domain in ("source", "target")]
-        return ops.concatenate([weight / ops.mean(weight) for weight in weights])
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "entropy_conditioning": self.entropy_conditioning,
-            "max_units": self.max_units,
-        }
+    def method_losses(self, batch, labels, reversal, training):
+        scores = self.domain_scores(batch, reversal, training)
+        weights = entropy_weights(batch) if self.entropy_conditioning else None
+        return domain_terms(batch, scores, self.domain_label_smoothing, weights)
 
 
-def _certainty(logits):
-    """Returns `1 + exp(-H)` of each prediction, without gradient."""
-    logarithms = ops.log_softmax(ops.stop_gradient(logits))
-    return 1 + ops.exp(ops.sum(ops.exp(logarithms) * logarithms, axis=1))
+def entropy_weights(batch: Batch) -> Any:
+    """Returns `1 + exp(-H)` of each prediction, over its mean in the domain, without gradient."""
+    weights = []
+    for domain in ("source", "target"):
+        logarithms = ops.log_softmax(ops.stop_gradient(batch.logits[domain]))
+        certainty = 1 + ops.exp(ops.sum(ops.exp(logarithms) * logarithms, axis=1))
+        weights.append(certainty / ops.mean(certainty))
+    return ops.concatenate(weights)

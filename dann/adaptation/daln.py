@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.forward_pass import through_reversal
+from dann.adaptation.batch import behind_reversal, size_of
 from dann.adaptation.methods import METHODS
 
 
@@ -42,32 +42,18 @@ class DALN(AdversarialModel):
           Wasserstein discrepancy, and the objective with the classifier as its critic.
     """
 
-    of_classes = True
+    terms = ("discrepancy/loss",)
+    needs_classes = True
 
-    def __init__(
-        self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        strength=1.0,
-        way="override",
-        passes="joint",
-        **kwargs,
-    ):
-        super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
-        self.track("discrepancy/loss")
-
-    def adversary(self, features, logits, training, reversal):
-        return through_reversal(reversal, self.label_head, features, training)
-
-    def adversarial_losses(self, x, y, forward):
-        source, target = map(_norm_by_row, forward.adversary)
+    def method_losses(self, batch, labels, reversal, training):
+        logits = behind_reversal(self.label_head, batch, reversal, training)
+        source, target = map(_norm_by_row, batch.by_domain(logits))
         return {"discrepancy/loss": target - source}
 
 
 def _norm_by_row(logits):
     predictions = ops.softmax(logits)
-    return nuclear_norm(predictions) / ops.cast(ops.shape(predictions)[0], predictions.dtype)
+    return nuclear_norm(predictions) / ops.cast(size_of(predictions), predictions.dtype)
 
 
 def nuclear_norm(matrix: Any) -> Any:

@@ -1,14 +1,12 @@
 from typing import Any
 
 import keras
-from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.forward_pass import ForwardPass, through_reversal
-from dann.adaptation.masks import joined, mask_of, mean, run
+from dann.adaptation.batch import behind_reversal
+from dann.adaptation.discriminator import TERMS, check_smoothing, domain_terms
 from dann.adaptation.methods import METHODS
-from dann.adaptation.model_parts import fitting_domain_head
-from dann.checks import check_number
+from dann.adaptation.networks import fitting_domain_head
 
 
 @METHODS.register(
@@ -45,8 +43,7 @@ class DANN(AdversarialModel):
 
     Features may be maps `(batch, ..., num_features)`, of images or series. The domain head says how
     positions are judged: its logits are `(batch, ..., 1)`, one for each position by itself, or
-    `(batch, 1)` if it pools. `D` is the mean over all logits; positions that a Keras mask leaves
-    out count neither in `D` nor in the label loss.
+    `(batch, 1)` if it pools. `D` is the mean over all logits.
 
     In training the logs also hold `domain/loss` and `domain/accuracy`.
 
@@ -72,96 +69,27 @@ class DANN(AdversarialModel):
           is `1 - e`.
     """
 
-    takes_maps = True
+    terms = TERMS
+    arguments = ("domain_head", "domain_label_smoothing")
+    supports_maps = True
 
     def __init__(
         self,
         backbone,
         num_classes=None,
         label_head=None,
-        domain_head=None,
-        strength=1.0,
-        way="override",
-        passes="joint",
-        domain_label_smoothing=0.0,
+        *,
+        domain_head: Any = None,
+        domain_label_smoothing: float = 0.0,
         **kwargs,
     ):
-        super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
-        self.domain_label_smoothing = check_number(
-            "domain_label_smoothing", domain_label_smoothing, low=0, high=0.5
-        )
-        self.domain_head = domain_head
-        self.when_known(self._fit_domain_head)
-        self._cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none")
-        accuracy = keras.metrics.BinaryAccuracy(name="domain/accuracy", threshold=0.0)
-        self.track("domain/loss")
-        self.trackers["domain/accuracy"] = accuracy
+        super().__init__(backbone, num_classes, label_head, **kwargs)
+        self.domain_head = fitting_domain_head(domain_head, self.feature_shape)
+        self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
 
-    def _fit_domain_head(self):
-        shape = self.domain_head_inputs()
-        self.set_domain_head(fitting_domain_head(self.domain_head, shape))
+    def domain_scores(self, batch, reversal, training):
+        return behind_reversal(self.domain_head, batch, reversal, training)
 
-    def set_domain_head(self, head: keras.Model) -> None:
-        """Sets the discriminator; a method with several derives the others from it."""
-        self.domain_head = head
-
-    def domain_head_inputs(self) -> tuple[int | None, ...]:
-        """Returns the shape of the domain head's input."""
-        return self.feature_shape
-
-    def adversary(self, features, logits, training, reversal):
-        def discriminate(both, training):
-            return self.discriminate(both, logits, training)
-
-        return through_reversal(reversal, discriminate, features, training)
-
-    def domain_scores(self, forward):
-        return forward.adversary
-
-    def discriminate(self, features: Any, logits: dict, training: bool) -> Any:
-        """Returns the discriminator's logits of both domains, `(batch, k)` or maps of them.
-
-        The features are the source's, then the target's, behind the reversal; the logits are those
-        of the classes by domain.
-        """
-        return run(self.domain_head, features, training)
-
-    def domain_weights(self, y: Any, forward: ForwardPass) -> Any:
-        """Returns the weight of each example in the domain loss `(batch,)`, or `None` for 1."""
-        return None
-
-    def adversarial_losses(self, x, y, forward):
-        domain, logits = self.domains_and_logits(forward)
-        weights = self.domain_weights(y, forward)
-        return {"domain/loss": self.domain_loss(domain, logits, weights)}
-
-    def logged(self, x, y, forward):
-        return {"domain/accuracy": self.domains_and_logits(forward)}
-
-    def domains_and_logits(self, forward: ForwardPass) -> tuple[Any, Any]:
-        """Returns domain labels and the discriminator's logits, source first, of one shape."""
-        source, target = self.domain_scores(forward)
-        domain = ops.concatenate([ops.zeros_like(source), ops.ones_like(target)])
-        return domain, joined(source, target)
-
-    def domain_loss(self, domain: Any, logits: Any, weights: Any = None) -> Any:
-        """Returns the mean cross-entropy of the discriminator with smoothed labels, a scalar."""
-        losses = self._cross_entropy(self.smoothed(domain), logits, weights)
-        return mean(losses, mask_of(logits))
-
-    def smoothed(self, domain: Any) -> Any:
-        """Returns the domain labels that the discriminator learns."""
-        smoothing = self.domain_label_smoothing
-        return ops.cast(domain, "float32") * (1 - 2 * smoothing) + smoothing
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "domain_head": keras.saving.serialize_keras_object(self.domain_head),
-            "domain_label_smoothing": self.domain_label_smoothing,
-        }
-
-
-def joint_predictions(logits: dict[str, Any]) -> Any:
-    """Returns the class probabilities of the source and then of the target, without gradient."""
-    return ops.stop_gradient(ops.softmax(ops.concatenate([logits["source"], logits["target"]])))
+    def method_losses(self, batch, labels, reversal, training):
+        scores = self.domain_scores(batch, reversal, training)
+        return domain_terms(batch, scores, self.domain_label_smoothing)

@@ -4,10 +4,10 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.batch import behind_reversal
 from dann.adaptation.f_divergences import DIVERGENCES
-from dann.adaptation.forward_pass import through_reversal
 from dann.adaptation.methods import METHODS
-from dann.adaptation.model_parts import second_head
+from dann.adaptation.networks import second_head
 from dann.checks import check_choice
 
 
@@ -57,49 +57,37 @@ class FDAL(AdversarialModel):
           `d` estimates) and section 4 (the critic by class, the objective).
     """
 
-    classifies_target = True
-    of_classes = True
+    terms = ("divergence/loss",)
+    arguments = ("critic", "divergence")
+    needs_target_logits = True
+    needs_classes = True
 
     def __init__(
         self,
         backbone,
         num_classes=None,
         label_head=None,
-        strength=1.0,
-        way="override",
-        passes="joint",
-        critic=None,
-        divergence="pearson",
+        *,
+        critic: Any = None,
+        divergence: str = "pearson",
         **kwargs,
     ):
-        super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
+        super().__init__(backbone, num_classes, label_head, **kwargs)
         self.divergence = check_choice("divergence", divergence, sorted(DIVERGENCES))
-        self.critic = critic
-        self.when_known(self._fit_critic)
-        self.track("divergence/loss")
+        self.critic = second_head(critic, self.label_head, self.feature_shape, "critic")
 
-    def _fit_critic(self):
-        self.critic = second_head(self.critic, self.label_head, "critic")
-
-    def adversary(self, features, logits, training, reversal):
-        return through_reversal(reversal, self.critic, features, training)
-
-    def adversarial_losses(self, x, y, forward):
+    def method_losses(self, batch, labels, reversal, training):
         divergence = DIVERGENCES[self.divergence]
-        source_scores, target_scores = forward.adversary
-        source = self.of_predicted_class(source_scores, forward.logits["source"])
-        target = self.of_predicted_class(target_scores, forward.logits["target"])
+        scores = behind_reversal(self.critic, batch, reversal, training)
+        source, target = (
+            _of_predicted_class(part, batch.logits[name])
+            for name, part in zip(("source", "target"), batch.by_domain(scores), strict=True)
+        )
         shown = ops.mean(divergence.activation(source))
         return {"divergence/loss": ops.mean(divergence.conjugate(target)) - shown}
 
-    def of_predicted_class(self, scores: Any, logits: Any) -> Any:
-        """Returns the critic's score of the class that the label head predicts `(batch,)`."""
-        classes = ops.argmax(logits, axis=-1)
-        return ops.sum(ops.one_hot(classes, self.num_classes, dtype=scores.dtype) * scores, axis=-1)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "critic": keras.saving.serialize_keras_object(self.critic),
-            "divergence": self.divergence,
-        }
+def _of_predicted_class(scores, logits):
+    """The critic's score of the class that the label head predicts `(batch,)`."""
+    predicted = ops.one_hot(ops.argmax(logits, axis=-1), scores.shape[-1], dtype=scores.dtype)
+    return ops.sum(predicted * scores, axis=-1)

@@ -1,9 +1,13 @@
+from typing import Any
+
 import keras
 from keras import ops
 
-from dann.adaptation.dann import DANN, joint_predictions
+from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.batch import at_least_single
+from dann.adaptation.discriminator import TERMS, check_smoothing, domain_terms
 from dann.adaptation.methods import METHODS
-from dann.adaptation.model_parts import copy_of
+from dann.adaptation.networks import copy_of, fitting_domain_head
 
 
 @METHODS.register(
@@ -12,7 +16,7 @@ from dann.adaptation.model_parts import copy_of
     when="few classes that each have their shift",
 )
 @keras.saving.register_keras_serializable("dann")
-class MADA(DANN):
+class MADA(AdversarialModel):
     """Multi-adversarial domain adaptation.
 
     DANN with one discriminator for each class. Each sees the features times the predicted
@@ -49,30 +53,45 @@ class MADA(DANN):
           and 4 (what `f` descends).
     """
 
-    takes_maps = False
-    classifies_target = True
-    of_classes = True
+    terms = TERMS
+    arguments = ("domain_head", "domain_label_smoothing")
+    needs_target_logits = True
+    needs_classes = True
 
-    def set_domain_head(self, head):
-        super().set_domain_head(head)
-        copies = [copy_of(head) for _ in range(1, self.num_classes)]
-        self.domain_heads = [head, *copies]
+    def __init__(
+        self,
+        backbone,
+        num_classes=None,
+        label_head=None,
+        *,
+        domain_head: Any = None,
+        domain_label_smoothing: float = 0.0,
+        **kwargs,
+    ):
+        super().__init__(backbone, num_classes, label_head, **kwargs)
+        self.domain_head = fitting_domain_head(domain_head, self.feature_shape)
+        copies = [copy_of(self.domain_head) for _ in range(1, self.num_classes)]
+        self.domain_heads = [self.domain_head, *copies]
+        self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
 
-    def discriminate(self, features, logits, training):
-        shares = ops.cast(joint_predictions(logits), features.dtype)
+    def domain_scores(self, batch, reversal, training):
+        features = reversal(batch.both, training=training)
+        shares = ops.cast(batch.probabilities(), features.dtype)
         scores = [
             head(shares[:, k : k + 1] * features, training=training)
             for k, head in enumerate(self.domain_heads)
         ]
-        return ops.concatenate(scores, axis=1)  # (batch, classes)
+        return at_least_single(ops.concatenate(scores, axis=1))  # (2 batch, classes)
 
-    def adversarial_losses(self, x, y, forward):
-        domain, logits = self.domains_and_logits(forward)
-        # The loss of Keras is the mean over the classes.
-        return {"domain/loss": self.num_classes * self.domain_loss(domain, logits)}
-
-    def logged(self, x, y, forward):
-        domain, logits = self.domains_and_logits(forward)
-        shares = joint_predictions(forward.logits)
-        columns = ops.reshape(domain, (-1, 1)), ops.reshape(logits, (-1, 1))
-        return {"domain/accuracy": (*columns, ops.reshape(shares, (-1,)))}
+    def method_losses(self, batch, labels, reversal, training):
+        scores = self.domain_scores(batch, reversal, training)
+        terms = domain_terms(batch, scores, self.domain_label_smoothing)
+        source, target = batch.by_domain(scores)
+        right = ops.concatenate([source <= 0, target > 0])
+        shares = batch.probabilities()  # whose sum is 1
+        weighed = ops.sum(shares * ops.cast(right, shares.dtype), axis=1)
+        # The shared loss is the mean over the classes.
+        return {
+            "domain/loss": self.num_classes * terms["domain/loss"],
+            "domain/accuracy": ops.mean(weighed),
+        }

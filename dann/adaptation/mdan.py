@@ -1,12 +1,13 @@
+from typing import Any
+
 import keras
 from keras import ops
 
-from dann.adaptation import masks
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.forward_pass import through_reversal
+from dann.adaptation.batch import behind_reversal, size_of, weights_of_positions
+from dann.adaptation.discriminator import TERMS, check_smoothing
 from dann.adaptation.methods import METHODS
-from dann.adaptation.model_parts import copy_of, fitting_domain_head
-from dann.adaptation.plain_network import shapes_of
+from dann.adaptation.networks import copy_of, fitting_domain_head
 from dann.checks import check_choice, check_integer, check_number
 
 WEIGHTINGS = ("soft", "hard")
@@ -65,144 +66,105 @@ class MDAN(AdversarialModel):
         - [Zhang et al., 2023](https://arxiv.org/abs/2302.00194), equation 3, for smoothed labels.
     """
 
-    takes_maps = True
+    terms = TERMS
+    arguments = ("domain_head", "domain_label_smoothing", "num_sources", "weighting", "gamma")
+    supports_maps = True
 
     def __init__(
         self,
         backbone,
         num_classes=None,
         label_head=None,
-        domain_head=None,
-        strength=1.0,
-        way="override",
-        passes="joint",
-        domain_label_smoothing=0.0,
-        num_sources=1,
-        weighting="soft",
-        gamma=10.0,
+        *,
+        domain_head: Any = None,
+        domain_label_smoothing: float = 0.0,
+        num_sources: int = 1,
+        weighting: str = "soft",
+        gamma: float = 10.0,
         **kwargs,
     ):
-        super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
-        self.domain_label_smoothing = check_number(
-            "domain_label_smoothing", domain_label_smoothing, low=0, high=0.5
-        )
+        super().__init__(backbone, num_classes, label_head, **kwargs)
+        self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self.num_sources = check_integer("num_sources", num_sources, low=1)
         self.weighting = check_choice("weighting", weighting, WEIGHTINGS)
         self.gamma = check_number("gamma", gamma, low=0, above=True)
-        self.domain_head = domain_head
-        self.when_known(self._fit_domain_head)
-        self.track("domain/loss")
-        self.trackers["domain/accuracy"] = keras.metrics.Mean(name="domain/accuracy")
+        head = fitting_domain_head(domain_head, self.feature_shape, (1, self.num_sources))
+        self.domain_head = _for_each_source(head, self.feature_shape, self.num_sources)
 
-    def _fit_domain_head(self):
-        outputs = (1, self.num_sources)
-        head = fitting_domain_head(self.domain_head, self.feature_shape, outputs)
-        if self.num_sources == 1 or shapes_of(head)[1][-1] == self.num_sources:
-            self.domain_head = head
-            return
-        inputs = keras.Input(shapes_of(head)[0][1:], name="features")
-        copies = [copy_of(head) for _ in range(self.num_sources)]
-        logits = []
-        for index, copy in enumerate(copies):
-            copy.name = f"{head.name}_{index}"
-            logits.append(copy(inputs))
-        outputs = ops.concatenate(logits, axis=-1)
-        self.domain_head = keras.Model(inputs, outputs, name=head.name)
-
-    def adversary(self, features, logits, training, reversal):
-        return through_reversal(reversal, self.domain_head, features, training)
-
-    def domain_scores(self, forward):
+    def domain_scores(self, batch, reversal, training):
         # With several sources each example has a discriminator that is not meant for it.
-        return forward.adversary if self.num_sources == 1 else None
+        return self._scores(batch, reversal, training) if self.num_sources == 1 else None
 
-    def label_loss(self, x, y, forward, sample_weight=None, training=True):
-        weights, errors, _ = self._bound(x, y, forward, sample_weight, training)
-        return ops.sum(weights * errors)
+    def _scores(self, batch, reversal, training):
+        return behind_reversal(self.domain_head, batch, reversal, training)
 
-    def pair_losses(self, x, y, forward, sample_weight=None, training=True):
-        weights, errors, domain = self._bound(x, y, forward, sample_weight, training)
-        adversarial = {"domain/loss": ops.sum(ops.cast(weights, domain.dtype) * domain)}
-        return self.gathered(x, y, forward, ops.sum(weights * errors), adversarial)
-
-    def logged(self, x, y, forward):
-        source, target = forward.adversary
-        right = ops.cast(source < 0, source.dtype), ops.cast(target > 0, target.dtype)
-        return {"domain/accuracy": (self._halved_means(*right, x, forward),)}
-
-    def _bound(self, x, y, forward, sample_weight, training):
-        """`w`, `E` and `D`, each `(num_sources,)`."""
-        errors = self._label_losses(x, y, forward, sample_weight, training)
-        domain = self._domain_losses(x, forward)
-        return self._weights(x, forward, errors - ops.cast(domain, errors.dtype)), errors, domain
-
-    def _label_losses(self, x, y, forward, sample_weight, training):
-        """`E_i` of each source, `(num_sources,)`."""
-        members = self._members(x, forward)
-        errors = []
-        for index in range(self.num_sources):
-            # The mean over one source, as a mean over the batch with weights 0 for the others.
-            weight = masks.of_positions(members[:, index], forward.label)
-            share = masks.mean(weight, masks.mask_of(forward.label))  # of the positions
-            weight = weight / ops.maximum(share, 1e-9)  # 0 examples are possible
-            if sample_weight is not None:
-                given = masks.of_positions(sample_weight, forward.label)
-                weight = weight * ops.cast(given, weight.dtype)
-            errors.append(ops.mean(self.compiled_loss(x, y, forward.label, weight, training)))
-        return ops.stack(errors)
-
-    def _members(self, x, forward):
-        """1 where a source learns from a labelled example, otherwise 0: `(batch, num_sources)`."""
-        count = ops.shape(forward.label)[0]
-        size = ops.shape(forward.logits["source"])[0]
-        sources = ops.zeros((size,), "int32")
-        if self.num_sources > 1 and "source_domain" in x:
-            sources = ops.cast(ops.reshape(x["source_domain"], (-1,)), "int32")
-        its = ops.one_hot(sources, self.num_sources)
-        # A compiled step cannot raise an error, so a wrong number gives NaN.
-        its = ops.where(ops.any(its != 0, axis=1, keepdims=True), its, float("nan"))
-        # The labelled target follows the source; every source learns from it.
-        return ops.concatenate([its, ops.ones((count - ops.shape(its)[0], self.num_sources))])
-
-    def _domain_losses(self, x, forward):
-        """`D_i` of each source, `(num_sources,)`."""
-        source, target = forward.adversary
+    def method_losses(self, batch, labels, reversal, training):
+        source, target = batch.by_domain(self._scores(batch, reversal, training))
+        members = self._members(batch)
         smoothing = self.domain_label_smoothing  # the label of the source; the target's is 1 - it
         of_source = ops.softplus(source) - smoothing * source
         of_target = ops.softplus(-target) + smoothing * target
-        return self._halved_means(of_source, of_target, x, forward)
+        domain = _halved_means(of_source, of_target, members)
+        errors = self._label_losses(batch, labels, members)
+        weights = self._weights(members, errors - ops.cast(domain, errors.dtype))
+        right = [ops.cast(one, "float32") for one in (source < 0, target > 0)]
+        return {
+            "label/loss": ops.sum(weights * errors),
+            "domain/loss": ops.sum(ops.cast(weights, domain.dtype) * domain),
+            "domain/accuracy": ops.mean(_halved_means(*right, members)),
+        }
 
-    def _halved_means(self, of_source, of_target, x, forward):
-        """Half of the mean of column `i` over source `i` and the target, `(num_sources,)`."""
-        members = self._members(x, forward)[: ops.shape(of_source)[0]]
-        source, target = forward.adversary
-        return (_means(of_source, source, members) + _means(of_target, target)) / 2
+    def _members(self, batch):
+        """1 for the source of an example of the sources, otherwise 0: `(batch, num_sources)`."""
+        size = size_of(batch.features["source"])
+        sources = ops.zeros((size,), "int32")
+        if self.num_sources > 1 and "source_domain" in batch.inputs:
+            sources = ops.cast(ops.reshape(batch.inputs["source_domain"], (-1,)), "int32")
+        members = ops.one_hot(sources, self.num_sources)
+        # A compiled step cannot raise an error, so a wrong number gives NaN.
+        return ops.where(ops.any(members != 0, axis=1, keepdims=True), members, float("nan"))
 
-    def _weights(self, x, forward, bounds):
+    def _label_losses(self, batch, labels, members):
+        """`E_i` of each source, `(num_sources,)`."""
+        logits = batch.label_logits
+        # The labelled target follows the source; every source learns from it.
+        others = ops.ones((size_of(logits) - size_of(members), self.num_sources))
+        members = ops.concatenate([members, others])
+        errors = []
+        for index in range(self.num_sources):
+            # The mean over one source, as a mean over the batch with weights 0 for the others.
+            share = ops.maximum(ops.mean(members[:, index]), 1e-9)  # 0 examples are possible
+            weights = weights_of_positions(members[:, index] / share, logits)
+            if batch.weights is not None:
+                given = weights_of_positions(batch.weights, logits)
+                weights = weights * ops.cast(given, weights.dtype)
+            errors.append(self.label_loss(labels, logits, weights))
+        return ops.stack(errors)
+
+    def _weights(self, members, bounds):
         """`w` of each source, `(num_sources,)`."""
-        members = self._members(x, forward)[: ops.shape(forward.logits["source"])[0]]
         bounds = ops.where(ops.any(members != 0, axis=0), bounds, float("-inf"))
         if self.weighting == "hard" or self.num_sources == 1:
             return ops.one_hot(ops.argmax(bounds), self.num_sources, dtype=bounds.dtype)
         return ops.stop_gradient(ops.softmax(self.gamma * bounds))
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "domain_head": keras.saving.serialize_keras_object(self.domain_head),
-            "domain_label_smoothing": self.domain_label_smoothing,
-            "num_sources": self.num_sources,
-            "weighting": self.weighting,
-            "gamma": self.gamma,
-        }
+
+def _for_each_source(head, features, count):
+    """A network of one output for each source: the head, or copies of it side by side."""
+    if count == 1 or head(keras.KerasTensor(features)).shape[-1] == count:
+        return head
+    inputs = keras.Input(features[1:], name="features")
+    copies = [copy_of(head) for _ in range(count)]
+    for index, copy in enumerate(copies):
+        copy.name = f"{head.name}_{index}"
+    outputs = ops.concatenate([copy(inputs) for copy in copies], axis=-1)
+    return keras.Model(inputs, outputs, name=head.name)
 
 
-def _means(values, scores, members=None):
-    """The mean of each column of values `(batch, ..., k)` over its members `(batch, k)`."""
-    weights, mask = ops.ones_like(values), masks.mask_of(scores)
-    if members is not None:
-        positions = (1,) * (len(values.shape) - 2)
-        weights *= ops.reshape(ops.cast(members, values.dtype), (-1, *positions, values.shape[-1]))
-    if mask is not None:
-        weights *= ops.expand_dims(ops.cast(mask, values.dtype), -1)
-    return masks.mean(values, weights, axis=tuple(range(len(values.shape) - 1)))
+def _halved_means(of_source, of_target, members):
+    """Half of the mean of column `i` over source `i` and the target, `(num_sources,)`."""
+    axes = tuple(range(len(of_source.shape) - 1))
+    shape = (-1, *(1 for _ in axes[1:]), of_source.shape[-1])
+    weights = ops.ones_like(of_source) * ops.reshape(ops.cast(members, of_source.dtype), shape)
+    share = ops.maximum(ops.sum(weights, axis=axes), 1.0)
+    return (ops.sum(weights * of_source, axis=axes) / share + ops.mean(of_target, axis=axes)) / 2

@@ -1,10 +1,13 @@
+from typing import Any
+
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.forward_pass import through_reversal
+from dann.adaptation.batch import behind_reversal
+from dann.adaptation.labels import refuse_classes
 from dann.adaptation.methods import METHODS
-from dann.adaptation.model_parts import second_head
+from dann.adaptation.networks import second_head
 from dann.checks import check_choice, check_number
 
 DISPARITIES = ("margin", "absolute_error", "squared_error")
@@ -77,71 +80,57 @@ class MDD(AdversarialModel):
           proposition 4.1 for the margin `log(gamma)`.
     """
 
-    classifies_target = True
+    terms = ("disparity/loss",)
+    arguments = ("adversarial_head", "gamma", "disparity")
+    needs_target_logits = True
 
     def __init__(
         self,
         backbone,
         num_classes=None,
         label_head=None,
-        strength=0.1,
-        way="override",
-        passes="joint",
-        adversarial_head=None,
-        gamma=4.0,
-        disparity="margin",
+        *,
+        strength: Any = 0.1,
+        adversarial_head: Any = None,
+        gamma: float = 4.0,
+        disparity: str = "margin",
         **kwargs,
     ):
-        super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
+        super().__init__(backbone, num_classes, label_head, strength=strength, **kwargs)
         self.disparity = check_choice("disparity", disparity, DISPARITIES)
-        if disparity == "margin" and self.num_classes == 1:
-            raise ValueError(
-                "`disparity='margin'` compares classes; a label head of one output is for "
-                f"regression and takes one of {DISPARITIES[1:]}. Received: disparity={disparity!r}"
-            )
+        self.needs_classes = disparity == "margin"
+        if self.num_classes == 1:
+            refuse_classes(self, f"a label head of 1 output; errors are {DISPARITIES[1:]}")
         self.gamma = check_number("gamma", gamma, low=0, above=True)
-        self.adversarial_head = adversarial_head
-        self.when_known(self._fit_adversarial_head)
-        self.track("disparity/loss")
+        self.adversarial_head = second_head(
+            adversarial_head, self.label_head, self.feature_shape, "adversarial_head"
+        )
 
-    def _fit_adversarial_head(self):
-        head, name = self.adversarial_head, "adversarial_head"
-        self.adversarial_head = second_head(head, self.label_head, name)
-
-    def adversary(self, features, logits, training, reversal):
-        return through_reversal(reversal, self.adversarial_head, features, training)
-
-    def adversarial_losses(self, x, y, forward):
-        source_scores, target_scores = forward.adversary
-        agree = self._agree(source_scores, ops.stop_gradient(forward.logits["source"]))
-        disagree = self._disagree(target_scores, ops.stop_gradient(forward.logits["target"]))
+    def method_losses(self, batch, labels, reversal, training):
+        scores = behind_reversal(self.adversarial_head, batch, reversal, training)
+        source, target = batch.by_domain(scores)
+        agree = self._agree(source, ops.stop_gradient(batch.logits["source"]))
+        disagree = self._disagree(target, ops.stop_gradient(batch.logits["target"]))
         return {"disparity/loss": self.gamma * ops.mean(agree) + ops.mean(disagree)}
 
     def _agree(self, scores, label):
         """The adversarial head's loss on each example of the source `(batch,)`."""
         if self.disparity != "margin":
             return self._error(scores, label)
-        return -ops.sum(self._predicted(scores, label) * ops.log_softmax(scores), axis=-1)
+        return -ops.sum(_predicted(scores, label) * ops.log_softmax(scores), axis=-1)
 
     def _disagree(self, scores, label):
         """The adversarial head's loss on each example of the target `(batch,)`."""
         if self.disparity != "margin":
             return -self._error(scores, label)
-        others = 1 - self._predicted(scores, label)
-        # The sum over the other classes; one minus this class would round to 0.
+        others = 1 - _predicted(scores, label)
         return -ops.log(ops.sum(others * ops.softmax(scores), axis=-1) + LOG_OFFSET)
-
-    def _predicted(self, scores, label):
-        return ops.one_hot(ops.argmax(label, axis=-1), self.num_classes, dtype=scores.dtype)
 
     def _error(self, scores, label):
         size = ops.abs if self.disparity == "absolute_error" else ops.square
         return ops.mean(size(scores - label), axis=-1)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "adversarial_head": keras.saving.serialize_keras_object(self.adversarial_head),
-            "gamma": self.gamma,
-            "disparity": self.disparity,
-        }
+
+def _predicted(scores, label):
+    """The class that the label head predicts, one-hot."""
+    return ops.one_hot(ops.argmax(label, axis=-1), scores.shape[-1], dtype=scores.dtype)

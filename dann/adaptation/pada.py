@@ -1,20 +1,15 @@
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
 
-from dann.adaptation.dann import DANN
-from dann.adaptation.forward_pass import DomainScores
+from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.batch import behind_reversal, size_of
+from dann.adaptation.discriminator import TERMS, check_smoothing, domain_terms
 from dann.adaptation.methods import METHODS
+from dann.adaptation.networks import fitting_domain_head
 from dann.adaptation.replicas import mean_over_replicas
 from dann.checks import check_number, check_shape
-
-
-class WeighedScores(NamedTuple):
-    """The discriminator's logits, and the class weights of the step `(num_classes,)`."""
-
-    scores: DomainScores
-    class_weights: Any
 
 
 @METHODS.register(
@@ -23,7 +18,7 @@ class WeighedScores(NamedTuple):
     when="the target has fewer classes",
 )
 @keras.saving.register_keras_serializable("dann")
-class PADA(DANN):
+class PADA(AdversarialModel):
     """Partial adversarial domain adaptation, for a target that lacks some of the source's classes.
 
     DANN that estimates from the target's predictions which classes are there, and lets source
@@ -69,34 +64,25 @@ class PADA(DANN):
           weights, and the objective that they weigh.
     """
 
-    takes_maps = False
-    classifies_target = True
-    of_classes = True
+    terms = TERMS
+    arguments = ("domain_head", "domain_label_smoothing", "momentum")
+    needs_target_logits = True
+    needs_classes = True
 
     def __init__(
         self,
         backbone,
         num_classes=None,
         label_head=None,
-        domain_head=None,
-        strength=1.0,
-        way="override",
-        passes="joint",
-        domain_label_smoothing=0.0,
-        momentum=0.99,
+        *,
+        domain_head: Any = None,
+        domain_label_smoothing: float = 0.0,
+        momentum: float = 0.99,
         **kwargs,
     ):
-        super().__init__(
-            backbone,
-            num_classes,
-            label_head,
-            domain_head,
-            strength,
-            way,
-            passes,
-            domain_label_smoothing,
-            **kwargs,
-        )
+        super().__init__(backbone, num_classes, label_head, **kwargs)
+        self.domain_head = fitting_domain_head(domain_head, self.feature_shape)
+        self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self.momentum = check_number("momentum", momentum, low=0, high=1.0)
         self.class_weights = self.add_weight(
             name="class_weights",
@@ -108,43 +94,35 @@ class PADA(DANN):
             aggregation="mean",
         )
 
-    def adversary(self, features, logits, training, reversal):
+    def domain_scores(self, batch, reversal, training):
+        return behind_reversal(self.domain_head, batch, reversal, training)
+
+    def method_losses(self, batch, labels, reversal, training):
         # A step uses the weights that earlier steps have left.
         class_weights = ops.copy(self.class_weights)
         if training:
-            self._follow(class_weights, ops.softmax(logits["target"]))
-        scores = super().adversary(features, logits, training, reversal)
-        return WeighedScores(scores, class_weights)
-
-    def domain_scores(self, forward):
-        return forward.adversary.scores
+            self._follow(class_weights, ops.softmax(batch.logits["target"]))
+        scores = self.domain_scores(batch, reversal, training)
+        of_domain = self._with_ones(class_weights, labels, batch, size_of(scores))
+        of_labels = self._with_ones(class_weights, labels, batch, size_of(batch.label_logits))
+        if batch.weights is not None:
+            of_labels *= ops.cast(ops.reshape(batch.weights, (-1,)), of_labels.dtype)
+        label = self.label_loss(labels, batch.label_logits, of_labels)
+        domain = domain_terms(batch, scores, self.domain_label_smoothing, of_domain)
+        return {"label/loss": label, **domain}
 
     def _follow(self, class_weights, predictions):
-        mine = ops.mean(ops.cast(ops.stop_gradient(predictions), "float32"), axis=0)
-        (seen,) = mean_over_replicas([mine])
+        (seen,) = mean_over_replicas([ops.mean(ops.stop_gradient(predictions), axis=0)])
         kept = class_weights / ops.sum(class_weights)
         average = self.momentum * kept + (1 - self.momentum) * seen
         self.class_weights.assign(average / ops.max(average))
 
-    def label_loss(self, x, y, forward, sample_weight=None, training=True):
-        weights = self._with_ones(y, forward, ops.shape(forward.label)[0])
-        if sample_weight is not None:
-            weights = weights * ops.cast(ops.reshape(sample_weight, (-1,)), weights.dtype)
-        return super().label_loss(x, y, forward, weights, training)
-
-    def domain_weights(self, y, forward):
-        source, target = self.domain_scores(forward)
-        return self._with_ones(y, forward, ops.shape(source)[0] + ops.shape(target)[0])
-
-    def _with_ones(self, y, forward, size):
+    def _with_ones(self, class_weights, labels, batch, size):
         """Returns the weights of the source's labels, and 1 for the rest of `size` examples."""
-        if len(y.shape) > 1 and y.shape[-1] not in (1, None):
+        if len(labels.shape) > 1 and labels.shape[-1] not in (1, None):
             why = "because `PADA` has a weight for each class"
-            check_shape("Labels", y.shape, ("batch",), why=why)
-        of_source = ops.shape(forward.logits["source"])[0]
-        labels = ops.cast(ops.reshape(y, (-1,))[:of_source], "int32")
-        weights = ops.take(forward.adversary.class_weights, labels)
+            check_shape("Labels", labels.shape, ("batch",), why=why)
+        of_source = size_of(batch.logits["source"])
+        classes = ops.cast(ops.reshape(labels, (-1,))[:of_source], "int32")
+        weights = ops.take(class_weights, classes)
         return ops.concatenate([weights, ops.ones((size - of_source,), weights.dtype)])
-
-    def get_config(self):
-        return {**super().get_config(), "momentum": self.momentum}

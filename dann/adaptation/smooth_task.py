@@ -10,37 +10,47 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.forward_pass import Losses, at_least_single
+from dann.adaptation.batch import at_least_single
 from dann.adaptation.replicas import mean_over_replicas
 from dann.autodiff import gradients
+from dann.checks import check_number
 
 
 def frozen(model: keras.Layer, values: Sequence[tuple] = ()) -> keras.StatelessScope:
     """Returns a scope in which nothing that a model or layer assigns to its variables survives.
 
     Every scope begins with the same seeds, so that two passes draw the same noise. `values` are
-    pairs of a variable and the tensor that it reads as instead.
+    pairs of a variable and the tensor that it reads as instead. The scope holds the losses that
+    layers add.
     """
     variables = [*model.variables, *getattr(model, "metrics_variables", [])]
-    return keras.StatelessScope([*((v, v.value) for v in variables), *values])
+    return keras.StatelessScope([*((v, v.value) for v in variables), *values], collect_losses=True)
 
 
-def losses_at_moved_weights(
-    model: Any, x: dict, y: Any, start: Sequence[Any], sample_weight: Any = None
-) -> Losses:
-    """Returns the losses at the nearby weights where the task's loss is largest.
+def check_radius(radius: Any, reversal: Any) -> float:
+    """Returns `task_radius` if it is at least 0, and 0 without a reversal."""
+    if reversal is None and radius:
+        raise ValueError(
+            "Argument `task_radius` needs a method with a gradient reversal. Received: "
+            f"task_radius={radius}"
+        )
+    return check_number("task_radius", radius, low=0)
 
-    With the model's trainable weights `w`, its `task_loss` `L(w)` and `radius` its `task_radius`,
+
+def smooth_terms(model: Any, x: dict, y: Any, sample_weight: Any) -> tuple[dict[str, Any], list]:
+    """Returns the terms of a step at the nearby weights where the task's loss is largest.
+
+    With the model's trainable weights `w`, `L(w)` the loss of all labels and what layers add to it,
+    and `radius` the model's `task_radius`,
 
     - `epsilon = radius * dL/dw / ||dL/dw||`, the norm over all weights together
     - value: `losses(w + epsilon)`; gradient with respect to `w`: `dlosses/dw` at `w + epsilon`
 
-    Random generators that the losses use move on. What the passes assign is not kept, because the
-    step's own pass has assigned it already.
+    Both passes draw the same noise (dropout, augmentation). A step changes the model's state as one
+    pass does; it takes about twice as long.
 
-    `start` holds the values of the model's non-trainable variables before this step's pass. The
-    passes here start from them, so that they draw the same noise. The other arguments are those of
-    `AdversarialModel.pair_losses`.
+    Returns:
+        The terms, as `AdversarialModel.loss_terms`, and the losses that layers have added.
 
     Reference:
         - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), the objective of SDAT, in which
@@ -48,30 +58,42 @@ def losses_at_moved_weights(
         - [Foret et al., 2021](https://arxiv.org/abs/2010.01412), equation 2, for `epsilon`.
     """
     weights, others = model.trainable_variables, model.non_trainable_variables
-    before_pass = list(zip(others, start, strict=True))
 
-    def run():
-        with frozen(model, before_pass):
-            return model(x, training=True)
+    def losses(scope):
+        model.repeats_pass = True
+        try:
+            batch = model(x, training=True)._replace(weights=sample_weight)
+        finally:
+            model.repeats_pass = False
+        added = _layer_losses(scope, weights)
+        before = [scope.get_current_value(variable) for variable in others]
+        return model.loss_terms(x, y, batch), added, before
 
     def task(*values):
-        with frozen(model, list(zip(weights, values, strict=True))):
-            return model.task_loss(x, y, run(), sample_weight)
+        with frozen(model, list(zip(weights, values, strict=True))) as scope:
+            terms, added, _ = losses(scope)
+            of_labels = [term for name, term in terms.items() if name.endswith("label/loss")]
+            return functools.reduce(ops.add, map(ops.sum, [*of_labels, *added]))
 
     mine = gradients(task, [ops.convert_to_tensor(weight.value) for weight in weights])
     slopes = mean_over_replicas(mine)  # of the whole batch, so that all move the weights alike
     squares = [ops.sum(ops.square(at_least_single(slope))) for slope in slopes]
-    length = ops.sqrt(functools.reduce(ops.add, squares))
-    scale = model.task_radius / ops.maximum(length, 1e-12)
+    scale = model.task_radius / ops.maximum(ops.sqrt(functools.reduce(ops.add, squares)), 1e-12)
     moved = [
         (weight, weight.value + ops.stop_gradient(ops.cast(scale, slope.dtype) * slope))
         for weight, slope in zip(weights, slopes, strict=True)
     ]
     with frozen(model, moved) as scope:
-        before = [scope.get_current_value(variable) for variable in others]
-        losses = model.pair_losses(x, y, run(), sample_weight)
+        terms, added, before = losses(scope)
+    # The step's own pass has assigned what a pass assigns; the losses move on what they draw from.
     for variable, old in zip(others, before, strict=True):
         new = scope.get_current_value(variable)
         if new is not old:
             variable.assign(new)
-    return losses
+    return terms, added
+
+
+def _layer_losses(scope, weights):
+    """What layers have added in a scope: for their outputs, and for the weights as they read."""
+    of_weights = [(one.regularizer, one) for one in weights if one.regularizer is not None]
+    return [*scope.losses, *(penalty(one.value) for penalty, one in of_weights)]

@@ -1,9 +1,7 @@
 import keras
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.forward_pass import is_pair
 from dann.adaptation.methods import METHODS
-from dann.adaptation.model_parts import refuse_discriminator
 from dann.adaptation.regularizers.regularizer import check_regularizers
 
 
@@ -29,17 +27,10 @@ class SourceOnly(AdversarialModel):
         ValueError: If there are regularizers.
     """
 
-    takes_maps = True
+    supports_maps = True
+    trains_on_plain_inputs = True
 
-    def __init__(
-        self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        passes="joint",
-        regularizers=(),
-        **kwargs,
-    ):
+    def __init__(self, backbone, num_classes=None, label_head=None, *, regularizers=(), **kwargs):
         if regularizers:
             names = [regularizer.name for regularizer in check_regularizers(regularizers)]
             raise ValueError(
@@ -47,17 +38,11 @@ class SourceOnly(AdversarialModel):
                 "from; leave them out (in a script by `regularizer=none`) or take another method. "
                 f"Received: {names}"
             )
-        refuse_discriminator(type(self), kwargs)
-        super().__init__(backbone, num_classes, label_head, strength=None, passes=passes, **kwargs)
+        super().__init__(backbone, num_classes, label_head, strength=None, **kwargs)
 
-    def call(self, inputs, training=False):
-        if not is_pair(inputs):
-            return self.classified(inputs, training)
+    def augment(self, inputs, training):
         labelled = {name: part for name, part in inputs.items() if name != "target"}
-        return self.run_pair(labelled, training)
-
-    def _accept_plain_training(self):
-        pass
+        return super().augment(labelled, training)
 
 
 @METHODS.register(

@@ -1,24 +1,16 @@
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.forward_pass import through_reversal
+from dann.adaptation.batch import behind_reversal, size_of
 from dann.adaptation.methods import METHODS
-from dann.adaptation.model_parts import fitting_domain_head
+from dann.adaptation.networks import fitting_domain_head
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_integer, check_number
 from dann.layers.noise import Noise
-
-
-class CriticScores(NamedTuple):
-    """The critic's output for each example of a domain `(batch, 1)`, and `P`, a scalar."""
-
-    source: Any
-    target: Any
-    penalty: Any
 
 
 @METHODS.register(
@@ -72,37 +64,31 @@ class WDGRL(AdversarialModel):
           the whole objective.
     """
 
+    terms = ("critic/loss", "critic/distance", "critic/penalty")
+    arguments = ("domain_head", "gradient_penalty", "critic_steps", "seed")
+
     def __init__(
         self,
         backbone,
         num_classes=None,
         label_head=None,
-        domain_head=None,
-        strength=1.0,
-        way="override",
-        passes="joint",
-        gradient_penalty=10.0,
-        critic_steps=5,
-        seed=None,
+        *,
+        domain_head: Any = None,
+        gradient_penalty: float = 10.0,
+        critic_steps: int = 5,
+        seed: int | None = None,
         **kwargs,
     ):
-        super().__init__(backbone, num_classes, label_head, strength, way, passes, **kwargs)
+        super().__init__(backbone, num_classes, label_head, **kwargs)
         self.gradient_penalty = check_number("gradient_penalty", gradient_penalty, low=0)
         self.critic_steps = check_integer("critic_steps", critic_steps, low=1)
         self.seed = seed
         self.noise = Noise(seed, name="line_noise")
-        self.domain_head = domain_head
-        self.when_known(self._fit_critic)
-        self.track("critic/loss", "critic/distance", "critic/penalty")
+        self.domain_head = fitting_domain_head(domain_head, self.feature_shape, name="critic")
 
-    def _fit_critic(self):
-        self.domain_head = fitting_domain_head(self.domain_head, self.feature_shape, name="critic")
-
-    def extract(self, inputs, training):
-        return self._gated(super().extract(inputs, training), training)
-
-    def classify(self, features, training):
-        return self._gated(super().classify(features, training), training)
+    def batch_of(self, inputs, features, training):
+        batch = super().batch_of(inputs, self._gated(features, training), training)
+        return batch._replace(logits=self._gated(batch.logits, training))
 
     def _gated(self, tensors, training):
         """Lets the gradient through on every `critic_steps`-th training step only."""
@@ -115,16 +101,19 @@ class WDGRL(AdversarialModel):
             for name, tensor in tensors.items()
         }
 
-    def adversary(self, features, logits, training, reversal):
-        scores = through_reversal(reversal, self.domain_head, features, training)
-        penalty = self._penalty(features["source"], features["target"], training)
-        return CriticScores(*scores, penalty)
+    def method_losses(self, batch, labels, reversal, training):
+        scores = behind_reversal(self.domain_head, batch, reversal, training)
+        source, target = batch.by_domain(scores)
+        distance = ops.mean(source) - ops.mean(target)
+        penalty = self._penalty(batch.features["source"], batch.features["target"], training)
+        loss = self.gradient_penalty * penalty - distance
+        return {"critic/loss": loss, "critic/distance": distance, "critic/penalty": penalty}
 
     def _penalty(self, source, target, training):
         source, target = ops.stop_gradient(source), ops.stop_gradient(target)
-        share = ops.cast(self.noise.uniform((ops.shape(source)[0], 1)), source.dtype)
+        share = ops.cast(self.noise.uniform((size_of(source), 1)), source.dtype)
         # If the target has fewer examples than the source, they repeat.
-        partners = ops.arange(ops.shape(source)[0]) % ops.shape(target)[0]
+        partners = ops.arange(size_of(source)) % size_of(target)
         line = source + share * (ops.take(target, partners, axis=0) - source)
         points = ops.concatenate([source, target, line])
 
@@ -136,25 +125,3 @@ class WDGRL(AdversarialModel):
         squares = ops.sum(ops.square(ops.cast(slopes, "float32")), axis=-1)
         # The derivative of the root at 0, where a dead critic is, would be NaN.
         return ops.mean(ops.square(ops.sqrt(squares + 1e-12) - 1))
-
-    def adversarial_losses(self, x, y, forward):
-        penalty = self.gradient_penalty * forward.adversary.penalty
-        return {"critic/loss": penalty - _distance(forward.adversary)}
-
-    def logged(self, x, y, forward):
-        critic = forward.adversary
-        return {"critic/distance": (_distance(critic),), "critic/penalty": (critic.penalty,)}
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "domain_head": keras.saving.serialize_keras_object(self.domain_head),
-            "gradient_penalty": self.gradient_penalty,
-            "critic_steps": self.critic_steps,
-            "seed": self.seed,
-        }
-
-
-def _distance(critic):
-    """`W`, a scalar."""
-    return ops.mean(critic.source) - ops.mean(critic.target)

@@ -9,9 +9,8 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.plain_network import graph_of
+from dann.adaptation.networks import graph_of
 from dann.adaptation.smooth_task import frozen
-from dann.adaptation.training_state import steps_taken
 from dann.autodiff import vjp
 from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
@@ -147,7 +146,7 @@ def _of_method(model, data, mode):
     run = reversed_pass(model, data)
     with np.errstate(invalid="ignore", over="ignore"):  # gradients may not be finite
         found, plain = run.gradients(mode), run.gradients(mode, taken_out=True)
-        rises = rises_later(model.reversal, steps_taken(model) > 0)
+        rises = rises_later(model.reversal, ops.convert_to_numpy(model.optimizer.iterations) > 0)
         sides = Sides(found, plain, run.size, run.strength, rises)
         measured = measured_of(sides)
     discriminator = getattr(model, "domain_head", None)

@@ -6,7 +6,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.adaptation.training_state import steps_taken
 from dann.checks import check_integer
 from dann.diagnostics.catalogue import choose, scalars
 from dann.diagnostics.instruments.batch import as_batch
@@ -135,7 +134,7 @@ class Diagnostics(keras.callbacks.Callback):
             return dict.fromkeys(self._names[diagnostic], float("nan"))
 
     def _step(self):
-        return steps_taken(self.model)
+        return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
 
 
 def _write(writer, values, step):

@@ -88,7 +88,7 @@ def jacobians(
     check_flat(model)
     networks = {
         "logits": (model.classifier, model.num_classes),
-        "features": (model.backbone, model.num_features),
+        "features": (model.backbone, model.feature_shape[-1]),
     }
     found = {}
     for domain in DOMAINS:

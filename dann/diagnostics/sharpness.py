@@ -90,8 +90,8 @@ def sharpness(
 
     def loss():
         # A method may weigh the labels by what its own networks say, so they run, too.
-        forward = model.from_features(model.extract(x, training), training)
-        return task_loss(model, forward, x, y, training)
+        batch = model.batch_of(x, model.extract(x, training), training)
+        return task_loss(model, batch, x, y, training)
 
     function = at_weights(model, variables, loss)
     values = [ops.convert_to_tensor(variable.value) for variable in variables]

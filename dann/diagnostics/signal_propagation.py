@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.plain_network import graph_of
+from dann.adaptation.networks import graph_of
 from dann.autodiff import frobenius_norm, singular_values
 from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
 from dann.diagnostics.healthy_ranges import HealthyRange
@@ -81,7 +81,7 @@ def signal_propagation(
             of_layer = _statistics(values, before)
             rest = rests[layer.name]
             if rest is not None:
-                of_layer.update(_sensitivity(rest, values, model.num_features, seed))
+                of_layer.update(_sensitivity(rest, values, model.feature_shape[-1], seed))
                 gains.append(of_layer["gain"])
             found.update(
                 {f"signal/{domain}/{layer.name}/{key}": value for key, value in of_layer.items()}

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.adaptation.forward_pass import parts_of
+from dann.adaptation.batch import parts_of
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_integer

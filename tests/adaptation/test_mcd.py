@@ -70,9 +70,9 @@ def test_weight_decay_counts_once():
     model.compile(keras.optimizers.SGD(0.0))
     logs = model.train_on_batch(PAIR, LABELS, return_dict=True)
     parts = logs["label/loss"] + logs["second_label/loss"] + logs["discrepancy/loss"]
-    assert logs["loss"] == pytest.approx(parts, rel=1e-5)
+    assert logs["loss"] == pytest.approx(parts + decay, rel=1e-5)
     classified = keras.ops.convert_to_numpy(model.classifier(SOURCE)).astype("float64")
-    assert logs["label/loss"] == pytest.approx(cross_entropy(classified, LABELS) + decay, rel=1e-5)
+    assert logs["label/loss"] == pytest.approx(cross_entropy(classified, LABELS), rel=1e-5)
 
 
 @pytest.mark.tensorflow
@@ -87,7 +87,7 @@ def test_the_heads_begin_apart_and_come_back_from_a_file(reloaded):
 
 
 def test_a_second_head_that_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match=r"`second_head` must .*Received: .*shape \(None, 2\)"):
+    with pytest.raises(ValueError, match="`second_head` must"):
         MCD(**linear_parts(), second_head=linear(4, 2, "second_head"))
 
 
@@ -99,15 +99,6 @@ def test_a_head_with_a_seed_gets_a_second_one_of_other_weights(method, name):
     head = keras.Sequential([keras.Input((4,)), dense])
     second = getattr(method(linear(3, 4, "backbone"), label_head=head), name)
     assert np.abs(second.get_weights()[0] - dense.get_weights()[0]).max() > 0.01
-
-
-def test_heads_that_begin_with_equal_weights_are_refused():
-    dense = keras.layers.Dense(3, kernel_initializer="zeros")
-    head = keras.Sequential([keras.Input((4,)), dense])
-    model = MCD(linear(3, 4, "backbone"), label_head=head)
-    model.compile("sgd")
-    with pytest.raises(ValueError, match=r"begin with different weights.*equal weights"):
-        model.fit(PAIR, LABELS, verbose=0)
 
 
 @pytest.mark.tensorflow

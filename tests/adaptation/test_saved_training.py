@@ -8,14 +8,11 @@ import sys
 import keras
 import numpy as np
 import pytest
-from dann.training.callbacks import on_final_weights
 from support import lacking
-from support.saved_training import FEATURES, LABELS, MODELS, bits, started, trained
-
-from dann.adaptation.training_state import put_trained_back
+from support.saved_training import MODELS, bits, started, trained
 
 drawing_by_seeds = [
-    pytest.param(name, marks=lacking.seeded_dropout) if name in ("dropout", "averages") else name
+    pytest.param(name, marks=lacking.seeded_dropout) if name == "dropout" else name
     for name in MODELS
 ]
 PROGRAM = pathlib.Path(__file__).parents[1] / "support/saved_training.py"
@@ -51,41 +48,8 @@ def test_another_process_goes_on_from_the_file_with_the_same_bits(backend, tmp_p
             np.testing.assert_array_equal(whole[key], other[key])
 
 
-def test_weights_that_were_set_after_averaging_are_those_that_train():
-    model, pairs = started("averages")
-    trained(model, pairs, 0, 1)
-    model.set_weights([np.full_like(weight, 0.5) for weight in model.get_weights()])
-    put_trained_back(model)
-    for weight in model.trainable_variables:
-        np.testing.assert_array_equal(weight, 0.5)
-
-
-@lacking.seeded_dropout
-def test_evaluating_averages_between_compiled_epochs_changes_nothing():
-    model, pairs = started("averages", compiled=True)
-    whole = trained(model, pairs, 0, 3)
-    model, pairs = started("averages", compiled=True)
-    evaluate = lambda *_: model.evaluate(FEATURES, LABELS, verbose=0)  # noqa: E731
-    callbacks = [keras.callbacks.LambdaCallback(on_epoch_end=evaluate)]
-    trained(model, pairs, 0, 1)
-    evaluate()
-    trained(model, pairs, 1, 3, callbacks=on_final_weights(model.optimizer, callbacks))
-    for one, other in zip(bits(whole), bits(model), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_a_file_without_the_seeds_still_loads(tmp_path, monkeypatch):
-    from dann.adaptation import pair_classifier
-
-    monkeypatch.setattr(pair_classifier, "save_training_state", lambda *_: None)
-    model, _ = started("dropout")
-    model.save(tmp_path / "old.keras")
-    loaded = keras.models.load_model(tmp_path / "old.keras", compile=False)
-    np.testing.assert_array_equal(loaded.predict(FEATURES), model.predict(FEATURES))
-
-
 def test_a_process_without_dann_is_told_to_import_it(tmp_path):
-    model, pairs = started("averages")
+    model, pairs = started("dropout")
     trained(model, pairs, 0, 1).save(tmp_path / "model.keras")
     program = f"import keras; keras.models.load_model({str(tmp_path / 'model.keras')!r})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

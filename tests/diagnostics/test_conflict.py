@@ -100,8 +100,9 @@ def test_dropout_draws_the_same_in_all_passes():
     """With both losses the same but for the sign, the gradients must be opposite."""
 
     class OneLoss(dann.DANN):
-        def label_loss(self, x, y, forward, sample_weight=None, training=True):
-            return self.adversarial_losses(x, y, forward)["domain/loss"]
+        def method_losses(self, batch, labels, reversal, training):
+            terms = super().method_losses(batch, labels, reversal, training)
+            return {**terms, "label/loss": terms["domain/loss"]}
 
     inputs = keras.Input((3,))
     dropped = keras.layers.Dropout(0.5)(keras.layers.Dense(4)(inputs))

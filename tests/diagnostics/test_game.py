@@ -170,8 +170,9 @@ def test_the_spectrum_of_another_method_is_that_of_its_field_by_differences():
 class TripleDomainLoss(DANN):
     """A method of a user's own: the discriminator counts three times."""
 
-    def domain_loss(self, domain, logits, weights=None):
-        return 3 * super().domain_loss(domain, logits, weights)
+    def method_losses(self, batch, labels, reversal, training):
+        terms = super().method_losses(batch, labels, reversal, training)
+        return {**terms, "domain/loss": 3 * terms["domain/loss"]}
 
 
 def test_the_spectrum_of_a_class_that_changes_the_losses_of_dann_is_that_of_its_own_field():

@@ -6,7 +6,6 @@ from keras import ops
 from support.shifted_classes import initialize, linear_backbone, shifted_classes
 
 from dann.adaptation import DANN
-from dann.adaptation.forward_pass import DomainScores
 from dann.layers import BinarySign
 from dann.networks import domain_head, label_head
 
@@ -65,11 +64,8 @@ class OtherWay(DANN):
     def turn(self, features, training, reversal):
         raise NotImplementedError
 
-    def adversary(self, features, logits, training, reversal):
-        both = ops.concatenate([features["source"], features["target"]])
-        scores = self.domain_head(self.turn(both, training, reversal), training=training)
-        size = ops.shape(features["source"])[0]
-        return DomainScores(scores[:size], scores[size:])
+    def domain_scores(self, batch, reversal, training):
+        return self.domain_head(self.turn(batch.both, training, reversal), training=training)
 
 
 class Forgotten(OtherWay):
@@ -97,11 +93,8 @@ class Cut(OtherWay):
 class BehindHead(DANN):
     """The reversal turns the discriminator's gradient around too."""
 
-    def adversary(self, features, logits, training, reversal):
-        both = ops.concatenate([features["source"], features["target"]])
-        scores = reversal(self.domain_head(both, training=training), training=training)
-        size = ops.shape(features["source"])[0]
-        return DomainScores(scores[:size], scores[size:])
+    def domain_scores(self, batch, reversal, training):
+        return reversal(self.domain_head(batch.both, training=training), training=training)
 
 
 class OneUnitSoftmax(keras.layers.Layer):

@@ -44,7 +44,6 @@ MODELS = {
     "dropout": (with_dropout, FEATURES, {}),
     "augmentation and blend": (with_augmentation_and_blend, IMAGES, {}),
     "virtual adversaries": (with_virtual_adversaries, FEATURES, {}),
-    "averages": (with_dropout, FEATURES, {"use_ema": True, "ema_momentum": 0.9}),
 }
 
 

@@ -61,17 +61,6 @@ class Join(layers.Layer):
 
 
 @keras.saving.register_keras_serializable("tests")
-class SideBySide(layers.Layer):
-    """Two inputs in a dict as one, without weights."""
-
-    def call(self, inputs):
-        return keras.ops.concatenate(list(inputs.values()), axis=-1)
-
-    def compute_output_shape(self, input_shape):
-        return (None, 6)
-
-
-@keras.saving.register_keras_serializable("tests")
 class OwnModel(keras.Model):
     """A subclassed model from inputs of a kind to features."""
 
@@ -87,24 +76,6 @@ class OwnModel(keras.Model):
 
     def get_config(self):
         return {**super().get_config(), "kind": self.kind, "units": self.units}
-
-
-@keras.saving.register_keras_serializable("tests")
-class OwnLayer(layers.Layer):
-    """The same as a layer."""
-
-    def __init__(self, kind="numbers", **kwargs):
-        super().__init__(**kwargs)
-        self.kind = kind
-        self.parts = [*body(kind), layers.Dense(6, activation="relu")]
-
-    def call(self, inputs):
-        for part in self.parts:
-            inputs = part(inputs)
-        return inputs
-
-    def get_config(self):
-        return {**super().get_config(), "kind": self.kind}
 
 
 def body(kind, recurrent=False):
@@ -145,20 +116,13 @@ def functional(kind, *last, recurrent=False):
     return keras.Model(inputs, outputs)
 
 
-def sequential(kind, with_input):
-    first = [entry(kind)] if with_input else []
-    return keras.Sequential([*first, *body(kind), layers.Dense(6, activation="relu")])
+def sequential(kind):
+    return keras.Sequential([entry(kind), *body(kind), layers.Dense(6, activation="relu")])
 
 
 def called(network, kind):
     network(keras.tree.map_structure(lambda part: part[:2], INPUTS[kind](0)))
     return network
-
-
-def without_weights(kind):
-    if kind in ("dict", "list"):
-        return SideBySide() if kind == "dict" else layers.Concatenate()
-    return layers.GlobalAveragePooling1D() if "length" in kind else layers.Flatten()
 
 
 def application(kind):
@@ -173,12 +137,8 @@ def loaded(kind, folder):
 
 BACKBONES = {
     "functional": lambda kind, folder: functional(kind),
-    "Sequential with Input": lambda kind, folder: sequential(kind, with_input=True),
-    "Sequential": lambda kind, folder: sequential(kind, with_input=False),
-    "subclassed": lambda kind, folder: OwnModel(kind),
-    "subclassed, called": lambda kind, folder: called(OwnModel(kind), kind),
-    "a layer": lambda kind, folder: OwnLayer(kind),
-    "a layer without weights": lambda kind, folder: without_weights(kind),
+    "Sequential with Input": lambda kind, folder: sequential(kind),
+    "subclassed": lambda kind, folder: called(OwnModel(kind), kind),
     "batch norm and dropout": lambda kind, folder: functional(
         kind, layers.BatchNormalization(), layers.Dropout(0.2), layers.Dense(6)
     ),

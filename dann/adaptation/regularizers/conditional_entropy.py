@@ -1,7 +1,6 @@
 import keras
 from keras import ops
 
-from dann.adaptation import masks
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 
 
@@ -16,7 +15,7 @@ class ConditionalEntropy(Regularizer):
 
     - loss: `mean_t H(p_t)` with `H(p) = -sum_k p_k log p_k` and `p_t = softmax(logits)`
 
-    Of maps of logits it is the mean over all positions that no mask leaves out.
+    Of maps of logits it is the mean over all positions.
 
     Alone it is lowest when one class gets everything, so it joins a method that aligns the domains
     and, in VADA, `VirtualAdversarial`.
@@ -36,15 +35,14 @@ class ConditionalEntropy(Regularizer):
     """
 
     name = "entropy"
-    of_classes = True
-    takes_maps = True
+    needs_classes = True
+    supports_maps = True
 
     def __init__(self, weight: float = 0.01):
         super().__init__(weight)
 
-    def loss(self, model, x, forward):
-        logits = forward.logits["target"]
-        return masks.mean(entropy(logits), masks.mask_of(logits))
+    def loss(self, model, x, batch):
+        return ops.mean(entropy(batch.logits["target"]))
 
 
 def entropy(logits):

@@ -39,14 +39,14 @@ class MCC(Regularizer):
     """
 
     name = "mcc"
-    of_classes = True
+    needs_classes = True
 
     def __init__(self, weight: float = 1.0, temperature: float = 2.5):
         super().__init__(weight)
         self.temperature = check_number("temperature", temperature, low=0, above=True)
 
-    def loss(self, model, x, forward):
-        logits = forward.logits["target"] / self.temperature
+    def loss(self, model, x, batch):
+        logits = batch.logits["target"] / self.temperature
         p = ops.softmax(logits)
         certainty = 1 + ops.exp(-ops.stop_gradient(entropy(logits)))
         weights = certainty / ops.mean(certainty)

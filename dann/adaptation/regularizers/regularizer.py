@@ -3,8 +3,7 @@ from typing import Any
 
 import keras
 
-from dann.adaptation.forward_pass import ForwardPass
-from dann.adaptation.plain_network import pooling
+from dann.adaptation.batch import Batch
 from dann.checks import check_number
 from dann.registry import Registry
 
@@ -28,28 +27,27 @@ class Regularizer:
     """
 
     name = ""
-    classifies_target = True  # whether it needs the target's logits
-    of_classes = False  # whether it compares classes, so that it needs at least two outputs
-    takes_maps = False  # whether logits may be maps `(batch, ..., num_classes)`
+    needs_target_logits = True  # whether it needs the target's logits
+    needs_classes = False  # whether it compares classes: at least two outputs, and a softmax
+    supports_maps = False  # whether logits may be maps `(batch, ..., num_classes)`
     layers: Sequence[keras.layers.Layer] = ()  # saved with the model
 
     def __init__(self, weight: float = 1.0):
         self.weight = check_number("weight", weight, low=0)
 
     def join(self, model: Any) -> None:
-        """Is called once, as soon as the networks of the model that it joins are known."""
+        """Is called once, when the networks of the model that it joins are made."""
 
     def before_step(self, model: Any) -> None:
         """Is called at the beginning of each training step, before the forward pass."""
 
-    def loss(self, model: Any, x: dict[str, Any], forward: ForwardPass) -> Any:
+    def loss(self, model: Any, x: dict[str, Any], batch: Batch) -> Any:
         """Returns the loss before it is multiplied by the weight, a scalar.
 
         Args:
             model: The model that trains.
             x: The pair of inputs.
-            forward: The model's forward pass on it; `forward.logits["target"]` holds the target's
-                logits.
+            batch: What the model gave for it; `batch.logits["target"]` holds the target's logits.
         """
         raise NotImplementedError
 
@@ -63,34 +61,28 @@ class Regularizer:
         return cls(**config)
 
 
-def check_regularizers(regularizers: Sequence[Regularizer]) -> list[Regularizer]:
+def check_regularizers(
+    regularizers: Sequence[Regularizer] | Regularizer, logits: Sequence[int | None] = ()
+) -> list[Regularizer]:
     """Returns the regularizers as a list; one alone needs no list.
 
     Raises:
         TypeError: If one has another type.
-        ValueError: If two have one name.
+        ValueError: If two have one name, or one does not take maps and the logits' shape is theirs.
     """
-    if isinstance(regularizers, Regularizer):
-        regularizers = [regularizers]
-    regularizers = list(regularizers)
-    for regularizer in regularizers:
-        if not isinstance(regularizer, Regularizer):
+    listed = [regularizers] if isinstance(regularizers, Regularizer) else list(regularizers)
+    for one in listed:
+        if not isinstance(one, Regularizer):
             raise TypeError(
                 "Argument `regularizers` must hold objects of `dann.adaptation.Regularizer`. "
-                f"Received: {regularizer!r}"
+                f"Received: {one!r}"
             )
-    names = [regularizer.name for regularizer in regularizers]
+        if len(logits) > 2 and not one.supports_maps:
+            raise ValueError(
+                f"`{type(one).__name__}` compares whole examples: give a `label_head` that pools, "
+                f"or leave it out. Received: logits of shape {tuple(logits)}"
+            )
+    names = [one.name for one in listed]
     if len(set(names)) < len(names):
         raise ValueError(f"Each regularizer may join once. Received: {names}")
-    return regularizers
-
-
-def check_logits_of(regularizer: Regularizer, logits: Any) -> None:
-    """Raises `ValueError` if logits are maps and the regularizer takes none."""
-    if len(logits.shape) > 2 and not regularizer.takes_maps:
-        raise ValueError(
-            f"`{type(regularizer).__name__}` compares whole examples: give a `label_head` that "
-            f"pools, such as `keras.Sequential([keras.layers.{pooling(logits.shape)}, "
-            f"keras.layers.Dense({logits.shape[-1]})])`, or leave it out. Received: logits of "
-            f"shape {tuple(logits.shape)}"
-        )
+    return listed

@@ -3,8 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.forward_pass import at_least_single
-from dann.adaptation.model_parts import copy_of
+from dann.adaptation.batch import at_least_single
+from dann.adaptation.networks import copy_of
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.checks import check_number
 from dann.layers.state import add_state
@@ -77,7 +77,7 @@ class SelfEnsembling(Regularizer):
     """
 
     name = "self_ensembling"
-    of_classes = True
+    needs_classes = True
 
     def __init__(
         self,
@@ -98,16 +98,17 @@ class SelfEnsembling(Regularizer):
                 "A teacher has one classifier: give each model its own `SelfEnsembling()`. "
                 "Received: one that has joined a model before"
             )
-        self.teacher = MeanTeacher(copy_of(model.classifier), self.decay, name="mean_teacher")
+        self.teacher = Teacher(copy_of(model.classifier), name="mean_teacher")
         self.layers = (self.teacher,)
 
     def before_step(self, model):
-        self.teacher.learn_from(model.classifier)
+        step = ops.cast(self.teacher.step.value, "float32")
+        self.teacher.learn_from(model.classifier, ops.minimum(self.decay, step / (step + 1)))
 
-    def loss(self, model, x, forward):
+    def loss(self, model, x, batch):
         # On JAX the teacher of this step is a function of the weights.
         q = ops.stop_gradient(ops.softmax(at_least_single(self.teacher(x["target"]))))
-        p = ops.softmax(forward.logits["target"])
+        p = ops.softmax(batch.logits["target"])
         sure = ops.cast(ops.max(q, axis=-1) > self.threshold, p.dtype)
         agreement = ops.mean(sure * ops.mean(ops.square(p - q), axis=-1))
         return agreement + self.balance * ops.mean(sure) * _imbalance(ops.mean(p, axis=0))
@@ -123,35 +124,31 @@ def _imbalance(shares):
     return ops.sum(ops.binary_crossentropy(equal, shares))
 
 
-class MeanTeacher(keras.layers.Layer):
-    """A network whose weights are a moving average of another's, in inference mode.
+class Teacher(keras.layers.Layer):
+    """A network whose weights follow another's, in inference mode; it counts its steps.
 
     Args:
         network: A network with the same weights' shapes as the other.
-        decay: Share that each step keeps, in [0, 1).
     """
 
-    def __init__(self, network: keras.Model, decay: float, **kwargs):
+    def __init__(self, network: keras.Model, **kwargs):
         super().__init__(trainable=False, autocast=False, **kwargs)  # the network casts
         self.network: Any = network
         self.network.trainable = False
-        self.decay = decay
         self.step = add_state(self, "step", "int", 0)
         self.built = True
 
     def call(self, inputs):
         return self.network(inputs, training=False)
 
-    def learn_from(self, other: keras.Model) -> None:
-        """Moves the weights towards those of the other network, and counts the step."""
-        step = ops.cast(self.step.value, "float32")
-        kept = ops.minimum(self.decay, step / (step + 1))
+    def learn_from(self, other: keras.Model, kept: Any) -> None:
+        """Moves each weight to `kept * weight + (1 - kept) * its`, and counts the step."""
         for mine, its in zip(self.network.weights, other.weights, strict=True):
             if keras.backend.is_float_dtype(mine.dtype):
                 share = ops.cast(1 - kept, mine.dtype)
                 mine.assign(mine.value + share * (its.value - mine.value))
             else:
-                mine.assign(its.value)
+                mine.assign(ops.where(kept < 1, its.value, mine.value))
         self.step.assign_add(1)
 
     def predict(self, inputs: Any) -> Any:

@@ -3,8 +3,7 @@ import functools
 import keras
 from keras import ops
 
-from dann.adaptation import masks
-from dann.adaptation.forward_pass import HALF, at_least_single
+from dann.adaptation.batch import HALF, at_least_single
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
@@ -40,7 +39,7 @@ class VirtualAdversarial(Regularizer):
     Of several inputs, such as an image and numbers, all that are floating-point are perturbed
     together, and the radius is that of all of them.
 
-    Of maps of logits the mean is over all positions that no mask leaves out.
+    Of maps of logits the mean is over all positions.
 
     The classifier runs on inputs without augmentation, twice with the same noise (dropout), with
     the batch's own statistics as in training, and keeps its state.
@@ -71,9 +70,9 @@ class VirtualAdversarial(Regularizer):
     """
 
     name = "vat"
-    classifies_target = False
-    of_classes = True
-    takes_maps = True
+    needs_target_logits = False
+    needs_classes = True
+    supports_maps = True
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class VirtualAdversarial(Regularizer):
         self.noise = Noise(seed, name="vat_noise")
         self.layers = (self.noise,)
 
-    def loss(self, model, x, forward):
+    def loss(self, model, x, batch):
         loss = self._divergence(model, x["target"])
         if self.source_weight:
             loss = loss + self.source_weight * self._divergence(model, x["source"])
@@ -106,16 +105,13 @@ class VirtualAdversarial(Regularizer):
                 moved[place] = parts[place] + move
             x = keras.tree.pack_sequence_as(inputs, moved)
             with frozen(model):
-                logits = at_least_single(model.classified(x, training=True))
-                return masks.with_mask_of(logits, ops.log_softmax(logits))
+                return ops.log_softmax(at_least_single(model(x, training=True)))
 
-        unmoved = log_probabilities()
-        log_p, mask = ops.stop_gradient(unmoved), masks.mask_of(unmoved)
+        log_p = ops.stop_gradient(log_probabilities())
         p = ops.exp(log_p)
 
         def divergence(log_q):
-            found = ops.sum(p * (log_p - log_q), axis=-1)
-            return found if mask is None else ops.where(mask, found, 0.0)
+            return ops.sum(p * (log_p - log_q), axis=-1)
 
         def magnified(*moves):
             log_q = log_probabilities(*moves)
@@ -129,8 +125,7 @@ class VirtualAdversarial(Regularizer):
         drawn = _unit([self.noise.normal(ops.shape(parts[place])) for place in places])
         slopes = gradients(magnified, [share * self.radius * direction for direction in drawn])
         moves = [ops.stop_gradient(self.radius * direction) for direction in _unit(slopes)]
-        log_q = log_probabilities(*moves)
-        return masks.mean(divergence(log_q), mask)
+        return ops.mean(divergence(log_probabilities(*moves)))
 
     def get_config(self):
         return {

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.forward_pass import is_pair
+from dann.adaptation.batch import is_pair
 from dann.data.pairs import Pairs
 
 MOST = 256  # examples of each domain

@@ -88,9 +88,9 @@ def explicit_field(
 
     def both():
         features = model.extract(x, training)
-        forward = model.from_features(features, training, reversal=_unreversed)
-        (domain,) = model.adversarial_losses(x, y, forward).values()
-        task = task_loss(model, forward, x, y, training)
+        batch = model.batch_of(x, features, training)
+        task = task_loss(model, batch, x, y, training)
+        domain = model.method_losses(batch, y, _unreversed, training)["domain/loss"]
         return task, domain + sum(model.domain_head.losses)
 
     losses = at_weights(model, variables, both)

@@ -7,8 +7,8 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.forward_pass import parts_of
-from dann.adaptation.plain_network import graph_of
+from dann.adaptation.batch import parts_of
+from dann.adaptation.networks import graph_of
 from dann.adaptation.smooth_task import frozen
 from dann.diagnostics.instruments.modes import as_tensors, inputs_of
 from dann.diagnostics.instruments.vectors import to_numpy

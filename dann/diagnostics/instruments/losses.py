@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.forward_pass import ForwardPass
+from dann.adaptation.batch import Batch
 from dann.adaptation.smooth_task import frozen
 
 
@@ -68,12 +68,16 @@ def loss_terms(
 ) -> tuple[Any, Any]:
     """Returns the label loss and the adversarial loss of a pair by a compiled model, scalars.
 
-    `reversal` runs in place of the model's own; see `AdversarialModel.from_features`.
+    `reversal` runs in place of the model's own; see `AdversarialModel.loss_terms`. The label loss
+    includes what layers have added.
     """
     x, y = data
-    forward = model.from_features(features, training, reversal)
-    losses = model.pair_losses(x, y, forward, training=training)
-    return losses.label, sum(losses.adversarial.values(), ops.zeros(()))
+    batch = model.batch_of(x, features, training)
+    layers = list(map(ops.sum, model.losses))
+    terms = model.loss_terms(x, y, batch, reversal, training)
+    label = sum(layers, terms.pop("label/loss"))
+    names = [name for name in model.terms if name.endswith("/loss") and "label" not in name]
+    return label, sum((terms[name] for name in names), ops.zeros(()))
 
 
 def weights_of_task(model: AdversarialModel) -> list[keras.Variable]:
@@ -97,18 +101,20 @@ def at_weights(
     return of_values
 
 
-def task_loss(
-    model: AdversarialModel, forward: ForwardPass, x: dict, y: Any, training: bool
-) -> Any:
+def task_loss(model: AdversarialModel, batch: Batch, x: dict, y: Any, training: bool) -> Any:
     """Returns the label loss plus those of the regularizers, a scalar.
 
     It includes losses of the layers' weights, such as a `kernel_regularizer`, and leaves out those
     of their outputs. For a model that is not compiled the loss is cross-entropy.
     """
+    layers = sum(map(ops.sum, model.losses))
     if model.compiled:
-        label = model.label_loss(x, y, forward, training=training)
+        reversal = model.reversal or (lambda features, training: features)
+        terms = model.method_losses(batch, y, reversal, training)
+        label = terms.get("label/loss")
+        label = model.label_loss(y, batch.label_logits) if label is None else label
     else:
-        label = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, forward.label)
-        label += sum(model.losses)
-    added = (r.weight * r.loss(model, x, forward) for r in model.regularizers)
+        label = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, batch.label_logits)
+    label = label + layers
+    added = (r.weight * r.loss(model, x, batch) for r in model.regularizers)
     return label + sum(added, 0.0)

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.forward_pass import parts_of
+from dann.adaptation.batch import parts_of
 from dann.adaptation.smooth_task import frozen
 from dann.checks import check_integer
 from dann.data.examples import strings_as_tensors
@@ -70,7 +70,10 @@ def _piece(array, number, count):
 
 def _run(model: AdversarialModel, x) -> dict[str, dict]:
     extracted = model.extract(x, training=False)
-    scores = model.domain_scores(model.from_features(extracted, training=False))
+    scores = None
+    if model.reversal is not None:
+        pair = model.batch_of(x, extracted, training=False)
+        scores = model.domain_scores(pair, model.reversal, training=False)
     features = {name: to_numpy(part) for name, part in extracted.items()}
     # A method without an adversary leaves the target out.
     if "target" not in features:
@@ -81,7 +84,8 @@ def _run(model: AdversarialModel, x) -> dict[str, dict]:
     }
     domain = {}
     if scores is not None:
-        domain = {"source": to_numpy(scores.source), "target": to_numpy(scores.target)}
+        parts = pair.by_domain(scores)
+        domain = dict(zip(("source", "target"), map(to_numpy, parts), strict=True))
     return {"features": features, "logits": logits, "domain": domain}
 
 

@@ -9,7 +9,7 @@ from support.one_step import MODES, check_step
 from support.pair import LABELS, SOURCE, TARGET
 
 from dann.adaptation import AdversarialModel, ConditionalEntropy
-from dann.adaptation.forward_pass import ForwardPass
+from dann.adaptation.batch import Batch
 
 WEIGHT = 1.7
 
@@ -44,8 +44,8 @@ def test_loss_and_every_gradient_match_the_formula(mode):
     ("logits", "expected"), [([[5.0, 5.0, 5.0]], np.log(3)), ([[1e4, 0.0, -1e4]], 0.0)]
 )
 def test_it_is_largest_if_all_classes_are_equally_likely_and_0_if_one_is_certain(logits, expected):
-    forward = ForwardPass(features={}, logits={"target": keras.ops.convert_to_tensor(logits)})
-    loss = ConditionalEntropy().loss(None, {}, forward)
+    batch = Batch({}, {}, {"target": keras.ops.convert_to_tensor(logits)})
+    loss = ConditionalEntropy().loss(None, {}, batch)
     assert float(loss) == pytest.approx(expected, abs=1e-6)
 
 

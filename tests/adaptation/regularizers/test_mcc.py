@@ -8,7 +8,7 @@ from support.one_step import MODES, check_step
 from support.pair import LABELS, SOURCE, TARGET
 
 from dann.adaptation import DANN, MCC, AdversarialModel
-from dann.adaptation.forward_pass import ForwardPass
+from dann.adaptation.batch import Batch
 from dann.networks import mlp_backbone
 
 WEIGHT = 1.7
@@ -52,8 +52,8 @@ def test_loss_and_every_gradient_match_the_formula(mode, temperature):
 
 
 def mcc(logits):
-    forward = ForwardPass(features={}, logits={"target": np.array(logits, "float32")})
-    return float(MCC(temperature=1.0).loss(None, {}, forward))
+    batch = Batch({}, {}, {"target": np.array(logits, "float32")})
+    return float(MCC(temperature=1.0).loss(None, {}, batch))
 
 
 def test_certain_predictions_of_every_class_have_no_confusion():

@@ -134,7 +134,7 @@ def test_nothing_but_a_training_step_moves_the_teacher():
     before = numbers(regularizer.teacher)
     model.predict(TARGET, verbose=0)
     model.evaluate(PAIR, LABELS, verbose=0)
-    model.pair_losses(PAIR, LABELS, model(PAIR), training=False)
+    model.loss_terms(PAIR, LABELS, model(PAIR), training=False)
     assert_all_equal(numbers(regularizer.teacher), before)
 
 
@@ -145,16 +145,6 @@ def test_no_gradient_and_no_optimizer_reaches_the_teacher():
     assert teachers <= {id(weight) for weight in model.non_trainable_weights}
     assert not regularizer.teacher.trainable_weights
     assert not teachers & {id(weight) for weight in model.classifier.weights}
-
-
-def test_it_joins_a_backbone_that_is_built_at_the_first_batch():
-    backbone = keras.Sequential([keras.layers.Dense(4)])
-    regularizer = SelfEnsembling()
-    model = DANN(backbone, num_classes=3, regularizers=[regularizer])
-    assert regularizer.teacher is None
-    model.compile("sgd")
-    model.fit(PAIR, LABELS, batch_size=5, verbose=0)
-    assert int(regularizer.teacher.step) == 1
 
 
 @pytest.mark.tensorflow

@@ -1,0 +1,129 @@
+"""What goes into a step and what a method sees of it."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+HALF = ("float16", "bfloat16")
+PARTS = ("source", "target", "target_labelled")  # in the order of a joint pass
+
+
+class Batch(NamedTuple):
+    """What a model gives for a pair of domains.
+
+    Attributes:
+        inputs: The pair, as the network saw it: augmented in training.
+        features: Features `(batch, num_features)`, or maps of them `(batch, ..., num_features)`, by
+            part of the pair: `"source"`, `"target"` and `"target_labelled"` where there is one.
+        logits: Logits of the classes `(batch, num_classes)`, or maps of them, by the same names;
+            those of the target only where the method or a regularizer needs them.
+        weights: Weights of the labelled examples, or `None`.
+    """
+
+    inputs: dict[str, Any]
+    features: dict[str, Any]
+    logits: dict[str, Any]
+    weights: Any = None
+
+    @property
+    def both(self) -> Any:
+        """Features of the source and then of the target, as one tensor."""
+        return ops.concatenate([self.features["source"], self.features["target"]])
+
+    @property
+    def label_logits(self) -> Any:
+        """Logits that belong to the labels, in their order."""
+        return labelled_parts(self.logits)
+
+    def by_domain(self, scores: Any) -> list[Any]:
+        """Returns the rows of the source and those of the target, of what was made from `both`."""
+        return split_rows(scores, [size_of(self.features[name]) for name in ("source", "target")])
+
+    def probabilities(self) -> Any:
+        """Returns the softmax of the logits of `both`, without gradient."""
+        logits = ops.concatenate([self.logits["source"], self.logits["target"]])
+        return ops.stop_gradient(ops.softmax(logits))
+
+
+def behind_reversal(
+    network: Callable[..., Any], batch: Batch, reversal: Callable[..., Any], training: bool
+) -> Any:
+    """Returns what a network says of the features of both domains, behind the reversal."""
+    features = reversal(batch.both, training=training)
+    return at_least_single(network(features, training=training))
+
+
+def is_pair(inputs: Any) -> bool:
+    """Whether `inputs` hold both domains."""
+    return isinstance(inputs, dict) and {"source", "target"} <= set(inputs)
+
+
+def parts_of(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Returns the parts of a pair that are inputs of the backbone, in order."""
+    return {name: inputs[name] for name in PARTS if name in inputs}
+
+
+def labelled_parts(values: dict[str, Any]) -> Any:
+    """Returns what belongs to the labels, in their order: the source, then a labelled target."""
+    parts = [part for name, part in parts_of(values).items() if name != "target"]
+    return parts[0] if len(parts) == 1 else ops.concatenate(parts)
+
+
+def in_one_pass(network: keras.Layer, parts: dict[str, Any], training: bool) -> dict[str, Any]:
+    """Runs a network once over all parts and returns its outputs by the same names."""
+    if len(parts) == 1:
+        return {name: network(part, training=training) for name, part in parts.items()}
+    together = keras.tree.map_structure(lambda *one: ops.concatenate(one), *parts.values())
+    outputs = network(together, training=training)
+    sizes = [size_of(part) for part in parts.values()]
+    return dict(zip(parts, split_rows(outputs, sizes), strict=True))
+
+
+def size_of(inputs: Any) -> Any:
+    """Returns the number of examples of inputs, one tensor or several in any structure."""
+    return ops.shape(keras.tree.flatten(inputs)[0])[0]
+
+
+def split_rows(tensor: Any, sizes: Sequence[Any]) -> list[Any]:
+    """Returns consecutive parts of so many examples each.
+
+    Parts of one known size are one operation, whose gradient writes each number once; that of
+    slices writes the whole tensor for each of them.
+    """
+    if all(isinstance(size, int) and size == sizes[0] for size in sizes):
+        return list(ops.split(tensor, len(sizes)))
+    ends = list(itertools.accumulate(sizes))
+    return [tensor[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def at_least_single(tensor: Any) -> Any:
+    """Returns a tensor of half precision in single precision, for which losses are made."""
+    in_half = keras.backend.standardize_dtype(tensor.dtype) in HALF
+    return ops.cast(tensor, "float32") if in_half else tensor
+
+
+def fitting_weights(weights: Any, logits: Any) -> Any:
+    """Returns sample weights for the loss, of maps one for each position; `None` stays."""
+    maps = weights is not None and len(logits.shape) > 2
+    return weights_of_positions(weights, logits) if maps else weights
+
+
+def weights_of_positions(weights: Any, logits: Any) -> Any:
+    """Returns a weight for each prediction, from one for each or one for each example.
+
+    Args:
+        weights: Tensor `(batch,)`, `(batch, ...)` or `(batch, ..., 1)`.
+        logits: Tensor `(batch, ..., k)`.
+
+    Returns:
+        Tensor `(batch, ...)`.
+    """
+    weights = ops.convert_to_tensor(weights)  # JAX has no float64
+    ones = ops.ones_like(logits[..., 0], dtype=weights.dtype)
+    # In two axes, because Keras may not know how many axes weights have.
+    size = ops.shape(logits)[0]
+    of_examples = ops.reshape(weights, (size, -1)) * ops.reshape(ones, (size, -1))
+    return ops.reshape(of_examples, ops.shape(ones))

@@ -1,0 +1,110 @@
+"""The losses, metrics and labels of a network whose outputs are logits."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from dann.checks import check_class_range
+from dann.data.pairs import Pairs
+
+# Keras's functions of probabilities, and the losses that take logits.
+_CROSS_ENTROPIES = {
+    "binary_crossentropy": "BinaryCrossentropy",
+    "binary_focal_crossentropy": "BinaryFocalCrossentropy",
+    "categorical_crossentropy": "CategoricalCrossentropy",
+    "categorical_focal_crossentropy": "CategoricalFocalCrossentropy",
+    "kl_divergence": "CategoricalCrossentropy",
+    "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
+}
+
+
+def loss_of_logits(loss: Any, model: Any) -> Any:
+    """Returns the loss for `compile`; none means the cross-entropy of classes.
+
+    Raises:
+        ValueError: If it takes probabilities, if none is given for a single output, or if it is for
+            several labels an example and the model compares classes.
+    """
+    if loss is None:
+        if model.num_classes == 1:
+            raise ValueError(
+                "A label head with one output predicts a number; give `loss`, such as 'mse'. "
+                "Received: no loss, which means the cross-entropy of classes"
+            )
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    found = keras.losses.get(loss) if isinstance(loss, str) else loss
+    name = _CROSS_ENTROPIES.get(getattr(found, "__name__", ""))
+    if name is None and not getattr(found, "from_logits", True):
+        name = type(found).__name__
+    if name is not None:
+        raise ValueError(
+            "Argument `loss` must take logits, because that is what the label head gives: use "
+            f"`keras.losses.{name}(from_logits=True)`. Received: loss={loss!r} of probabilities"
+        )
+    if is_of_several_labels(loss):
+        refuse_classes(model, f"{type(loss).__name__}, which is for several labels an example")
+    return loss
+
+
+def is_of_several_labels(loss: Any) -> bool:
+    """Whether a loss takes a sigmoid of each output, for several labels an example."""
+    binary = keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy
+    return isinstance(loss, binary)
+
+
+def metrics_of_logits(metrics: Any, loss: Any) -> Any:
+    """Returns the metrics for `compile`: with a sigmoid, outputs above 0 mean the class.
+
+    Keras tells the other accuracies by the shapes of labels and outputs.
+    """
+
+    def of_logits(metric):
+        if metric in ("accuracy", "acc") and is_of_several_labels(loss):
+            return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
+        return metric
+
+    return keras.tree.map_structure(of_logits, metrics)
+
+
+def check_form(labels: Any, logits: Any, loss: Any) -> None:
+    """Raises `ValueError` if labels are numbers of classes, and the loss compares each output.
+
+    Keras would stretch one number over all outputs.
+    """
+    sparse = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+    if sparse or getattr(type(loss), "__module__", "").split(".")[0] != "keras":
+        return
+    if len(labels.shape) < len(logits.shape) and logits.shape[-1] > 1:
+        raise ValueError(
+            f"This loss needs labels with a value for each of the {logits.shape[-1]} outputs; for "
+            "numbers of classes, "
+            "`compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))`. "
+            f"Received: labels of shape {tuple(labels.shape)}"
+        )
+
+
+def check_range(x: Any, y: Any, model: Any) -> None:
+    """Raises `ValueError` unless all labels are numbers of the model's classes.
+
+    It looks at arrays in memory alone, and where the loss takes numbers of classes.
+    """
+    loss = getattr(model, "loss", None)
+    if not isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+        return
+    domains = x.domains.values() if isinstance(x, Pairs) else ()
+    columns = [getattr(getattr(one, "examples", None), "columns", {}) for one in domains]
+    for labels in [y, *(one.get("labels") for one in columns)]:
+        if isinstance(labels, np.ndarray) and labels.dtype.kind in "iuf":
+            check_class_range("Labels", labels[labels != loss.ignore_class], model.num_classes)
+
+
+def refuse_classes(model: Any, received: str) -> None:
+    """Raises `ValueError` if a method or one of its regularizers compares classes."""
+    parts = [model, *model.regularizers]
+    names = [f"`{type(part).__name__}`" for part in parts if part.needs_classes]
+    if names:
+        raise ValueError(
+            f"{' and '.join(names)} compare at least two classes, of which each example has one; "
+            f"`DANN` and `MDAN` take any labels. Received: {received}"
+        )

@@ -1,0 +1,231 @@
+"""The networks of a method: whether they fit each other, and those that are not given."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import keras
+
+from dann.networks import domain_head as build_domain_head
+from dann.networks import label_head as build_label_head
+
+POOLING = {
+    3: "GlobalAveragePooling1D()",
+    4: "GlobalAveragePooling2D()",
+    5: "GlobalAveragePooling3D()",
+}
+
+
+def features_of(backbone: Any, supports_maps: bool) -> tuple[Any, Any]:
+    """Returns the symbolic inputs and features of a built backbone.
+
+    Raises:
+        TypeError: If it is not a Keras model or layer.
+        ValueError: If it is not built, or its features are not one tensor `(batch, num_features)`,
+            with `supports_maps` also `(batch, ..., num_features)`; or if they carry a mask.
+    """
+    check_network("backbone", backbone)
+    graph = graph_of(backbone)
+    if graph is None:
+        specs = _built_for(backbone)
+        if specs is None:
+            raise ValueError(
+                "The backbone must be built: call it, or `backbone.build((None, 28, 28, 3))` with "
+                f"the shape of its inputs. Received: {backbone.name!r}, which is not"
+            )
+        inputs = _inputs_like(specs)
+        graph = inputs, backbone(inputs)
+    inputs, features = graph
+    shape = getattr(features, "shape", ())
+    if len(shape) < 2 or shape[-1] is None or (len(shape) > 2 and not supports_maps):
+        raise ValueError(
+            "The backbone must end in flat features of fixed length `(batch, num_features)`: give "
+            f"`keras.Sequential([backbone, keras.layers.{pooling(shape)}])`, or take a method that "
+            f"supports maps, such as `DANN`. Received: features of shape {tuple(shape)}"
+        )
+    if getattr(features, "_keras_mask", None) is not None:
+        raise ValueError(
+            "A discriminator would see the positions that a mask leaves out: pool over time first, "
+            f"`keras.Sequential([backbone, keras.layers.{pooling(shape)}])`. Received: features "
+            "with a Keras mask"
+        )
+    return inputs, features
+
+
+def classifier_of(inputs: Any, features: Any, label_head: Any) -> keras.Model:
+    """Returns the backbone and the label head as one functional model."""
+    return keras.Model(inputs, label_head(features), name="classifier")
+
+
+def check_network(name: str, network: Any) -> Any:
+    """Returns `network`, the argument called `name`, if it is a Keras model or layer.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    if not isinstance(network, keras.Layer):
+        raise TypeError(f"Argument `{name}` must be a Keras model or layer. Received: {network!r}")
+    return network
+
+
+def graph_of(network: Any) -> tuple[Any, Any] | None:
+    """Returns the symbolic inputs and outputs of a functional or built sequential model."""
+    try:
+        inputs, outputs = network.inputs, network.outputs
+    except AttributeError:
+        return None
+    if isinstance(network, keras.Sequential):
+        return inputs[0], outputs[0]
+    both = [*keras.tree.flatten(inputs), *keras.tree.flatten(outputs)]
+    if not all(isinstance(tensor, keras.KerasTensor) for tensor in both):
+        return None
+    return network.input, network.output
+
+
+def input_specs(network: Any) -> Any:
+    """Returns symbolic tensors like a network's inputs, or `None` if they are not known."""
+    graph = graph_of(network)
+    return graph[0] if graph else _built_for(network)
+
+
+def pooling(shape: Sequence[int | None]) -> str:
+    """Returns the Keras layer, as it is written, that makes maps of this shape flat."""
+    return POOLING.get(len(shape), "Flatten()")
+
+
+def last_activation(network: Any) -> Callable | None:
+    """Returns the function that a network's last layer applies, or `None` if that is not known."""
+    last = network
+    while (isinstance(last, keras.Sequential) or graph_of(last)) and last.layers:
+        last = last.layers[-1]
+    if isinstance(last, keras.layers.Softmax):
+        return keras.activations.softmax
+    return getattr(last, "activation", None)
+
+
+def fitting_label_head(head: Any, features: Sequence[int | None], num_classes: int | None) -> Any:
+    """Returns the label head, built for features of a shape; makes one if it is `None`.
+
+    Of maps, one that is made is a single layer that classifies each position.
+    """
+    if head is None:
+        if num_classes is None:
+            raise ValueError("Give `num_classes` or a `label_head`. Received: neither")
+        settings = {"hidden_units": ()} if len(features) > 2 else {}
+        return build_label_head(_any_size(features), num_classes, **settings)
+    found = _output_shape("label_head", head, features)[-1]
+    if num_classes not in (None, found):
+        raise ValueError(
+            f"`num_classes={num_classes}` and the label head must agree. Received: a head with "
+            f"{found} outputs"
+        )
+    return head
+
+
+def fitting_domain_head(
+    head: Any,
+    features: Sequence[int | None],
+    outputs: Collection[int] = (1,),
+    name: str = "domain_head",
+) -> Any:
+    """Returns the domain head, built for features of a shape; makes one if it is `None`.
+
+    A head that is given must have as many outputs as one of `outputs`, of maps for each position or
+    for parts or the whole of an example. One that is made judges each position by itself.
+    """
+    if head is None:
+        return build_domain_head(_any_size(features), name=name)
+    found = _output_shape("domain_head", head, features)
+    if found[-1] not in outputs:
+        wanted = " or ".join(map(str, dict.fromkeys(outputs)))
+        raise ValueError(
+            f"The domain head must have {wanted} output(s). Received: output shape {found}"
+        )
+    return head
+
+
+def second_head(head: Any, label_head: Any, features: Sequence[int | None], name: str) -> Any:
+    """Returns a head with the label head's shapes and weights of its own.
+
+    `None` makes one with the label head's layers. `name` is that of the argument and of a head that
+    is made.
+    """
+    if head is None:
+        head = _like(label_head, name)
+    if head is label_head:
+        raise ValueError(
+            f"Argument `{name}` must have weights of its own. Received: the label head itself"
+        )
+    wanted, found = (_output_shape(name, one, features) for one in (label_head, head))
+    if found != wanted:
+        raise ValueError(
+            f"Argument `{name}` must have the label head's output shape {wanted}. Received: {found}"
+        )
+    return head
+
+
+def copy_of(network: Any) -> Any:
+    """Returns a network of the same layers with new weights, built where the network is."""
+    if isinstance(network, keras.Sequential) or graph_of(network):
+        return keras.models.clone_model(network)
+    return keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(network))
+
+
+def _output_shape(name, head, features):
+    """The shape of a head's outputs; Keras refuses features that do not fit."""
+    activation = last_activation(check_network(name, head))
+    if activation in (keras.activations.softmax, keras.activations.sigmoid):
+        raise ValueError(
+            f"Argument `{name}` must give logits, because the losses apply the "
+            f"{activation.__name__}. Received: '{head.name}', whose last layer applies it too"
+        )
+    return tuple(head(keras.KerasTensor(features, keras.config.floatx())).shape)
+
+
+def _like(network, name):
+    """A network of the same layers that draws other weights, also where initializers have seeds."""
+    config = _reseeded(network.get_config())
+    return type(network).from_config({**config, "name": name} if "name" in config else config)
+
+
+def _reseeded(config: Any) -> Any:
+    if isinstance(config, dict):
+        own = {k: v + 1 for k, v in config.items() if k == "seed" and isinstance(v, int)}
+        return {key: own[key] if key in own else _reseeded(value) for key, value in config.items()}
+    if isinstance(config, list | tuple):
+        return type(config)(_reseeded(each) for each in config)
+    return config
+
+
+def _any_size(features: Sequence[int | None]) -> Any:
+    """The features' length, or the shape of one example's maps of any size."""
+    if len(features) == 2:
+        return features[-1]
+    return (*(None for _ in features[1:-1]), features[-1])
+
+
+def _built_for(network):
+    """Symbolic tensors of the shapes that a layer or subclassed model was built for."""
+    built = isinstance(network, keras.Layer) and network.built
+    shapes = ((network.get_build_config() if built else None) or {}).get("input_shape")
+    if not shapes:
+        return None
+    return keras.tree.map_shape_structure(
+        lambda shape: keras.KerasTensor((None, *shape[1:]), keras.config.floatx()),
+        _untracked(shapes),
+    )
+
+
+def _untracked(structure: Any) -> Any:
+    """The same structure without the containers that Keras and TensorFlow put around it."""
+    if isinstance(structure, dict):
+        return {key: _untracked(value) for key, value in structure.items()}
+    if isinstance(structure, list | tuple):
+        return (list if isinstance(structure, list) else tuple)(map(_untracked, structure))
+    return structure
+
+
+def _inputs_like(specs):
+    """Inputs of those shapes; Keras wants those of a dict to be named as their keys."""
+    if isinstance(specs, dict):
+        return {key: keras.Input(batch_shape=spec.shape, name=key) for key, spec in specs.items()}
+    return keras.tree.map_structure(lambda spec: keras.Input(batch_shape=spec.shape), specs)

@@ -1,0 +1,44 @@
+"""What a model's file holds: the constructor's arguments, and the random generators' states."""
+
+from typing import Any
+
+import keras
+
+
+def serialized(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns a constructor's arguments as values for a config."""
+    values = {key: keras.saving.serialize_keras_object(one) for key, one in arguments.items()}
+    # Keras shows the config where it does not find the class.
+    return {"load_after": "import dann", **values}
+
+
+def deserialized(config: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a constructor from a config."""
+    given = {name: value for name, value in config.items() if name != "load_after"}
+    parts = {
+        name: keras.saving.deserialize_keras_object(value)
+        for name, value in given.items()
+        if isinstance(value, dict | list) and name != "dtype"
+    }
+    return {**given, **parts}
+
+
+def seeds_of(model: keras.Model) -> list[Any]:
+    """Returns the states of a model's random generators, which Keras leaves out of files."""
+    weights = {id(weight) for weight in model.weights}
+    return [variable for variable in model.variables if id(variable) not in weights]
+
+
+def save_seeds(model: keras.Model, store: Any) -> None:
+    """Adds the seeds to the model's own entries in a file."""
+    for number, seed in enumerate(seeds_of(model)):
+        store[f"seed_{number}"] = keras.ops.convert_to_numpy(seed)
+
+
+def load_seeds(model: keras.Model, store: Any) -> None:
+    """Restores what `save_seeds` saved, unless it is of a network with other generators."""
+    seeds = seeds_of(model)
+    names = [f"seed_{number}" for number in range(len(seeds))]
+    if set(names) == {name for name in store.keys() if name.startswith("seed_")}:  # noqa: SIM118
+        for seed, name in zip(seeds, names, strict=True):
+            seed.assign(store[name])
