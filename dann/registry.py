@@ -1,9 +1,7 @@
 """Things of one kind by name, as the files that define them register them."""
 
 import dataclasses
-import importlib
-import pkgutil
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from dann.checks import check_choice
@@ -97,20 +95,6 @@ class Registry(Mapping[str, T]):
 
     def __len__(self) -> int:
         return len(self._entries)
-
-
-def import_modules(package: str, leave_out: Container[str] = ()) -> None:
-    """Imports every module of a package, so that each registers what it defines.
-
-    The package's own `__init__` calls it last.
-
-    Args:
-        package: Name of the package, its `__name__`.
-        leave_out: Names of modules that are not imported.
-    """
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        if module.name not in leave_out:
-            importlib.import_module(f"{package}.{module.name}")
 
 
 def _origin(thing):
