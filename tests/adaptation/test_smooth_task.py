@@ -170,7 +170,7 @@ def test_its_radius_comes_back_from_a_file(reloaded):
     ("method", "radius", "message"),
     [
         (DANN, -0.1, "`task_radius` must be .* at least 0. Received: task_radius=-0.1"),
-        (SourceOnly, 0.1, "reversal; `SourceOnly` has none. Received: task_radius=0.1"),
+        (SourceOnly, 0.1, "gradient reversal. Received: task_radius=0.1"),
     ],
 )
 def test_a_radius_that_does_not_fit_is_refused(method, radius, message):

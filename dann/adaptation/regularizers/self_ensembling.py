@@ -146,7 +146,8 @@ class Teacher(keras.layers.Layer):
         for mine, its in zip(self.network.weights, other.weights, strict=True):
             if keras.backend.is_float_dtype(mine.dtype):
                 share = ops.cast(1 - kept, mine.dtype)
-                mine.assign(mine.value + share * (its.value - mine.value))
+                moved = mine.value + share * (its.value - mine.value)
+                mine.assign(ops.where(kept > 0, moved, its.value))  # without rounding at 0
             else:
                 mine.assign(ops.where(kept < 1, its.value, mine.value))
         self.step.assign_add(1)
