@@ -32,7 +32,7 @@ def _binarynet():
     inputs = keras.Input((32, 32, 3))
     x = layers.Rescaling(1 / 127.5, -1)(inputs)
     for place, filters in enumerate((128, 128, 256, 256, 512, 512)):
-        sign = {"input_estimator": None} if place == 0 else {}
+        sign: Any = {"input_estimator": None} if place == 0 else {}
         x = BinaryConv2D(filters, 3, padding="same", use_bias=False, **sign)(x)
         x = layers.MaxPooling2D()(x) if place % 2 else x
         x = layers.BatchNormalization()(x)
@@ -80,7 +80,7 @@ def _compared(name, model, rounds):
         path = pathlib.Path(folder) / "model.dann"
         size = pack(model, path)
         packed = {"dann, C": load(path), "dann, NumPy": PackedModel(read(path))}
-    ways = {way: partial(one.predict, image) for way, one in packed.items()}
+    ways: dict[str, Any] = {way: partial(one.predict, image) for way, one in packed.items()}
     outputs = {way: one.predict(image) for way, one in packed.items()}
     sizes = dict.fromkeys(packed, size)
     for way, given in (("LiteRT, float32", None), ("LiteRT, int8", examples)):

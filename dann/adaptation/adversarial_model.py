@@ -7,6 +7,7 @@ from keras import ops
 from dann.adaptation.augmentation import as_layers, augmented, let_jax_compile
 from dann.adaptation.batch import (
     Batch,
+    added,
     at_least_single,
     fitting_weights,
     in_one_pass,
@@ -24,7 +25,6 @@ from dann.checks import check_choice
 from dann.layers import GradientReversal
 from dann.schedules import StrengthSchedule
 
-PASSES = ("joint", "separate")
 _ARGUMENTS = ("backbone", "label_head", "passes", "regularizers", "task_radius")
 
 
@@ -99,7 +99,7 @@ class AdversarialModel(keras.Model):
         self.reversal: Any = None
         if strength is not None:
             self.reversal = GradientReversal(strength, way=way, name="reversal")
-        self.passes = check_choice("passes", passes, PASSES)
+        self.passes = check_choice("passes", passes, ("joint", "separate"))
         self.augmentation = as_layers(augmentation or {})
         self.regularizers = check_regularizers(regularizers, self.classifier.output_shape)
         self.task_radius = check_radius(task_radius, self.reversal)
@@ -208,7 +208,7 @@ class AdversarialModel(keras.Model):
     def total(self, terms: dict[str, Any], others: Sequence[Any] = ()) -> Any:
         """Returns what a step descends: the weighed terms, and what layers have added."""
         weights: dict[str, float] = {f"{one.name}/loss": one.weight for one in self.regularizers}
-        total = sum(map(ops.sum, others), 0.0)
+        total = added(others)
         for name, term in terms.items():
             if name.endswith("/loss") and (self.trains_on_labels or name != "label/loss"):
                 total = ops.add(total, weights[name] * term if name in weights else term)
@@ -219,7 +219,7 @@ class AdversarialModel(keras.Model):
             if training and not self.trains_on_plain_inputs:
                 raise ValueError("Train on pairs, as `dann.data.pair` makes. Received: one domain")
             label = self.label_loss(y, y_pred, sample_weight)
-            return share_of_replica(sum(map(ops.sum, self.losses), label))
+            return share_of_replica(added(self.losses, label))
         others = list(self.losses)  # now, because the method may run the layers again
         if training and self.task_radius:
             terms, others = smooth_terms(self, x, y, sample_weight)

@@ -1,7 +1,7 @@
 """What goes into a step and what a method sees of it."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -94,7 +94,8 @@ def split_rows(tensor: Any, sizes: Sequence[Any]) -> list[Any]:
     slices writes the whole tensor for each of them.
     """
     if all(isinstance(size, int) and size == sizes[0] for size in sizes):
-        return list(ops.split(tensor, len(sizes)))
+        parts: Any = ops.split(tensor, len(sizes))
+        return list(parts)
     ends = list(itertools.accumulate(sizes))
     return [tensor[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
@@ -127,3 +128,10 @@ def weights_of_positions(weights: Any, logits: Any) -> Any:
     size = ops.shape(logits)[0]
     of_examples = ops.reshape(weights, (size, -1)) * ops.reshape(ones, (size, -1))
     return ops.reshape(of_examples, ops.shape(ones))
+
+
+def added(losses: Iterable[Any], start: Any = 0.0) -> Any:
+    """Returns `start` with all losses added, each of any shape."""
+    for loss in losses:
+        start = start + ops.sum(loss)
+    return start

@@ -135,14 +135,18 @@ class DIRTT(AdversarialModel):
         return self
 
     @property
+    def _taught(self) -> Any:
+        return self.regularizers[0]
+
+    @property
     def teacher(self) -> keras.Model:
         """The classifier of some steps ago."""
-        return self.regularizers[0].teacher.network
+        return self._taught.teacher.network
 
     @property
     def step(self) -> keras.Variable:
         """Number of training steps so far."""
-        return self.regularizers[0].teacher.step
+        return self._taught.teacher.step
 
     def extract(self, inputs, training):
         if "target_labelled" in inputs:

@@ -107,11 +107,11 @@ class MDAN(AdversarialModel):
         domain = _halved_means(of_source, of_target, members)
         errors = self._label_losses(batch, labels, members)
         weights = self._weights(members, errors - ops.cast(domain, errors.dtype))
-        right = [ops.cast(one, "float32") for one in (source < 0, target > 0)]
+        right_source, right_target = (ops.cast(one, "float32") for one in (source < 0, target > 0))
         return {
             "label/loss": ops.sum(weights * errors),
             "domain/loss": ops.sum(ops.cast(weights, domain.dtype) * domain),
-            "domain/accuracy": ops.mean(_halved_means(*right, members)),
+            "domain/accuracy": ops.mean(_halved_means(right_source, right_target, members)),
         }
 
     def _members(self, batch):

@@ -110,7 +110,7 @@ def fitting_label_head(head: Any, features: Sequence[int | None], num_classes: i
     if head is None:
         if num_classes is None:
             raise ValueError("Give `num_classes` or a `label_head`. Received: neither")
-        settings = {"hidden_units": ()} if len(features) > 2 else {}
+        settings: Any = {"hidden_units": ()} if len(features) > 2 else {}
         return build_label_head(_any_size(features), num_classes, **settings)
     found = _output_shape("label_head", head, features)[-1]
     if num_classes not in (None, found):

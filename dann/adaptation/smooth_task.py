@@ -37,7 +37,7 @@ def check_radius(radius: Any, reversal: Any) -> float:
     return check_number("task_radius", radius, low=0)
 
 
-def smooth_terms(model: Any, x: dict, y: Any, sample_weight: Any) -> tuple[dict[str, Any], list]:
+def smooth_terms(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple[dict[str, Any], list]:
     """Returns the terms of a step at the nearby weights where the task's loss is largest.
 
     With the model's trainable weights `w`, `L(w)` the loss of all labels and what layers add to it,

@@ -43,7 +43,7 @@ def _check_independence(call, x):
         changed = call(ops.where(here, x, 2 * x + 1))
         if not engine.has_value(changed):
             return
-        before, after = (ops.convert_to_numpy(y).astype("float64") for y in (outputs, changed))
+        before, after = (np.asarray(ops.convert_to_numpy(y), "float64") for y in (outputs, changed))
         if np.abs(after - before)[kept].max() > 1e-5 * np.abs(before).max():
             raise ValueError(
                 "Argument `function` must treat the examples of a batch one by one and give the "

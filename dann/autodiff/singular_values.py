@@ -69,7 +69,7 @@ def singular_values(
     if not engine.has_value(images):
         raise NotImplementedError(_NO_DERIVATIVE)
     # LAPACK is faster on tall ones.
-    matrices = ops.convert_to_numpy(images).astype("float64").swapaxes(1, 2)
+    matrices = np.asarray(ops.convert_to_numpy(images), "float64").swapaxes(1, 2)
     values = np.linalg.svd(matrices, compute_uv=False)[:, :k].astype(working_dtype(x))
     return _refusing_derivatives(engine.tensor(values), images)
 

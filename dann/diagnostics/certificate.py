@@ -90,7 +90,7 @@ def certify(
     layer: str | None = None,
     strength: float | None = None,
     mode: str | None = None,
-) -> dict[str, float | str]:
+) -> dict[str, Any]:
     """Certifies that gradients are reversed on the way from the discriminator to the features.
 
     It compares the gradient `g` with respect to the features with the gradient `h` that would come
@@ -146,7 +146,7 @@ def _of_method(model, data, mode):
     run = reversed_pass(model, data)
     with np.errstate(invalid="ignore", over="ignore"):  # gradients may not be finite
         found, plain = run.gradients(mode), run.gradients(mode, taken_out=True)
-        rises = rises_later(model.reversal, ops.convert_to_numpy(model.optimizer.iterations) > 0)
+        rises = rises_later(model.reversal, int(model.optimizer.iterations) > 0)
         sides = Sides(found, plain, run.size, run.strength, rises)
         measured = measured_of(sides)
     discriminator = getattr(model, "domain_head", None)
@@ -222,7 +222,7 @@ def _comes_from(tensor, output):
     return True
 
 
-def _of_layer(call: Callable, x, upstream, strength, mode):
+def _of_layer(call: Callable, x, upstream, strength, mode) -> dict[str, Any]:
     if not is_floating(x):
         return {"reversal/state": "cannot tell"}
     own = isinstance(call, GradientReversal)

@@ -134,7 +134,7 @@ class Diagnostics(keras.callbacks.Callback):
             return dict.fromkeys(self._names[diagnostic], float("nan"))
 
     def _step(self):
-        return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
+        return int(self.model.optimizer.iterations)
 
 
 def _write(writer, values, step):

@@ -50,7 +50,7 @@ def summary_table(results: pandas.DataFrame, published: Mapping[str, Any]) -> st
     """
     parts = []
     for experiment, of_experiment in results.groupby("experiment"):
-        figures = published.get(experiment, {})
+        figures = published.get(str(experiment), {})
         rows = [
             _row(method, runs, figures.get(method))
             for method, runs in of_experiment.groupby("method", sort=False)

@@ -94,7 +94,7 @@ def compute_scores(
     return {name: score(outputs) for name, score in chosen.items()}
 
 
-def scores_or_worst(model: keras.Model, **arguments: Any) -> dict[str, float]:
+def scores_or_worst(model: Any, **arguments: Any) -> dict[str, float]:
     """Returns `compute_scores`, or `-inf` for every score if the model's outputs are not finite.
 
     So a model that has diverged is never the best.

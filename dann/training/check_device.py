@@ -83,7 +83,7 @@ def _update(precision, begin=None, distribution=None, run_eagerly=False):
     if begin is not None:  # devices draw different numbers from one seed
         for weight, value in zip(model.trainable_variables, begin, strict=True):
             weight.assign(value)
-    begin = [keras.ops.convert_to_numpy(weight).copy() for weight in model.trainable_variables]
+    begin = [np.array(keras.ops.convert_to_numpy(weight)) for weight in model.trainable_variables]
     model.fit(_pairs(), epochs=1, steps_per_epoch=1, verbose=0)
     after = [keras.ops.convert_to_numpy(weight) for weight in model.trainable_variables]
     moved = [np.ravel(a - b).astype("float64") for a, b in zip(after, begin, strict=True)]

@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -133,7 +133,7 @@ def restore(
                 setattr(callback, attribute, state[attribute])
 
 
-def _named(callbacks):
+def _named(callbacks) -> Iterator[tuple[str, Any]]:
     kinds = [type(callback).__name__ for callback in callbacks]
     for place, (kind, callback) in enumerate(zip(kinds, callbacks, strict=True)):
         yield f"{kind} {kinds[: place + 1].count(kind)}", callback

@@ -2,8 +2,6 @@
 
 import pathlib
 
-import keras
-
 from dann.adaptation import AdversarialModel
 from dann.data import DomainPair
 from dann.diagnostics import Diagnosis, measure, verdict
@@ -38,7 +36,7 @@ def diagnose_run(
         "method": type(model).__name__,
         "source": domains.source,
         "target": domains.target,
-        "step": int(keras.ops.convert_to_numpy(model.optimizer.iterations)),
+        "step": int(model.optimizer.iterations),
         "examples of each domain": count,
     }
     return Diagnosis(verdict(measurements), measurements, left_out, about)

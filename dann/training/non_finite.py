@@ -58,7 +58,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._recent: list[tuple[int, dict]] = []
 
     def on_train_begin(self, logs=None):
-        self._step = self._checked = int(ops.convert_to_numpy(self.model.optimizer.iterations))
+        self._step = self._checked = int(self.model.optimizer.iterations)
         self._recent = []
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -109,7 +109,8 @@ def check_weights(model: Any) -> None:
     variables = [*model.weights, *model.optimizer.variables]
     variables = [v for v in variables if keras.backend.is_float_dtype(v.dtype)]
     sums = ops.stack([ops.cast(ops.sum(variable), "float32") for variable in variables])
-    suspects = np.flatnonzero(~np.isfinite(ops.convert_to_numpy(sums)))
+    finite: Any = ops.convert_to_numpy(ops.isfinite(sums))
+    suspects = np.flatnonzero(~finite)
     # A sum of finite numbers may overflow, so each suspect is looked at.
     broken = [variables[i].path for i in suspects if not ops.all(ops.isfinite(variables[i]))]
     if broken:

@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.batch import Batch
+from dann.adaptation.batch import Batch, added
 from dann.adaptation.smooth_task import frozen
 
 
@@ -73,9 +73,9 @@ def loss_terms(
     """
     x, y = data
     batch = model.batch_of(x, features, training)
-    layers = list(map(ops.sum, model.losses))
+    layers = list(model.losses)
     terms = model.loss_terms(x, y, batch, reversal, training)
-    label = sum(layers, terms.pop("label/loss"))
+    label = added(layers, terms.pop("label/loss"))
     names = [name for name in model.terms if name.endswith("/loss") and "label" not in name]
     return label, sum((terms[name] for name in names), ops.zeros(()))
 
@@ -107,7 +107,7 @@ def task_loss(model: AdversarialModel, batch: Batch, x: dict, y: Any, training: 
     It includes losses of the layers' weights, such as a `kernel_regularizer`, and leaves out those
     of their outputs. For a model that is not compiled the loss is cross-entropy.
     """
-    layers = sum(map(ops.sum, model.losses))
+    layers = added(model.losses)
     if model.compiled:
         reversal = model.reversal or (lambda features, training: features)
         terms = model.method_losses(batch, y, reversal, training)
@@ -116,5 +116,5 @@ def task_loss(model: AdversarialModel, batch: Batch, x: dict, y: Any, training: 
     else:
         label = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, batch.label_logits)
     label = label + layers
-    added = (r.weight * r.loss(model, x, batch) for r in model.regularizers)
-    return label + sum(added, 0.0)
+    regularizing = [one.weight * one.loss(model, x, batch) for one in model.regularizers]
+    return label + sum(regularizing, 0.0)

@@ -46,7 +46,7 @@ class Quantizer(Estimator):
         self.function = function
         check_registered("A quantizer", function)
         probe = np.linspace(-2, 2, 10, dtype="float32")
-        values = ops.convert_to_numpy(function(ops.convert_to_tensor(probe)))
+        values: Any = ops.convert_to_numpy(function(ops.convert_to_tensor(probe)))
         if getattr(function, "weights", None):
             raise ValueError(
                 "A quantizer that is a layer must have no weights, because each kernel and each "
