@@ -158,9 +158,9 @@ class AdversarialModel(keras.Model):
 
     def augment(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the pair with each part changed by its augmentation, in training only."""
-        if not (training and self.augmentation):
-            return inputs
-        return augmented(inputs, self.augmentation, self.oracle, self.compute_dtype)
+        layers = self.augmentation if training else {}
+        types = self.compute_dtype, self.classifier.inputs[0].dtype
+        return augmented(inputs, layers, self.oracle, *types) if layers else inputs
 
     def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of each part of a pair, by the same names."""

@@ -32,35 +32,39 @@ def let_jax_compile(layers: Iterable[keras.Layer]) -> None:
 
 
 def augmented(
-    pair: dict[str, Any], layers: dict[str, keras.Layer], oracle: bool, dtype: str
+    pair: dict[str, Any], layers: dict[str, keras.Layer], oracle: bool, dtype: str, taken: str
 ) -> dict[str, Any]:
     """Returns a pair with each part changed by the layer of its domain, then the source blended.
 
-    Numbers reach a layer as `dtype`, but integers of more than a byte, which may be words, stay as
-    they are, and so does text. A part without a layer does not change.
+    Numbers reach a layer as `dtype`. Integers of more than a byte, which half precision would round
+    and which may be words, reach it as the type that the network takes if that is one of floats.
+    All else stays as it is, and so does a part without a layer.
 
     Args:
         pair: The pair.
         layers: What `as_layers` returned.
         oracle: Whether the part called `"source"` is the target.
-        dtype: The type.
+        dtype: Type of numbers.
+        taken: Type that the network takes.
     """
     changed = {}
     for name, part in parts_of(pair).items():
         layer = layers.get("source" if name == "source" and not oracle else "target")
-        changed[name] = part if layer is None else layer(_cast(part, dtype), training=True)
+        changed[name] = part if layer is None else layer(_cast(part, dtype, taken), training=True)
     blend = layers.get("blend")
     if blend is not None and "target" in changed:
-        both = [_cast(changed[name], dtype) for name in ("source", "target")]
+        both = [_cast(changed[name], dtype, taken) for name in ("source", "target")]
         changed["source"] = blend(both, training=True)
     return {**pair, **changed}
 
 
-def _cast(part, dtype):
+def _cast(part, dtype, taken):
     def cast(tensor):
         kind = keras.backend.standardize_dtype(tensor.dtype)
-        of_images = keras.backend.is_float_dtype(kind) or kind in ("uint8", "int8")
-        return ops.cast(tensor, dtype) if of_images else tensor
+        if keras.backend.is_float_dtype(kind) or kind in ("uint8", "int8"):
+            return ops.cast(tensor, dtype)
+        as_floats = keras.backend.is_int_dtype(kind) and keras.backend.is_float_dtype(taken)
+        return ops.cast(tensor, taken) if as_floats else tensor
 
     return keras.tree.map_structure(cast, part)
 

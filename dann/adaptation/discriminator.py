@@ -36,8 +36,10 @@ def domain_terms(
     source, target = batch.by_domain(scores)
     domain = ops.concatenate([ops.zeros_like(source), ops.ones_like(target)])
     smoothed = domain * (1 - 2 * smoothing) + smoothing
-    losses = keras.losses.binary_crossentropy(smoothed, scores, from_logits=True)
-    right = ops.equal(scores > 0, domain > 0.5)
+    # Joined anew, because Keras looks behind a sigmoid that it finds for the logits.
+    joined = ops.concatenate([source, target])
+    losses = keras.losses.binary_crossentropy(smoothed, joined, from_logits=True)
+    right = ops.equal(joined > 0, domain > 0.5)
     return {
         "domain/loss": ops.mean(losses if weights is None else weights * losses),
         "domain/accuracy": ops.mean(ops.cast(right, "float32")),

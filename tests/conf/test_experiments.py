@@ -1,7 +1,5 @@
 """Every experiment of `conf/experiment/`, and those whose data a test can mock through a run."""
 
-import re
-
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
@@ -12,7 +10,6 @@ from support.tiny_digits import use_tiny_digits
 from dann import config, training
 
 EXPERIMENTS = sorted((CONF / "experiment").glob("*.yaml"))
-EXAMPLE = re.compile(r'^```yaml title="conf/experiment/(\w+\.yaml)"\n(.*?)^```', re.M | re.S)
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
@@ -23,19 +20,6 @@ def test_an_experiment_begins_with_its_command_and_says_the_rest_in_ten_lines(pa
     assert comment[0].startswith("# python scripts/train.py experiment=")
     assert all(line.startswith("# ") for line in comment)
     assert len(comment) <= 10
-
-
-def test_the_example_of_contributing_composes_and_builds(tmp_path):
-    page = (CONF.parent / "CONTRIBUTING.md").read_text()
-    [(name, content)] = EXAMPLE.findall(page)
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / name).write_text(content)
-    found = [f"hydra.searchpath=[file://{tmp_path}]", f"experiment={name.removesuffix('.yaml')}"]
-    cfg, of_base = composed(*found), composed("experiment=mnist_to_usps")
-    assert (cfg.trainer.steps, of_base.trainer.steps) == (1000, 2000)
-    assert (cfg.data, cfg.network) == (of_base.data, of_base.network)
-    model = config.build_model(cfg, cfg.method, (28, 28, 1), num_classes=10)
-    assert [regularizer.name for regularizer in model.regularizers] == ["mcc"]
 
 
 RECIPE = "optimizer", "schedule", "regularizers", "method"

@@ -248,7 +248,7 @@ def test_endless_pairs_are_not_fitted_for_ever(of_a_dataset):
     pairs = pair(source, source[0], 4, repeat=True)
     if of_a_dataset:
         pairs = pair(tf.data.Dataset.from_tensor_slices(source).batch(3).repeat(), source[0], 4)
-    with pytest.raises(ValueError, match="`steps_per_epoch=...`.*Received: steps_per_epoch=None"):
+    with pytest.raises(ValueError, match="without `steps_per_epoch`"):
         _small_model().fit(pairs, verbose=0)
     with pytest.raises(ValueError, match="Received: steps=None"):
         _small_model().evaluate(pairs, verbose=0)

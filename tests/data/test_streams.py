@@ -172,8 +172,10 @@ def test_lists_of_inputs_and_strings_go_through_fit():
 
     texts = np.array([["a a"], ["b"], ["a bbb"]])
     inputs = [X[:3].astype("float32"), texts]
-    model = DANN(Both(), num_classes=2)
+    backbone = Both()
+    backbone([inputs[0], keras.ops.convert_to_tensor(texts)])
+    model = DANN(backbone, num_classes=2)
     model.compile("sgd", jit_compile=False)
     longer = [inputs[0], np.array([["a longer text"], ["b"], ["a"]])]
     model.fit(pair((inputs, [0, 1, 0]), longer, 3), verbose=0)
-    assert model.num_features == X.shape[1] + 3
+    assert model.feature_shape[-1] == X.shape[1] + 3

@@ -32,6 +32,7 @@ class OfOne(OfTwo):
 
 
 def trained(backbone, pair):
+    backbone(pair["source"])
     model = DANN(backbone, num_classes=3)
     model.compile("sgd")
     model.train_on_batch(pair, LABELS)

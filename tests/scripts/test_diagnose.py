@@ -46,7 +46,7 @@ def test_a_run_is_measured_reported_and_shown(folder, run_here):
     assert numbers["reversal/ratio"] == pytest.approx(numbers["reversal/strength"], rel=1e-3)
     assert 0.2 < numbers["reversal/strength"] < 0.3
     report = (folder / "run/report.html").read_text()
-    assert f"> {found['verdict'].capitalize()}</h1>" in report
+    assert f" {found['verdict'].capitalize()}</h1>" in report
     figures = {path.name for path in (folder / "run/figures").glob("diagnosis_*.svg")}
     assert len(figures) == report.count("<img ") == 3
 

@@ -95,7 +95,7 @@ def test_the_second_stage_continues_the_run_that_it_names(first, run_here):
     [
         ([], "Missing required key: method.teacher"),
         (["method.teacher=nothing"], "nothing/classifier.keras"),
-        (["method.teacher=first", "network.backbone.hidden_units=[7]"], "weights of the shapes"),
+        (["method.teacher=first", "network.backbone.hidden_units=[7]"], "a weight list of length"),
     ],
 )
 def test_an_unusable_teacher_is_told(arguments, message, first, run_here, check_refused):
