@@ -53,8 +53,13 @@ def evaluate_pairs(
     with each_device_alone():
         if not isinstance(x, Pairs):
             return evaluate(x, y, *args, **kwargs)
+        steps = kwargs.get("steps") or x.num_batches
+        if steps is None:
+            raise ValueError(
+                "Endless pairs need a number of steps. Received: `evaluate` without `steps`"
+            )
         if x.num_batches and x.by_index:
-            kwargs["steps"] = kwargs.get("steps") or x.num_batches
+            kwargs["steps"] = steps
             x = x.endless()
         with split_over_devices(model, x):
             return evaluate(x, y, *args, **kwargs)

@@ -250,9 +250,9 @@ def test_endless_pairs_are_not_fitted_for_ever(of_a_dataset):
         pairs = pair(tf.data.Dataset.from_tensor_slices(source).batch(3).repeat(), source[0], 4)
     with pytest.raises(ValueError, match="without `steps_per_epoch`"):
         _small_model().fit(pairs, verbose=0)
-    with pytest.raises(ValueError, match="Received: steps=None"):
+    with pytest.raises(ValueError, match="without `steps`"):
         _small_model().evaluate(pairs, verbose=0)
-    with pytest.raises(ValueError, match="`validation_steps=...`"):
+    with pytest.raises(ValueError, match="without `steps`"):
         _small_model().fit(pairs, steps_per_epoch=1, validation_data=pairs, verbose=0)
     history = _small_model().fit(pairs, steps_per_epoch=3, verbose=0)
     assert len(history.history["loss"]) == 1
