@@ -39,12 +39,16 @@ class FlipRatio(keras.callbacks.Callback):
         self.every = None if every is None else check_integer("every", every, low=1)
 
     def on_train_begin(self, logs=None):
+        self.check(self.model)
         self._steps = 0
-        self._signs = self._now()
-        if not self._signs:
+        self._signs = _signs_of(self.model)
+
+    def check(self, model: keras.Model) -> None:
+        """Raises `ValueError` if no binary layer of a model trains; a run asks before it begins."""
+        if not _signs_of(model):
             raise ValueError(
                 "`FlipRatio` watches binary layers; leave it out for others, and build the model "
-                f"before. Received: {self.model.name}, in which none trains"
+                f"before. Received: {model.name}, in which none trains"
             )
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -66,18 +70,19 @@ class FlipRatio(keras.callbacks.Callback):
                 logs[f"flips/{name}"] = float(np.mean(shares))
 
     def _look(self):
-        now = self._now()
+        now = _signs_of(self.model)
         for name, signs in now.items():
             self._shares[name].append(np.mean(signs != self._signs[name]))
         self._signs = now
 
-    def _now(self):
-        """The signs of the kernels by layer, as booleans; `sign(0) = +1`."""
-        if keras.backend.backend() == "jax":
-            self.model.jax_state_sync()
-        signs = {}
-        for variable in filter(is_binary, self.model.trainable_variables):
-            layer = variable.path.split("/")[-2]
-            kernel = keras.ops.convert_to_numpy(variable)
-            signs[layer] = np.append(signs.get(layer, []), kernel >= 0)
-        return signs
+
+def _signs_of(model):
+    """The signs of the kernels by layer, as booleans; `sign(0) = +1`."""
+    if keras.backend.backend() == "jax":
+        model.jax_state_sync()
+    signs = {}
+    for variable in filter(is_binary, model.trainable_variables):
+        layer = variable.path.split("/")[-2]
+        kernel = keras.ops.convert_to_numpy(variable)
+        signs[layer] = np.append(signs.get(layer, []), kernel >= 0)
+    return signs

@@ -29,6 +29,7 @@ WRONG = {
         "trainer.steps=150": "trainer.steps must be a multiple of trainer.steps_per_epoch",
         "trainer.batch_size=9000": "must fill a batch of 9000",
         "callbacks.metrics=0": "callbacks.metrics must name a Callback",
+        "network=binary_lenet network.binary=false callbacks=binary": "none trains",
     },
     "evaluate.py": {
         ".": "Did you mean run=.?",
