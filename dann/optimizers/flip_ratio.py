@@ -39,17 +39,18 @@ class FlipRatio(keras.callbacks.Callback):
         self.every = None if every is None else check_integer("every", every, low=1)
 
     def on_train_begin(self, logs=None):
-        self.check(self.model)
         self._steps = 0
-        self._signs = _signs_of(self.model)
+        self._signs = self.check(self.model)
 
-    def check(self, model: keras.Model) -> None:
-        """Raises `ValueError` if no binary layer of a model trains; a run asks before it begins."""
-        if not _signs_of(model):
+    def check(self, model):
+        """Signs of a model's kernels; `ValueError` if none trains. A run asks before it begins."""
+        signs = _signs_of(model)
+        if not signs:
             raise ValueError(
                 "`FlipRatio` watches binary layers; leave it out for others, and build the model "
                 f"before. Received: {model.name}, in which none trains"
             )
+        return signs
 
     def on_epoch_begin(self, epoch, logs=None):
         self._steps_before_epoch = self._steps
