@@ -131,7 +131,7 @@ def _widths(layer):
     """The bits and the shape of each weight; operations of `keras.ops` have none."""
     known = {}
     if isinstance(layer, BinaryLayer):
-        known = dict(zip(map(id, layer.latent_kernels), layer.kernel_estimators, strict=True))
+        known = {id(layer.kernel): layer.kernel_quantizer}
     for weight in getattr(layer, "weights", ()):
         estimator = known.get(id(weight))
         scale = estimator and estimator.scale(weight)
@@ -155,8 +155,8 @@ def _macs(layer, calls) -> tuple[int | None, int | None]:
         products = [_places(call) * math.prod(kernel.shape) for kernel in kernels]
         everything += sum(products)
         signs = isinstance(layer, BinaryLayer) and layer.input_sign is not None
-        if signs and layer.input_sign.estimator.bits == layer.kernel_estimators[0].bits == 1:
-            binary += products[0]  # the second kernel of a separable convolution takes sums
+        if signs and layer.input_sign.estimator.bits == layer.kernel_quantizer.bits == 1:
+            binary += sum(products)
     return binary, everything - binary
 
 

@@ -12,8 +12,6 @@ from dann.layers.binary_convolutions import (
     BinaryConv3D,
     BinaryConv3DTranspose,
     BinaryDepthwiseConv2D,
-    BinarySeparableConv1D,
-    BinarySeparableConv2D,
 )
 from dann.layers.binary_dense import BinaryDense
 from dann.layers.binary_sign import BinarySign
@@ -34,8 +32,6 @@ __all__ = [
     "BinaryConv3DTranspose",
     "BinaryDense",
     "BinaryDepthwiseConv2D",
-    "BinarySeparableConv1D",
-    "BinarySeparableConv2D",
     "BinarySign",
     "DomainBlend",
     "GradientReversal",

@@ -68,7 +68,7 @@ def with_keras_batch_normalization(network: Any) -> Any:
     Args:
         network: Functional or sequential model.
     """
-    if not any(type(layer) is BatchNormalization for layer in network._flatten_layers()):
+    if not _has_fused(network):
         return network
 
     def replaced(layer):
@@ -79,6 +79,11 @@ def with_keras_batch_normalization(network: Any) -> Any:
     clone = keras.models.clone_model(network, clone_function=replaced, recursive=True)
     clone.set_weights(network.get_weights())
     return clone
+
+
+def _has_fused(network):
+    layers = getattr(network, "layers", ())
+    return any(type(layer) is BatchNormalization or _has_fused(layer) for layer in layers)
 
 
 def _fused(inputs, gamma, beta, epsilon):

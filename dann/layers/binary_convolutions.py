@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.checks import check_choice, check_number
+from dann.checks import check_choice
 from dann.layers.binary_layer import BinaryLayer
 
 
@@ -25,8 +25,7 @@ class BinaryConvolution(BinaryLayer):
     Shapes of inputs and outputs are those of the Keras layer.
 
     Raises:
-        ValueError: As `BinaryLayer`; or if `pad_values` is not -1, 0 or +1, or is not 0 with
-            `padding="valid"`.
+        ValueError: As `BinaryLayer`; or if `pad_values` is not -1, 0 or +1.
     """
 
     kernel_size: tuple[int, ...]
@@ -38,19 +37,9 @@ class BinaryConvolution(BinaryLayer):
 
     def __init__(self, *args, pad_values: float = 0.0, **kwargs):
         super().__init__(*args, **kwargs)
-        pad_values = check_number("pad_values", pad_values)
-        self.pad_values = check_choice("pad_values", pad_values, (-1.0, 0.0, 1.0))
-        if pad_values and self.padding == "valid":
-            raise ValueError(
-                "Argument `pad_values` needs padding: give `padding='same'` too. "
-                f"Received: pad_values={pad_values} with padding='valid'"
-            )
+        self.pad_values = check_choice("pad_values", float(pad_values), (-1.0, 0.0, 1.0))
 
-    def build(self, input_shape):
-        self._widths(input_shape)  # here too, because a symbolic call only asks for a shape
-        super().build(input_shape)
-
-    def apply(self, inputs, *kernels):
+    def apply(self, inputs, kernel):
         geometry: dict[str, Any] = {
             "strides": self.strides,
             "padding": self.padding,
@@ -61,7 +50,7 @@ class BinaryConvolution(BinaryLayer):
         if widths is not None:
             inputs = ops.pad(inputs, widths, constant_values=self.pad_values)
             geometry["padding"] = "valid"
-        return self.convolve(inputs, *kernels, **geometry)
+        return self.convolve(inputs, kernel, **geometry)
 
     def _widths(self, shape):
         """Returns the padding of each axis, or `None` if Keras pads."""
@@ -157,70 +146,17 @@ class BinaryDepthwiseConv2D(BinaryConvolution, keras.layers.DepthwiseConv2D):
     True
     """
 
-    latents = {"kernel": ("depthwise_constraint", (-2, -1))}
+    channel_axes = (-2, -1)
+    constraint = "depthwise_constraint"
     convolve = staticmethod(ops.depthwise_conv)
-
-
-class _Separable(BinaryConvolution):
-    """A depthwise convolution and then one of single places, each with a binary kernel."""
-
-    latents = {
-        "depthwise_kernel": ("depthwise_constraint", (-2, -1)),
-        "pointwise_kernel": ("pointwise_constraint", (-1,)),
-    }
-    convolve = staticmethod(ops.separable_conv)
-
-    def quantized_kernels(self, training=None):
-        (depthwise, pointwise), scales = super().quantized_kernels(training)
-        if scales[0] is not None:  # of the pointwise kernel's inputs
-            pointwise = ops.multiply(pointwise, ops.reshape(scales[0], (-1, 1)))
-        return [depthwise, pointwise], scales
-
-
-@keras.saving.register_keras_serializable("dann")
-class BinarySeparableConv1D(_Separable, keras.layers.SeparableConv1D):
-    """A `keras.layers.SeparableConv1D` with binary kernels and binary inputs.
-
-    `BinarySeparableConv2D` documents both passes, `BinaryConvolution` the arguments.
-
-    Example:
-
-    >>> import keras
-    >>> from dann.layers import BinarySeparableConv1D
-    >>> layer = BinarySeparableConv1D(3, 3, padding="same")
-    >>> layer(keras.ops.ones((1, 4, 2))).shape == (1, 4, 3)
-    True
-    """
-
-
-@keras.saving.register_keras_serializable("dann")
-class BinarySeparableConv2D(_Separable, keras.layers.SeparableConv2D):
-    """A `keras.layers.SeparableConv2D` with binary kernels and binary inputs.
-
-    - forward: `y = activation(conv(depthwise_conv(pad(q(x)), q(V)), q(W)) + b)`
-
-    `BinaryConvolution` documents the arguments and the backward pass. `V` is the
-    depthwise and `W` the pointwise kernel; the first convolution hands whole numbers to the second,
-    not signs. `binary_kernel()` and `kernel_scale()` return pairs, for `depthwise_kernel` and
-    `pointwise_kernel`.
-
-    Example:
-
-    >>> import keras
-    >>> from dann.layers import BinarySeparableConv2D
-    >>> layer = BinarySeparableConv2D(3, 3, padding="same")
-    >>> layer(keras.ops.ones((1, 4, 4, 2))).shape == (1, 4, 4, 3)
-    True
-    >>> depthwise_kernel, pointwise_kernel = layer.binary_kernel()
-    """
 
 
 class _Transposed(BinaryLayer):
     """A transposed convolution with a binary kernel `(*sizes, filters, channels)`."""
 
-    latents = {"kernel": ("kernel_constraint", (-2,))}
+    channel_axes = (-2,)
 
-    def apply(self, inputs, *kernels):
+    def apply(self, inputs, kernel):
         geometry: dict[str, Any] = {
             "strides": self.strides,
             "padding": self.padding,
@@ -228,7 +164,7 @@ class _Transposed(BinaryLayer):
             "dilation_rate": self.dilation_rate,
             "data_format": self.data_format,
         }
-        return ops.conv_transpose(inputs, *kernels, **geometry)
+        return ops.conv_transpose(inputs, kernel, **geometry)
 
 
 @keras.saving.register_keras_serializable("dann")

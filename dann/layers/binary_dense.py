@@ -23,5 +23,5 @@ class BinaryDense(BinaryLayer, keras.layers.Dense):
     [1.0, 1.0]
     """
 
-    def apply(self, inputs, *kernels):
-        return ops.matmul(inputs, *kernels)
+    def apply(self, inputs, kernel):
+        return ops.matmul(inputs, kernel)

@@ -8,7 +8,6 @@ from keras import ops
 
 from dann.gradients.estimators import (
     Estimator,
-    MagnitudeAware,
     get_estimator,
     get_kernel_estimator,
     name_or_estimator,
@@ -27,9 +26,9 @@ class BinaryLayer(keras.layers.Layer):
     Each call quantizes the kernel. `kernel` is the latent kernel, which trains;
     `binary_kernel()` returns the quantized one.
 
-    A subclass names its latent kernels in `latents`, each with the attribute that holds its
-    constraint and the axes of its output channels, and computes `f` in `apply`. The scale of the
-    last kernel multiplies the outputs; so the layer sums products of signs, which are integers.
+    A subclass computes `f` in `apply`, and names in `channel_axes` the axes of its kernel's output
+    channels and in `constraint` the attribute that holds the kernel's constraint. The scale of the
+    kernel multiplies the outputs; so the layer sums products of signs, which are integers.
 
     Args:
         *args, **kwargs: The arguments of the Keras layer, with its defaults: a bias, which a batch
@@ -38,23 +37,24 @@ class BinaryLayer(keras.layers.Layer):
             `dann.gradients.estimators`, a function or layer that quantizes, as larq's (see
             `dann.gradients.estimators.Quantizer`), or `None` to take them as they are, as the first
             layer of a network does. Defaults to `"htanh"`.
-        kernel_estimator: How to quantize the kernel, or the kernels of a separable convolution; a
-            name, an object, a function or a layer, never `None`. Defaults to `"htanh"`.
+        kernel_estimator: How to quantize the kernel: a name, an object, a function or a layer,
+            never `None`. Defaults to `"htanh"`.
         way: How to build the gradients: `"override"` (default), `"stop_gradient"` or
             `"op_override"`; see `dann.gradients.binary_sign`.
         clip: Whether `WeightClip` keeps latent weights in [-1, 1]. Your own constraint replaces
             it. Defaults to `True`.
 
     Raises:
-        ValueError: If an estimator or `way` is unknown; if the kernel has no estimator; if the
-            inputs' estimator depends on the whole batch; or if `dtype` or `lora_rank` would replace
-            the binary kernel.
+        TypeError: If the kernel has no estimator.
+        ValueError: If an estimator or `way` is unknown; if the inputs' estimator depends on the
+            whole batch; or if `dtype` or `lora_rank` would replace the binary kernel.
 
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), algorithm 1.
     """
 
-    latents: dict[str, tuple[str, tuple[int, ...]]] = {"kernel": ("kernel_constraint", (-1,))}
+    channel_axes: tuple[int, ...] = (-1,)
+    constraint = "kernel_constraint"
 
     def __init__(
         self,
@@ -68,12 +68,6 @@ class BinaryLayer(keras.layers.Layer):
         super().__init__(*args, **kwargs)
         if getattr(self, "lora_rank", None) or self.quantization_mode:
             self._refuse_float()
-        if kernel_estimator is None:
-            raise ValueError(
-                f"The kernel of {type(self).__name__} must have an estimator; for a kernel in full "
-                f"precision use `keras.layers.{type(self).__name__[6:]}`. "
-                "Received: kernel_estimator=None"
-            )
         self.input_estimator = name_or_estimator(input_estimator)
         self.kernel_estimator = name_or_estimator(kernel_estimator)
         self.way = way
@@ -81,15 +75,11 @@ class BinaryLayer(keras.layers.Layer):
         self.input_sign = None
         if input_estimator is not None:
             self.input_sign = self._sign(_activation_estimator(self.input_estimator), "input_sign")
-        self.kernel_estimators = []
-        self.kernel_signs = []
-        for name, (constraint, axes) in self.latents.items():
-            estimator = get_kernel_estimator(self.kernel_estimator, axes)
-            estimator.check_way(way)
-            self.kernel_estimators.append(estimator)
-            self.kernel_signs.append(self._sign(estimator.of_codes, f"{name}_sign"))
-            if clip and getattr(self, constraint) is None:
-                setattr(self, constraint, WeightClip())
+        self.kernel_quantizer = get_kernel_estimator(self.kernel_estimator, self.channel_axes)
+        self.kernel_quantizer.check_way(way)
+        self.kernel_sign = self._sign(self.kernel_quantizer.of_codes, "kernel_sign")
+        if clip and getattr(self, self.constraint) is None:
+            setattr(self, self.constraint, WeightClip())
 
     def _sign(self, estimator, name):
         return BinarySign(self.way, estimator, name=name, dtype=self.dtype_policy)
@@ -107,49 +97,34 @@ class BinaryLayer(keras.layers.Layer):
 
     def build(self, input_shape):
         super().build(input_shape)
-        for estimator, name in zip(self.kernel_estimators, self.latents, strict=True):
-            latent = getattr(self, name)
-            _check_axes(estimator, self.latents[name][1], len(latent.shape))
-            # `dann.optimizers` looks for this mark of kernels with two values.
-            latent.binary = estimator.bits == 1
+        # `dann.optimizers` looks for this mark of kernels with two values.
+        self.kernel.binary = self.kernel_quantizer.bits == 1
 
-    def apply(self, inputs: Any, *kernels: Any) -> Any:
-        """Returns the linear part of the layer, from quantized inputs and kernels."""
+    def apply(self, inputs: Any, kernel: Any) -> Any:
+        """Returns the linear part of the layer, from quantized inputs and the quantized kernel."""
         raise NotImplementedError
-
-    def quantized_kernels(self, training: bool | None = None) -> tuple[list, list]:
-        """Returns the codes of the kernels, to train through, and their scales, detached."""
-        kernels, scales = [], []
-        signs = zip(self.kernel_estimators, self.kernel_signs, self.latent_kernels, strict=True)
-        for estimator, sign, latent in signs:
-            latent = ops.cast(latent, self.compute_dtype)
-            scale = estimator.scale(latent)
-            kernels.append(sign(latent, training=training))
-            scales.append(None if scale is None else ops.stop_gradient(scale))
-        return kernels, scales
 
     def call(self, inputs, training=None):
         if "float" not in keras.backend.standardize_dtype(inputs.dtype):
             inputs = ops.cast(inputs, self.compute_dtype)  # Keras's own layers take integers too
         if self.input_sign is not None:
             inputs = self.input_sign(inputs, training=training)
-        kernels, scales = self.quantized_kernels(training)
-        outputs: Any = self.apply(inputs, *kernels)
-        if scales[-1] is not None:
-            outputs = ops.multiply(outputs, self._spread(scales[-1], len(outputs.shape)))
+        outputs: Any = self.apply(inputs, self.kernel_sign(self._latent(), training=training))
+        scale = self.kernel_scale()
+        if scale is not None:
+            scale = self._spread(ops.stop_gradient(scale), len(outputs.shape))
+            outputs = ops.multiply(outputs, scale)
         if self.bias is not None:
             outputs = ops.add(outputs, self._spread(self.bias, len(outputs.shape)))
         return outputs if self.activation is None else self.activation(outputs)
+
+    def _latent(self):
+        return ops.cast(self.kernel, self.compute_dtype)
 
     def _spread(self, of_channels, rank):
         if getattr(self, "data_format", "channels_last") == "channels_last":
             return ops.reshape(of_channels, (-1,))
         return ops.reshape(of_channels, (1, -1, *[1] * (rank - 2)))
-
-    @property
-    def latent_kernels(self) -> list[keras.Variable]:
-        """The trainable kernels, in full precision, whose signs the layer computes with."""
-        return [getattr(self, name) for name in self.latents]
 
     def binary_kernel(self) -> Any:
         """Returns the kernel that the layer computes with, free of scale.
@@ -160,7 +135,7 @@ class BinaryLayer(keras.layers.Layer):
             layer's compute type. With `"magnitude_aware"` the layer's kernel is this times
             `kernel_scale()`.
         """
-        return self._single("codes")
+        return self.kernel_quantizer.codes(self._latent())
 
     def kernel_scale(self) -> Any:
         """Returns the scale of the kernel, which is `kernel_scale() * binary_kernel()`.
@@ -171,15 +146,7 @@ class BinaryLayer(keras.layers.Layer):
             For `"magnitude_aware"` a tensor with the rank of `kernel`, of length 1 at all axes but
             those of the output channels; for other estimators `None`.
         """
-        return self._single("scale")
-
-    def _single(self, name):
-        """Calls an estimator's method for the kernel; returns a tuple for several kernels."""
-        values = [
-            getattr(estimator, name)(ops.cast(latent, self.compute_dtype))
-            for estimator, latent in zip(self.kernel_estimators, self.latent_kernels, strict=True)
-        ]
-        return tuple(values) if len(values) > 1 else values[0]
+        return self.kernel_quantizer.scale(self._latent())
 
     def get_config(self):
         return {
@@ -200,15 +167,3 @@ def _activation_estimator(identifier):
             f"the kernel. Received: input_estimator={estimator!r}"
         )
     return estimator
-
-
-def _check_axes(estimator, axes, rank):
-    """Raises `ValueError` if the scale does not belong to the output channels."""
-    if isinstance(estimator, MagnitudeAware):
-        wanted, given = ({axis % rank for axis in some} for some in (axes, estimator.axes))
-        if wanted != given:
-            raise ValueError(
-                "The scale of a kernel must belong to its output channels: give the estimator by "
-                f"its name, 'magnitude_aware'. Expected axes {sorted(wanted)} of {rank}. "
-                f"Received: {estimator!r}"
-            )

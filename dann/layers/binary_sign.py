@@ -70,7 +70,6 @@ class BinarySign(keras.layers.Layer):
             self.sharpness = add_state(self, "sharpness", "float32", self.estimator.low)
         if isinstance(self.estimator, Stochastic):
             self.seed_generator = keras.random.SeedGenerator(self.estimator.seed)
-        self._build_at_init()
 
     def call(self, inputs, training=False):
         sharpness = None

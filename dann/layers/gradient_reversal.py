@@ -82,7 +82,7 @@ class GradientReversal(keras.layers.Layer):
         # Not in `build`, because callbacks may set the strength before the first batch.
         self.step = add_state(self, "step", "int", 0)
         self.strength = add_state(self, "strength", "float32", self.initial_strength)
-        self._build_at_init()
+        self.built = True
 
     def __setattr__(self, name, value):
         if name != "strength" or isinstance(value, keras.Variable):

@@ -3,7 +3,7 @@ import math
 import keras
 from keras import ops
 
-from dann.checks import check_integer
+from dann.checks import check_integer, check_shape
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -58,20 +58,18 @@ class MultilinearMap(keras.layers.Layer):
         lengths = _lengths(input_shape)
         if math.prod(lengths) <= self.max_units:
             return
+        # The same seed would draw the same numbers for both.
+        seeds = (None, None) if self.seed is None else (2 * self.seed, 2 * self.seed + 1)
         names = ("feature_projection", "prediction_projection")
         self.projections = [
             self.add_weight(
                 name=name,
                 shape=(length, self.max_units),
-                initializer=keras.initializers.RandomNormal(stddev=1.0, seed=self._seed_of(place)),
+                initializer=keras.initializers.RandomNormal(stddev=1.0, seed=seed),
                 trainable=False,
             )
-            for place, (name, length) in enumerate(zip(names, lengths, strict=True))
+            for name, length, seed in zip(names, lengths, seeds, strict=True)
         ]
-
-    def _seed_of(self, place):
-        # The same seed would draw the same numbers for both.
-        return None if self.seed is None else 2 * self.seed + place
 
     def call(self, inputs):
         features, predictions = inputs
@@ -90,10 +88,7 @@ class MultilinearMap(keras.layers.Layer):
 
 
 def _lengths(input_shape):
-    shapes = [tuple(shape) for shape in input_shape if isinstance(shape, list | tuple)]
-    if len(shapes) != 2 or any(len(shape) != 2 or shape[1] is None for shape in shapes):
-        raise ValueError(
-            "The inputs must be features `(batch, num_features)` and predictions `(batch, "
-            f"num_classes)`, both of fixed length. Received: shapes {input_shape}"
-        )
-    return [shape[1] for shape in shapes]
+    features, predictions = input_shape
+    check_shape("Features", features, ("batch", "num_features"))
+    check_shape("Predictions", predictions, ("batch", "num_classes"))
+    return features[1], predictions[1]

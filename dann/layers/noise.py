@@ -10,7 +10,7 @@ class Noise(keras.layers.Layer):
     def __init__(self, seed: int | None = None, **kwargs):
         super().__init__(**kwargs)
         self.seed_generator = keras.random.SeedGenerator(seed)
-        self._build_at_init()
+        self.built = True
 
     def normal(self, shape):
         """Returns numbers of the standard normal distribution."""

@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from dann.checks import check_integer
 from dann.gradients.estimators import Estimator
 from dann.layers.binary_sign import BinarySign
 
@@ -48,7 +47,7 @@ class RSign(BinarySign):
         **kwargs,
     ):
         super().__init__(way, estimator, **kwargs)
-        self.axis = check_integer("axis", axis)
+        self.axis = axis
         self.threshold_initializer = keras.initializers.get(threshold_initializer)
 
     def build(self, input_shape):
@@ -97,7 +96,7 @@ class RPReLU(keras.layers.Layer):
 
     def __init__(self, axis: int = -1, slope_initializer=None, **kwargs):
         super().__init__(**kwargs)
-        self.axis = check_integer("axis", axis)
+        self.axis = axis
         if slope_initializer is None:
             slope_initializer = keras.initializers.Constant(0.25)
         self.slope_initializer = keras.initializers.get(slope_initializer)
@@ -124,11 +123,5 @@ class RPReLU(keras.layers.Layer):
 
 def _channel_shape(axis, input_shape):
     """The shape of a weight with one number for each channel, to broadcast along other axes."""
-    rank = len(input_shape)
-    place = axis % rank if -rank <= axis < rank else 0
-    if place == 0 or input_shape[place] is None:
-        raise ValueError(
-            "Argument `axis` must be an axis of channels of fixed length, not that of the batch. "
-            f"Received: axis={axis} with inputs of shape {tuple(input_shape)}"
-        )
-    return tuple(input_shape[place] if other == place else 1 for other in range(1, rank))
+    channels = range(len(input_shape))[axis]
+    return [size if place == channels else 1 for place, size in enumerate(input_shape)][1:]

@@ -22,7 +22,6 @@ from dann.layers import (
     BinaryConv3D,
     BinaryDense,
     BinaryDepthwiseConv2D,
-    BinarySeparableConv2D,
     BinarySign,
     RPReLU,
     RSign,
@@ -65,7 +64,7 @@ def run_c(steps, inputs, folder, command=("cc", "-O1", *SANITIZED), run=()):
 
 def binary(draw, x, rank):
     """A binary layer with some of its settings."""
-    kinds = ["conv", "depthwise", "separable"] if rank == 2 else ["conv"]
+    kinds = ["conv", "depthwise"] if rank == 2 else ["conv"]
     kind = draw(st.sampled_from(kinds))
     padding = draw(st.sampled_from(["same", "valid"]))
     stride, dilation = draw(st.sampled_from([(1, 1), (2, 1), (1, 2)]))
@@ -82,8 +81,6 @@ def binary(draw, x, rank):
     if kind == "depthwise":
         return BinaryDepthwiseConv2D(size, depth_multiplier=draw(st.integers(1, 3)), **settings)(x)
     filters, groups = draw(st.integers(1, 70)), 1
-    if kind == "separable":
-        return BinarySeparableConv2D(filters, size, **settings)(x)
     if x.shape[-1] % 2 == 0 and draw(st.booleans()):
         filters, groups = 2 * filters, 2
     return [BinaryConv1D, BinaryConv2D][rank - 1](filters, size, groups=groups, **settings)(x)

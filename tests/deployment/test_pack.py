@@ -26,7 +26,6 @@ from dann.layers import (
     BinaryConv3D,
     BinaryDense,
     BinaryDepthwiseConv2D,
-    BinarySeparableConv1D,
     BinarySign,
     RPReLU,
 )
@@ -173,9 +172,9 @@ def test_activations_and_joins_in_every_form(tmp_path):
     check(spread_statistics(keras.Model(inputs, x)), tmp_path, 20)
 
 
-def test_a_separable_convolution_of_series_and_a_quantizer_that_is_a_function_are_packed(tmp_path):
+def test_a_convolution_of_series_and_a_quantizer_that_is_a_function_are_packed(tmp_path):
     own = BinaryDense(3, input_estimator=sign_of, kernel_estimator=sign_of)
-    first = BinarySeparableConv1D(5, 3, padding="same")
+    first = BinaryConv1D(5, 3, padding="same")
     model = keras.Sequential([keras.Input((6, 2)), first, layers.Flatten(), own])
     check(model, tmp_path, rtol=1e-5, atol=1e-6)
 

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from dann.adaptation import DANN
 from dann.layers import DomainBlend
 
 RNG = np.random.default_rng(0)
@@ -39,11 +38,6 @@ def test_the_sum_weighs_both_images_to_one():
     np.testing.assert_allclose(mixed, (1 - share) * SOURCE + share * TARGET, rtol=1e-4)
 
 
-def test_an_unknown_rule_is_refused():
-    with pytest.raises(ValueError, match="`rule` must be .*difference.*sum.*Received"):
-        DomainBlend(rule="product")
-
-
 def test_target_images_are_rolled_by_a_third_to_two_thirds_of_both_sides():
     layer, shifts = DomainBlend(1.0, seed=3), set()
     sides = list(itertools.product(range(6), range(4)))
@@ -60,41 +54,10 @@ def test_in_inference_the_source_stays():
     np.testing.assert_array_equal(DomainBlend()([SOURCE, TARGET]), SOURCE)
 
 
-@pytest.mark.parametrize("factor", [0.0, 1.5, -0.5, float("nan")])
-def test_a_factor_out_of_range_is_refused(factor):
-    with pytest.raises(ValueError, match=r"above 0 and of at most 1. Received: factor="):
-        DomainBlend(factor)
-
-
-@pytest.mark.parametrize(
-    "shapes", [((4, 6), (4, 6)), ((4, 6, 2), (4, 6, 2)), ((4, 6, 4, 1), (4, 1, 1, 1))]
-)
-def test_what_are_no_images_of_one_size_is_refused(shapes):
-    with pytest.raises(ValueError, match=r"images of one size.*Received: \(4, 6"):
-        DomainBlend()([np.ones(shape) for shape in shapes], training=True)
-
-
-def test_one_domain_alone_is_refused():
-    with pytest.raises(ValueError, match=r"source and target images.*Received: \(4, 6, 4, 1\)"):
-        DomainBlend()(np.ones((4, 6, 4, 1)), training=True)
-
-
-@pytest.mark.parametrize("several", [list, tuple])
-def test_images_that_are_not_there_yet_have_its_shape(several):
-    images = several(keras.Input((6, 4, 2)) for _ in range(2))
-    assert DomainBlend()(images, training=True).shape == (None, 6, 4, 2)
-
-
-def test_one_domain_that_is_not_there_yet_is_refused():
-    with pytest.raises(ValueError, match=r"source and target images.*Received: \(None, 6, 4, 1\)"):
-        DomainBlend()(keras.Input((6, 4, 1)), training=True)
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_the_outputs_have_the_type_that_it_computes_in(training):
-    whole = np.ones((1, 2, 2, 1), "uint8")
-    out = DomainBlend()([whole, whole], training=training)
-    assert keras.backend.standardize_dtype(out.dtype) == "float32"
+@pytest.mark.parametrize("settings", [{"factor": 0.0}, {"factor": 1.5}, {"rule": "product"}])
+def test_wrong_arguments_are_refused(settings):
+    with pytest.raises(ValueError, match="must be"):
+        DomainBlend(**settings)
 
 
 def test_fewer_target_images_are_taken_again_and_bytes_are_numbers():
@@ -105,24 +68,3 @@ def test_fewer_target_images_are_taken_again_and_bytes_are_numbers():
     share = keras.ops.convert_to_numpy(again).ravel()
     expected = share * [100, 200, 100, 200, 100]
     np.testing.assert_allclose(keras.ops.convert_to_numpy(out).ravel(), expected, rtol=1e-6)
-
-
-def of_any_size():
-    images = keras.Input((None, None, 1))
-    return keras.Model(images, keras.layers.GlobalAveragePooling2D()(images))
-
-
-@pytest.mark.tensorflow
-def test_a_model_that_blends_trains_compiled_and_comes_back_from_a_file(reloaded):
-    model = DANN(
-        of_any_size(),
-        num_classes=2,
-        augmentation={"blend": DomainBlend(0.7, roll=False, seed=1, rule="sum")},
-    )
-    model.compile("sgd")
-    images = RNG.integers(0, 256, (2, 4, 8, 8, 1)).astype("uint8")
-    pair = dict(zip(("source", "target"), images, strict=True))
-    logs = model.fit(pair, np.arange(4) % 2, verbose=0).history
-    assert np.isfinite(logs["loss"]).all()
-    again = reloaded(model).augmentation["blend"]
-    assert (again.factor, again.roll, again.seed, again.rule) == (0.7, False, 1, "sum")

@@ -23,8 +23,6 @@ from dann.layers import (
     BinaryConv3DTranspose,
     BinaryDense,
     BinaryDepthwiseConv2D,
-    BinarySeparableConv1D,
-    BinarySeparableConv2D,
     BinarySign,
     DomainBlend,
     GradientReversal,
@@ -89,12 +87,7 @@ CASES = [
     Case(
         lambda **kw: BinaryDepthwiseConv2D(3, kernel_estimator="dorefa", **kw), (IMAGES,), (4, 3, 4)
     ),
-    Case(
-        lambda **kw: BinarySeparableConv2D(2, 3, input_estimator="reste", **kw),
-        (IMAGES,),
-        (4, 3, 2),
-    ),
-    Case(lambda **kw: BinarySeparableConv1D(2, 3, padding="same", **kw), (SERIES,), (5, 2)),
+    Case(lambda **kw: BinaryConv2D(2, 3, input_estimator="reste", **kw), (IMAGES,), (4, 3, 2)),
     Case(lambda **kw: BinaryConv1DTranspose(2, 3, strides=2, **kw), (SERIES,), (11, 2)),
     Case(lambda **kw: BinaryConv3DTranspose(2, 2, **kw), (VOLUMES,), (5, 6, 4, 2)),
     Case(lambda **kw: BinaryConv2DTranspose(2, 3, way="stop_gradient", **kw), (IMAGES,), (8, 7, 2)),

@@ -108,10 +108,7 @@ def test_both_inputs_get_their_gradient(max_units, mode):
         np.testing.assert_array_equal(weight, before.astype("float32"))
 
 
-@pytest.mark.parametrize(
-    "shapes",
-    [(5, 4), [(5, 4)], [(5, 4), (5, 3), (5, 2)], [(5, 4), (5, 3, 1)], [(5, None), (5, 3)]],
-)
-def test_inputs_that_are_no_pair_of_flat_tensors_are_refused(shapes):
-    with pytest.raises(ValueError, match="must be features .* and predictions .*Received: shapes"):
+@pytest.mark.parametrize("shapes", [[(5, 4), (5, 3, 1)], [(5, 4, 4), (5, 3)]])
+def test_inputs_that_are_not_flat_are_refused(shapes):
+    with pytest.raises(ValueError, match="must have the shape"):
         MultilinearMap().build(shapes)

@@ -8,7 +8,6 @@ from dann.layers import (
     BinaryConv2D,
     BinaryDense,
     BinaryDepthwiseConv2D,
-    BinarySeparableConv2D,
     RPReLU,
     RSign,
 )
@@ -72,7 +71,7 @@ def residual():
     x = BinaryConv2D(66, (3, 2), strides=2, padding="same", pad_values=-1.0)(RSign()(x))
     x = normalized(layers.ReLU()(x))
     x = normalized(BinaryDepthwiseConv2D(2, depth_multiplier=2, padding="same")(x))
-    x = normalized(BinarySeparableConv2D(16, 3, dilation_rate=2, padding="same")(x))
+    x = normalized(BinaryConv2D(16, 3, dilation_rate=2, padding="same")(x))
     x = layers.Flatten()(x)
     return keras.Model(inputs, normalized(BinaryDense(5, use_bias=False)(x)))
 

@@ -103,8 +103,7 @@ def _calls(network, inputs):
 
 def _call(layer, inputs, outputs):
     signs = [(layer.input_sign, inputs)] if getattr(layer, "input_sign", None) else []
-    kernels = getattr(layer, "latent_kernels", ())
-    signs += list(zip(getattr(layer, "kernel_signs", ()), kernels, strict=False))
+    signs += [(layer.kernel_sign, layer.kernel)] if hasattr(layer, "kernel_sign") else []
     if not signs:
         return [Call(layer.name, layer, inputs, outputs)]
     pairs = [(sign, ops.convert_to_tensor(values)) for sign, values in signs]

@@ -50,8 +50,8 @@ def get_kernel_estimator(identifier: Any, axes: Sequence[int]) -> Estimator:
     """Returns the estimator of a kernel by name, config or object.
 
     Args:
-        identifier: As in `get_estimator`. The names `"magnitude_aware"` and `"dorefa"` give
-            objects whose parameters fit a kernel.
+        identifier: As in `get_estimator`. A `MagnitudeAware`, by name or as an object, gets the
+            axes of this kernel; the name `"dorefa"` gives an object for kernels.
         axes: The axes of the kernel's output channels.
 
     Returns:
@@ -61,7 +61,7 @@ def get_kernel_estimator(identifier: Any, axes: Sequence[int]) -> Estimator:
         ValueError: If there is no such estimator, or its values are never negative.
         TypeError: If `identifier` is neither a name nor an estimator.
     """
-    if identifier == "magnitude_aware":
+    if identifier == "magnitude_aware" or isinstance(identifier, MagnitudeAware):
         return MagnitudeAware(list(axes))
     if identifier == "dorefa":
         return DoReFa(mode="kernel")

@@ -79,8 +79,8 @@ class MagnitudeAware(StraightThrough):
     the gradient 0.
 
     Args:
-        axis: The axis or axes of the channels. Defaults to `-1`. A binary layer that gets the name
-            uses the axes of its output channels.
+        axis: The axis or axes of the channels. Defaults to `-1`. A binary layer uses the axes of
+            its output channels instead.
 
     Reference:
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), section 3.3, magnitude-aware
