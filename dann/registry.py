@@ -12,18 +12,16 @@ D = TypeVar("D")  # what is decorated keeps its own type
 
 @dataclasses.dataclass(frozen=True)
 class Entry(Generic[T]):
-    """A registered object and what tables say about it.
+    """A registered object with facts about it.
 
     Args:
         name: Its name on the command line and in messages.
         thing: The class, function or object.
-        summary: What it does, in one line.
-        facts: What else tables and tests need to know, by name.
+        facts: What the code that goes through a registry needs to know about it, by name.
     """
 
     name: str
     thing: T
-    summary: str
     facts: Mapping[str, Any]
 
 
@@ -40,43 +38,33 @@ class Registry(Mapping[str, T]):
 
     >>> from dann.registry import Registry
     >>> SCORES = Registry("score")
-    >>> @SCORES.register("zero", summary="Always 0.")
+    >>> @SCORES.register("zero", reads="target")
     ... def zero(model, *, target):
     ...     return 0.0
-    >>> list(SCORES), SCORES["zero"] is zero, SCORES.entry("zero").summary
-    (['zero'], True, 'Always 0.')
+    >>> list(SCORES), SCORES["zero"] is zero, SCORES.entry("zero").facts
+    (['zero'], True, {'reads': 'target'})
     """
 
     def __init__(self, kind: str):
         self.kind = kind
         self._entries: dict[str, Entry[T]] = {}
 
-    def register(self, name: str, *, summary: str, **facts: Any) -> Callable[[D], D]:
+    def register(self, name: str, **facts: Any) -> Callable[[D], D]:
         """Returns a decorator that registers what it is given, and gives it back.
 
         Args:
-            name: The name, which must be free. A module that is loaded again may replace its own.
-            summary: What it does, in one line.
-            **facts: What else tables and tests need to know.
-
-        Raises:
-            ValueError: If the name is taken.
+            name: The name.
+            **facts: What code that goes through the registry needs to know.
         """
 
         def add(thing: Any) -> Any:
-            old = self._entries.get(name)
-            if old is not None and _origin(old.thing) != _origin(thing):
-                raise ValueError(
-                    f"Each {self.kind} needs a name of its own. Received: {name!r}, which "
-                    f"{_origin(old.thing)} has"
-                )
-            self._entries[name] = Entry(name, thing, summary, facts)
+            self._entries[name] = Entry(name, thing, facts)
             return thing
 
         return add
 
     def entry(self, name: str) -> Entry[T]:
-        """Returns an object with what tables say about it.
+        """Returns an object with the facts about it.
 
         Raises:
             ValueError: If there is none of that name; the message lists the names.
@@ -95,9 +83,3 @@ class Registry(Mapping[str, T]):
 
     def __len__(self) -> int:
         return len(self._entries)
-
-
-def _origin(thing):
-    """Where a thing is defined, alike before and after its module is loaded again."""
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}.{named.__qualname__}"

@@ -6,9 +6,7 @@ import pytest
 from dann.checks import (
     check_choice,
     check_class_range,
-    check_flag,
     check_integer,
-    check_names,
     check_number,
     check_shape,
 )
@@ -60,8 +58,8 @@ def test_what_is_no_integer_is_refused(value):
 @pytest.mark.parametrize(
     ("low", "high", "value", "wanted"),
     [
-        (1, None, 0, "of at least 1"),
-        (None, 8, 9, "of at most 8"),
+        (1, math.inf, 0, "of at least 1"),
+        (-math.inf, 8, 9, "of at most 8"),
         (1, 8, 0, "from 1 to 8"),
         (0, 2**32 - 1, -1, "from 0 to 4294967295"),
     ],
@@ -82,42 +80,15 @@ def test_a_choice_is_one_of_those_listed():
         check_choice("way", "c", ("a", "b"))
 
 
-def test_names_are_known_ones_in_a_list():
-    assert check_names("scores", ("b",), ["a", "b"]) == ["b"]
-    for values, received in ((["c", "a"], r"\['c'\]"), ([], r"\[\]")):
-        with pytest.raises(ValueError, match=f"names from: 'a', 'b'. Received: scores={received}$"):
-            check_names("scores", values, ["a", "b"])
-    for values, received in (("a", "'a'"), ([1], "list"), (None, "NoneType")):
-        with pytest.raises(TypeError, match=f"`scores` must be a list of names. .*: {received}$"):
-            check_names("scores", values, ["a", "b"])
-
-
-def test_a_flag_is_no_number():
-    assert check_flag("sure", True) is True
-    with pytest.raises(TypeError, match="`sure` must be True or False. Received: sure=1"):
-        check_flag("sure", 1)
-
-
 @pytest.mark.parametrize(
-    ("shape", "wanted", "words"),
-    [
-        ((3,), ("batch", "size", ...), r"\(batch, size, \.\.\.\)"),
-        ((3, 4), ("batch",), r"\(batch,\)"),
-        ((3, 4), ("batch", 5), r"\(batch, 5\)"),
-        ((), ("batch", ...), r"\(batch, \.\.\.\)"),
-    ],
+    ("shape", "axes", "words"),
+    [((3, 4), ["batch"], r"\(batch,\)"), ((3,), ["batch", "size"], r"\(batch, size\)")],
 )
-def test_another_shape_is_refused(shape, wanted, words):
+def test_another_shape_is_refused(shape, axes, words):
     with pytest.raises(ValueError, match=f"X must have the shape {words}, why") as caught:
-        check_shape("X", shape, wanted, why="why")
+        check_shape("X", shape, axes, why="why")
     assert str(caught.value).endswith(f"Received: shape {shape}")
-
-
-def test_a_shape_fits_by_its_lengths_where_they_are_known():
-    check_shape("X", (None, 4, 5), ("batch", 4, "channels"))
-    check_shape("X", (2, None), ("batch", 4))
-    check_shape("X", (2, 3, 4, 5), ("batch", 3, ...))
-    check_shape("X", [2], ("batch", ...))
+    check_shape("X", shape, shape)
 
 
 def test_labels_that_are_no_class_are_refused_and_named_once():
@@ -128,7 +99,7 @@ def test_labels_that_are_no_class_are_refused_and_named_once():
         check_class_range("L", labels, 3)
     with pytest.raises(ValueError, match=r"or -1 if unknown. Received: 3, 7$"):
         check_class_range("L", labels, 3, unknown=-1)
-    with pytest.raises(ValueError, match="Received: 10, 11, 12, 13, 14 and 5 others$"):
+    with pytest.raises(ValueError, match=r"Received: 10, 11, 12, 13, 14, ...$"):
         check_class_range("L", np.arange(20), 10)
     check_class_range("L", labels, 8, unknown=-1)
     check_class_range("L", np.array([]), 1)

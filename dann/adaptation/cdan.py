@@ -8,28 +8,12 @@ from dann.adaptation.batch import Batch, at_least_single
 from dann.adaptation.discriminator import TERMS, check_smoothing, domain_terms
 from dann.adaptation.methods import METHODS
 from dann.adaptation.networks import fitting_domain_head
-from dann.checks import check_flag
 from dann.layers import MultilinearMap
 
 
-@METHODS.register(
-    "cdan",
-    summary="the discriminator sees features and predictions together",
-    when="many classes; DANN mixes them up",
-)
-@METHODS.register(
-    "cdan_e",
-    summary="CDAN+E: CDAN in which sure predictions weigh more",
-    when="CDAN, where many predictions are unsure at first",
-    title="CDAN+E",
-    arguments={"entropy_conditioning": True},
-)
-@METHODS.register(
-    "sdat",
-    summary="any method with a smooth task step, `+method.task_radius=.05`",
-    when="sharp minima, larger networks",
-    arguments={"task_radius": 0.05},
-)
+@METHODS.register("cdan")
+@METHODS.register("cdan_e", arguments={"entropy_conditioning": True})
+@METHODS.register("sdat", arguments={"task_radius": 0.05})
 @keras.saving.register_keras_serializable("dann")
 class CDAN(AdversarialModel):
     """Conditional domain-adversarial network.
@@ -90,7 +74,7 @@ class CDAN(AdversarialModel):
         **kwargs,
     ):
         super().__init__(backbone, num_classes, label_head, **kwargs)
-        self.entropy_conditioning = check_flag("entropy_conditioning", entropy_conditioning)
+        self.entropy_conditioning = entropy_conditioning
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self.max_units = max_units
         self.multilinear_map = MultilinearMap(max_units, name="multilinear_map")

@@ -8,11 +8,7 @@ from dann.adaptation.batch import behind_reversal, size_of
 from dann.adaptation.methods import METHODS
 
 
-@METHODS.register(
-    "daln",
-    summary="the classifier itself is the critic",
-    when="no further network, few settings",
-)
+@METHODS.register("daln")
 @keras.saving.register_keras_serializable("dann")
 class DALN(AdversarialModel):
     """Discriminator-free adversarial learning network.

@@ -9,17 +9,8 @@ from dann.adaptation.methods import METHODS
 from dann.adaptation.networks import fitting_domain_head
 
 
-@METHODS.register(
-    "dann",
-    summary="one discriminator on the features, reversed",
-    when="first; few classes, alike in both domains",
-)
-@METHODS.register(
-    "els",
-    summary="DANN with smoothed domain labels",
-    when="the discriminator wins at once",
-    arguments={"domain_label_smoothing": 0.1},
-)
+@METHODS.register("dann")
+@METHODS.register("els", arguments={"domain_label_smoothing": 0.1})
 @keras.saving.register_keras_serializable("dann")
 class DANN(AdversarialModel):
     """Domain-adversarial neural network.

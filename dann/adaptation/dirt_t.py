@@ -14,15 +14,7 @@ from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
 from dann.checks import check_integer
 
 
-@METHODS.register(
-    "dirt_t",
-    summary="a second stage on the target alone, taught by its own past",
-    when="after a first stage that is mostly right",
-    title="DIRT-T",
-    needs={"radius": 0.5},
-    python="DIRTT.from_model(trained, radius=...)",
-    command="method=dirt_t method.teacher=<run>",
-)
+@METHODS.register("dirt_t", needs={"radius": 0.5})
 @keras.saving.register_keras_serializable("dann")
 class DIRTT(AdversarialModel):
     """Decision-boundary iterative refinement training with a teacher: a second stage.

@@ -11,12 +11,7 @@ from dann.adaptation.networks import second_head
 from dann.checks import check_choice
 
 
-@METHODS.register(
-    "fdal",
-    summary="a critic of the classes under an f-divergence",
-    when="to choose the divergence",
-    title="f-DAL",
-)
+@METHODS.register("fdal")
 @keras.saving.register_keras_serializable("dann")
 class FDAL(AdversarialModel):
     """f-domain-adversarial learning.

@@ -10,11 +10,7 @@ from dann.adaptation.methods import METHODS
 from dann.adaptation.networks import copy_of, fitting_domain_head
 
 
-@METHODS.register(
-    "mada",
-    summary="a discriminator for each class",
-    when="few classes that each have their shift",
-)
+@METHODS.register("mada")
 @keras.saving.register_keras_serializable("dann")
 class MADA(AdversarialModel):
     """Multi-adversarial domain adaptation.

@@ -9,11 +9,7 @@ from dann.adaptation.methods import METHODS
 from dann.adaptation.networks import second_head as fitting_head
 
 
-@METHODS.register(
-    "mcd",
-    summary="two classifiers whose difference on the target is lowered",
-    when="target examples near class borders",
-)
+@METHODS.register("mcd")
 @keras.saving.register_keras_serializable("dann")
 class MCD(AdversarialModel):
     """Maximum classifier discrepancy, in one step.

@@ -13,11 +13,7 @@ from dann.checks import check_choice, check_integer, check_number
 WEIGHTINGS = ("soft", "hard")
 
 
-@METHODS.register(
-    "mdan",
-    summary="several sources, the worst counts most: `data.sources=[a,b]`",
-    when="more than one source",
-)
+@METHODS.register("mdan")
 @keras.saving.register_keras_serializable("dann")
 class MDAN(AdversarialModel):
     """Multisource domain adversarial network: DANN from several sources at once.

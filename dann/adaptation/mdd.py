@@ -14,12 +14,7 @@ DISPARITIES = ("margin", "absolute_error", "squared_error")
 LOG_OFFSET = 1e-6  # keeps the logarithm finite where the adversarial head is certain
 
 
-@METHODS.register(
-    "mdd",
-    summary="a second classifier that disagrees on the target by a margin; for numbers as labels, "
-    "from Python, by an error",
-    when="no discriminator wanted; regression",
-)
+@METHODS.register("mdd")
 @keras.saving.register_keras_serializable("dann")
 class MDD(AdversarialModel):
     """Margin disparity discrepancy, for classification and for regression.

@@ -12,11 +12,7 @@ from dann.adaptation.replicas import mean_over_replicas
 from dann.checks import check_number, check_shape
 
 
-@METHODS.register(
-    "pada",
-    summary="classes that the target lacks lose weight",
-    when="the target has fewer classes",
-)
+@METHODS.register("pada")
 @keras.saving.register_keras_serializable("dann")
 class PADA(AdversarialModel):
     """Partial adversarial domain adaptation, for a target that lacks some of the source's classes.

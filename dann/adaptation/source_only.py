@@ -5,12 +5,7 @@ from dann.adaptation.methods import METHODS
 from dann.adaptation.regularizers.regularizer import check_regularizers
 
 
-@METHODS.register(
-    "source_only",
-    summary="the baseline: trains on the source alone",
-    when="always, to compare with",
-    title="source only",
-)
+@METHODS.register("source_only")
 @keras.saving.register_keras_serializable("dann")
 class SourceOnly(AdversarialModel):
     """The baseline: trains on the source alone.
@@ -45,12 +40,7 @@ class SourceOnly(AdversarialModel):
         return super().augment(labelled, training)
 
 
-@METHODS.register(
-    "target_only",
-    summary="an oracle, not a method: trains on the labels of the target",
-    when="to see what adaptation could reach at most",
-    title="train on target (oracle)",
-)
+@METHODS.register("target_only")
 @keras.saving.register_keras_serializable("dann")
 class TargetOnly(SourceOnly):
     """An oracle, not a method: trains on the labels of the target.

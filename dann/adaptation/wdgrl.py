@@ -13,11 +13,7 @@ from dann.checks import check_integer, check_number
 from dann.layers.noise import Noise
 
 
-@METHODS.register(
-    "wdgrl",
-    summary="a critic of the Wasserstein distance",
-    when="domains that do not overlap",
-)
+@METHODS.register("wdgrl")
 @keras.saving.register_keras_serializable("dann")
 class WDGRL(AdversarialModel):
     """Wasserstein distance guided representation learning.

@@ -10,7 +10,6 @@ import keras
 from omegaconf import DictConfig, OmegaConf
 
 from dann.adaptation import METHODS
-from dann.checks import is_integer
 from dann.config.instantiation import ConfigError, as_container, instantiate, reader_names
 from dann.data import DomainPair, several_sources
 from dann.installed import has_tensorflow
@@ -110,7 +109,7 @@ def step_intervals(cfg: DictConfig) -> list[int]:
     nodes = filter(OmegaConf.is_dict, cfg.callbacks.values())
     asked = [node.get(key) for node in nodes for key in ("every", "save_freq", "update_freq")]
     asked = [1 if steps == "batch" else steps for steps in asked]  # as in TensorBoard's update_freq
-    return [steps for steps in asked if is_integer(steps) and steps > 0]
+    return [steps for steps in asked if isinstance(steps, int) and steps > 0]
 
 
 def build_callbacks(cfg: DictConfig, model: Any) -> list[keras.callbacks.Callback]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.checks import check_class_range, check_integer, check_shape
+from dann.checks import check_class_range, check_integer
 from dann.data.array_likes import as_array, in_order_of
 from dann.data.domain_pair import DomainPair
 from dann.data.readers import READERS
@@ -14,7 +14,7 @@ from dann.data.splits import check_apart, hold_out
 _UNKNOWN = -1
 
 
-@READERS.register("arrays", summary="Two arrays of inputs with labels.")
+@READERS.register("arrays")
 def arrays(
     source: Any,
     target: Any,
@@ -127,7 +127,9 @@ def _numbers(name, values):
     values = np.asarray(as_array(values, name))
     if values.dtype.kind not in "biuf":
         raise ValueError(f"Inputs of the {name} must be numbers. Received: {values.dtype}")
-    check_shape(f"Inputs of the {name}", values.shape, ("batch", "size", ...))
+    if values.ndim < 2:
+        wanted = "have the shape (batch, size, ...)"
+        raise ValueError(f"Inputs of the {name} must {wanted}. Received: shape {values.shape}")
     if values.dtype.kind != "f" or values.dtype.itemsize <= 4:
         return values
     with np.errstate(over="ignore"):  # becomes infinite, which is refused

@@ -19,7 +19,7 @@ from dann.data.readers import READERS
 from dann.data.splits import check_apart, same_file
 
 
-@READERS.register("csv_table", summary="Two CSV tables with the same columns.")
+@READERS.register("csv_table")
 def csv_table(
     source: str | os.PathLike,
     target: str | os.PathLike,

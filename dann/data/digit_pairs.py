@@ -5,10 +5,7 @@ from dann.data.readers import READERS
 from dann.data.tfds_pair import tfds_pair
 
 
-@READERS.register(
-    "digits_to_photos",
-    summary="Handwritten digits on black and over photos, 16x16 colour; the default.",
-)
+@READERS.register("digits_to_photos")
 def digits_to_photos(cache_dir: str) -> DomainPair:
     """Pairs handwritten digits on black with digits over photos, 16x16 in colour.
 
@@ -26,10 +23,7 @@ def digits_to_photos(cache_dir: str) -> DomainPair:
     )
 
 
-@READERS.register(
-    "mnist_to_mnist_m",
-    summary="MNIST and MNIST-M, 28x28 colour: the DANN paper's first experiment.",
-)
+@READERS.register("mnist_to_mnist_m")
 def mnist_to_mnist_m(cache_dir: str, data_dir: str | None = None) -> DomainPair:
     """Pairs MNIST with MNIST-M, 28x28 with three channels: the DANN paper's first experiment.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dann.checks import check_choice, check_flag
+from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles, some
 from dann.data.labelled_paths import LabelledPaths, read_folder, read_lists
@@ -17,9 +17,7 @@ from dann.data.splits import check_apart, hold_out
 CLASSES = ("same", "shared", "source")
 
 
-@READERS.register(
-    "image_folder", summary="Two folders of images, `root/<domain>/<class>/...`, or list files."
-)
+@READERS.register("image_folder")
 def image_folder(
     root: str | os.PathLike,
     source: str,
@@ -81,7 +79,6 @@ def image_folder(
             faulty.
     """
     check_choice("classes", classes, CLASSES)
-    check_flag("cache", cache)
     folder = pathlib.Path(os.path.abspath(pathlib.Path(root).expanduser()))
     of_source = _find(folder, source, "source", source_list, source_test_list)
     of_target = _find(folder, target, "target", target_list, target_test_list)

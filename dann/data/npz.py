@@ -14,7 +14,7 @@ from dann.data.splits import check_apart, same_file
 _KEYS = ("x", "y", "x_test", "y_test")
 
 
-@READERS.register("npz", summary="Two `.npz` files of arrays `x` and `y`.")
+@READERS.register("npz")
 def npz(
     source: str | os.PathLike,
     target: str | os.PathLike,

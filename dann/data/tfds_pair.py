@@ -17,7 +17,7 @@ from dann.data.tfds_images import keys_of, read_split
 _LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
 
 
-@READERS.register("tfds_pair", summary="Two TFDS data sets of images by name.")
+@READERS.register("tfds_pair")
 def tfds_pair(
     source: str,
     target: str,

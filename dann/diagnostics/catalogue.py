@@ -3,7 +3,7 @@
 A diagnostic is a function `(model, data, ...)` that returns measurements by name and leaves the
 model as it is. A file of this folder registers its own:
 
-    @DIAGNOSTICS.register("sharpness", summary="...", models=ADVERSARIAL, like_a_step=True)
+    @DIAGNOSTICS.register("sharpness", models=ADVERSARIAL, like_a_step=True)
     def sharpness(model, data): ...
 
 These arguments mean the same in every diagnostic:
@@ -40,7 +40,6 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.checks import check_names
 from dann.diagnostics.instruments.batch import as_batch
 from dann.registry import Registry
 
@@ -90,9 +89,7 @@ def choose(
     """Returns diagnostics by name, from names in `DIAGNOSTICS` or from functions by any name."""
     if isinstance(diagnostics, Mapping):
         return dict(diagnostics)
-    return {
-        name: DIAGNOSTICS[name] for name in check_names("diagnostics", diagnostics, DIAGNOSTICS)
-    }
+    return {name: DIAGNOSTICS.entry(name).thing for name in diagnostics}
 
 
 def measure(

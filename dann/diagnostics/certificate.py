@@ -50,8 +50,6 @@ def _near_strength(found):
 
 @DIAGNOSTICS.register(
     "certificate",
-    summary="Certifies that the gradient is reversed on the way from the discriminator to the "
-    "features, and names the fault if it is not.",
     models=ANY_MODEL,
     quick=True,
     like_a_step=True,

@@ -22,7 +22,6 @@ from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm, to_
 
 @DIAGNOSTICS.register(
     "conflict",
-    summary="Compares the pull of the label loss and of the reversed domain loss on the backbone.",
     models=REVERSING,
     quick=True,
     like_a_step=True,

@@ -22,7 +22,6 @@ def _near_probe(found):
 
 @DIAGNOSTICS.register(
     "winning",
-    summary="Measures the live discriminator beside a fresh one that is trained on the features.",
     models=ADVERSARIAL,
     quick=True,
     order=30,

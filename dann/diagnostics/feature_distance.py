@@ -14,13 +14,7 @@ from dann.diagnostics.instruments.probe import LEAST
 DIFFERENT, TIMES_NULL = 0.05, 4
 
 
-@DIAGNOSTICS.register(
-    "distance",
-    summary="Measures the maximum mean discrepancy of both domains' features.",
-    models=ADVERSARIAL,
-    quick=True,
-    order=40,
-)
+@DIAGNOSTICS.register("distance", models=ADVERSARIAL, quick=True, order=40)
 def feature_distance(
     model: Any,
     data: Any,

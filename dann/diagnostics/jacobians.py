@@ -22,7 +22,6 @@ _ZERO = 1e-6  # of the largest singular value; smaller ones are rounding
 
 @DIAGNOSTICS.register(
     "jacobians",
-    summary="Measures how outputs follow the inputs, and how many directions the features use.",
     models=ADVERSARIAL,
     order=70,
     may_be_infinite=("jacobian/target_to_source",),

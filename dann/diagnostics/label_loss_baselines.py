@@ -28,8 +28,6 @@ def _learnt(found):
 
 @DIAGNOSTICS.register(
     "bounds",
-    summary="Measures the label loss against its bounds, and whether the target's classes "
-    "collapse.",
     models=CLASSIFIERS,
     quick=True,
     order=50,

@@ -29,8 +29,6 @@ def _above_step(found):
 
 @DIAGNOSTICS.register(
     "game",
-    summary="Finds whether simultaneous gradient descent turns around its goal or runs away from "
-    "it.",
     models=REVERSING,
     like_a_step=True,
     order=90,

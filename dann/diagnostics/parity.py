@@ -14,14 +14,7 @@ from dann.diagnostics.instruments.modes import in_mode, mode_of
 from dann.diagnostics.instruments.vectors import to_numpy
 
 
-@DIAGNOSTICS.register(
-    "parity",
-    summary="Compares the ways in which each layer can build its gradient: all must agree.",
-    models=ANY_MODEL,
-    quick=True,
-    like_a_step=True,
-    order=20,
-)
+@DIAGNOSTICS.register("parity", models=ANY_MODEL, quick=True, like_a_step=True, order=20)
 def way_parity(model: keras.Layer, data: Any, *, mode: str | None = None) -> dict[str, float]:
     """Compares the ways in which a model's layers can build their gradients.
 

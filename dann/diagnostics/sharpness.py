@@ -26,7 +26,6 @@ def _below_overshoot(found):
 
 @DIAGNOSTICS.register(
     "sharpness",
-    summary="Measures how sharply the label loss bends, by its Hessian.",
     models=ADVERSARIAL,
     like_a_step=True,
     order=110,

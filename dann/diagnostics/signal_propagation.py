@@ -18,7 +18,6 @@ from dann.diagnostics.jacobians import DOMAINS, all_singular_values, as_floats, 
 
 @DIAGNOSTICS.register(
     "signal",
-    summary="Measures layer by layer how values and derivatives travel through the backbone.",
     models=ADVERSARIAL,
     order=80,
     healthy=(

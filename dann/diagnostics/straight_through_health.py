@@ -21,7 +21,6 @@ PASSED = 0.1  # share of the gradient that a binary layer must pass
 
 @DIAGNOSTICS.register(
     "straight_through",
-    summary="Measures what becomes of gradients at every layer that makes numbers binary.",
     models=ANY_MODEL,
     quick=True,
     like_a_step=True,

@@ -1,7 +1,17 @@
-"""Backbones and heads as functional models."""
+"""Backbones and heads as functional models.
+
+These arguments mean the same in every backbone of images:
+
+- `input_shape`: height, width and channels of the images; the check says how small they may be
+- `input_range`: smallest and largest pixel value, mapped to [-1, 1]
+- `name`: name of the model
+
+It returns a functional model from images `(batch, height, width, channels)`, integer or float, to
+features `(batch, num_features)`, and raises a `ValueError` if the inputs are not images or are too
+small.
+"""
 
 from dann.networks.application import application_backbone
-from dann.networks.backbones import NETWORKS
 from dann.networks.binary_label_head import binary_label_head
 from dann.networks.binary_lenet import binary_lenet_backbone
 from dann.networks.binary_mlp import binary_mlp_backbone
@@ -14,7 +24,6 @@ from dann.networks.paper import gtsrb_backbone, mnist_backbone, svhn_backbone
 from dann.networks.time_series import time_series_backbone
 
 __all__ = [
-    "NETWORKS",
     "application_backbone",
     "binary_label_head",
     "binary_lenet_backbone",

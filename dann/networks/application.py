@@ -9,10 +9,8 @@ from typing import Any
 import keras
 
 from dann.checks import check_choice
-from dann.networks.backbones import NETWORKS
 
 
-@NETWORKS.register("keras_application", summary="A network of `keras.applications`, by name.")
 def application_backbone(
     input_shape: Sequence[int] = (224, 224, 3),
     name: str = "ResNet50",

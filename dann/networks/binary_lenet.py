@@ -6,12 +6,10 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.backbones import NETWORKS
 from dann.networks.float_twin import Precision, normalized
 from dann.networks.inputs import check_input_shape, instance_normalization, rescale
 
 
-@NETWORKS.register("binary_lenet", summary="The DANN paper's MNIST network in one bit.")
 def binary_lenet_backbone(
     input_shape: Sequence[int] = (28, 28, 3),
     filters: Sequence[int] = (32, 48),
@@ -46,7 +44,7 @@ def binary_lenet_backbone(
         instance_norm: Whether each image's channels are brought to mean 0 and variance 1 first; see
             `dann.networks.inputs.instance_normalization`. Defaults to `False`.
 
-    The other arguments are those of every backbone; see `dann.networks.backbones`.
+    The other arguments are those of every backbone; see `dann.networks`.
 
     Raises:
         ValueError: Also if `first_layer` is unknown.

@@ -6,14 +6,10 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.backbones import NETWORKS
 from dann.networks.float_twin import Precision, normalized
 from dann.networks.inputs import rescale
 
 
-@NETWORKS.register(
-    "binary_mlp", summary="BinaryNet's perceptron in one bit: 3 hidden layers of 4096."
-)
 def binary_mlp_backbone(
     input_shape: Sequence[int],
     hidden_units: Sequence[int] = (4096, 4096, 4096),

@@ -6,14 +6,10 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.backbones import NETWORKS
 from dann.networks.float_twin import Precision, normalized
 from dann.networks.inputs import check_input_shape, rescale
 
 
-@NETWORKS.register(
-    "binary_resnet", summary="Bi-Real blocks in one bit: a shortcut around each 3x3 convolution."
-)
 def binary_resnet_backbone(
     input_shape: Sequence[int] = (32, 32, 3),
     filters: Sequence[int] = (32, 64, 128),

@@ -6,11 +6,9 @@ import keras
 from keras import layers
 
 from dann.layers import BatchNormalization
-from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape, instance_normalization, rescale
 
 
-@NETWORKS.register("cnn", summary="A small convolutional network with batch normalization.")
 def cnn_backbone(
     input_shape: Sequence[int] = (28, 28, 3),
     filters: Sequence[int] = (32, 64, 128),
@@ -35,7 +33,7 @@ def cnn_backbone(
         instance_norm: Whether each image's channels are brought to mean 0 and variance 1 first; see
             `dann.networks.inputs.instance_normalization`. Defaults to `False`.
 
-    The other arguments are those of every backbone; see `dann.networks.backbones`.
+    The other arguments are those of every backbone; see `dann.networks`.
     """
     least = 2 ** len(filters)
     shape = check_input_shape("cnn_backbone", input_shape, height=least, width=least, channels=1)

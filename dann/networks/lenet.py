@@ -5,12 +5,10 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.networks.backbones import NETWORKS
 from dann.networks.initialization import initializers
 from dann.networks.inputs import check_input_shape, rescale
 
 
-@NETWORKS.register("lenet", summary="The LeNet of the published digit experiments.")
 def lenet_backbone(
     input_shape: Sequence[int] = (28, 28, 1),
     filters: Sequence[int] = (20, 50),
@@ -38,7 +36,7 @@ def lenet_backbone(
             no bottleneck; the features are those of the dense layer.
         initializer: `"keras"` (default) or `"torch"`: the default initial weights of either.
 
-    The other arguments are those of every backbone; see `dann.networks.backbones`.
+    The other arguments are those of every backbone; see `dann.networks`.
 
     Raises:
         ValueError: Also if `initializer` is unknown.

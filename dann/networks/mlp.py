@@ -5,11 +5,9 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import rescale
 
 
-@NETWORKS.register("mlp", summary="A multilayer perceptron; it flattens images.")
 def mlp_backbone(
     input_shape: Sequence[int],
     hidden_units: Sequence[int] = (128, 128),

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape, rescale
 
 
-@NETWORKS.register("mnist", summary="The DANN paper's MNIST network: two convolutions.")
 def mnist_backbone(
     input_shape: Sequence[int] = (28, 28, 3),
     input_range: Sequence[float] = (0, 255),
@@ -20,7 +18,7 @@ def mnist_backbone(
     Convolution 5x5 to 32 channels, ReLU, max pooling 2x2; convolution 5x5 to 48 channels, ReLU,
     max pooling 2x2; flat. On 28x28 images that makes 768 features.
 
-    The arguments are those of every backbone; see `dann.networks.backbones`. Height and width are
+    The arguments are those of every backbone; see `dann.networks`. Height and width are
     at least 16 each.
 
     Reference:
@@ -36,7 +34,6 @@ def mnist_backbone(
     return keras.Model(inputs, layers.Flatten()(x), name=name)
 
 
-@NETWORKS.register("svhn", summary="The DANN paper's SVHN network: three convolutions.")
 def svhn_backbone(
     input_shape: Sequence[int] = (32, 32, 3),
     input_range: Sequence[float] = (0, 255),
@@ -66,9 +63,6 @@ def svhn_backbone(
     return keras.Model(inputs, layers.Flatten()(x), name=name)
 
 
-@NETWORKS.register(
-    "gtsrb", summary="The DANN paper's traffic sign network: three wider convolutions."
-)
 def gtsrb_backbone(
     input_shape: Sequence[int] = (40, 40, 3),
     input_range: Sequence[float] = (0, 255),

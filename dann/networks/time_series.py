@@ -6,11 +6,9 @@ import keras
 from keras import layers
 
 from dann.layers import BatchNormalization
-from dann.networks.backbones import NETWORKS
 from dann.networks.inputs import check_input_shape
 
 
-@NETWORKS.register("time_series", summary="Convolutions over time, for series of fixed length.")
 def time_series_backbone(
     input_shape: Sequence[int],
     filters: Sequence[int] = (128, 256, 128),

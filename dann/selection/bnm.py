@@ -5,13 +5,7 @@ from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
-@SCORES.register(
-    "bnm",
-    summary="How confident and diverse the predictions are: nuclear norm of the prediction matrix.",
-    reads="target",
-    cost="cheap",
-    paper="[Cui et al., 2020](https://arxiv.org/abs/2003.12237)",
-)
+@SCORES.register("bnm", reads="target")
 def bnm(outputs: Outputs) -> float:
     """Scores a checkpoint by the nuclear norm of its predictions on the target.
 

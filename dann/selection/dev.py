@@ -6,14 +6,7 @@ from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
-@SCORES.register(
-    "dev",
-    summary="Minus the source risk, weighted by a domain classifier to look like the target's.",
-    reads="labelled source, target",
-    cost="fits a logistic regression to the features",
-    of_features=True,
-    paper="[You et al., 2019](https://proceedings.mlr.press/v97/you19a.html)",
-)
+@SCORES.register("dev", reads="labelled source, target", of_features=True)
 def dev(outputs: Outputs, seed: int = 0) -> float:
     """Scores a checkpoint by deep embedded validation: minus its weighted risk on the source.
 

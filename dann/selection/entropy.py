@@ -5,13 +5,7 @@ from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
-@SCORES.register(
-    "entropy",
-    summary="Minus the mean entropy of the predictions on the target.",
-    reads="target",
-    cost="cheap",
-    paper="[Morerio et al., 2018](https://arxiv.org/abs/1711.10288)",
-)
+@SCORES.register("entropy", reads="target")
 def entropy(outputs: Outputs) -> float:
     """Scores a checkpoint by its certainty on the target: minus the mean entropy.
 

@@ -5,13 +5,7 @@ from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
-@SCORES.register(
-    "info_max",
-    summary="Mutual information of inputs and predictions: certain, and classes in equal parts.",
-    reads="target",
-    cost="cheap",
-    paper="[Musgrave et al., 2022](https://arxiv.org/abs/2208.07360)",
-)
+@SCORES.register("info_max", reads="target")
 def info_max(outputs: Outputs) -> float:
     """Scores a checkpoint by the mutual information of the target's inputs and its predictions.
 

@@ -6,13 +6,7 @@ from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
-@SCORES.register(
-    "mcc",
-    summary="Minus the confusion between classes on the target.",
-    reads="target",
-    cost="cheap",
-    paper="[Jin et al., 2020](https://arxiv.org/abs/1912.03699)",
-)
+@SCORES.register("mcc", reads="target")
 def mcc(outputs: Outputs, temperature: float = 2.5) -> float:
     """Scores a checkpoint by its confusion between classes on the target, negated.
 

@@ -2,14 +2,7 @@ from dann.selection.outputs import Outputs, partners
 from dann.selection.scores import SCORES
 
 
-@SCORES.register(
-    "mix_val",
-    summary="Accuracy on mixtures of target examples, by the classes predicted for their parts.",
-    reads="target",
-    cost="one more pass over the target",
-    mixed=True,
-    paper="[Hu et al., 2023](https://openreview.net/forum?id=ackajXqei2)",
-)
+@SCORES.register("mix_val", reads="target", mixed=True)
 def mix_val(outputs: Outputs, seed: int = 0) -> float:
     """Scores a checkpoint by MixVal: its accuracy on mixtures of target examples.
 

@@ -5,14 +5,7 @@ from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
-@SCORES.register(
-    "reverse_validation",
-    summary="Source accuracy of a classifier trained on the target's predicted classes.",
-    reads="labelled source, target",
-    cost="fits a logistic regression to the features",
-    of_features=True,
-    paper="[Zhong et al., 2010](https://doi.org/10.1007/978-3-642-15939-8_35)",
-)
+@SCORES.register("reverse_validation", reads="labelled source, target", of_features=True)
 def reverse_validation(outputs: Outputs) -> float:
     """Scores a checkpoint by a classifier trained on its predictions, tested on the source.
 

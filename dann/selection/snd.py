@@ -9,13 +9,7 @@ from dann.selection.scores import SCORES
 _SIDE = 512  # of the part of the matrix in memory at once, which a processor's cache holds
 
 
-@SCORES.register(
-    "snd",
-    summary="Soft neighbourhood density of the predictions on the target.",
-    reads="target",
-    cost="similarities of all pairs of target examples",
-    paper="[Saito et al., 2021](https://arxiv.org/abs/2108.10860)",
-)
+@SCORES.register("snd", reads="target")
 def snd(outputs: Outputs, temperature: float = 0.05) -> float:
     """Scores a checkpoint by the soft neighbourhood density of its predictions on the target.
 

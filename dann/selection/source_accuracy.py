@@ -4,12 +4,7 @@ from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
-@SCORES.register(
-    "source_accuracy",
-    summary="Accuracy on held-out source examples: the baseline.",
-    reads="labelled source",
-    cost="cheap",
-)
+@SCORES.register("source_accuracy", reads="labelled source")
 def source_accuracy(outputs: Outputs) -> float:
     """Scores a checkpoint by its accuracy on held-out source examples.
 

@@ -99,12 +99,6 @@ def test_every_method_and_regularizer_is_registered_and_exported():
     }
 
 
-@pytest.mark.parametrize("entry", [*ENTRIES.values(), *REGULARIZERS], ids=lambda entry: entry.name)
-def test_tables_can_say_what_it_does_and_when_to_pick_it(entry):
-    assert entry.summary
-    assert entry.facts["when"]
-
-
 @pytest.mark.jax
 @few_methods
 def test_it_fits_pairs_and_evaluates_plain_inputs(name):

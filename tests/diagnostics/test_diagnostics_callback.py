@@ -9,7 +9,6 @@ from support.networks import network
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from dann.adaptation import DANN, SourceOnly
-from dann.data import pair
 from dann.diagnostics import Diagnostics, gradient_conflict
 
 RNG = np.random.default_rng(0)
@@ -88,12 +87,10 @@ def test_what_cannot_be_measured_once_the_training_diverges_is_nan():
 
 
 def test_what_does_not_fit_is_refused_before_the_first_step():
-    with pytest.raises(ValueError, match=r"names from: 'bounds', .*Received: .*\['gain'\]"):
+    with pytest.raises(ValueError, match=r"must be one of 'bounds', .*Received: .*'gain'"):
         Diagnostics(["gain"], BATCH)
-    with pytest.raises(TypeError, match="a list of names. Received: 'game'"):
+    with pytest.raises(ValueError, match="must be one of"):
         Diagnostics("game", BATCH)
-    with pytest.raises(TypeError, match=r"a list of names. Received: \w*Pairs$"):
-        Diagnostics(pair((X["source"], Y), X["target"], batch_size=2))
     with pytest.raises(ValueError, match="`every`.*at least 1.*every=0"):
         Diagnostics(["game"], BATCH, every=0)
     with pytest.raises(ValueError, match="must be a batch .* to measure on. Received: None"):

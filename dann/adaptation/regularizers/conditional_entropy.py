@@ -4,11 +4,7 @@ from keras import ops
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 
 
-@REGULARIZERS.register(
-    "entropy",
-    summary="predictions become sure: the boundary leaves the data",
-    when="most predictions are right already; the target's classes are apart",
-)
+@REGULARIZERS.register("entropy")
 @keras.saving.register_keras_serializable("dann")
 class ConditionalEntropy(Regularizer):
     """Mean entropy of the target's predictions: pushes the decision boundary out of the data.

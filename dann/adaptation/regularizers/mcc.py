@@ -6,11 +6,7 @@ from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.checks import check_number
 
 
-@REGULARIZERS.register(
-    "mcc",
-    summary="classes must not share the target's predictions",
-    when="first, with any method; pairs of classes are confused",
-)
+@REGULARIZERS.register("mcc")
 @keras.saving.register_keras_serializable("dann")
 class MCC(Regularizer):
     """Minimum class confusion: classes must not share the target's predictions.

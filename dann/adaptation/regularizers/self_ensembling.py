@@ -10,11 +10,7 @@ from dann.checks import check_number
 from dann.layers.state import add_state
 
 
-@REGULARIZERS.register(
-    "self_ensembling",
-    summary="augmented target images get the class that an averaged teacher is sure of",
-    when="with augmentation; most predictions are right already",
-)
+@REGULARIZERS.register("self_ensembling")
 @keras.saving.register_keras_serializable("dann")
 class SelfEnsembling(Regularizer):
     """Self-ensembling: the classifier agrees with a moving average of itself, its mean teacher.

@@ -13,12 +13,7 @@ from dann.layers.noise import Noise
 PROBE, PROBE_IN_HALF = 0.01, 1.0  # share of the radius; in half precision .01 is rounded away
 
 
-@REGULARIZERS.register(
-    "vat",
-    summary="predictions do not change within `radius` of an input",
-    when="beside `entropy` (together VADA), which alone can fit any boundary",
-    needs={"radius": 0.5},
-)
+@REGULARIZERS.register("vat", needs={"radius": 0.5})
 @keras.saving.register_keras_serializable("dann")
 class VirtualAdversarial(Regularizer):
     """Predictions must not change within a small ball around each target input.

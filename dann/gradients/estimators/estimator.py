@@ -157,16 +157,15 @@ class Estimator(abc.ABC):
 ESTIMATORS: Registry[Estimator] = Registry("estimator")
 
 
-def register_estimator(name: str, summary: str) -> Callable:
+def register_estimator(name: str) -> Callable:
     """Returns a decorator that registers a class, with Keras and by an object with its defaults.
 
     Args:
         name: Name of the estimator.
-        summary: What it does, in one line.
     """
 
     def add(cls):
-        ESTIMATORS.register(name, summary=summary)(cls())
+        ESTIMATORS.register(name)(cls())
         return keras.saving.register_keras_serializable("dann")(cls)
 
     return add

@@ -10,7 +10,7 @@ from dann.gradients.estimators.estimator import Estimator, register_estimator
 from dann.gradients.estimators.straight_through import StraightThrough
 
 
-@register_estimator("ternary", "Three values: +1, 0 and -1.")
+@register_estimator("ternary")
 class Ternary(StraightThrough):
     """`"ternary"`: +1, 0 or -1.
 
@@ -46,7 +46,7 @@ class Ternary(StraightThrough):
         return {"threshold": self.threshold}
 
 
-@register_estimator("dorefa", "Levels of 1 to 8 bits.")
+@register_estimator("dorefa")
 class DoReFa(Estimator):
     """`"dorefa"`: levels of `bits` bits, `n = 2^bits - 1` steps apart.
 

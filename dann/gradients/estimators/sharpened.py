@@ -55,7 +55,7 @@ class Sharpened(Estimator):
         return {"total_steps": self.total_steps, "low": self.low, "high": self.high}
 
 
-@register_estimator("ede", "The gradient of a tanh that steepens in training.")
+@register_estimator("ede")
 class EDE(Sharpened):
     """`"ede"`: the sign with the gradient of a tanh that steepens in training, IR-Net's.
 
@@ -100,7 +100,7 @@ class EDE(Sharpened):
         return ops.maximum(1 / t, 1) * ops.tanh(t * inputs)
 
 
-@register_estimator("reste", "The gradient of a root that rises in training.")
+@register_estimator("reste")
 class ReSTE(Sharpened):
     """`"reste"`: the sign with the gradient of a root that rises in training.
 

@@ -8,7 +8,7 @@ from dann.checks import check_number
 from dann.gradients.estimators.estimator import Estimator, register_estimator
 
 
-@register_estimator("approx_sign", "The gradient of a piecewise quadratic.")
+@register_estimator("approx_sign")
 class ApproxSign(Estimator):
     """`"approx_sign"`: the sign with the gradient of a piecewise quadratic, Bi-Real Net's.
 
@@ -28,7 +28,7 @@ class ApproxSign(Estimator):
         return inputs * (2 - ops.abs(inputs))
 
 
-@register_estimator("swish_sign", "The gradient of SignSwish, smooth and negative far out.")
+@register_estimator("swish_sign")
 class SwishSign(Estimator):
     """`"swish_sign"`: the sign with the gradient of SignSwish, smooth and negative far out.
 

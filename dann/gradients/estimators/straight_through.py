@@ -27,7 +27,7 @@ class StraightThrough(Estimator):
         return ops.where(self.inside(inputs), inputs, ops.zeros_like(inputs))
 
 
-@register_estimator("htanh", "The straight-through estimator of BinaryNet.")
+@register_estimator("htanh")
 class Htanh(StraightThrough):
     """`"htanh"`: the sign with the gradient of Htanh, the straight-through estimator of BinaryNet.
 
@@ -52,7 +52,7 @@ class Htanh(StraightThrough):
 _HTANH = Htanh()
 
 
-@register_estimator("identity", "The first straight-through estimator, with no limits.")
+@register_estimator("identity")
 class Identity(StraightThrough):
     """`"identity"`: the sign with the gradient of the identity, the first straight-through one.
 
@@ -67,7 +67,7 @@ class Identity(StraightThrough):
         return ops.abs(inputs) < float("inf")
 
 
-@register_estimator("magnitude_aware", "The sign, scaled in each channel by the mean magnitude.")
+@register_estimator("magnitude_aware")
 class MagnitudeAware(StraightThrough):
     """`"magnitude_aware"`: the sign, scaled in each channel by the mean magnitude.
 
@@ -129,7 +129,7 @@ class MagnitudeAware(StraightThrough):
         return {"axis": self.axes}
 
 
-@register_estimator("stochastic", "In training +1 or -1 by chance.")
+@register_estimator("stochastic")
 class Stochastic(StraightThrough):
     """`"stochastic"`: in training +1 or -1 by chance, at inference the sign.
 
