@@ -20,7 +20,7 @@ from benchmarks.suites import SUITES  # noqa: E402
 from benchmarks.timing import table  # noqa: E402
 from dann import config  # noqa: E402
 from dann.checks import check_choice  # noqa: E402
-from dann.training.hardware import hardware  # noqa: E402
+from dann.training.devices import hardware  # noqa: E402
 
 
 @config.script("benchmark")

@@ -25,7 +25,12 @@ TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 
 def is_finished(run):
-    return run.is_finished(config.settings_of(compose("train", list(run.arguments))))
+    """Whether a run has ended, with the settings that it is planned with."""
+    if not run.directory.is_finished():
+        return False
+    planned = compose("train", list(run.arguments))
+    made = config.config_of_run(run.directory.path)
+    return config.settings_of(made) == config.settings_of(planned)
 
 
 @config.script("reproduce")

@@ -22,11 +22,11 @@ SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
 
 @config.script("train")
 def main(cfg):
-    settings = config.settings_of(cfg)
     distribution = config.distribution_of(cfg)
     distribution.connect()
     if not distribution.leads:  # process 0 writes the run
-        cfg.paths.run_dir = tempfile.mkdtemp()
+        aside = tempfile.TemporaryDirectory()
+        cfg.paths.run_dir = aside.name
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if distribution.kind != "multi_host" and config.is_done(cfg):
         return
@@ -51,9 +51,8 @@ def main(cfg):
         *(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks),
         selection=cfg.selection,
         resume=cfg.resume,
-        settings=settings,
+        config=config.texts_of(cfg),
     )
-    config.keep_config(cfg)
     run.train()
 
 

@@ -2,17 +2,17 @@
 
 from dann.config import schema
 from dann.config.building import (
+    ConfigError,
     build_callbacks,
     build_domains,
     build_model,
     build_optimizer,
     count_steps,
     distribution_of,
+    instantiate,
     step_intervals,
 )
-from dann.config.instantiation import ConfigError, instantiate
-from dann.config.ranking import Ranking
-from dann.config.runs import config_of_run, is_done, keep_config, settings_of
+from dann.config.runs import Ranking, config_of_run, is_done, settings_of, texts_of
 from dann.config.script import script
 
 __all__ = [
@@ -27,9 +27,9 @@ __all__ = [
     "distribution_of",
     "instantiate",
     "is_done",
-    "keep_config",
     "schema",
     "script",
     "settings_of",
     "step_intervals",
+    "texts_of",
 ]

@@ -1,15 +1,22 @@
-"""The config of a run: kept in its directory, compared when it resumes, read afterwards."""
+"""The config of a run: kept, compared when it resumes, read afterwards; and the end of a sweep."""
 
+import json
 import os
+import pathlib
+import shutil
 import sys
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import OmegaConf
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
 
-from dann.config.instantiation import ConfigError
+from dann.config.building import ConfigError
 from dann.config.schema import TrainConfig
+from dann.experiments.sweep import rank_sweep
 from dann.training import RunDirectory
 
 # Settings that may change when a run resumes, because the results do not depend on them.
@@ -35,8 +42,9 @@ def settings_of(cfg: Any) -> dict[str, Any]:
     """
     plain: Any = OmegaConf.to_container(cfg)
     plain["paths"] = {key: f"<paths.{key}>" for key in plain["paths"]}  # they may move
-    if plain["trainer"].get("epochs") is not None:  # the steps are counted when the data is known
-        plain["trainer"]["steps"] = plain["trainer"]["epochs"]
+    epochs = plain["trainer"].get("epochs")
+    if epochs is not None:  # the steps are counted when the data is known
+        plain["trainer"] |= {"steps": epochs, "steps_per_epoch": None}
     settings: Any = OmegaConf.to_container(OmegaConf.create(plain), resolve=True)
     for key in _FREE:
         settings.pop(key, None)
@@ -57,14 +65,12 @@ def is_done(cfg: Any) -> bool:
     Raises:
         ConfigError: If the run began with other settings. It may become longer, if it has a
             checkpoint and no schedule follows its steps.
+        FileNotFoundError: If its config is gone.
     """
     run = RunDirectory(cfg.paths.run_dir)
     if not cfg.resume or not (run.is_finished() or run.has_checkpoints()):
         return False
-    now, then = settings_of(cfg), run.settings()
-    if then is None:
-        print(f"warning: {run.settings_file} is missing, so settings may differ", file=sys.stderr)
-        then = now
+    now, then = settings_of(cfg), settings_of(config_of_run(run.path))
     changed = {key for key in {**then, **now} if then.get(key) != now.get(key)}
     grown = {key for key in changed & {*_LENGTHS} if _is_longer(then.get(key), now[key])}
     if not run.has_checkpoints():  # it would begin anew
@@ -81,17 +87,10 @@ def is_done(cfg: Any) -> bool:
     return True
 
 
-def keep_config(cfg: Any) -> None:
-    """Writes the config of a run that begins into its directory, where Hydra would write it.
-
-    Hydra writes it before anything is checked, over that of an earlier run.
-    """
-    hydra_cfg: Any = HydraConfig.instance().cfg
-    files = {"config": cfg, "hydra": hydra_cfg, "overrides": hydra_cfg.hydra.overrides.task}
-    folder = RunDirectory(cfg.paths.run_dir).config_file.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        OmegaConf.save(content, folder / f"{name}.yaml")
+def texts_of(cfg: Any) -> dict[str, str]:
+    """Returns the config and the arguments of a run as YAML, by the names that Hydra gives them."""
+    parts = {"config": cfg, "overrides": HydraConfig.get().overrides.task}
+    return {f"{name}.yaml": OmegaConf.to_yaml(part) for name, part in parts.items()}
 
 
 def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
@@ -121,6 +120,46 @@ def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
     return cfg
 
 
+class Ranking(Callback):
+    """Ranks the runs of a sweep when it has ended; see `dann.experiments.sweep.rank_sweep`.
+
+    A launcher may run the jobs in other processes or on other machines, each with a copy of this
+    object. So each job leaves a record in the sweep's directory, which is read at the end. If a job
+    has not finished, the exit status is 1.
+    """
+
+    def __init__(self) -> None:
+        self.sweep = uuid.uuid4().hex  # the same in all copies
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Records the folder and the arguments of a job."""
+        hydra = config.hydra
+        if hydra.mode == RunMode.MULTIRUN:
+            # The unresolved text, because it may refer to keys that this config lacks.
+            record = hydra.runtime.output_dir, OmegaConf.to_container(hydra.overrides.task)
+            folder = _folder(hydra.sweep.dir)
+            folder.mkdir(exist_ok=True)
+            (folder / f"{self.sweep}-{hydra.job.num:06d}.json").write_text(json.dumps(record))
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Writes the table and the figure into the sweep's directory, and prints the table."""
+        directory = pathlib.Path(config.hydra.sweep.dir)
+        records = sorted(_folder(directory).glob(f"{self.sweep}-*.json"))
+        jobs = dict(json.loads(record.read_text()) for record in records)
+        shutil.rmtree(_folder(directory), ignore_errors=True)
+        finished = [RunDirectory(folder).is_finished() for folder in jobs]
+        score = config.selection.rank_by
+        if score is not None and len(jobs) > 1:
+            overrides = {os.path.relpath(folder, directory): job for folder, job in jobs.items()}
+            table = rank_sweep(directory, score, overrides)
+            if table is not None:
+                print(f"{table}\nWritten to {directory / 'sweep.csv'}", flush=True)
+            elif any(finished):
+                print(f"Not ranked: no run has selection/{score}", flush=True)
+        if not all(finished):
+            sys.exit(1)
+
+
 def _is_longer(then, now):
     return None not in (then, now) and now > then
 
@@ -132,3 +171,7 @@ def _flat(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def _folder(directory):
+    return pathlib.Path(directory) / ".jobs"

@@ -24,7 +24,7 @@ from hydra.errors import (
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from dann.config.instantiation import ConfigError, check_targets, did_you_mean
+from dann.config.building import ConfigError, check_targets, did_you_mean
 
 CONF = pathlib.Path(__file__).parents[2] / "conf"
 # What a user can mend; any other error shows its traceback.

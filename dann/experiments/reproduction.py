@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dann.training.run_directory import RunDirectory
@@ -31,10 +31,6 @@ class PlannedRun(NamedTuple):
     seed: int
     arguments: tuple[str, ...]
     directory: RunDirectory
-
-    def is_finished(self, settings: Mapping[str, Any]) -> bool:
-        """Returns whether the run is finished with these settings, as it wrote them down."""
-        return self.directory.is_finished() and self.directory.settings() == settings
 
 
 def planned_runs(settings: Any) -> list[PlannedRun]:

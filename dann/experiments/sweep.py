@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from dann.selection import agreement
-from dann.training.files_on_disk import atomic_write
+from dann.training.checkpoints import atomic_write
 from dann.training.run_directory import RunDirectory
 
 AGREEMENT = "selection/agreement"

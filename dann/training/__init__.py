@@ -1,6 +1,6 @@
 """One run from start to report, and what is done with it afterwards."""
 
-from dann.training.distribution import Distribution
+from dann.training.devices import Distribution
 from dann.training.non_finite import StopOnNonFinite
 from dann.training.preparation import compile_model, start
 from dann.training.resumable_fit import fit

@@ -10,8 +10,7 @@ from dann.adaptation import DANN
 from dann.autodiff import vjp
 from dann.data import pair
 from dann.gradients import reverse_gradient
-from dann.training.distribution import Distribution
-from dann.training.hardware import accelerators, hardware
+from dann.training.devices import Distribution, accelerators, hardware
 from dann.training.preparation import start
 
 _STRENGTH, _BATCH, _SHAPE, _FEATURES = 0.7, 24, (16, 16, 3), 32

@@ -1,5 +1,6 @@
-"""Checkpoints of a training: one file each, and what is kept of the callbacks."""
+"""Files of a training that survive its end: whole or not there, and checkpoints among them."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -8,12 +9,12 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import filelock
 import keras
 import numpy as np
 
-from dann.training.files_on_disk import atomic_write
-
 LAST_MODEL = "last.keras"
+LOCK = "run.lock"
 _NAME = re.compile(r"step-(\d+)\.npz")
 _KEPT = 2
 # The state of Keras's own callbacks between two epochs, by attribute.
@@ -22,6 +23,52 @@ _ATTRIBUTES = {"wait", "best", "best_epoch", "best_weights", "stopped_epoch", "c
 
 class ResumeError(ValueError):
     """A training cannot resume from its checkpoint with what it was given."""
+
+
+@contextlib.contextmanager
+def atomic_write(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields the path of a draft, which replaces the file at the end of the block.
+
+    The folder is created if it does not exist. The draft is flushed to the disk before it is
+    renamed. Whatever interrupts the block, the file stays as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.stem}.part{path.suffix}")
+    try:
+        yield draft
+        if draft.exists():
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
+            draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
+    """Lets no other process that asks for it write to a directory during the block.
+
+    It creates the directory if it does not exist. The operating system releases the lock when the
+    process dies, whatever the cause.
+
+    Raises:
+        BlockingIOError: If another process has locked it.
+    """
+    path = pathlib.Path(directory) / LOCK
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise BlockingIOError(
+            "Expected a directory to which nothing else writes; wait for the other process, or "
+            f"choose another. Received: {directory}"
+        ) from None
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        lock.release()
 
 
 class Checkpoints:
@@ -90,12 +137,10 @@ class Checkpoints:
                 f"{error}"
             ) from error
 
-    def discard(self) -> list[pathlib.Path]:
-        """Deletes all checkpoints and the last model; returns the paths of the checkpoints."""
-        paths = self.paths()
-        for path in (*paths, self.folder / LAST_MODEL):
+    def discard(self) -> None:
+        """Deletes all checkpoints and the last model."""
+        for path in (*self.paths(), self.folder / LAST_MODEL):
             path.unlink(missing_ok=True)
-        return paths
 
 
 def _array(part, held):

@@ -1,6 +1,5 @@
 """Stops a training when a loss or a weight is NaN or infinite, and says which."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -20,10 +19,9 @@ class StopOnNonFinite(keras.callbacks.Callback):
 
     Every `every` steps and at the end of each epoch it checks the loss, the terms that a model of
     `dann.adaptation` logs, all weights, and the optimizer's variables. The `FloatingPointError` has
-    one line: the step; the first loss or variable that is not finite; the last finite values; and
-    what usually helps. `dann.data.pair` refuses inputs that are not finite. If every step is logged
-    (`steps_per_execution=1`), the step and the loss are exact for any `every`, because the callback
-    keeps the logs between two checks.
+    one line: the step at which it looked; the losses, or else the first variable, that are not
+    finite; the last finite values; and what usually helps. `dann.data.pair` refuses inputs that are
+    not finite.
 
     Put it before the callbacks that save the model. Its error then keeps them from writing weights
     that are not finite over good ones. A callback that saves between two checks can call
@@ -54,12 +52,10 @@ class StopOnNonFinite(keras.callbacks.Callback):
     def __init__(self, every: int = 50):
         super().__init__()
         self.every = check_integer("every", every, low=1)
-        self._step = self._before_epoch = self._checked = 0
-        self._recent: list[tuple[int, dict]] = []
 
     def on_train_begin(self, logs=None):
         self._step = self._checked = int(self.model.optimizer.iterations)
-        self._recent = []
+        self._finite = ""
 
     def on_epoch_begin(self, epoch, logs=None):
         self._before_epoch = self._step
@@ -67,36 +63,27 @@ class StopOnNonFinite(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         # Under `steps_per_execution` several steps end at once; `batch` is the last of them.
         self._step = self._before_epoch + batch + 1
-        self._recent.append((self._step, logs or {}))
         if self._step - self._checked >= self.every:
-            self._check()
+            self._check(logs or {})
 
     def on_epoch_end(self, epoch, logs=None):
-        self._check()  # Keras clears the logs of the epoch after this
+        if self._step > self._checked:
+            self._check(logs or {})
 
-    def _check(self):
-        for place, (step, logs) in enumerate(self._recent):
-            losses = _losses(logs).items()
-            broken = [f"{name} is {value}" for name, value in losses if not np.isfinite(value)]
-            if broken:
-                self._stop(step, ", ".join(broken), self._recent[:place])
+    def _check(self, logs):
+        losses = {name: float(value) for name, value in logs.items() if name.endswith("loss")}
+        broken = [f"{name} is {value}" for name, value in losses.items() if not np.isfinite(value)]
         try:
             check_weights(self.model)
         except FloatingPointError as error:
-            self._stop(self._step, str(error), self._recent)
-        self._checked, self._recent = self._step, self._recent[-1:]
-
-    def _stop(self, step, broken, finite):
-        """Raises the error, with the last losses that were finite."""
-        last = ""
-        if finite:
-            before, logs = finite[-1]
-            values = ", ".join(f"{name} {value:.4g}" for name, value in _losses(logs).items())
-            last = f". The epoch's means until step {before}: {values}"
-        raise FloatingPointError(
-            f"The training of {type(self.model).__name__} stopped at step {step}: {broken}{last}. "
-            f"{_ADVICE}"
-        ) from None
+            broken = broken or [str(error)]
+        if broken:
+            raise FloatingPointError(
+                f"The training of {type(self.model).__name__} stopped at step {self._step}: "
+                f"{', '.join(broken)}{self._finite}. {_ADVICE}"
+            )
+        means = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
+        self._checked, self._finite = self._step, f". Means until step {self._step}: {means}"
 
 
 def check_weights(model: Any) -> None:
@@ -116,14 +103,3 @@ def check_weights(model: Any) -> None:
     if broken:
         others = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
         raise FloatingPointError(f"{broken[0]}{others} has values that are NaN or infinite")
-
-
-def check_finite(name: str, values: Any) -> None:
-    """Raises `FloatingPointError` if an array, called `name` in the error, is not finite."""
-    if not np.isfinite(values).all():
-        raise FloatingPointError(f"{name} must be finite. Received: NaN or infinite values")
-
-
-def _losses(logs: Mapping[str, Any]) -> dict[str, float]:
-    """The loss and its terms, which are means over the epoch."""
-    return {name: float(value) for name, value in logs.items() if name.endswith("loss")}

@@ -8,8 +8,7 @@ import keras
 from dann.adaptation import AdversarialModel
 from dann.adaptation.replicas import replicas_of
 from dann.checks import check_choice, check_integer
-from dann.training.distribution import Distribution
-from dann.training.hardware import accelerators
+from dann.training.devices import Distribution, accelerators
 
 _STEPS_IN_A_CALL = 20
 

@@ -14,9 +14,16 @@ import keras
 import numpy as np
 
 from dann.checks import check_integer
-from dann.training.checkpoints import Checkpoints, ResumeError, cut_metrics, restore, states_of
-from dann.training.distribution import processes
-from dann.training.files_on_disk import atomic_write, lock_directory
+from dann.training.checkpoints import (
+    Checkpoints,
+    ResumeError,
+    atomic_write,
+    cut_metrics,
+    lock_directory,
+    restore,
+    states_of,
+)
+from dann.training.devices import processes
 from dann.training.non_finite import check_weights
 
 
@@ -51,8 +58,7 @@ def fit(
     Args:
         model: A compiled and built model, such as `dann.DANN`, made as at the first start.
         pairs: What `dann.data.pair` returns; or a `keras.utils.PyDataset` of your own with an
-            attribute `start`, the training step of its first batch. It is set during the training
-            and restored afterwards.
+            attribute `start`, the training step of its first batch, which is set.
         directory: Folder of the checkpoints; it is created if it does not exist. At the end it
             holds the whole model of the last epoch as `last.keras`, too.
         epochs: Number of epochs since the very first start, at least 1.
@@ -100,16 +106,16 @@ def fit(
         writer.resume(model, epochs)
         if writer.epoch and verbose:
             print(f"Goes on after epoch {writer.epoch}.")
-        with _starting_at(pairs, writer.epoch * steps):
-            model.fit(
-                pairs,
-                initial_epoch=epochs if writer.stopped else writer.epoch,
-                epochs=epochs,
-                steps_per_epoch=steps,
-                callbacks=[*watched, writer],
-                shuffle=False,
-                verbose=verbose,
-            )
+        _start_at(pairs, writer.epoch * steps)
+        model.fit(
+            pairs,
+            initial_epoch=epochs if writer.stopped else writer.epoch,
+            epochs=epochs,
+            steps_per_epoch=steps,
+            callbacks=[*watched, writer],
+            shuffle=False,
+            verbose=verbose,
+        )
     return watched[-1]
 
 
@@ -198,22 +204,15 @@ def _check_same(then, now):
             )
 
 
-@contextlib.contextmanager
-def _starting_at(pairs, step):
-    """Lets the pairs begin at a step, and restores where they were."""
-    start = getattr(pairs, "start", None)
-    if start is None and step:
+def _start_at(pairs, step):
+    """Lets the pairs begin at a step."""
+    if hasattr(pairs, "start"):
+        pairs.start = step
+    elif step:
         raise ResumeError(
             "Expected pairs that can start at any step, such as `dann.data.pair` makes. "
             f"Received: {type(pairs).__name__}"
         )
-    try:
-        if start is not None:
-            pairs.start = step
-        yield
-    finally:
-        if start is not None:
-            pairs.start = start
 
 
 def _share_newest(checkpoints):

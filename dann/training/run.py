@@ -15,15 +15,12 @@ from dann.adaptation.replicas import check_optimizer, devices_of, replicas_of
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.training import run_figures
-from dann.training.checkpoints import Checkpoints
-from dann.training.distribution import processes
-from dann.training.files_on_disk import atomic_write, lock_directory
-from dann.training.hardware import hardware
-from dann.training.host_model import HostModel
-from dann.training.non_finite import StopOnNonFinite, check_finite
+from dann.training.checkpoints import Checkpoints, atomic_write, lock_directory
+from dann.training.devices import hardware, processes
+from dann.training.non_finite import StopOnNonFinite
 from dann.training.preparation import check_trainer
 from dann.training.resumable_fit import fit
-from dann.training.run_callbacks import Clock, OracleCurve, RunScores, target_classes
+from dann.training.run_callbacks import Clock, HostModel, OracleCurve, RunScores, target_classes
 from dann.training.run_directory import RunDirectory
 
 
@@ -63,8 +60,8 @@ class Run:
             training inputs. Defaults to `None`: no scores.
         resume: Whether to resume from the checkpoints in the directory, if there are any. Defaults
             to `False`, which deletes them.
-        settings: The run's settings, saved in the directory so that a resumed run can be compared
-            with them. Defaults to `None`: nothing is saved.
+        config: What the run is made of, YAML by file name, which is kept in `.hydra/`. Defaults to
+            nothing.
 
     Raises:
         ValueError: If `steps` is not a multiple of `steps_per_epoch`, the source does not fill a
@@ -83,7 +80,7 @@ class Run:
         callbacks: Sequence[keras.callbacks.Callback] = (),
         selection: Any = None,
         resume: bool = False,
-        settings: Mapping[str, Any] | None = None,
+        config: Mapping[str, str] | None = None,
     ):
         check_trainer(trainer)
         self.directory = RunDirectory(directory)
@@ -94,7 +91,7 @@ class Run:
         self.steps = trainer.steps
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
         self.batch_size = trainer.batch_size
-        self.resume, self.settings = resume, settings
+        self.resume, self.config = resume, config or {}
         self._batches(model).check_devices(devices_of(model))
         check_optimizer(model.optimizer, replicas_of(model))
         for callback in self.callbacks:
@@ -155,7 +152,7 @@ class Run:
         return summary
 
     def _begin_anew(self):
-        """Deletes what an earlier run left. At no moment do old checkpoints lie by new settings."""
+        """Deletes what an earlier run left. At no moment do old checkpoints lie by a new config."""
         self.directory.discard_results()
         for folder in (self.directory.checkpoints, self.directory.baseline_checkpoints):
             Checkpoints(folder).discard()
@@ -164,8 +161,7 @@ class Run:
     def _begin(self, logs=None):
         """Marks the run as unfinished, once all checks of its arguments have passed."""
         self.directory.discard_summary()
-        if self.settings is not None:
-            self.directory.keep_settings(self.settings)
+        self.directory.keep_config(self.config)
 
     def _describe(self):
         return {
@@ -199,16 +195,16 @@ class Run:
             verbose=1 if sys.stdout.isatty() else 2,
         )
 
-    def _labelled_tests(self):
-        tests = {"source": self.domains.source_test, "target": self.domains.target_test}
-        return {domain: test for domain, test in tests.items() if test[1] is not None}
-
     def _test(self, host):
-        """The accuracies on the test sets, and the predicted classes."""
+        """The accuracies on the test sets that have labels, and the predicted classes."""
+        tests = {"source": self.domains.source_test, "target": self.domains.target_test}
         accuracies, predicted = {}, {}
-        for domain, (inputs, labels) in self._labelled_tests().items():
+        for domain, (inputs, labels) in tests.items():
+            if labels is None:
+                continue
             logits = host.predict(host.model.classifier, inputs)
-            check_finite(f"Logits of the {domain}'s test set", logits)
+            if not np.isfinite(logits).all():
+                raise FloatingPointError(f"Logits of the {domain}'s test set must be finite")
             predicted[domain] = np.argmax(logits, axis=-1)
             accuracies[f"{domain}/accuracy"] = float(np.mean(predicted[domain] == labels))
         return accuracies, predicted

@@ -14,18 +14,16 @@ import numpy as np
 
 import dann.adaptation  # noqa: F401  registers the classes that a model file may hold
 from dann.layers import with_keras_batch_normalization
-from dann.training.checkpoints import LAST_MODEL, Checkpoints
-from dann.training.files_on_disk import atomic_write
+from dann.training.checkpoints import LAST_MODEL, Checkpoints, atomic_write
 
 _TRAINED = "a finished run of scripts/train.py"
-_LARGEST_TEXT, _LARGEST_MODEL = 1 << 26, 1 << 33  # bytes
 
 
 class RunDirectory:
     """The files of a run by name: writes each completely or not at all, and loads them.
 
     A file that cannot be loaded raises an error of one line: `FileNotFoundError` if it is missing,
-    `ValueError` if it cannot be read or is too large. Model files are loaded in Keras's safe mode,
+    `ValueError` if it cannot be read. Model files are loaded in Keras's safe mode,
     which runs no code from them.
 
     Args:
@@ -54,7 +52,6 @@ class RunDirectory:
         self.classes_file = self.path / "target_classes.npz"
         self.checkpoints = self.path / "checkpoints"
         self.baseline_checkpoints = self.checkpoints / "source_only"
-        self.settings_file = self.checkpoints / "settings.json"
         self.checkpoint_file = self.checkpoints / LAST_MODEL
         self.diagnosis_file = self.path / "diagnosis.json"
         self.report_file = self.path / "report.html"
@@ -79,7 +76,13 @@ class RunDirectory:
 
     def config(self) -> str:
         """Returns the composed config as YAML, references unresolved."""
-        return _text(self.config_file, "a run directory of scripts/train.py")
+        return _existing(self.config_file, "a run directory of scripts/train.py").read_text("utf-8")
+
+    def keep_config(self, texts: Mapping[str, str]) -> None:
+        """Writes what a run is made of, YAML by name such as `"config.yaml"`, into `.hydra/`."""
+        for name, text in texts.items():
+            with atomic_write(self.config_file.with_name(name)) as draft:
+                draft.write_text(text, encoding="utf-8")
 
     def summary(self) -> dict[str, Any]:
         """Returns the results of the run: accuracies, times, label-free scores."""
@@ -103,15 +106,6 @@ class RunDirectory:
             path.unlink(missing_ok=True)
         shutil.rmtree(self.figures, ignore_errors=True)
 
-    def keep_settings(self, settings: Mapping[str, Any]) -> None:
-        """Saves the settings of a new run, to compare when it is resumed."""
-        with atomic_write(self.settings_file) as draft:
-            draft.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-
-    def settings(self) -> dict[str, Any] | None:
-        """Returns the settings that the run began with, or `None` if they were not kept."""
-        return _named_values(self.settings_file) if self.settings_file.is_file() else None
-
     def metrics(self) -> dict[str, list[str]]:
         """Returns the columns of the epochs' metrics by name, as text."""
         return _columns(self.metrics_file, f"{_TRAINED} with `callbacks=default`")
@@ -130,8 +124,7 @@ class RunDirectory:
 
     def classifier(self) -> Any:
         """Returns the trained classifier, uncompiled."""
-        _check_file(self.classifier_file, _TRAINED, _LARGEST_MODEL)
-        return load_model(self.classifier_file, compile=False)
+        return load_model(_existing(self.classifier_file, _TRAINED), compile=False)
 
     def save_classifier(self, classifier: Any) -> None:
         """Saves the classifier, which then loads without this package unless a layer needs it."""
@@ -141,12 +134,12 @@ class RunDirectory:
     def target_classes(self) -> tuple[str, Any]:
         """Returns the digest of some target examples and the classes predicted for them."""
         wanted = f"{_TRAINED}, with scores (`selection.scores`)"
-        _check_file(self.classes_file, wanted, _LARGEST_TEXT)
+        path = _existing(self.classes_file, wanted)
         try:
-            with self.classes_file.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 return str(file["digest"]), file["classes"]
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise ValueError(f"Expected {wanted}. Received: {self.classes_file}") from error
+            raise ValueError(f"Expected {wanted}. Received: {path}") from error
 
     def write_target_classes(self, digest: str, classes: Any) -> None:
         """Writes the classes predicted for some target examples, whose digest tells them."""
@@ -158,8 +151,7 @@ class RunDirectory:
 
         `selection.keep` changes only the classifier, which holds no discriminator.
         """
-        _check_file(self.checkpoint_file, _TRAINED, _LARGEST_MODEL)
-        return load_model(self.checkpoint_file)
+        return load_model(_existing(self.checkpoint_file, _TRAINED))
 
     def write_diagnosis(self, found: str, page: str, figures: Mapping[str, bytes]) -> None:
         """Writes a diagnosis, its page and its figures, and deletes other figures of earlier ones.
@@ -194,34 +186,21 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
         ) from error
 
 
-def _check_file(path: pathlib.Path, wanted: str, largest: int) -> None:
-    """Raises an error unless there is a regular file below a size."""
+def _existing(path: pathlib.Path, wanted: str) -> pathlib.Path:
+    """Returns the path of a file; the error if there is none says what writes it."""
     if not path.is_file():
         raise FileNotFoundError(f"Expected {wanted}. Received: no {path}")
-    if path.stat().st_size > largest:
-        raise ValueError(f"Expected at most {largest:,} bytes. Received: {path}, which has more")
-
-
-def _text(path: pathlib.Path, wanted: str) -> str:
-    _check_file(path, wanted, _LARGEST_TEXT)
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"Expected {wanted}. Received: {path}, which is not text") from error
+    return path
 
 
 def _named_values(path: pathlib.Path) -> dict[str, Any]:
-    text = _text(path, _TRAINED)
     try:
-        return dict(json.loads(text))
+        return dict(json.loads(_existing(path, _TRAINED).read_bytes()))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"Expected values by name, in JSON. Received: {path}") from error
 
 
 def _columns(path: pathlib.Path, wanted: str) -> dict[str, list[str]]:
-    rows = list(csv.reader(_text(path, wanted).splitlines()))
-    if len(rows) < 2:
-        return {}
-    if len(set(map(len, rows))) > 1:
-        raise ValueError(f"Expected lines of as many columns. Received: others in {path}")
-    return dict(zip(rows[0], map(list, zip(*rows[1:], strict=True)), strict=True))
+    with _existing(path, wanted).open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}

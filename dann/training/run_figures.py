@@ -10,7 +10,7 @@ from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 from threadpoolctl import threadpool_limits
 
 from dann.data import DomainPair
-from dann.training.host_model import HostModel
+from dann.training.run_callbacks import HostModel
 
 _POINTS = 100  # of each domain in the view of the features
 _NAMED = 20  # largest number of classes for which a matrix shows numbers and names

@@ -22,7 +22,7 @@ def begun(tmp_path):
         run = RunDirectory(tmp_path / "run")
         run.checkpoints.mkdir(parents=True)
         (run.checkpoints / "step-3.npz").touch()
-        run.keep_settings(config.settings_of(of(run, *overrides)))
+        run.keep_config({"config.yaml": OmegaConf.to_yaml(of(run, *overrides))})
         return run
 
     return begin

@@ -11,7 +11,7 @@ from support.configs import composed
 
 import dann
 from dann import config
-from dann.config.instantiation import reader_names, target_names
+from dann.config.building import reader_names, target_names
 from dann.gradients.estimators import Estimator
 
 KINDS = (
@@ -32,7 +32,7 @@ CALLS = """
     keras.layers.TFSMLayer keras.layers.JaxLayer keras.layers.FlaxLayer
     keras.layers.TorchModuleWrapper keras.callbacks.LambdaCallback keras.callbacks.RemoteMonitor
     keras.src.layers.core.lambda_layer.Lambda keras.callbacks.CSVLogger.on_train_begin
-    dann.config.script dann.config.instantiate dann.config.instantiation.importlib.import_module
+    dann.config.script dann.config.instantiate dann.config.building.importlib.import_module
     dann.config.script.os.getcwd dann.training.RunDirectory dann.registry.Registry
     hydra.utils.instantiate hydra.utils.get_method functools.partial dann keras
     os.execv os.kill os.unlink os.environ.update shutil.move shutil.copyfile pathlib.Path.unlink

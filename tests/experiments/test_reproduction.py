@@ -83,15 +83,6 @@ def test_the_baselines_run_without_regularizers_unless_they_ask_for_them(shared)
     ]
 
 
-def test_a_run_is_finished_with_the_settings_that_it_wrote_down(folder):
-    (run, other) = planned()
-    train([run], folder)
-    run.directory.keep_settings({"seed": 0})
-    assert run.is_finished({"seed": 0})
-    assert not run.is_finished({"seed": 1})
-    assert not other.is_finished({"seed": 0})
-
-
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failed_run_stops_no_other_and_its_log_tells_why(jobs, folder):
     runs = planned(methods=["broken", "dann"])

@@ -19,8 +19,8 @@ import dann
 from dann.adaptation import CDAN, DANN, MCD
 from dann.data.pairs import Pairs
 from dann.training import Distribution, fit, start
-from dann.training.distribution import processes
-from dann.training.host_model import HostModel
+from dann.training.devices import processes
+from dann.training.run_callbacks import HostModel
 
 STEPS = 3  # of each of two epochs
 

@@ -8,7 +8,7 @@ from support import lacking
 
 import dann
 from dann.training import fit
-from dann.training.files_on_disk import lock_directory
+from dann.training.checkpoints import lock_directory
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(16, 4)).astype("float32")
@@ -214,13 +214,6 @@ def test_a_directory_takes_one_training_at_a_time(tmp_path):
     with lock_directory(tmp_path / "checkpoints"), pytest.raises(BlockingIOError):
         run(tmp_path)
     run(tmp_path, epochs=1)
-
-
-def test_pairs_are_left_at_the_step_where_they_were(tmp_path):
-    model, pairs = started()
-    pairs.start = 5
-    fit(model, pairs, tmp_path, epochs=2, steps_per_epoch=2, verbose=0)
-    assert pairs.start == 5
 
 
 def test_weights_that_are_not_finite_take_the_place_of_no_checkpoint(tmp_path):

@@ -6,7 +6,7 @@ import types
 import keras
 import pytest
 
-from dann.training import hardware as module
+from dann.training import devices as module
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell cores")
