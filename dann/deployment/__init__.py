@@ -3,10 +3,10 @@
 from dann.deployment.c_file import to_c
 from dann.deployment.compiled import load
 from dann.deployment.exports import FORMATS, ExportError, export
-from dann.deployment.graph import PackError
 from dann.deployment.packing import pack
 from dann.deployment.runtime import PackedFileError, PackedModel
 from dann.deployment.summary import LayerSummary, ModelSummary, summarize
+from dann.deployment.tracing import PackError
 
 __all__ = [
     "FORMATS",

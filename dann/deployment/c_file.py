@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import keras
 
-from dann.deployment.c_program import CProgram
-from dann.deployment.c_rows import TYPES
+from dann.deployment.c_program import TYPES, CProgram
 from dann.deployment.packing import program_of
 from dann.deployment.runtime import Step
 
@@ -45,24 +44,22 @@ def to_c(classifier: keras.Model, path: str | os.PathLike) -> int:
 def source_of(steps: Sequence[Step]) -> str:
     """Returns the C file of a packed program."""
     program = CProgram(steps)
-    buffers = [*program.buffers, *program.rows.values()]
-    shapes = [[int(length) for length in step.shape] for step in (steps[0], steps[-1])]
+    arrays = program.arrays.items()
     body = "\n".join(program.lines).lstrip("\n")
     head, *functions, tail = re.split(
         r"\n\n(?=/\* |static|typedef|\$constants)", _TEMPLATE.read_text()
     )
-    text = "\n\n".join([head, *_called(functions, body), tail])
-    return string.Template(text).substitute(
-        input_shape=" x ".join(map(str, shapes[0])),
-        output_shape=" x ".join(map(str, shapes[1])),
-        input_size=math.prod(shapes[0]),
-        output_size=math.prod(shapes[1]),
-        flash=f"{program.arrays.bytes:,}",
-        ram=f"{sum(4 * one.size for one in buffers):,}",
+    return string.Template("\n\n".join([head, *_called(functions, body), tail])).substitute(
+        input_shape=" x ".join(map(str, program.shapes[0])),
+        output_shape=" x ".join(map(str, program.shapes[-1])),
+        input_size=math.prod(program.shapes[0]),
+        output_size=math.prod(program.shapes[-1]),
+        flash=f"{program.constants.bytes:,}",
+        ram=f"{sum(4 * size for _, (_, size) in arrays):,}",
         products_of_signs=f"{program.macs['bits']:,}",
         products_of_numbers=f"{program.macs['float']:,}",
-        constants="\n".join(program.arrays.lines),
-        buffers="\n".join(f"static {TYPES[one.kind]} {one.name}[{one.size}];" for one in buffers),
+        constants="\n".join(program.constants.lines),
+        buffers="\n".join(f"static {TYPES[kind]} {name}[{n}];" for name, (kind, n) in arrays),
         body=body,
     )
 

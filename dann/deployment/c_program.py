@@ -6,293 +6,318 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dann.deployment.c_arrays import Arrays, words_of
-from dann.deployment.c_rows import ROWS, Buffer, Row, words
-from dann.deployment.graph import PackError
-from dann.deployment.runtime import FUNCTIONS, OPERATIONS, Step, unpack_bits
+from dann.deployment.c_constants import Constants, words_of
+from dann.deployment.runtime import Step, outputs_of
+from dann.deployment.tracing import PackError
 
-_OF_ARRAYS = {"scale": "scale", "offset": "add", "slopes": "prelu"}
-# The array of the largest, the ending of functions, the lowest number.
-_POOLED = {"float": ("largest", "", "-INFINITY"), "int": ("largest_sums", "_sums", "INT32_MIN")}
+TYPES = {"float": "float", "int": "int32_t", "bits": "uint32_t"}
+# The arrays that hold one row, and what turns a row into one of another kind.
+_ROWS = {"float": "values", "int": "sums", "bits": "signs"}
+_TURNS = {("bits", "float"): "to_signs", ("int", "float"): "to_floats", ("float", "int"): "to_sums"}
+_LARGEST = {"float": ("largest", "keep_larger"), "int": ("largest_sums", "keep_larger_sums")}
+_AFFINE = {"scale": "scale", "offset": "add", "slopes": "prelu"}
+_OF_ONE_PLACE = ("activation", "affine", "prelu", "sign", "signs", "threshold")
 
 
 class CProgram:
     """Writes the loops of a program.
 
-    A step that treats each place by itself joins the loop of the step before it, if nothing else
-    reads that one; so does a max pooling of windows that do not overlap. Sums of signs that need a
-    buffer are stored as floats, exactly. Of a stranger's program only numbers and letters get into
-    the C, and sizes that contradict each other are errors.
+    A step is computed in the loop of the one step that reads it, if that one treats each place by
+    itself or is a max pooling of windows that share no pixel. The outputs of the others are stored,
+    sums of signs as floats, which hold them exactly.
+
+    Of a stranger's program only numbers and letters get into the C, and its sizes are those that
+    NumPy finds when it runs the program; if they contradict each other, it raises an error.
     """
 
     def __init__(self, steps: Sequence[Step]):
-        self.arrays = Arrays()
+        self.constants = Constants()
         self.lines: list[str] = []
-        self.buffers: list[Buffer] = []
-        self.rows: dict[str, Buffer] = {}  # the arrays that hold rows
+        self.arrays: dict[str, list] = {}  # kind and size of all buffers, by name
         self.macs = {"bits": 0, "float": 0}
+        self.shapes = _checked_shapes(steps)
         self._steps = steps
-        self._free: list[Buffer] = []
-        self._open: dict[int, Row] = {}  # by step
-        self._stored = {0: Buffer("input", "float", readers=len(steps))}
-        inputs = [number for step in steps for number in step.inputs]
-        self._readers = [inputs.count(number) for number in range(len(steps))]
+        self._readers: list[list[int]] = [[] for _ in steps]
+        for number, step in enumerate(steps):
+            for one in step.inputs:
+                self._readers[one].append(number)
+        self._kinds: list[str] = []
+        self._joined: list[bool] = []  # whether a step is computed in the loop of its reader
+        self._pools: list[bool] = []  # whether a pooling is in the loop up to this step
+        for number, step in enumerate(steps):
+            self._join(number, step)
+        self._last_reads = self._find_last_reads()
+        self._buffers = {0: "input"}  # where the outputs of steps are stored
+        self._layers: list[str] = []  # of the loop that is written
         for number, step in enumerate(steps[1:], start=1):
-            if step.op not in OPERATIONS or any(not 0 <= one < number for one in step.inputs):
-                raise ValueError(f"Step {number} is no step: {step.op} of {step.inputs}")
-            row = getattr(self, step.op)(number, step)
-            if row is not None:
-                self._check(step, row.places * row.size == math.prod(step.shape))
-                row.layers.append(step.layer)
-                self._open[number] = row
-        self._close(self._row(len(steps) - 1).as_floats(), Buffer("output", "float"))
+            if not self._joined[number]:
+                self._store(number, step)
+        self._loop(len(steps) - 1, "float", "output")
 
-    def _check(self, step, condition):
-        if not condition:
-            raise ValueError(f"Operation {step.op} of {step.layer!r} contradicts its inputs")
+    def _join(self, number, step):
+        joined = [one for one in step.inputs if self._joined[one]]
+        pools = any(self._pools[one] or step.op == "max_pool" for one in joined)
+        kinds = [self._kinds[one] for one in step.inputs]
+        self._kinds.append(_kind_of(step, kinds, bool(joined)))
+        readers = [self._steps[reader] for reader in self._readers[number]]
+        joins = number == len(self._steps) - 1 or (
+            len(readers) == 1
+            and (
+                readers[0].op in _OF_ONE_PLACE
+                or (readers[0].op == "add" and readers[0].inputs[0] == number)
+                or (self._is_apart(readers[0], number) and not pools)
+            )
+        )
+        self._joined.append(joins and step.op not in ("input", "reshape"))
+        self._pools.append(pools)
+
+    def _is_apart(self, pool, number):
+        """Whether it is a max pooling of numbers whose windows share no pixel."""
+        return (
+            pool.op == "max_pool"
+            and self._kinds[number] != "bits"
+            and pool.attributes["strides"] == pool.attributes["size"]
+            and not np.any(pool.attributes["pads"])
+            and len(pool.shape) < 4
+        )
+
+    def _find_last_reads(self):
+        """For each step, the number of the last loop that reads its output."""
+        loops, last = {}, {}
+        for number in range(len(self._steps) - 1, -1, -1):
+            readers = self._readers[number]
+            loops[number] = number
+            if self._joined[number]:
+                loops[number] = loops[readers[0]] if readers else len(self._steps)
+            # Reshaped numbers stay in their buffer.
+            reads = [(last if self._steps[one].op == "reshape" else loops)[one] for one in readers]
+            last[number] = max(reads, default=loops[number])
+        return last
 
     def _sizes(self, number):
         """How many places the output of a step has, and how many numbers a place."""
-        *places, size = (int(length) for length in self._steps[number].shape)
+        *places, size = self.shapes[number]
         return math.prod(places), size
 
-    def _row(self, number):
-        """The row of a step, to go on with: its own, if nothing else needs it, or a copy."""
-        if number in self._open and self._readers[number] < 2:
-            return self._open.pop(number)
-        buffer, (places, size) = self._buffer(number), self._sizes(number)
-        row = Row(places, size, [buffer])
-        row.take(buffer, size)
-        return row
+    def _stored_kind(self, number):
+        return "bits" if self._kinds[number] == "bits" else "float"
 
-    def _float_row(self, step):
-        return self._row(step.inputs[0]).as_floats()
+    def _store(self, number, step):
+        kind, (places, size) = self._stored_kind(number), self._sizes(number)
+        if step.op == "reshape" and kind == "float":
+            self._buffers[number] = self._buffers[step.inputs[0]]
+            return
+        buffer = self._new_buffer(number, kind, places * words(size, kind))
+        if step.op == "reshape":
+            old_places, old_size = self._sizes(step.inputs[0])
+            self._comment([step.layer], f"{places} x {size}")
+            sizes = f"{old_size}, {old_places * old_size}, {size}"
+            self.lines.append(f"    lay_anew({self._buffers[step.inputs[0]]}, {sizes}, {buffer});")
+        else:
+            self._loop(number, kind, buffer)
+        self._buffers[number] = buffer
 
-    def _buffer(self, number):
-        """The buffer of a step's output. Its loop is written now, unless it was before."""
-        if number not in self._stored:
-            row = self._open.pop(number)
-            if row.kind == "int":
-                row.as_floats()
-            size = row.places * words(row.size, row.kind)
-            self._stored[number] = self._new(row.kind, size, self._readers[number])
-            self._close(row, self._stored[number])
-        return self._stored[number]
+    def _new_buffer(self, number, kind, size):
+        used = [name for one, name in self._buffers.items() if self._last_reads[one] >= number]
+        free = {
+            name: known[1]
+            for name, known in self.arrays.items()
+            if name.startswith(f"stored_{kind}") and name not in used
+        }
+        name = max(free, key=lambda one: free[one], default=f"stored_{kind}_{len(self.arrays)}")
+        return self._array(name, kind, size)
 
-    def _new(self, kind, size, readers):
-        fitting = [one for one in self._free if one.kind == kind]
-        if not fitting:
-            name = "bits" if kind == "bits" else "numbers"
-            fitting = [Buffer(f"{name}_{len(self.buffers)}", kind)]
-            self.buffers += fitting
-        buffer = max(fitting, key=lambda one: one.size)
-        self._free = [one for one in self._free if one is not buffer]
-        buffer.size, buffer.readers = max(buffer.size, size), readers
-        return buffer
+    def _array(self, name, kind, size):
+        known = self.arrays.setdefault(name, [kind, 0])
+        known[1] = max(known[1], size)
+        return name
 
-    def _close(self, row, buffer):
-        """Writes the loop of a row, which ends in a buffer."""
-        function = "copy_bits" if row.kind == "bits" else "copy"
-        row.call(f"{function}({row.name}, {row.size}, {row.at(buffer, row.size)})")
-        for name, kind in ROWS.items():
-            if re.search(rf"\b{name}\b", "".join(row.calls)):
-                known = self.rows.setdefault(name, Buffer(name, kind))
-                known.size = max(known.size, words(row.size, kind))
-        place = row.place
-        self._comment(row.layers, f"{row.places} x {row.size}")
-        self.lines.append(f"    for (int {place} = 0; {place} < {row.places}; {place}++) {{")
-        self.lines += [*(f"        {call}" for call in row.calls), "    }"]
-        for source in row.sources:
-            self._release(source)
+    def _loop(self, number, kind, buffer):
+        """Writes the loop that ends with the output of a step in a buffer."""
+        places, size = self._sizes(number)
+        self._layers = []
+        calls = self._row(number, kind, f"{buffer} + {words(size, kind)} * place", "place")
+        self._comment(self._layers, f"{places} x {size}")
+        self.lines.append(f"    for (int place = 0; place < {places}; place++) {{")
+        self.lines += [*(f"        {call}" for call in calls), "    }"]
 
     def _comment(self, layers, sizes):
         text = f"{', '.join(dict.fromkeys(layers))} -- {sizes}"
         text = re.sub(r"[^\w/., -]", "_", text, flags=re.ASCII)  # no end of the comment
         self.lines += ["", f"    /* {text} */"]
 
-    def _release(self, buffer):
-        buffer.readers -= 1
-        if buffer.readers == 0:
-            self._free.append(buffer)
+    def _row(self, number, kind, target, place):
+        """The calls that write the output of a step at a place, in a kind, to a target."""
+        step, size, own = self._steps[number], self._sizes(number)[1], self._kinds[number]
+        calls = []
+        if number in self._buffers:
+            own = self._stored_kind(number)
+            source = f"{self._buffers[number]} + {words(size, own)} * {place}"
+        elif own == kind:
+            calls = getattr(self, f"_{step.op}")(step, size, target, place)
+            self._layers.append(step.layer)
+            return calls
+        else:
+            source = self._array(_ROWS[own], own, words(size, own))
+            calls = self._row(number, own, source, place)
+        if own == kind:
+            return [f"memcpy({target}, {source}, {words(size, own)} * sizeof({TYPES[own]}));"]
+        return [*calls, f"{_TURNS[own, kind]}({source}, {size}, {target});"]
 
-    def affine(self, number, step):
-        row = self._float_row(step)
-        for name, values in step.arrays.items():
-            array = self.arrays.add(step.layer, name, np.broadcast_to(values, (row.size,)))
-            row.call(f"{_OF_ARRAYS[name]}({array}, {row.size}, {row.name})")
-        return row
+    def _affine(self, step, size, target, place):
+        calls = self._row(step.inputs[0], "float", target, place)
+        for name in (name for name in _AFFINE if name in step.arrays):
+            values = np.broadcast_to(step.arrays[name], (size,))
+            array = self.constants.add(step.layer, name, "float", values)
+            calls.append(f"{_AFFINE[name]}({array}, {size}, {target});")
+        return calls
 
-    prelu = affine
+    _prelu = _affine
 
-    def activation(self, number, step):
-        row, name = self._float_row(step), step.attributes["function"]
-        self._check(step, name in FUNCTIONS)
-        row.call(f"apply_{name}({row.size}, {row.name})")
-        return row
+    def _activation(self, step, size, target, place):
+        calls = self._row(step.inputs[0], "float", target, place)
+        return [*calls, f"apply_{step.attributes['function']}({size}, {target});"]
 
-    def sign(self, number, step):
-        row = self._float_row(step)
-        row.call(f"take_signs({row.name}, {row.size}, signs)", "bits", "signs")
-        return row
+    def _sign(self, step, size, target, place):
+        values = self._array("values", "float", size)
+        calls = self._row(step.inputs[0], "float", values, place)
+        return [*calls, f"take_signs({values}, {size}, {target});"]
 
-    def threshold(self, number, step):
-        row = self._row(step.inputs[0])
-        if row.kind == "float":
-            row.call(f"to_sums({row.name}, {row.size}, sums)", "int", "sums")
-        flips = words_of(unpack_bits(step.arrays["flips"], row.size))
-        thresholds = np.broadcast_to(step.arrays["thresholds"], (row.size,))
-        flips = self.arrays.add(step.layer, "flips", flips)
-        thresholds = self.arrays.add(step.layer, "thresholds", thresholds)
-        call = f"compare({row.name}, {thresholds}, {flips}, {row.size}, signs)"
-        row.call(call, "bits", "signs")
-        return row
+    def _signs(self, step, size, target, place):
+        return self._row(step.inputs[0], "float", target, place)
 
-    def signs(self, number, step):
-        return self._float_row(step)
+    def _threshold(self, step, size, target, place):
+        sums = self._array("sums", "int", size)
+        flips = self.constants.add(step.layer, "flips", "uint32_t", words_of(step.arrays["flips"]))
+        thresholds = np.broadcast_to(step.arrays["thresholds"], (size,))
+        array = self.constants.add(step.layer, "thresholds", "int32_t", thresholds)
+        calls = self._row(step.inputs[0], "int", sums, place)
+        return [*calls, f"compare({sums}, {array}, {flips}, {size}, {target});"]
 
-    def add(self, number, step):
-        others = [self._buffer(one) for one in step.inputs[1:]]
-        row = self._float_row(step)
-        for one, other in zip(step.inputs[1:], others, strict=True):
-            fits = self._sizes(one) == (row.places, row.size) and other.kind == "float"
-            self._check(step, fits)
-            row.call(f"add({row.at(other, row.size)}, {row.size}, {row.name})")
-            row.sources.append(other)
-        return row
+    def _add(self, step, size, target, place):
+        calls = self._row(step.inputs[0], "float", target, place)
+        for one in step.inputs[1:]:
+            other = self._array("other", "float", size)
+            calls += self._row(one, "float", other, place)
+            calls.append(f"add({other}, {size}, {target});")
+        return calls
 
-    def concatenate(self, number, step):
-        places, size = self._sizes(number)
-        row, first = Row(places, size, []), 0
+    def _concatenate(self, step, size, target, place):
+        bits = all(self._kinds[one] == "bits" for one in step.inputs)
+        values = self._array("values", "float", size) if bits else target
+        calls, first = [], 0
         for one in step.inputs:
-            buffer, (rows, width) = self._buffer(one), self._sizes(one)
-            self._check(step, rows == places and first + width <= size)
-            row.take(buffer, width, first)
-            row.sources.append(buffer)
-            first += width
-        if step.kind == "bits":
-            row.call(f"take_signs(values, {size}, signs)", "bits", "signs")
-        return row
+            calls += self._row(one, "float", f"{values} + {first}", place)
+            first += self._sizes(one)[1]
+        return [*calls, f"take_signs({values}, {size}, {target});"] if bits else calls
 
-    def reshape(self, number, step):
+    def _max_pool(self, step, size, target, place):
         (source,) = step.inputs
-        buffer, (places, size) = self._buffer(source), self._sizes(source)
-        new_places, new_size = self._sizes(number)
-        self._check(step, places * size == new_places * new_size)
-        readers = self._readers[number]
-        if buffer.kind == "float" or size == new_size or not (size % 32 or new_size % 32):
-            buffer.readers += readers - 1
-        else:
-            old, buffer = buffer, self._new("bits", new_places * words(new_size, "bits"), readers)
-            self._comment([step.layer], f"{new_places} x {new_size}")
-            sizes = f"{size}, {places * size}, {new_size}"
-            self.lines.append(f"    lay_anew({old.name}, {sizes}, {buffer.name});")
-            self._release(old)
-        self._stored[number] = buffer
+        if not self._joined[source]:
+            function = "find_any" if self._kinds[source] == "bits" else "find_largest"
+            return self._pool(step, target, place, function)
+        kind = self._kinds[source]
+        largest, keep = _LARGEST[kind]
+        row, largest = (self._array(name, kind, size) for name in (_ROWS[kind], largest))
+        width, across = _pair(self.shapes[source][:-1])[1], _pair(step.shape[:-1])[1]
+        down, right = _pair(step.attributes["size"])
+        y = f"{place} / {across} * {down} + tap / {right}"
+        x = f"{place} % {across} * {right} + tap % {right}"
+        return [
+            f"for (int tap = 0; tap < {down * right}; tap++) {{",
+            f"    int pixel = ({y}) * {width} + {x};",
+            *(f"    {call}" for call in self._row(source, kind, row, "pixel")),
+            f"    {keep}(tap == 0, {row}, {size}, {largest});",
+            "}",
+            f"memcpy({target}, {largest}, {size} * sizeof({TYPES[kind]}));",
+        ]
 
-    def dense(self, number, step):
-        """Dense layers, which are convolutions of one pixel, and convolutions."""
-        (source,), (places, units) = step.inputs, self._sizes(number)
-        buffer, groups = self._buffer(source), int(step.attributes.get("groups", 1))
+    def _average_pool(self, step, size, target, place):
+        return self._pool(step, target, place, "find_mean")
+
+    def _pool(self, step, target, place, function):
+        window, _ = self._window(step, 1)
+        return [f"{function}({self._buffers[step.inputs[0]]}, &{window}, {place}, {target});"]
+
+    def _dense(self, step, size, target, place):
+        """Convolutions, and dense layers, which are convolutions of one pixel."""
+        (source,), groups = step.inputs, step.attributes.get("groups", 1)
+        bits, channels = self._kinds[source] == "bits", self._sizes(source)[1]
         window, taps = self._window(step, groups)
-        channels = self._sizes(source)[1] // groups
-        self.macs[buffer.kind] += places * units * taps * channels
-        row, binary = Row(places, units, [buffer]), buffer.kind == "bits"
-        if "kernel" in step.arrays:
-            function, kernel = "multiply", step.arrays["kernel"].reshape(taps * channels, units)
-            self._check(step, not binary)
-        else:
-            signs = unpack_bits(step.arrays["kernel_bits"], taps * channels)
-            signs = signs.reshape(units, taps, channels)
-            function, kernel = "multiply_signs", words_of(signs.transpose(1, 2, 0))
-            if binary and groups == 1:
-                function, kernel = "multiply_bits", words_of(signs).transpose(1, 2, 0)
-            elif binary:
-                function = "multiply_bits_in_groups"
-        if not binary:
-            start = "fill(0"
-            if "bias" in step.arrays:
-                bias = np.broadcast_to(step.arrays["bias"], (units,))
-                start = f"copy({self.arrays.add(step.layer, 'bias', bias)}"
-            row.call(f"{start}, {units}, values)")
-        kernel = self.arrays.add(step.layer, "kernel", kernel)
-        border, name = self._border(step, source, binary), "sums" if binary else "values"
-        arguments = f"{buffer.name}, &{window}, place, {kernel}, {border}, {units}, {name}"
-        row.call(f"{function}({arguments})", "int" if binary else "float", name)
-        return row
+        self.macs["bits" if bits else "float"] += math.prod(step.shape) * taps * channels // groups
+        kernel = step.arrays["kernel"].reshape(taps, channels // groups, size)
+        function, kind = "multiply", "float"
+        if bits and groups == 1:
+            function, kind = "multiply_bits", "uint32_t"
+            kernel = words_of(kernel.transpose(0, 2, 1) > 0).transpose(0, 2, 1)
+        elif bits or kernel.dtype == "int8":
+            function, kind = "multiply_bits_in_groups" if bits else "multiply_signs", "uint32_t"
+            kernel = words_of(kernel > 0)
+        kernel = self.constants.add(step.layer, "kernel", kind, kernel)
+        border = self._border(step, channels, bits)
+        image = self._buffers[source]
+        arguments = f"{image}, &{window}, {place}, {kernel}, {border}, {size}, {target}"
+        calls = [f"{function}({arguments});"]
+        if "bias" in step.arrays:
+            bias = np.broadcast_to(step.arrays["bias"], (size,))
+            bias = self.constants.add(step.layer, "bias", "float", bias)
+            calls.append(f"add({bias}, {size}, {target});")
+        return calls
 
-    binary_dense = binary_conv = conv = dense
+    _binary_dense = _binary_conv = _conv = _dense
 
-    def _border(self, step, source, binary):
+    def _border(self, step, channels, bits):
         value = step.attributes.get("pad_value", 0)
         if not value:
             return "NULL"
-        border = np.full(self._sizes(source)[1], value, "<f4")
-        return self.arrays.add(step.layer, "border", words_of(border > 0) if binary else border)
+        values = np.full(channels, value)
+        kind, values = ("uint32_t", words_of(values > 0)) if bits else ("float", values)
+        return self.constants.add(step.layer, "border", kind, values)
 
-    def _window(self, step, groups=1):
+    def _window(self, step, groups):
         """The name of the window of a step, and how many pixels it has."""
-        *image, channels = (int(length) for length in self._steps[step.inputs[0]].shape)
-        across = int(step.shape[-2]) if len(image) > 1 else math.prod(step.shape[:-1])
-        if "size" not in step.attributes:
-            image, across = [math.prod(image)], math.prod(step.shape[:-1])
+        *image, channels = self.shapes[step.inputs[0]]
+        outputs, attributes = step.shape[:-1], step.attributes
+        if "size" not in attributes:
+            image, outputs = [math.prod(image)], [math.prod(outputs)]
         if len(image) > 2:
             raise PackError(f"Layer {step.layer!r} has 3 spatial axes, for which there is no C")
         size, strides, dilation = (
-            self._pair(step.attributes.get(name, [1]), 1)
-            for name in ("size", "strides", "dilation")
+            _pair(attributes.get(name, [])) for name in ("size", "strides", "dilation")
         )
-        before = self._pair([pad[0] for pad in step.attributes.get("pads", [[0]])], 0)
-        geometry = [*self._pair(image, 1), channels, *size, *strides, *dilation, *before]
-        self._check(step, groups > 0 and channels % groups == 0 and min(geometry) >= 0 < across)
-        return self.arrays.window(step.layer, [*geometry, across, groups]), math.prod(size)
+        before = _pair([pad[0] for pad in attributes.get("pads", [])], 0)
+        geometry = [*_pair(image), channels, *size, *strides, *dilation, *before]
+        geometry = np.array([*geometry, _pair(outputs)[1], groups])
+        return self.constants.add(step.layer, "window", "window_t", geometry), math.prod(size)
 
-    def _pair(self, values, default):
-        """The numbers of two axes; what has one axis is one row of pixels."""
-        first, second = [default, *map(int, values)][-2:]
-        return first, second
 
-    def max_pool(self, number, step):
-        (source,) = step.inputs
-        if source in self._open and self._readers[source] == 1 and self._is_apart(step, source):
-            return self._pooled(step, self._open.pop(source))
-        return self._pool(number, step, "find_largest")
+def _checked_shapes(steps):
+    """The shapes of the outputs that NumPy finds, if they are those that the steps tell."""
+    with np.errstate(all="ignore"):
+        outputs = outputs_of(steps, np.zeros((1, *steps[0].shape), "float32"))
+    shapes = []
+    for number, step in enumerate(steps):
+        shapes.append(outputs[number].shape[1:])
+        if outputs[number].shape != (1, *step.shape):
+            raise ValueError(f"Operation {step.op} of {step.layer!r} contradicts its inputs")
+    return shapes
 
-    def average_pool(self, number, step):
-        return self._pool(number, step, "find_mean")
 
-    def _pool(self, number, step, function):
-        buffer, name = self._buffer(step.inputs[0]), "values"
-        row = Row(*self._sizes(number), [buffer])
-        if buffer.kind == "bits":
-            self._check(step, step.op == "max_pool")
-            function, name = "find_any", "signs"
-        self._check(step, self._sizes(step.inputs[0])[1] == row.size)
-        window, _ = self._window(step)
-        row.call(f"{function}({buffer.name}, &{window}, place, {name})", buffer.kind, name)
-        return row
+def _kind_of(step, kinds, joined):
+    """The kind of the output of a step, from those of its inputs."""
+    if step.op in ("sign", "threshold") or (step.op == "concatenate" and set(kinds) == {"bits"}):
+        return "bits"
+    if step.op in ("max_pool", "reshape") and (joined or kinds == ["bits"]):
+        return kinds[0]
+    return "int" if step.op.startswith("binary") else "float"
 
-    def _is_apart(self, step, source):
-        """Whether windows share no pixel, so that one loop computes each pixel at most once."""
-        attributes, row = step.attributes, self._open[source]
-        plain = attributes["strides"] == attributes["size"] and not np.any(attributes["pads"])
-        return plain and row.kind in _POOLED and row.place == "place" and len(step.shape) < 4
 
-    def _pooled(self, step, row):
-        """The row of a max pooling of a row: the largest of those of the pixels."""
-        height, width = self._pair(self._steps[step.inputs[0]].shape[:-1], 1)
-        down, right = self._pair(step.attributes["size"], 1)
-        along, across = self._pair(step.shape[:-1], 1)
-        self._check(step, along * down <= height and across * right <= width)
-        name, ending, lowest = _POOLED[row.kind]
-        y = f"pooled / {across} * {down} + pixel / {right}"
-        x = f"pooled % {across} * {right} + pixel % {right}"
-        row.calls = [
-            f"fill{ending}({lowest}, {row.size}, {name});",
-            f"for (int pixel = 0; pixel < {down * right}; pixel++) {{",
-            f"    int place = ({y}) * {width} + {x};",
-            *(f"    {call}" for call in row.calls),
-            f"    keep_larger{ending}({row.name}, {row.size}, {name});",
-            "}",
-        ]
-        row.places, row.place, row.name = along * across, "pooled", name
-        return row
+def _pair(values, default=1):
+    """The numbers of two axes; what has one axis is one row of pixels."""
+    first, second = [default, default, *values][-2:]
+    return first, second
+
+
+def words(size: int, kind: str) -> int:
+    """Returns how many numbers of C a row of a kind takes."""
+    return -(-size // 32) if kind == "bits" else size

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dann.deployment.c_file import source_of
-from dann.deployment.graph import PackError
 from dann.deployment.runtime import PackedModel, Step, read
+from dann.deployment.tracing import PackError
 
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC")
 

@@ -59,37 +59,45 @@ def export(
     """
     network, path = network_of(classifier), pathlib.Path(path)
     _, write = FORMATS[check_choice("format", format, FORMATS)]
+    expected: Any = None
     if inputs is not None:  # first, because Keras exports to ONNX only a model that was called
         entries = getattr(network, "inputs", None)  # a subclassed model has none
         inputs = np.asarray(inputs, entries[0].dtype if entries else "float32")
         expected = np.asarray(network.predict(inputs, verbose=0))  # pyright: ignore
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove(path)
-    run = write(network, path)
-    compared = {}
-    if inputs is not None:
-        compared = _compare(expected, np.asarray(run(inputs)), tolerance)
-        if compared["different"] > max(1, _ROUNDED * len(expected)):
-            _remove(path)
-            raise ExportError(
-                f"The classifier as {format} does not give the outputs of Keras: "
-                f"{compared['different']} of {len(expected)} examples get another class, or logits "
-                f"that differ by more than {tolerance} of the largest"
-            )
-    return {"path": str(path), "bytes": _size(path), **compared}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the converters call what will move
+        run = write(network, path)
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    found = {"path": str(path), "bytes": sum(file.stat().st_size for file in files)}
+    if inputs is None:
+        return found
+    compared = _compare(expected, np.asarray(run(inputs)), tolerance)
+    if compared["different"] > max(1, _ROUNDED * len(expected)):
+        _remove(path)
+        raise ExportError(
+            f"The classifier as {format} does not give the outputs of Keras: "
+            f"{compared['different']} of {len(expected)} examples get another class, or logits "
+            f"that differ by more than {tolerance} of the largest"
+        )
+    return found | compared
+
+
+def _remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
 
 
 def _compare(expected, given, tolerance):
     limit = tolerance * np.abs(expected).max(initial=1.0)
-    far = ~np.isclose(given, expected, rtol=0, atol=limit, equal_nan=True).all(axis=-1)
-    different = far | (given.argmax(axis=-1) != expected.argmax(axis=-1))
-    different = different.reshape(len(expected), -1).any(axis=1)
-    difference = np.abs(given - expected)[~different].max(initial=0.0)
-    return {
-        "examples": len(expected),
-        "different": int(different.sum()),
-        "difference": float(difference),
-    }
+    same = np.isclose(given, expected, rtol=0, atol=limit, equal_nan=True).all(axis=-1)
+    same &= given.argmax(axis=-1) == expected.argmax(axis=-1)
+    same = same.reshape(len(expected), -1).all(axis=1)
+    difference = np.abs(given - expected)[same].max(initial=0.0)
+    different = len(same) - int(same.sum())
+    return {"examples": len(same), "different": different, "difference": float(difference)}
 
 
 def _packed(model, path):
@@ -120,9 +128,7 @@ def _saved_model(model, path):
 def _litert(model, path):
     from ai_edge_litert.interpreter import Interpreter
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TensorFlow's converter will move
-        model.export(path, format="litert", verbose=False)
+    model.export(path, format="litert", verbose=False)
     runner = Interpreter(str(path)).get_signature_runner()
     (name,) = runner.get_input_details()
     return lambda inputs: next(iter(runner(**{name: inputs}).values()))
@@ -131,24 +137,10 @@ def _litert(model, path):
 def _onnx(model, path):
     import onnxruntime
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tf2onnx asks NumPy for names that are gone
-        model.export(path, format="onnx", verbose=False)
+    model.export(path, format="onnx", verbose=False)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     (entry,) = session.get_inputs()
     return lambda inputs: session.run(None, {entry.name: inputs})[0]
-
-
-def _remove(path):
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _size(path):
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    return sum(file.stat().st_size for file in files)
 
 
 # By name: how the file's name ends, and the function that writes it and returns what runs it.

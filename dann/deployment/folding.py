@@ -1,11 +1,10 @@
-"""Makes a program smaller: before a sign it computes with integers and bits, not floats."""
+"""Before a sign a packed program computes with integers and bits, not with floats."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dann.deployment.packed_file import pack_bits
 from dann.deployment.runtime import OPERATIONS, Step
 
 # The sign of the largest is the largest sign; the others change no value.
@@ -13,15 +12,83 @@ _COMMUTING = ("concatenate", "max_pool", "reshape")
 _MONOTONE = ("hard_tanh", "relu", "relu6")
 
 
-def fold(steps: Sequence[Step]) -> list[Step]:
-    """Returns a smaller program with the same outputs, to the last bit.
+class Program:
+    """The steps of a packed file, as layers add them; the first is the input.
 
-    - Between sums of signs and the next sign, batch normalization and any other monotone function
-      becomes one integer threshold for each channel.
-    - Signs come before maxima, reshaping and concatenation, which then work on bits.
-    - Signs of signs are taken once, and steps that nothing depends on are dropped.
+    Between sums of signs and the next sign, batch normalization and any other monotone function
+    becomes one integer threshold for each channel. Signs come before maxima, reshaping and
+    concatenation, which then work on bits.
     """
-    return _Folding(steps).program()
+
+    def __init__(self, shape: Sequence[int]):
+        self.steps = [Step("input", "input", (), shape, "float")]
+        self._signs: dict[int, int] = {}
+
+    def add(self, step: Step) -> int:
+        """Adds a step and returns its number."""
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+    def signs_of(self, number: int, layer: str) -> int:
+        """Returns the number of the step that gives the signs of a step's output, as bits."""
+        if number not in self._signs:
+            self._signs[number] = self._new_signs(number, layer)
+        return self._signs[number]
+
+    def _new_signs(self, number, layer):
+        step = self.steps[number]
+        if step.op == "signs":
+            return step.inputs[0]
+        chain, base = self._monotone_chain(number)
+        if self.steps[base].kind == "int":
+            return self.add(self._threshold(chain, base, layer))
+        if step.op in _COMMUTING:
+            inputs = [self.signs_of(one, layer) for one in step.inputs]
+            return self.add(dataclasses.replace(step, inputs=inputs, kind="bits"))
+        return self.add(Step("sign", layer, [number], step.shape, "bits"))
+
+    def _monotone_chain(self, number):
+        """The monotone steps that end with this one, and the number of the step before them."""
+        chain = []
+        while _is_monotone(self.steps[number]):
+            chain.insert(0, self.steps[number])
+            (number,) = self.steps[number].inputs
+        return chain, number
+
+    def _threshold(self, chain, base, layer):
+        def outputs(sums):
+            for step in chain:
+                sums = OPERATIONS[step.op](step, sums)
+            return sums
+
+        shape, sums = self.steps[base].shape, base
+        while "fan_in" not in self.steps[sums].attributes:
+            (sums,) = self.steps[sums].inputs
+        largest = self.steps[sums].attributes["fan_in"]
+        thresholds, flips = find_thresholds(outputs, shape[-1], largest)
+        arrays = {"thresholds": thresholds.astype("<i4"), "flips": flips}
+        name = chain[0].layer if chain else layer
+        return Step("threshold", name, [base], shape, "bits", {}, arrays)
+
+    def needed(self, last: int) -> list[Step]:
+        """Returns the steps that one depends on, renumbered, and that one as the last."""
+        needed = {0, last}
+        for number in range(last, 0, -1):
+            if number in needed:
+                needed.update(self.steps[number].inputs)
+        new = {old: number for number, old in enumerate(sorted(needed))}
+        return [
+            dataclasses.replace(
+                self.steps[old], inputs=[new[one] for one in self.steps[old].inputs]
+            )
+            for old in new
+        ]
+
+
+def _is_monotone(step):
+    if step.op == "prelu":
+        return bool((step.arrays["slopes"] >= 0).all())
+    return step.op == "affine" or step.attributes.get("function") in _MONOTONE
 
 
 def find_thresholds(
@@ -37,7 +104,7 @@ def find_thresholds(
         largest: Maximum magnitude of the sums.
 
     Returns:
-        - thresholds `t`, `(channels,)` of `int32`, from `-largest` to `largest`
+        - thresholds `t`, `(channels,)`, from `-largest` to `largest`
         - flips `f`, `(channels,)` of `bool`: for every integer `s` of at most that magnitude,
           `function(s) >= 0` exactly where `(s >= t) != f`
 
@@ -62,89 +129,4 @@ def find_thresholds(
         same = positive(middle) == at_end
         high = np.where(same, middle, high)
         low = np.where(same, low, np.minimum(middle + 1, high))
-    return high.astype("int32"), ~at_end
-
-
-class _Folding:
-    def __init__(self, steps: Sequence[Step]):
-        self._old = steps
-        self._new: list[Step] = []
-        self._values: list[int] = []  # the new step that gives an old step's output
-        self._signs: dict[int, int] = {}  # or its signs
-
-    def program(self):
-        for step in self._old:
-            if step.op == "sign":
-                new = self._sign(step.inputs[0], step)
-            else:
-                new = self._add(step, [self._values[one] for one in step.inputs])
-            self._values.append(new)
-        return _needed(self._new, new)
-
-    def _add(self, step, inputs, **changes):
-        self._new.append(dataclasses.replace(step, inputs=inputs, **changes))
-        return len(self._new) - 1
-
-    def _sign(self, number, sign):
-        """The number of the new step that gives the signs of an old step's output."""
-        if number not in self._signs:
-            self._signs[number] = self._new_sign(number, sign)
-        return self._signs[number]
-
-    def _new_sign(self, number, sign):
-        step = self._old[number]
-        if step.op == "signs":
-            return self._values[step.inputs[0]]
-        chain, base = self._chain(number)
-        if self._old[base].kind == "int":
-            return self._threshold(chain, base, sign)
-        if step.op in _COMMUTING:
-            return self._add(step, [self._sign(one, sign) for one in step.inputs], kind="bits")
-        return self._add(sign, [self._values[number]], shape=step.shape)
-
-    def _chain(self, number):
-        """The monotone steps that end with this one, and the number of the step before them."""
-        chain, step = [], self._old[number]
-        while _is_monotone(step):
-            chain.insert(0, step)
-            (number,) = step.inputs
-            step = self._old[number]
-        return chain, number
-
-    def _threshold(self, chain, base, sign):
-        functions, old = [OPERATIONS[step.op](step) for step in chain], self._old[base]
-
-        def outputs(sums):
-            for function in functions:
-                sums = function(sums)
-            return sums
-
-        thresholds, flips = find_thresholds(outputs, old.shape[-1], self._largest(base))
-        arrays = {"thresholds": thresholds.astype("<i4"), "flips": pack_bits(flips)}
-        step = Step("threshold", (chain or [sign])[0].layer, (), old.shape, "bits", {}, arrays)
-        return self._add(step, [self._values[base]])
-
-    def _largest(self, number):
-        """The maximum magnitude of a step's sums: how many signs one sum adds."""
-        while "fan_in" not in self._old[number].attributes:
-            (number,) = self._old[number].inputs
-        return self._old[number].attributes["fan_in"]
-
-
-def _needed(steps, last):
-    """The steps that the last one depends on, renumbered."""
-    needed = {0, last}
-    for number in range(last, 0, -1):
-        if number in needed:
-            needed.update(steps[number].inputs)
-    new = {old: number for number, old in enumerate(sorted(needed))}
-    return [
-        dataclasses.replace(steps[old], inputs=[new[one] for one in steps[old].inputs])
-        for old in new
-    ]
-
-
-def _is_monotone(step):
-    if step.op == "prelu":
-        return bool((step.arrays["slopes"] >= 0).all())
-    return step.op == "affine" or step.attributes.get("function") in _MONOTONE
+    return high, ~at_end

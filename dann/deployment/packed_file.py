@@ -1,8 +1,6 @@
 """Writes packed files; `docs/deployment.md` shows their layout, and `runtime.py` reads them."""
 
 import json
-import os
-import pathlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,18 +8,6 @@ import numpy as np
 from dann.deployment.runtime import HEADER, MAGIC, VERSION, Step, digest_of
 
 _ALIGNMENT = 8
-
-
-def write(steps: Sequence[Step], path: str | os.PathLike) -> int:
-    """Writes a packed file, whole or not at all, and returns its size in bytes."""
-    path, data = pathlib.Path(path), encode(steps)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(data)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return len(data)
 
 
 def encode(steps: Sequence[Step]) -> bytes:
@@ -39,7 +25,7 @@ def encode(steps: Sequence[Step]) -> bytes:
             "kind": step.kind,
             **({"attributes": dict(step.attributes)} if step.attributes else {}),
         }
-        for name, array in step.arrays.items():
+        for name, array in map(_stored, step.arrays.items()):
             content = (step.layer, array.tobytes())
             if content not in places:
                 places[content] = size
@@ -50,8 +36,16 @@ def encode(steps: Sequence[Step]) -> bytes:
     directory = _filled(json.dumps({"steps": entries}, separators=(",", ":")).encode(), b" ")
     payload = directory + b"".join(_filled(content, b"\0") for _, content in places)
     fields = (MAGIC, VERSION, len(directory), HEADER.size + len(payload))
-    digest = digest_of(HEADER.pack(*fields, bytes(32)), payload)
+    digest = digest_of(HEADER.pack(*fields, b"") + payload)
     return HEADER.pack(*fields, digest) + payload
+
+
+def _stored(item):
+    """The name and the array in the file: a row of bits for each unit of a kernel of signs."""
+    name, array = item
+    if array.dtype == "int8":
+        return "kernel_bits", pack_bits(array.reshape(-1, array.shape[-1]).T > 0)
+    return name, pack_bits(array) if array.dtype == bool else array
 
 
 def pack_bits(positive: np.ndarray) -> np.ndarray:

@@ -1,16 +1,15 @@
 """Turns a Keras classifier into a packed file."""
 
 import os
+import pathlib
 
 import keras
 
 from dann.adaptation import AdversarialModel
-from dann.deployment import binary_rules, rules
-from dann.deployment.folding import fold
-from dann.deployment.graph import trace
-from dann.deployment.lowering import lower
-from dann.deployment.packed_file import write
+from dann.deployment.layer_rules import RULES
+from dann.deployment.packed_file import encode
 from dann.deployment.runtime import Step
+from dann.deployment.tracing import PackError, Trace, fixed_shape
 
 
 def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
@@ -18,8 +17,8 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
 
     Bias, batch normalization and ReLU between the sums of a binary layer and the next sign become
     one integer threshold for each channel, found by calling the layers themselves. Layers that are
-    not binary, usually the first and the last, stay in float32. The file is written whole or not at
-    all; `docs/deployment.md` shows its layout.
+    not binary, usually the first and the last, stay in float32. `docs/deployment.md` shows the
+    layout of the file.
 
     The outputs are those of the classifier. If the float32 layers before give the same values, the
     binary layers make the same decisions and sums, and the logits are the same to the last bit.
@@ -50,17 +49,31 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
     >>> packed.predict(np.zeros((3, 4))).tolist()
     [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
     """
-    return write(program_of(classifier), path)
+    return pathlib.Path(path).write_bytes(encode(program_of(classifier)))
 
 
 def program_of(classifier: keras.Model) -> list[Step]:
     """Returns the program that `pack` writes."""
-    return fold(lowered(classifier))
-
-
-def lowered(classifier: keras.Model) -> list[Step]:
-    """Returns the program of a classifier before folding."""
-    return lower(trace(network_of(classifier)), {**rules.RULES, **binary_rules.RULES})
+    network = network_of(classifier)
+    if not network.built:
+        raise PackError(
+            "A classifier must be built: begin it with `keras.Input`, or call it on a batch. "
+            f"Received: {type(network).__name__} {network.name!r}, not built"
+        )
+    inputs = getattr(network, "inputs", None)
+    if inputs is None:  # a subclassed model
+        shape = (network.get_build_config() or {}).get("input_shape")
+        inputs = [keras.KerasTensor(shape)] if isinstance(shape, tuple | list) else []
+    if len(inputs) != 1:
+        raise PackError(
+            "A packed classifier has one input, of known shape. Received: "
+            f"{len(inputs)} inputs of {network.name!r}"
+        )
+    trace = Trace(RULES, fixed_shape(inputs[0].shape, "input"))
+    last = trace.follow(network.call, inputs, [0], "")
+    if len(last) != 1:
+        raise PackError(f"A packed classifier has one output. Received: {len(last)} outputs")
+    return trace.program.needed(last[0])
 
 
 def network_of(classifier: keras.Model) -> keras.Model:

@@ -5,6 +5,7 @@ It imports nothing of its package: copy this one file to a machine that has NumP
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -28,7 +29,10 @@ class PackedFileError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One operation of a packed program, which is a list of steps; the last gives the logits."""
+    """One operation of a packed program, which is a list of steps; the last gives the logits.
+
+    A kernel of signs is -1 and +1 in `int8` here, of shape `(inputs, units)`; flips are booleans.
+    """
 
     op: str  # one of `OPERATIONS`, or "input"
     layer: str  # name of the Keras layer that it comes from
@@ -39,61 +43,19 @@ class Step:
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
-def load(path: str | os.PathLike) -> "PackedModel":
-    """Returns the model of a packed file, which NumPy runs; see `read` for the errors."""
-    return PackedModel(read(path))
-
-
-def read(path: str | os.PathLike) -> list[Step]:
-    """Returns the program of a packed file.
-
-    Raises:
-        PackedFileError: If it is no packed file, or is of another version, damaged or cut short.
-    """
-    data = pathlib.Path(path).read_bytes()
-    if len(data) < HEADER.size or data[: len(MAGIC)] != MAGIC:
-        raise PackedFileError(
-            f"Expected a file that `dann.deployment.pack` wrote. Received: {path}"
-        )
-    _, version, directory_size, size, digest = HEADER.unpack_from(data)
-    if version != VERSION:
-        raise PackedFileError(
-            f"Expected a packed file of version {VERSION}; pack the classifier again. Received: "
-            f"{path} of version {version}"
-        )
-    start = HEADER.size + directory_size
-    if size != len(data) or digest != digest_of(data[: HEADER.size], data[HEADER.size :]):
-        raise PackedFileError(f"{path} is damaged or cut short; copy it again")
-    return [_step(data[start:], **entry) for entry in json.loads(data[64:start])["steps"]]
-
-
-def digest_of(header: bytes, payload: bytes) -> bytes:
-    """SHA-256 of a packed file with zeros in the place of the digest, which ends the header."""
-    return hashlib.sha256(header[:-32] + bytes(32) + payload).digest()
-
-
-def _step(content, arrays: Mapping[str, Mapping] | None = None, **fields):
-    read = {name: _array(content, **place) for name, place in (arrays or {}).items()}
-    return Step(**fields, arrays=read)
-
-
-def _array(content, type, shape, offset):
-    return np.frombuffer(content, type, math.prod(shape), offset).reshape(shape)
-
-
 class PackedModel:
     """A packed classifier.
 
     Args:
         steps: The program.
-        run: The function from a batch of `float32` to logits; by default NumPy's, `reference`.
+        run: The function from a batch of `float32` to logits; by default NumPy's.
     """
 
     def __init__(self, steps: Sequence[Step], run: Callable | None = None):
         self.steps = steps
         self.input_shape = tuple(steps[0].shape)
         self.output_shape = tuple(steps[-1].shape)
-        self._run = run or reference(steps)
+        self._run = run or (lambda batch: outputs_of(steps, batch)[len(steps) - 1])
 
     def predict(self, inputs: Any, batch_size: int = 64) -> np.ndarray:
         """Returns the logits `(n, *output_shape)` of inputs, in `float32`.
@@ -113,20 +75,44 @@ class PackedModel:
         return outputs
 
 
-def reference(steps: Sequence[Step]) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns the function of a program from a batch to its logits, by NumPy.
+def load(path: str | os.PathLike) -> PackedModel:
+    """Returns the model of a packed file, which NumPy runs; see `read` for the errors."""
+    return PackedModel(read(path))
 
-    Signs are -1 and +1 in `float32` here, and so are their sums, which it holds exactly.
+
+def read(path: str | os.PathLike) -> list[Step]:
+    """Returns the program of a packed file.
+
+    Raises:
+        PackedFileError: If it is no packed file, or is of another version, damaged or cut short.
     """
-    functions = [(OPERATIONS[step.op](step), step.inputs) for step in steps[1:]]
+    data = pathlib.Path(path).read_bytes()
+    if data[:12] != HEADER.pack(MAGIC, VERSION, 0, 0, b"")[:12]:
+        raise PackedFileError(f"Expected a packed file of version {VERSION}. Received: {path}")
+    if data[32:64] != digest_of(data):
+        raise PackedFileError(f"{path} is damaged or cut short; copy it again")
+    start = HEADER.size + HEADER.unpack_from(data)[2]
+    return [_step(data[start:], **entry) for entry in json.loads(data[64:start])["steps"]]
 
-    def run(batch):
-        values = [batch]
-        for function, inputs in functions:
-            values.append(function(*(values[number] for number in inputs)))
-        return values[-1]
 
-    return run
+def digest_of(data: bytes) -> bytes:
+    """Returns the SHA-256 of a packed file with zeros in the place of the digest."""
+    return hashlib.sha256(data[:32] + bytes(32) + data[64:]).digest()
+
+
+def _step(content, arrays: Mapping[str, Mapping] | None = None, **fields):
+    step = Step(**fields, arrays={k: _array(content, **v) for k, v in (arrays or {}).items()})
+    found: Any = dict(step.arrays)
+    if "kernel_bits" in found:
+        positive = unpack_bits(found.pop("kernel_bits"), step.attributes["fan_in"])
+        found["kernel"] = np.where(positive, np.int8(1), np.int8(-1)).T
+    if "flips" in found:
+        found["flips"] = unpack_bits(found["flips"], step.shape[-1])
+    return dataclasses.replace(step, arrays=found)
+
+
+def _array(content, type, shape, offset):
+    return np.frombuffer(content, type, math.prod(shape), offset).reshape(shape)
 
 
 def unpack_bits(words: np.ndarray, size: int) -> np.ndarray:
@@ -138,24 +124,24 @@ def unpack_bits(words: np.ndarray, size: int) -> np.ndarray:
     return np.unpackbits(octets, axis=-1, count=size, bitorder="little").view(bool)
 
 
-def signs_of(positive: np.ndarray) -> np.ndarray:
-    """Returns +1 where it is true, else -1, in `float32`."""
+def outputs_of(steps: Sequence[Step], batch: np.ndarray) -> dict[int, np.ndarray]:
+    """Returns the output of every step by its number, for a batch.
+
+    Signs are -1 and +1 in `float32`, and so are their sums, which it holds exactly.
+    """
+    values = {0: batch}
+    for number, step in enumerate(steps[1:], start=1):
+        values[number] = OPERATIONS[step.op](step, *(values[one] for one in step.inputs))
+    return values
+
+
+def _signs(positive):
     return np.where(positive, np.float32(1), np.float32(-1))
 
 
-def _affine(step):
-    scale, offset = step.arrays.get("scale"), step.arrays.get("offset")
-
-    def run(values):  # it rounds twice, as the model does
-        values = values if scale is None else values * scale
-        return values if offset is None else values + offset
-
-    return run
-
-
-def _prelu(step):
-    slopes = step.arrays["slopes"]
-    return lambda values: np.where(values > 0, values, values * slopes)
+def _affine(step, values):  # it rounds twice, as the model does
+    values = values * step.arrays["scale"] if "scale" in step.arrays else values
+    return values + step.arrays["offset"] if "offset" in step.arrays else values
 
 
 def _sigmoid(values):
@@ -178,96 +164,62 @@ FUNCTIONS = {
 }
 
 
-def _kernel(step, inputs):
-    """A kernel `(inputs, units)`, from bits or from floats."""
-    if "kernel" in step.arrays:
-        return step.arrays["kernel"].reshape(inputs, -1)
-    return signs_of(unpack_bits(step.arrays["kernel_bits"], inputs)).T
+def _dense(step, values):
+    kernel = step.arrays["kernel"].astype("float32")
+    return values @ kernel + step.arrays.get("bias", 0)
 
 
-def _dense(step):
-    kernel = _kernel(step, step.attributes["fan_in"])
-    bias = step.arrays.get("bias", 0)
-    return lambda values: values @ kernel + bias
+def _conv(step, images):
+    kernel, groups = step.arrays["kernel"].astype("float32"), step.attributes["groups"]
+    taken = _windows(step, images, step.attributes["pad_value"])
+    taps, channels = taken.shape[-2:]
+    taken = taken.reshape(-1, taps, groups, channels // groups).transpose(2, 0, 1, 3)
+    kernel = kernel.reshape(-1, groups, kernel.shape[-1] // groups).transpose(1, 0, 2)
+    products = taken.reshape(groups, -1, kernel.shape[1]) @ kernel
+    return products.transpose(1, 0, 2).reshape(-1, *step.shape) + step.arrays.get("bias", 0)
 
 
-def _conv(step):
-    attributes, groups = step.attributes, step.attributes["groups"]
-    taps, fan_in = math.prod(attributes["size"]), attributes["fan_in"]
-    kernel = _kernel(step, fan_in).reshape(fan_in, groups, -1).transpose(1, 0, 2)
-    bias = step.arrays.get("bias", 0)
-
-    def run(values):
-        images = padded(values, attributes["pads"], attributes["pad_value"])
-        view = windows(images, attributes).reshape(-1, taps, groups, fan_in // taps)
-        view = view.transpose(2, 0, 1, 3).reshape(groups, -1, fan_in)
-        return (view @ kernel).transpose(1, 0, 2).reshape(-1, *step.shape) + bias
-
-    return run
+def _max_pool(step, images):
+    taken = _windows(step, images, -np.inf)
+    return functools.reduce(np.maximum, np.moveaxis(taken, -2, 0))
 
 
-def _threshold(step):
-    thresholds = step.arrays["thresholds"]
-    flips = unpack_bits(step.arrays["flips"], step.shape[-1])
-    return lambda sums: signs_of((sums >= thresholds) != flips)
+def _average_pool(step, images):
+    counts = _windows(step, np.ones_like(images[:1]), 0).sum(axis=-2)
+    return sum(np.moveaxis(_windows(step, images, 0), -2, 0)) / counts
 
 
-def _max_pool(step):
-    return lambda images: _pooled(step, images, np.maximum, -np.inf)
-
-
-def _average_pool(step):
-    ones = np.ones((1, *step.attributes["input_shape"][:-1], 1), "float32")
-    counts = _pooled(step, ones, np.add, 0)
-    return lambda images: _pooled(step, images, np.add, 0) / counts
-
-
-def _pooled(step, images, combine, border):
-    view = windows(padded(images, step.attributes["pads"], border), step.attributes)
-    places = (slice(None),) * (images.ndim - 1)  # of batch and outputs
-    # Tap by tap: several times faster than a reduction over short axes.
-    first, *others = (view[places + tap] for tap in np.ndindex(*step.attributes["size"]))
-    total = first.copy()
-    for tap in others:
-        combine(total, tap, out=total)
-    return total
-
-
-def padded(images: np.ndarray, pads: Sequence[Sequence[int]], values: Any) -> np.ndarray:
-    """Images `(batch, *spatial, channels)` with a border of one value."""
-    lengths = [length + sum(pad) for length, pad in zip(images.shape[1:], pads, strict=False)]
-    whole = np.empty((len(images), *lengths, images.shape[-1]), images.dtype)
-    whole[...] = values
-    inner = [slice(pad[0], pad[0] + n) for n, pad in zip(images.shape[1:], pads, strict=False)]
-    whole[(slice(None), *inner)] = images
-    return whole
-
-
-def windows(images: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:
-    """A view `(batch, *outputs, *size, channels)` of the windows of padded images."""
-    size, dilation = attributes["size"], attributes["dilation"]
-    reach = tuple((taps - 1) * rate + 1 for taps, rate in zip(size, dilation, strict=True))
+def _windows(step, images, border):
+    """The windows `(batch, *outputs, taps, channels)` of images with a border."""
+    size, dilation, strides, pads = (
+        step.attributes[name] for name in ("size", "dilation", "strides", "pads")
+    )
+    images = np.pad(images, [(0, 0), *pads, (0, 0)], constant_values=border)
+    reach = [(taps - 1) * rate + 1 for taps, rate in zip(size, dilation, strict=True)]
     view = sliding_window_view(images, reach, tuple(range(1, images.ndim - 1)))
-    between = [slice(None, None, stride) for stride in attributes["strides"]]
+    between = [slice(None, None, stride) for stride in strides]
     inside = [slice(None, None, rate) for rate in dilation]
-    view = view[(slice(None), *between, slice(None), *inside)]
-    return np.moveaxis(view, len(size) + 1, -1)
+    view = np.moveaxis(view[(slice(None), *between, slice(None), *inside)], len(size) + 1, -1)
+    return view.reshape(*view.shape[: len(size) + 1], -1, view.shape[-1])
 
 
-OPERATIONS: Mapping[str, Callable[[Step], Callable]] = {
-    "activation": lambda step: FUNCTIONS[step.attributes["function"]],
-    "add": lambda step: lambda first, *others: sum(others, start=first),
+# Each takes its step and the outputs of the steps that it reads.
+OPERATIONS: Mapping[str, Callable[..., Any]] = {
+    "activation": lambda step, values: FUNCTIONS[step.attributes["function"]](values),
+    "add": lambda step, *values: sum(np.stack(values)),
     "affine": _affine,
     "average_pool": _average_pool,
     "binary_conv": _conv,
     "binary_dense": _dense,
-    "concatenate": lambda step: lambda *parts: np.concatenate(parts, axis=-1),
+    "concatenate": lambda step, *parts: np.concatenate(parts, axis=-1),
     "conv": _conv,
     "dense": _dense,
     "max_pool": _max_pool,
-    "prelu": _prelu,
-    "reshape": lambda step: lambda values: values.reshape(-1, *step.shape),
-    "sign": lambda step: lambda values: signs_of(values >= 0),
-    "signs": lambda step: lambda signs: signs,
-    "threshold": _threshold,
+    "prelu": lambda step, values: np.where(values > 0, values, values * step.arrays["slopes"]),
+    "reshape": lambda step, values: values.reshape(-1, *step.shape),
+    "sign": lambda step, values: _signs(values >= 0),
+    "signs": lambda step, signs: signs,
+    "threshold": lambda step, sums: _signs(
+        (sums >= step.arrays["thresholds"]) != step.arrays["flips"]
+    ),
 }

@@ -2,14 +2,13 @@
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import keras
+import numpy as np
 
-from dann.deployment.graph import PackError, trace
-from dann.deployment.packing import lowered, network_of
+from dann.deployment.packing import network_of, program_of
+from dann.deployment.tracing import PackError
 from dann.layers.binary_layer import BinaryLayer
 
 _KERNELS = ("kernel", "depthwise_kernel", "pointwise_kernel")
@@ -22,11 +21,10 @@ class LayerSummary:
 
     Args:
         name: Name of the layer, after those of the models that it is nested in.
-        shape: Shape of its output, without the batch; `()` if not known.
+        shape: Shape of its output, without the batch; `()` if not known, as in subclassed models.
         weights: How many weights there are of each width in bits: 1 for a binary kernel, 32 for a
             float.
-        binary_macs: Multiply-accumulates of signs with signs for one input, over all its calls;
-            `None` if not known.
+        binary_macs: Multiply-accumulates of signs with signs, for one input; `None` if not known.
         float_macs: The other multiply-accumulates of its kernels. `None` if not known.
     """
 
@@ -104,65 +102,64 @@ def summarize(classifier: keras.Model) -> ModelSummary:
     ({1: 128}, 128, 16)
     """
     model, reason = network_of(classifier), None
-    calls: dict[tuple, list] = {}
     try:
-        for node in trace(model)[1:]:
-            calls.setdefault((node.name, node.layer), []).append(node)
-        lowered(model)
+        program_of(model)
     except PackError as error:
         if not model.built:
             raise
         reason = str(error)
-    # Without a graph, sizes are not known.
-    entries = calls or {(layer.name, layer): [] for layer in model.layers}
-    rows = [_summary(name, layer, found) for (name, layer), found in entries.items()]
-    return ModelSummary(rows, reason)
+    return ModelSummary(list(_rows(model, "")), reason)
 
 
-def _summary(name, layer, calls):
-    weights = Counter()
-    for width, shape in _widths(layer):
-        weights[width] += math.prod(shape)
-    shape = calls[-1].shape if calls else ()
-    return LayerSummary(name, shape, dict(weights), *_macs(layer, calls))
+def _rows(model, prefix):
+    for layer in model.layers:
+        name = f"{prefix}{layer.name}"
+        if isinstance(layer, keras.Model):
+            yield from _rows(layer, f"{name}/")
+        elif not isinstance(layer, keras.layers.InputLayer):
+            shape = _shape(layer, "output")
+            yield LayerSummary(name, shape or (), _weights(layer), *_macs(layer, shape))
 
 
-def _widths(layer):
-    """The bits and the shape of each weight; operations of `keras.ops` have none."""
+def _shape(layer, side):
+    """The shape of the input or output of a layer, without the batch; `None` if not known."""
+    try:
+        return tuple(getattr(layer, side).shape[1:])
+    except AttributeError:  # it was never called on a symbolic tensor, or has several
+        return None
+
+
+def _weights(layer):
+    """How many weights there are of each width in bits."""
+    counts: dict[int, int] = {}
     known = {}
     if isinstance(layer, BinaryLayer):
         known = {id(layer.kernel): layer.kernel_quantizer}
-    for weight in getattr(layer, "weights", ()):
+    for weight in layer.weights:
         estimator = known.get(id(weight))
-        scale = estimator and estimator.scale(weight)
-        if scale is not None:
-            yield 32, scale.shape
+        width = estimator.bits if estimator else 8 * np.asarray(weight).itemsize
         if weight.name not in _STATE:
-            width = 8 if "int8" in str(weight.dtype) else 32
-            yield (estimator.bits if estimator else width), weight.shape
+            counts[width] = counts.get(width, 0) + math.prod(weight.shape)
+        scale = estimator.scale(weight) if estimator else None
+        if scale is not None:
+            counts[32] = counts.get(32, 0) + math.prod(scale.shape)
+    return counts
 
 
-def _macs(layer, calls) -> tuple[int | None, int | None]:
-    """Multiply-accumulates of signs with signs, and the others."""
-    kernels: list[Any] = [getattr(layer, name) for name in _KERNELS if hasattr(layer, name)]
-    hidden = not kernels and any(
-        "kernel" in weight.name for weight in getattr(layer, "weights", ())
-    )
-    if hidden or (kernels and not calls):
+def _macs(layer, shape):
+    """Multiply-accumulates of signs with signs, and the others; `None` if not known."""
+    kernels = [getattr(layer, name) for name in _KERNELS if hasattr(layer, name)]
+    if not any("kernel" in weight.name for weight in layer.weights):
+        return 0, 0
+    if "Transpose" in type(layer).__name__:
+        shape = _shape(layer, "input")
+    if shape is None or not kernels:
         return None, None
-    binary = everything = 0
-    for call in calls if kernels else ():
-        products = [_places(call) * math.prod(kernel.shape) for kernel in kernels]
-        everything += sum(products)
-        signs = isinstance(layer, BinaryLayer) and layer.input_sign is not None
-        if signs and layer.input_sign.estimator.bits == layer.kernel_quantizer.bits == 1:
-            binary += sum(products)
-    return binary, everything - binary
-
-
-def _places(call):
-    """How often the whole kernel is applied: at every place of the outputs, or of the inputs."""
-    transposed = "Transpose" in type(call.layer).__name__
-    shape = call.inputs[0].shape if transposed else call.shape
-    first = getattr(call.layer, "data_format", None) == "channels_first"
-    return math.prod(shape[1:] if first else shape[:-1])
+    first = getattr(layer, "data_format", None) == "channels_first"
+    # The whole kernel is applied at every place of the outputs, or of the inputs.
+    places = math.prod(shape[1:] if first else shape[:-1])
+    products = [places * math.prod(kernel.shape) for kernel in kernels]
+    binary = isinstance(layer, BinaryLayer) and layer.input_sign is not None
+    if binary and layer.input_sign.estimator.bits == layer.kernel_quantizer.bits == 1:
+        return sum(products), 0
+    return 0, sum(products)

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define DANN_INPUT_SIZE $input_size
 #define DANN_OUTPUT_SIZE $output_size
@@ -106,11 +107,13 @@ static void multiply_bits_in_groups(const uint32_t *image, const window_t *w, in
         }
 }
 
-/* Sums of products of numbers, plus `values` as they are. */
+/* Sums of products of numbers, one for each unit. */
 static void multiply(const float *image, const window_t *w, int place, const float *kernel,
                      const float *border, int units, float *values)
 {
     int channels = w->channels / w->groups;
+    for (int unit = 0; unit < units; unit++)
+        values[unit] = 0;
     for (int row = 0; row < w->rows; row++)
         for (int column = 0; column < w->columns; column++) {
             int pixel = find_pixel(w, place, row, column);
@@ -130,6 +133,8 @@ static void multiply_signs(const float *image, const window_t *w, int place, con
                            const float *border, int units, float *values)
 {
     int channels = w->channels / w->groups, words = (units + 31) / 32;
+    for (int unit = 0; unit < units; unit++)
+        values[unit] = 0;
     for (int row = 0; row < w->rows; row++)
         for (int column = 0; column < w->columns; column++) {
             int pixel = find_pixel(w, place, row, column);
@@ -156,23 +161,23 @@ static void multiply_signs(const float *image, const window_t *w, int place, con
         }
 }
 
-static void keep_larger(const float *numbers, int n, float *values)
+/* The larger of two rows, number by number; `first` if there is no other row yet. */
+static void keep_larger(int first, const float *numbers, int n, float *values)
 {
     for (int i = 0; i < n; i++)
-        if (numbers[i] > values[i] || numbers[i] != numbers[i])  /* or NaN */
+        if (first || numbers[i] > values[i] || numbers[i] != numbers[i])  /* or NaN */
             values[i] = numbers[i];
 }
 
 /* The largest number of each channel in a window; the border takes no part. */
 static void find_largest(const float *image, const window_t *w, int place, float *values)
 {
-    for (int channel = 0; channel < w->channels; channel++)
-        values[channel] = -INFINITY;
+    int count = 0;
     for (int row = 0; row < w->rows; row++)
         for (int column = 0; column < w->columns; column++) {
             int pixel = find_pixel(w, place, row, column);
             if (pixel >= 0)
-                keep_larger(image + pixel * w->channels, w->channels, values);
+                keep_larger(count++ == 0, image + pixel * w->channels, w->channels, values);
         }
 }
 
@@ -252,24 +257,6 @@ static void to_sums(const float *values, int n, int32_t *sums)
         sums[i] = (int32_t)values[i];
 }
 
-static void copy(const float *from, int n, float *values)
-{
-    for (int i = 0; i < n; i++)
-        values[i] = from[i];
-}
-
-static void copy_bits(const uint32_t *from, int n, uint32_t *bits)
-{
-    for (int word = 0; word < (n + 31) / 32; word++)
-        bits[word] = from[word];
-}
-
-static void fill(float number, int n, float *values)
-{
-    for (int i = 0; i < n; i++)
-        values[i] = number;
-}
-
 static void add(const float *numbers, int n, float *values)
 {
     for (int i = 0; i < n; i++)
@@ -282,16 +269,10 @@ static void scale(const float *factors, int n, float *values)
         values[i] *= factors[i];
 }
 
-static void fill_sums(int32_t number, int n, int32_t *sums)
+static void keep_larger_sums(int first, const int32_t *numbers, int n, int32_t *sums)
 {
     for (int i = 0; i < n; i++)
-        sums[i] = number;
-}
-
-static void keep_larger_sums(const int32_t *numbers, int n, int32_t *sums)
-{
-    for (int i = 0; i < n; i++)
-        sums[i] = numbers[i] > sums[i] ? numbers[i] : sums[i];
+        sums[i] = first || numbers[i] > sums[i] ? numbers[i] : sums[i];
 }
 
 static void prelu(const float *slopes, int n, float *values)

@@ -14,7 +14,7 @@ from support.packable_networks import NETWORKS, logits, normalized, spread_stati
 
 from dann.deployment import PackError, load, pack, to_c
 from dann.deployment.c_file import source_of
-from dann.deployment.packing import lowered, program_of
+from dann.deployment.packing import program_of
 from dann.deployment.runtime import PackedModel, Step
 from dann.layers import (
     BinaryConv1D,
@@ -178,8 +178,6 @@ def test_exact_networks_agree_to_the_bit(name, command, run, tmp_path):
             raise
         pytest.skip("needs the 32-bit library")
     np.testing.assert_array_equal(given, expected)
-    plain = run_c(lowered(model), inputs, tmp_path, ("cc", "-O1", *SANITIZED))
-    np.testing.assert_array_equal(plain, expected)
 
 
 def test_the_file_is_as_documented(tmp_path):
@@ -262,18 +260,16 @@ def stranger(**changes):
         {"shape": ["3; exit(1)"]},
         {"op": "reshape", "shape": [5]},
         {"op": "activation", "attributes": {"function": "exit"}},
-        {"op": "affine", "arrays": {"exit": np.ones(3, "<f4")}},
         {"op": "affine", "shape": [5], "arrays": {}},
         {"op": "affine", "arrays": {"scale": np.ones(9, "<f4")}},
         {"op": "add", "inputs": [0, 0, 0], "shape": [3]},
         {"op": "concatenate", "inputs": [0, 0], "shape": [7]},
-        {"attributes": {"size": [1], "strides": [1], "dilation": [1], "pads": [[-9]]}},
         {"attributes": {"groups": 0}},
         {"attributes": {"groups": 3}},
     ],
 )
 def test_a_program_that_contradicts_itself_is_not_written(changes):
-    with pytest.raises((KeyError, TypeError, ValueError)):
+    with pytest.raises((ArithmeticError, KeyError, TypeError, ValueError)):
         source_of(stranger(**changes))
 
 

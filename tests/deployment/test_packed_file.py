@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from dann.deployment import PackedFileError, runtime
-from dann.deployment.packed_file import encode, pack_bits, write
+from dann.deployment.packed_file import encode, pack_bits
 from dann.deployment.runtime import Step, load, unpack_bits
 
 
 def program():
-    kernel = {"kernel_bits": np.array([[5], [2]], "<u8")}
+    kernel = {"kernel": np.array([[1, -1], [-1, 1], [1, -1]], "int8")}
     return [
         Step("input", "input", (), (3,), "float"),
         Step("sign", "dense", (0,), (3,), "bits"),
@@ -40,7 +40,7 @@ def test_the_layout_is_the_documented_one():
 
 def test_a_file_is_replaced_and_comes_back(tmp_path):
     (tmp_path / "model.dann").write_bytes(b"old")
-    assert write(program(), tmp_path / "model.dann") == (tmp_path / "model.dann").stat().st_size
+    (tmp_path / "model.dann").write_bytes(encode(program()))
     assert [path.name for path in tmp_path.iterdir()] == ["model.dann"]
     assert load(tmp_path / "model.dann").predict([[1, -1, 1]]).tolist() == [[3.0, -3.0]]
 
@@ -66,7 +66,7 @@ def test_what_is_no_whole_packed_file_is_refused(change, tmp_path):
 
 def test_the_reference_is_one_file_that_runs_elsewhere(tmp_path, monkeypatch):
     copy = shutil.copy(pathlib.Path(runtime.__file__), tmp_path / "runtime_elsewhere.py")
-    write(program(), tmp_path / "model.dann")
+    (tmp_path / "model.dann").write_bytes(encode(program()))
     for name in list(sys.modules):
         if name.partition(".")[0] in ("dann", "keras", "tensorflow"):
             monkeypatch.setitem(sys.modules, name, None)

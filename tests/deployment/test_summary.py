@@ -66,14 +66,6 @@ def test_products_of_signs_are_counted_in_every_layer():
     assert {name: (rows[name].binary_macs, rows[name].float_macs) for name in macs} == macs
 
 
-def test_a_layer_called_twice_is_stored_once_and_computed_twice():
-    inputs = keras.Input((6,))
-    shared = BinaryDense(6, use_bias=False, name="twice")
-    summary = summarize(keras.Model(inputs, shared(shared(inputs))))
-    (row,) = summary.layers
-    assert (row.weights, row.binary_macs) == ({1: 36}, 2 * 36)
-
-
 def test_what_cannot_be_packed_is_counted_and_says_why():
     inputs = keras.Input((4, 3))
     x = layers.LSTM(5, name="lstm")(BinaryDense(3, kernel_estimator="ternary", name="two")(inputs))
