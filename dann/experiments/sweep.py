@@ -1,13 +1,13 @@
 """The runs of a sweep, ranked without target labels."""
 
 import contextlib
-import csv
 import math
 import pathlib
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import pandas
 from matplotlib.figure import Figure
 
 from dann.selection import agreement
@@ -16,7 +16,7 @@ from dann.training.run_directory import RunDirectory
 
 AGREEMENT = "selection/agreement"
 _OF_EQUALS = "selection/info_max"
-_RUN = ("rank", "run", "overrides")
+_TOLD = ["oracle", "source/accuracy", "target/accuracy"]
 
 
 def rank_sweep(
@@ -25,8 +25,8 @@ def rank_sweep(
     """Ranks the runs of a sweep by a label-free score and writes `sweep.csv` and `sweep.png`.
 
     The score `"agreement"` is `dann.selection.agreement` of the runs that differ in the seed alone.
-    Runs that agree equally, as two do, are ranked by InfoMax. The whole sweep is, and says so, if a
-    run has no other to agree with.
+    Runs that agree equally, as two do, are ranked by InfoMax. If a run has no other to agree with,
+    the whole sweep is ranked by InfoMax, and a line says so.
 
     The table has a row for each run and measure, the best run first, with the columns `rank`,
     `run`, `overrides`, `measure` and `value`. The measures of a run are the label-free scores of
@@ -47,25 +47,24 @@ def rank_sweep(
         The table as text, or `None` if no run is finished and has that score.
     """
     directory = pathlib.Path(directory)
-    seeds = {directory / run: _settings_and_seed(one) for run, one in overrides.items()}
-    agreements = agreement_of_runs(seeds)
-    rows = [
-        _row(directory, run, arguments, agreements.get(directory / run))
-        for run, arguments in overrides.items()
-    ]
-    candidates = [row for row in rows if not row.get("oracle", True)]
+    runs = _runs(directory, overrides)
+    candidates = runs.query("oracle == False")
     key = _usable_score(f"selection/{score}", candidates)
-    ranked = [row for row in candidates if key in row]
-    if not ranked:
+    ranked = _having(candidates, key)
+    if ranked.empty:
         return None
-    keys = (key, _OF_EQUALS) if key == AGREEMENT else (key,)
-    ranked.sort(key=lambda row: [_last_if_nan(row.get(one, 0.0)) for one in keys])
-    for rank, row in enumerate(ranked, start=1):
-        row["rank"] = rank
-    others = [row for row in rows if "rank" not in row]
-    _write(ranked + others, directory / "sweep.csv")
+    keys = [key, _OF_EQUALS] if key == AGREEMENT and _OF_EQUALS in runs else [key]
+    ranked = ranked.sort_values(keys, ascending=False, kind="stable")
+    others = runs.drop(ranked.index)
+    ranks = [*range(1, len(ranked) + 1), *[""] * len(others)]
+    table = pandas.concat([ranked, others]).assign(rank=ranks)
+    with atomic_write(directory / "sweep.csv") as draft:
+        _long(table).to_csv(draft, index=False)
     _save_figure(ranked, key, directory / "sweep.png")
-    return _as_text(ranked, others, key)
+    text, accuracies = _as_text(table, key), list(ranked["target/accuracy"])
+    if not any(map(math.isnan, accuracies)):
+        text += f"\nregret of {key}: {100 * (max(accuracies) - accuracies[0]):.1f} points"
+    return text
 
 
 def agreement_of_runs(
@@ -95,19 +94,20 @@ def agreement_of_runs(
     return found
 
 
-def _usable_score(key, candidates):
-    """The score to rank by: InfoMax if runs without a second seed have no agreement."""
-    alone = [row["run"] for row in candidates if AGREEMENT not in row]
-    if key != AGREEMENT or not alone or not any(_OF_EQUALS in row for row in candidates):
-        return key
-    those = "" if len(alone) == len(candidates) else f"; one seed: {', '.join(alone)}"
-    print(f"Ranked by {_OF_EQUALS}: agreement needs several seeds of each setting{those}")
-    return _OF_EQUALS
-
-
-def _last_if_nan(score):
-    """The place of a score in an order from the best down."""
-    return math.inf if math.isnan(score) else -score
+def _runs(directory, overrides):
+    """A row for each run, with a column for each measure."""
+    seeds = {directory / run: _settings_and_seed(one) for run, one in overrides.items()}
+    agreements = agreement_of_runs(seeds)
+    rows = []
+    for run, arguments in overrides.items():
+        finished = RunDirectory(directory / run)
+        summary = finished.summary() if finished.is_finished() else {}
+        row = {name: summary[name] for name in summary if name.startswith("selection/")}
+        row |= {name: summary.get(name, math.nan) for name in _TOLD}
+        if directory / run in agreements:
+            row[AGREEMENT] = agreements[directory / run]
+        rows.append({"run": run, "overrides": " ".join(arguments), **row})
+    return pandas.DataFrame(rows)
 
 
 def _settings_and_seed(arguments):
@@ -117,58 +117,48 @@ def _settings_and_seed(arguments):
     return others, seeds[-1].partition("=")[2] if seeds else None
 
 
-def _row(directory, run, arguments, agrees) -> dict[str, Any]:
-    row: dict[str, Any] = {"run": run, "overrides": " ".join(arguments)}
-    finished = RunDirectory(directory / run)
-    if finished.is_finished():
-        summary = finished.summary()
-        row |= {name: value for name, value in summary.items() if name.startswith("selection/")}
-        told = ("oracle", "source/accuracy", "target/accuracy")
-        row |= {name: summary[name] for name in told if name in summary}
-    if agrees is not None:
-        row[AGREEMENT] = agrees
-    return row
+def _having(runs: pandas.DataFrame, measure: str) -> pandas.DataFrame:
+    """The rows of the runs that have a measure."""
+    return runs.dropna(subset=[measure]) if measure in runs else runs.head(0)
 
 
-def _write(rows, path):
-    with atomic_write(path) as draft, draft.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*_RUN, "measure", "value"])
-        for row in rows:
-            run = [row.get(column, "") for column in _RUN]
-            measures = [(name, row[name]) for name in row if "/" in name]
-            writer.writerows([*run, *measure] for measure in measures or [("", "")])
+def _usable_score(key, candidates):
+    """The score to rank by: InfoMax if runs without a second seed have no agreement."""
+    alone = set(candidates["run"]) - set(_having(candidates, AGREEMENT)["run"])
+    if key != AGREEMENT or not alone or _having(candidates, _OF_EQUALS).empty:
+        return key
+    those = "" if len(alone) == len(candidates) else f"; one seed: {', '.join(sorted(alone))}"
+    print(f"Ranked by {_OF_EQUALS}: agreement needs several seeds of each setting{those}")
+    return _OF_EQUALS
 
 
-def _as_text(ranked, others, key):
-    width = max(len(row["overrides"]) for row in ranked + others)
-    lines = [f"{'rank':<6}{'arguments':<{width}}{key:>24}{'source':>10}{'target (oracle)':>18}"]
-    lines += [
-        f"{row['rank']:<6}{row['overrides']:<{width}}{row[key]:>24.4f}"
-        f"{row['source/accuracy']:>10.1%}{row.get('target/accuracy', math.nan):>18.1%}"
-        for row in ranked
-    ]
-    lines += [
-        f"{'-':<6}{row['overrides']:<{width}}" + _why_not_ranked(row, key).rjust(24)
-        for row in others
-    ]
-    accuracies = [row["target/accuracy"] for row in ranked if "target/accuracy" in row]
-    if len(accuracies) == len(ranked):
-        lines.append(f"regret of {key}: {100 * (max(accuracies) - accuracies[0]):.1f} points")
-    return "\n".join(lines)
+def _long(table):
+    """A row for each run and measure."""
+    rows = []
+    for row in table.to_dict("records"):
+        run = [row["rank"], row["run"], row["overrides"]]
+        measures = [(name, row[name]) for name in row if "/" in name and pandas.notna(row[name])]
+        rows += [[*run, *measure] for measure in measures or [("", "")]]
+    return pandas.DataFrame(rows, columns=["rank", "run", "overrides", "measure", "value"])
 
 
-def _why_not_ranked(row, key):
-    if "oracle" not in row:
-        return "not finished"
-    return "an oracle, not ranked" if row["oracle"] else f"no {key}"
+def _as_text(table, key):
+    ranked = table["rank"].ne("")
+    reasons = table["oracle"].map({True: "an oracle, not ranked", False: f"no {key}"})
+    columns = {
+        "rank": table["rank"].where(ranked, "-"),
+        "arguments": table["overrides"],
+        key: table[key].map("{:.4f}".format).where(ranked, reasons.fillna("not finished")),
+        "source": table["source/accuracy"].map("{:.1%}".format).where(ranked, ""),
+        "target (oracle)": table["target/accuracy"].map("{:.1%}".format).where(ranked, ""),
+    }
+    return pandas.DataFrame(columns).to_string(index=False)
 
 
 def _save_figure(ranked, key, path):
     figure = Figure(figsize=(5, 3.5), layout="constrained")
     axes = figure.subplots()
-    scores = [row[key] for row in ranked]
-    accuracies = [row.get("target/accuracy", math.nan) for row in ranked]
+    scores, accuracies = ranked[key], ranked["target/accuracy"].astype(float)
     axes.scatter(scores, accuracies, marker="o", facecolors="none", edgecolors="#1b4f8f")
     axes.scatter(scores[:1], accuracies[:1], marker="x", color="#e0701b", label="chosen")
     axes.set_xlabel(key)
