@@ -1,11 +1,9 @@
 """Two ways to run a script: in a process of its own, as a user does, and in this one, sooner."""
 
 import contextlib
-import dataclasses
 import io
 import os
 import pathlib
-import resource
 import runpy
 import subprocess
 import sys
@@ -17,40 +15,30 @@ import pytest
 SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
 
 
-@dataclasses.dataclass(frozen=True)
-class Finished:
-    """What a script that has ended leaves to read, and the CPU time of a process of its own."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-    cpu_seconds: float = 0.0
-
-
 @pytest.fixture(scope="session")
-def run_apart(cache):
-    """Runs a script in a process of its own, with the environment of a user's shell."""
+def begin(cache):
+    """Begins a script in a process of its own, with the environment of a user's shell."""
 
-    def run(script, arguments, folder):
-        environment = {**os.environ, "DANN_CACHE_DIR": str(cache)}
+    def run(script, arguments, folder, **environment):
+        environment = {**os.environ, "DANN_CACHE_DIR": str(cache), **environment}
         environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-        before = _cpu_seconds_of_children()
-        result = subprocess.run(
-            [sys.executable, str(SCRIPTS / script), *arguments],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        spent = _cpu_seconds_of_children() - before
-        return Finished(result.returncode, result.stdout, result.stderr, spent)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        command = [sys.executable, str(SCRIPTS / script), *arguments]
+        return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
 
     return run
 
 
-def _cpu_seconds_of_children():
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
+@pytest.fixture(scope="session")
+def run_apart(begin):
+    """Runs a script in a process of its own to its end."""
+
+    def run(*arguments, **environment):
+        process = begin(*arguments, **environment)
+        output = process.communicate(timeout=300)
+        return subprocess.CompletedProcess(process.args, process.returncode, *output)
+
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -63,9 +51,9 @@ def run_here(cache):
         environment = {"DANN_CACHE_DIR": str(cache)}
         with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ, environment):
             # Hydra's setting up of logging closes what absl-py took for standard error: pytest's.
-            quiet = "hydra/hydra_logging=none"
+            command = [str(SCRIPTS / script), *arguments, "hydra/hydra_logging=none"]
             patch.syspath_prepend(str(SCRIPTS))
-            patch.setattr(sys, "argv", [str(SCRIPTS / script), *arguments, quiet])
+            patch.setattr(sys, "argv", command)
             patch.chdir(folder)
             with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
                 try:
@@ -73,7 +61,7 @@ def run_here(cache):
                 except SystemExit as stop:
                     status = stop.code
         said = stdout.getvalue() if isinstance(stdout, io.StringIO) else ""
-        return Finished(status, said, stderr.getvalue())
+        return subprocess.CompletedProcess(command, status, said, stderr.getvalue())
 
     return run
 
@@ -96,7 +84,7 @@ def prepared_digits(cache):
     """The data of the main job, whose first preparation a script tells on standard output."""
     from dann.data import digits_to_photos
 
-    digits_to_photos(str(cache))
+    return digits_to_photos(str(cache))
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+SHORT = ["debug=fast", "compare=false", "selection=none", "hydra.run.dir=run"]
 WRONG = {
     "train.py": {
         "methd=cdan": "No key methd. Did you mean method?",
@@ -31,12 +32,10 @@ WRONG = {
         "callbacks.metrics=0": "callbacks.metrics must name a Callback",
         "network=binary_lenet network.binary=false callbacks=binary": "none trains",
     },
-    "evaluate.py": {
-        ".": "Did you mean run=.?",
-        "": "Missing required key: run",
-        "run=nowhere": "nowhere/metrics.csv",
+    "reproduce.py": {
+        "overrides=[a=1,b]": """quotes: 'overrides=["a=1","b"]'. Received:""",
+        "experiments=[nothing]": "nothing",
     },
-    "reproduce.py": {"overrides=[a=1,b]": """quotes: 'overrides=["a=1","b"]'. Received:"""},
 }
 
 
@@ -69,7 +68,36 @@ def test_an_error_that_a_user_cannot_mend_shows_where_it_is(tmp_path, run_here, 
 @pytest.mark.parametrize("encoding", ["ascii", None])
 def test_an_output_that_is_narrow_or_closed_ends_no_run(encoding, tmp_path, run_here):
     output = encoding and io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    arguments = ["debug=fast", "compare=false", "selection=none", "hydra.run.dir=run"]
-    done = run_here("train.py", arguments, tmp_path, output)
+    done = run_here("train.py", SHORT, tmp_path, output)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run/summary.json").is_file()
+
+
+def check_failed(result, folder, message):
+    assert result.returncode == 1
+    last = result.stderr.splitlines()[-1]  # after what TensorFlow says as it is imported
+    assert last.startswith("error: ")
+    assert message in last
+    assert not (folder / "run/summary.json").is_file()
+    assert not (folder / "run/run.lock").exists()
+    assert list(folder.rglob("*.part*")) == []
+
+
+def test_a_full_disk_ends_a_run_with_one_line(prepared_digits, tmp_path, run_apart):
+    metrics = "callbacks.metrics.filename=/dev/full"  # every write to it finds the disk full
+    result = run_apart("train.py", [*SHORT, metrics], tmp_path)
+    check_failed(result, tmp_path, "No space left on device")
+
+
+def test_a_run_in_a_place_that_cannot_hold_it_is_refused(tmp_path, run_here, check_refused):
+    (tmp_path / "file").write_text("mine")
+    result = run_here("train.py", ["hydra.run.dir=file/run"], tmp_path)
+    check_refused(result, "[Errno 20] Not a directory: ")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["classifier.keras", "summary.json"])
+def test_what_stands_in_the_way_of_a_runs_files_is_told(name, tmp_path, run_here):
+    (tmp_path / "run" / name / "mine").mkdir(parents=True)
+    check_failed(run_here("train.py", SHORT, tmp_path), tmp_path, "[Errno 21] Is a directory")

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 FILES = {"source": "a", "target": "b"}
 
 
@@ -34,10 +32,3 @@ def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_here, wi
     assert again.returncode == 0
     assert again.stdout == f"Written to {folder}/results.csv and {folder}/results.md\n"
     assert (folder / "results.csv").read_text().splitlines() == rows
-
-
-@pytest.mark.parametrize("argument", ["experiments=[nothing]"])
-def test_a_wrong_command_ends_with_one_line(argument, tmp_path, run_here, check_refused):
-    received = argument.strip("]").rpartition("[")[2].rpartition(",")[2]
-    check_refused(run_here("reproduce.py", [argument], tmp_path), received)
-    assert list(tmp_path.iterdir()) == []

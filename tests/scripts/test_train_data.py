@@ -3,7 +3,6 @@
 import csv
 import json
 
-import keras
 import numpy as np
 import pytest
 from PIL import Image
@@ -63,42 +62,3 @@ def test_a_mistake_ends_with_one_line(kind, wrong, told, folder, run_here, check
     result = run_here("train.py", [*SHORT, *FILES[kind], *wrong], folder)
     check_refused(result, told, silent=False)
     assert not (folder / "run").exists()
-
-
-STAGES = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", *SHORT[:3]]
-
-
-@pytest.fixture(scope="module")
-def first(tmp_path_factory, run_here, with_features):
-    """The folder with a finished run `first` on two files of features."""
-    folder = with_features(tmp_path_factory.mktemp("stages"))
-    result = run_here("train.py", [*STAGES, "selection=none", "hydra.run.dir=first"], folder)
-    assert result.returncode == 0, result.stderr
-    return folder
-
-
-def test_the_second_stage_continues_the_run_that_it_names(first, run_here):
-    arguments = ["method=dirt_t", "method.teacher=first", "hydra.run.dir=second"]
-    # A rate of 0 leaves the weights where they start.
-    still = ["optimizer=adam", "optimizer.learning_rate=0.0", "selection=none"]
-    result = run_here("train.py", [*STAGES, *arguments, *still], first)
-    assert result.returncode == 0, result.stderr
-    trained, refined = (
-        keras.models.load_model(first / run / "classifier.keras") for run in ("first", "second")
-    )
-    for old, new in zip(trained.trainable_weights, refined.trainable_weights, strict=True):
-        np.testing.assert_array_equal(old, new)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "Missing required key: method.teacher"),
-        (["method.teacher=nothing"], "nothing/classifier.keras"),
-        (["method.teacher=first", "network.backbone.hidden_units=[7]"], "a weight list of length"),
-    ],
-)
-def test_an_unusable_teacher_is_told(arguments, message, first, run_here, check_refused):
-    command = ["method=dirt_t", *STAGES, *arguments, "hydra.run.dir=other"]
-    check_refused(run_here("train.py", command, first), message)
-    assert not (first / "other").exists()

@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from conftest import SCRIPTS
 
 TWO = ["distribution=data_parallel", "distribution.devices=2"]
 QUICK = ["debug=fast", "selection=none", "schedule=constant", "optimizer.learning_rate=0.01"]
@@ -15,11 +14,11 @@ BACKENDS = [pytest.param("tensorflow", marks=pytest.mark.tensorflow), "jax"]
 
 
 @pytest.fixture
-def train(run_apart, tmp_path, monkeypatch):
+def train(run_apart, tmp_path):
     def run(backend, *arguments):
         pytest.importorskip(backend)
-        monkeypatch.setenv("KERAS_BACKEND", backend)
-        return run_apart("train.py", [*arguments, f"hydra.run.dir={tmp_path / 'run'}"], tmp_path)
+        arguments = [*arguments, f"hydra.run.dir={tmp_path / 'run'}"]
+        return run_apart("train.py", arguments, tmp_path, KERAS_BACKEND=backend)
 
     return run
 
@@ -69,7 +68,7 @@ def test_what_devices_cannot_do_is_told_in_one_line(train, tmp_path, backend, ar
 
 
 @pytest.fixture
-def processes(cache, tmp_path):
+def processes(begin, tmp_path):
     """Runs the processes of a training; returns their statuses and what they said."""
     pytest.importorskip("jax")
 
@@ -79,20 +78,9 @@ def processes(cache, tmp_path):
             address = f"127.0.0.1:{free.getsockname()[1]}"
         common = [*arguments, "distribution=multi_host", f"distribution.coordinator={address}"]
         common += [f"distribution.num_processes={count}", f"hydra.run.dir={tmp_path / 'run'}"]
-        environment = {**os.environ, "DANN_CACHE_DIR": str(cache), "KERAS_BACKEND": "jax"}
+        backend = {"KERAS_BACKEND": "jax", "TMPDIR": str(tmp_path)}
         begun = [
-            subprocess.Popen(
-                [
-                    sys.executable,
-                    str(SCRIPTS / "train.py"),
-                    *common,
-                    f"distribution.process_id={i}",
-                ],
-                env={**environment, "TMPDIR": str(tmp_path)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+            begin("train.py", [*common, f"distribution.process_id={i}"], tmp_path, **backend)
             for i in range(count)
         ]
         said = [process.communicate(timeout=300) for process in begun]

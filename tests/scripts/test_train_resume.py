@@ -1,18 +1,12 @@
 """`scripts/train.py` is stopped and goes on, by the same line."""
 
 import json
-import os
-import pathlib
 import re
 import signal
-import subprocess
-import sys
 import time
 
-import numpy as np
 import pytest
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "train.py"
 LINE = [
     *("data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", "compare=false"),
     *("selection=none", "trainer.steps=400", "trainer.steps_per_epoch=100"),
@@ -22,28 +16,14 @@ LINE = [
 
 
 @pytest.fixture
-def folder(tmp_path):
-    rng = np.random.default_rng(0)
-    for name in ("a", "b"):
-        np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(100, 5)), y=np.arange(100) % 4)
-    return tmp_path
-
-
-def begin(folder, *arguments):
-    return subprocess.Popen(
-        [sys.executable, str(SCRIPT), *LINE, *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
+def folder(tmp_path, with_features):
+    return with_features(tmp_path)
 
 
 def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
-    folder, run_here, check_refused
+    folder, begin, run_here, check_refused
 ):
-    first = begin(folder)
+    first = begin("train.py", LINE, folder)
     while first.poll() is None and not list(folder.glob("run/checkpoints/step-100.npz")):
         time.sleep(0.01)
     first.send_signal(signal.SIGTERM)
@@ -65,8 +45,8 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
 
 
 @pytest.mark.parametrize("seconds", [0.8, 2.5])
-def test_ctrl_c_in_the_first_seconds_ends_the_script_and_leaves_nothing(seconds, folder):
-    process = begin(folder)
+def test_ctrl_c_in_the_first_seconds_ends_the_script_and_leaves_nothing(seconds, folder, begin):
+    process = begin("train.py", LINE, folder)
     time.sleep(seconds)
     before = time.perf_counter()
     process.send_signal(signal.SIGINT)

@@ -1,0 +1,152 @@
+"""What the other scripts do with a finished run: diagnose, evaluate, export, a second stage."""
+
+import csv
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from dann.deployment import load
+from dann.layers import BinaryDense
+
+DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
+SHORT = [*DATA, "debug=fast", "compare=false"]
+WATCHED = ["callbacks=diagnostics", "trainer.oracle_curve=true", "hydra.run.dir=run"]
+FEW = ["diagnostics=[certificate,winning,bounds,conflict,jacobians]", "samples=40"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, run_here, with_features):
+    """A folder with two files of features and a run on them."""
+    folder = with_features(tmp_path_factory.mktemp("finished"))
+    result = run_here("train.py", [*SHORT, *WATCHED], folder)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+def test_the_callback_puts_its_numbers_into_the_table_of_the_run(folder):
+    with (folder / "run/metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2
+    for row in rows:
+        assert float(row["diagnostics/reversal/cosine"]) == pytest.approx(-1, abs=1e-4)
+        assert -1 <= float(row["diagnostics/conflict/cosine"]) <= 1
+    assert list((folder / "run/tensorboard/diagnostics").glob("events.*"))
+
+
+def test_a_run_is_diagnosed_reported_and_shown(folder, run_here):
+    result = run_here("diagnose.py", ["run=run", *FEW], folder)
+    assert result.returncode == 0, result.stderr
+    found = json.loads((folder / "run/diagnosis.json").read_text())
+    assert f"verdict: {found['verdict']}\n  {found['reasons'][0]}\n" in result.stdout
+    assert result.stdout.endswith("Written to run/report.html\n")
+    assert (found["about"]["method"], found["about"]["step"]) == ("DANN", 4)
+    assert found["about"]["examples of each domain"] == 40
+    assert found["left_out"] == {}
+    # The schedule's strength at its fourth step, as the checkpoint has it.
+    numbers = found["measurements"]
+    assert numbers["reversal/ratio"] == pytest.approx(numbers["reversal/strength"], rel=1e-3)
+    assert 0.2 < numbers["reversal/strength"] < 0.3
+    report = (folder / "run/report.html").read_text()
+    assert f" {found['verdict'].capitalize()}</h1>" in report
+    figures = {path.name for path in (folder / "run/figures").glob("diagnosis_*.svg")}
+    assert len(figures) == report.count("<img ") == 3
+
+
+def test_every_score_is_listed_with_its_regret(folder, run_here):
+    result = run_here("evaluate.py", ["run=run"], folder)
+    assert result.returncode == 0, result.stderr
+    lines = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
+    left_out = {name for name, rest in lines if rest.startswith("left out: not computed")}
+    assert left_out == {"dev", "mix_val", "reverse_validation"}
+    cheap = {"source_accuracy", "entropy", "info_max", "snd", "bnm", "mcc"}
+    assert {name for name, _ in lines} - left_out == {"score", *cheap}
+
+
+def test_a_second_stage_continues_the_run_that_it_names(folder, run_here):
+    # A rate of 0 leaves the weights where they start.
+    still = ["optimizer=adam", "optimizer.learning_rate=0.0", "selection=none", "callbacks=none"]
+    second = ["method=dirt_t", "method.teacher=run", "hydra.run.dir=second"]
+    result = run_here("train.py", [*SHORT, *still, *second], folder)
+    assert result.returncode == 0, result.stderr
+    trained, refined = (
+        keras.models.load_model(folder / run / "classifier.keras") for run in ("run", "second")
+    )
+    for old, new in zip(trained.trainable_weights, refined.trainable_weights, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.fixture
+def copied(folder, tmp_path):
+    """A function that copies the run, with a network of these layers for its classifier."""
+
+    def copy(*layers):
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+        keras.Sequential([keras.Input((5,)), *layers]).save(tmp_path / "run/classifier.keras")
+        return tmp_path
+
+    return copy
+
+
+def test_a_run_is_exported_into_its_directory(copied, run_here):
+    folder = copied(BinaryDense(4, use_bias=False))
+    result = run_here("export.py", ["run=run"], folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    path = folder / "run/export/classifier.dann"
+    told = f"run/export/classifier.dann: {path.stat().st_size} bytes; 20 of 20 examples get the"
+    assert told in result.stdout
+    inputs = np.random.default_rng(1).standard_normal((4, 5))
+    classifier = keras.models.load_model(folder / "run/classifier.keras")
+    np.testing.assert_array_equal(load(path).predict(inputs), classifier.predict(inputs, verbose=0))
+
+
+@pytest.mark.parametrize(
+    ("layer", "told"),
+    [
+        (keras.layers.Dense(4, activation="gelu", name="curved"), "Layer 'curved' computes Gelu"),
+        (keras.layers.Lambda(lambda x: x[:, :4]), "Received: run/classifier.keras"),  # holds code
+    ],
+)
+def test_a_classifier_that_cannot_be_packed_is_told(layer, told, copied, run_here, check_refused):
+    folder = copied(layer)
+    check_refused(run_here("export.py", ["run=run"], folder), told)
+    assert list(folder.glob("run/export/*")) == []
+
+
+WRONG = {
+    "diagnose.py": {
+        "run=nowhere": "no nowhere/",
+        "run=empty": "no empty/",
+        "run=broken": "Received: broken/checkpoints/last.keras, which",
+        "run=run diagnostics=[gain]": "Received: diagnostics=['gain']",
+    },
+    "export.py": {
+        "run=nowhere": "no nowhere/",
+        "run=run format=gguf": "Received: format='gguf'",
+    },
+    "evaluate.py": {
+        ".": "Did you mean run=.?",
+        "": "Missing required key: run",
+        "run=nowhere": "nowhere/metrics.csv",
+    },
+    "train.py": {
+        "method=dirt_t": "Missing required key: method.teacher",
+        "method=dirt_t method.teacher=nothing": "nothing/classifier.keras",
+        "method=dirt_t method.teacher=run network.backbone.hidden_units=[7]": "a weight list of",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("script", "command"), [(script, command) for script in WRONG for command in WRONG[script]]
+)
+def test_a_wrong_command_is_told_in_one_line(script, command, folder, run_here, check_refused):
+    (folder / "empty").mkdir(exist_ok=True)
+    (folder / "broken/checkpoints").mkdir(parents=True, exist_ok=True)
+    (folder / "broken/checkpoints/last.keras").write_text("no archive")
+    training = [*SHORT, "hydra.run.dir=other"] if script == "train.py" else []
+    result = run_here(script, [*training, *command.split()], folder)
+    check_refused(result, WRONG[script][command], silent=script != "diagnose.py")
+    assert not (folder / "other").exists()
