@@ -10,7 +10,11 @@ import pytest
 # Graphs leave millions of objects behind, and looking through them all took a fifth of the time.
 gc.set_threshold(200_000, 50, 100)
 
-collect_ignore_glob = ["*conftest.py", "support/*"]  # no tests, no examples
+
+def pytest_ignore_collect(collection_path):
+    """Leaves out helpers and programs, which have neither tests nor examples."""
+    helps = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return True if helps else None
 
 
 def pytest_runtest_setup(item):

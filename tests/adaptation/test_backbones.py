@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
-from support.toy_backbones import BACKBONES, INPUTS, LABELS, OwnModel, called
+from toy_backbones import BACKBONES, INPUTS, LABELS, OwnModel, called
 
 from dann.adaptation import DANN, DIRTT, MCD, MDAN
 

@@ -8,14 +8,14 @@ import sys
 import keras
 import numpy as np
 import pytest
+from saved_training import MODELS, bits, started, trained
 from support import lacking
-from support.saved_training import MODELS, bits, started, trained
 
 drawing_by_seeds = [
     pytest.param(name, marks=lacking.seeded_dropout) if name == "dropout" else name
     for name in MODELS
 ]
-PROGRAM = pathlib.Path(__file__).parents[1] / "support/saved_training.py"
+PROGRAM = pathlib.Path(__file__).with_name("saved_training.py")
 
 
 @pytest.mark.parametrize("name", drawing_by_seeds)

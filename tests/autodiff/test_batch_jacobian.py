@@ -7,9 +7,9 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
 from support import lacking
 from support.arrays import assert_all_equal
-from support.maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
 from support.modes import each_mode, in_mode
 
 from dann.autodiff import batch_jacobian, frobenius_norm, gradients, singular_values

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, curved
 from support.differentiate import as_array
-from support.maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, curved
 from support.modes import each_mode, in_mode
 
 from dann.autodiff import frobenius_norm, gradients

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-SCRIPT = pathlib.Path(__file__).parents[1] / "support" / "on_torch.py"
+SCRIPT = pathlib.Path(__file__).with_name("on_torch.py")
 
 
 @pytest.mark.slow

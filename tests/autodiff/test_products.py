@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support.maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
+from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, curved, linear
 from support.modes import each_mode, in_mode
 
 from dann.autodiff import hvp, jacobian, jvp, vjp

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support.maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, curved
+from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, curved
 
 from dann.autodiff import gradients, singular_values
 from dann.gradients import binary_sign

@@ -3,8 +3,8 @@
 import keras
 import pytest
 from support.configs import composed
-from support.tiny_digits import use_tiny_digits
 from test_experiments import train
+from tiny_digits import use_tiny_digits
 
 from dann import config
 from dann.optimizers import Bop

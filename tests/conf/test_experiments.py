@@ -5,7 +5,7 @@ import pytest
 from omegaconf import OmegaConf
 from PIL import Image
 from support.configs import CONF, composed
-from support.tiny_digits import use_tiny_digits
+from tiny_digits import use_tiny_digits
 
 from dann import config, training
 

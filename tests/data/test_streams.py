@@ -6,8 +6,8 @@ import hypothesis
 import keras
 import numpy as np
 import pytest
+from array_batches import ArrayBatches
 from hypothesis import strategies
-from support.array_batches import ArrayBatches
 
 from dann.adaptation import DANN
 from dann.data import pair

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from keras import layers
-from support.packable_networks import NETWORKS, logits, normalized, spread_statistics, whole_inputs
+from packable_networks import NETWORKS, logits, normalized, spread_statistics, whole_inputs
 
 from dann.deployment import PackError, load, pack, to_c
 from dann.deployment.c_file import source_of

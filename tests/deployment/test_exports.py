@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from support.packable_networks import normalized, spread_statistics, whole_inputs
+from packable_networks import normalized, spread_statistics, whole_inputs
 
 from dann.deployment import FORMATS, ExportError, PackError, export, exports
 from dann.layers import BinaryConv2D, BinaryDense

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import layers
-from support.packable_networks import (
+from packable_networks import (
     NETWORKS,
     logits,
     normalized,

@@ -5,7 +5,7 @@ import json
 import keras
 import numpy as np
 import pytest
-from support.linear_models import DATA
+from linear_models import DATA
 from support.networks import network
 
 import dann

@@ -2,9 +2,9 @@
 
 import keras
 import numpy as np
+import planted
 import pytest
 from keras import ops
-from support import planted
 from support.networks import linear, linear_parts, weights_of, with_random_weights
 from support.one_step import MODES
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET

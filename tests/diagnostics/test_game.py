@@ -4,14 +4,14 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support.arrays import assert_all_equal
-from support.linear_models import (
+from linear_models import (
     DATA,
     cdan_field_by_hand,
     central_differences,
     field_by_hand,
     linear_dann,
 )
+from support.arrays import assert_all_equal
 from support.networks import network
 
 import dann

@@ -5,7 +5,7 @@ import importlib
 import keras
 import numpy as np
 import pytest
-from support.linear_models import DATA, SOURCE, TARGET, central_differences
+from linear_models import DATA, SOURCE, TARGET, central_differences
 from support.networks import network
 
 from dann.adaptation import SourceOnly

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from linear_models import DATA, LABELS, SOURCE, central_differences
 from support.closed_forms import softmax
-from support.linear_models import DATA, LABELS, SOURCE, central_differences
 from support.networks import network
 
 from dann.adaptation import DANN, MCC, PADA, WDGRL, SourceOnly

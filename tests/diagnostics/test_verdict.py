@@ -2,8 +2,8 @@
 
 import keras
 import numpy as np
+import planted
 import pytest
-from support import planted
 
 import dann
 from dann.diagnostics import (

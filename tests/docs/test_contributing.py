@@ -4,8 +4,8 @@ import re
 import subprocess
 import sys
 
+import pages
 import pytest
-from support import pages
 
 PAGE = (pages.ROOT / "CONTRIBUTING.md").read_text()
 EXAMPLES = [code for _, code in pages.blocks(PAGE, "python")]

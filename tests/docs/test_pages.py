@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import numpy as np
+import pages
 import pytest
-from support import pages
 
 from dann.adaptation import METHODS, REGULARIZERS
 

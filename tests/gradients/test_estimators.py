@@ -7,6 +7,7 @@ import pickle
 import keras
 import numpy as np
 import pytest
+from published_estimators import PUBLISHED, ede_slope, reste_slope, sign
 from support.differentiate import (
     BACKEND,
     DTYPES,
@@ -17,7 +18,6 @@ from support.differentiate import (
     value_and_gradients,
     values_and_gradients,
 )
-from support.published_estimators import PUBLISHED, ede_slope, reste_slope, sign
 
 from dann.gradients import binary_sign
 from dann.gradients.estimators import (

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support.numpy_convolution import (
+from numpy_convolution import (
     convolution,
     depthwise_convolution,
     gradients_of_bilinear,

@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from support.constant_gradient import assert_equal, values
+from constant_gradient import assert_equal, values
 
 import dann
 from dann.networks import mlp_backbone

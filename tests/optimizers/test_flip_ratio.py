@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from support.constant_gradient import BATCH, INPUTS, kernel_gradients, sum_of_layers, train, values
+from constant_gradient import BATCH, INPUTS, kernel_gradients, sum_of_layers, train, values
 
 from dann.optimizers import Bop, FlipRatio, PerVariable
 

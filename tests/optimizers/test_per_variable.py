@@ -5,7 +5,7 @@ import json
 import keras
 import numpy as np
 import pytest
-from support.constant_gradient import (
+from constant_gradient import (
     MODES,
     assert_equal,
     each_mode,

@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from support.constant_gradient import assert_equal, values
+from constant_gradient import assert_equal, values
 
 import dann
 from dann.layers import BinaryConv2D, BinaryDense

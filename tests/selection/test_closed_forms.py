@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from support.checkpoints import as_logits
+from checkpoints import as_logits
 
 from dann.selection import SCORES, outputs_of
 

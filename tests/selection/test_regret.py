@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.checkpoints import SOURCE, TARGET, TURNS, checkpoint, target_accuracy
+from checkpoints import SOURCE, TARGET, TURNS, checkpoint, target_accuracy
 
 from dann.selection import SCORES, compute_scores, evaluate, regret, score_checkpoints
 

@@ -8,8 +8,8 @@ import tracemalloc
 import keras
 import numpy as np
 import pytest
-from support import references
-from support.checkpoints import (
+import references
+from checkpoints import (
     SOURCE,
     TARGET,
     TURNS,

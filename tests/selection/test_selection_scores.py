@@ -5,7 +5,7 @@ import csv
 import keras
 import numpy as np
 import pytest
-from support.checkpoints import SOURCE, TARGET
+from checkpoints import SOURCE, TARGET
 
 from dann.adaptation import DANN
 from dann.networks import mlp_backbone

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-PROGRAM = pathlib.Path(__file__).parents[1] / "support" / "killed_runs.py"
+PROGRAM = pathlib.Path(__file__).with_name("killed_runs.py")
 CASES = [("tensorflow", kind) for kind in ("dann", "everything", "mdan", "wdgrl", "bop")]
 CASES += [("tensorflow", "mixed_float16"), ("jax", "dann"), ("jax", "everything")]
 

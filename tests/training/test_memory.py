@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-SCRIPT = pathlib.Path(__file__).parents[1] / "support/memory_growth.py"
+SCRIPT = pathlib.Path(__file__).with_name("memory_growth.py")
 
 
 def growth(what, kind, count):

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+from checkpoints import SOURCE, TARGET, features, logits
 from scipy import optimize
-from support.checkpoints import SOURCE, TARGET, features, logits
 
 
 def softmax(row):
