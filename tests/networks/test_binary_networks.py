@@ -113,11 +113,6 @@ def test_a_shortcut_to_a_smaller_image_takes_means():
     assert any(np.allclose(one, expected, rtol=1e-4, atol=1e-5) for one in seen)
 
 
-def test_batch_normalization_forgets_as_binary_networks_want():
-    for name in MAKERS:
-        assert {norm.momentum for norm in norms_of(MAKERS[name]())} == {0.9}
-
-
 def test_a_new_stage_halves_the_image_and_its_shortcut_too():
     backbone = binary_resnet_backbone((7, 9, 1), (3, 5), blocks=2)
     sums = [x.output.shape[1:] for x in backbone.layers if isinstance(x, keras.layers.Add)]

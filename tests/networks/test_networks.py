@@ -171,15 +171,6 @@ def test_torchs_initial_weights_fill_the_range_that_the_fan_in_sets():
             assert least * limit < largest <= limit
 
 
-def test_heads_normalise_their_hidden_layers_only_if_asked_to():
-    def kinds(head):
-        return [type(layer).__name__ for layer in head.layers[1:]]
-
-    assert kinds(domain_head(6, (5,))) == ["Dense", "Dense"]
-    expected = ["Dense", "BatchNormalization", "ReLU", "Dropout", "Dense"]
-    assert kinds(label_head(6, 4, (5,), dropout=0.5, batch_norm=True)) == expected
-
-
 def test_the_papers_time_series_architecture_has_the_papers_parameters():
     # Convolutions of 8, 5 and 3 points to 128, 256 and 128 channels, four numbers a channel in
     # batch normalization instead of a bias.
@@ -200,16 +191,11 @@ def test_a_time_series_network_takes_the_mean_over_time():
     ("make", "shape"),
     [
         (mnist_backbone, (64,)),
-        (mnist_backbone, (15, 28, 3)),
-        (cnn_backbone, (28, 3)),
         (cnn_backbone, (7, 8, 3)),
         (lenet_backbone, (15, 28, 1)),
         (svhn_backbone, (28, 28, 3)),
-        (gtsrb_backbone, (31, 40, 3)),
-        (binary_lenet_backbone, (15, 28, 3)),
         (binary_resnet_backbone, (3, 8, 1)),
         (time_series_backbone, (28, 28, 3)),
-        (time_series_backbone, (5,)),
     ],
 )
 def test_inputs_that_a_network_is_not_made_for_are_refused(make, shape):
@@ -231,30 +217,18 @@ def test_the_smallest_images_that_are_let_in_leave_features(make, least):
     assert make((least, least, 1)).output_shape[-1] > 0
 
 
-@pytest.mark.parametrize(("input_range", "pixels"), [((0, 255), [0, 255]), ((-1, 3), [-1, 3])])
-def test_pixels_are_mapped_to_minus_one_and_one(input_range, pixels):
-    rescaling = mnist_backbone(input_range=input_range).layers[1]
-    scaled = keras.ops.convert_to_numpy(rescaling(np.array(pixels, "float32")))
-    np.testing.assert_allclose(scaled, [-1, 1], atol=1e-6)
-
-
-def test_a_perceptron_scales_its_inputs_only_if_asked_to():
-    pixels = np.array([[0.0, 255.0]])
-    for input_range, expected in ((None, [0.0, 255.0]), ((0, 255), [-1.0, 1.0])):
-        backbone = mlp_backbone((2,), hidden_units=(3,), input_range=input_range)
-        before_dense = keras.Model(backbone.input, backbone.layers[-1].input)
-        scaled = before_dense.predict(pixels, verbose=0)[0]
-        np.testing.assert_allclose(scaled, expected, atol=1e-6)
+@pytest.mark.parametrize("low", [0, -3])
+def test_pixels_are_mapped_to_minus_one_and_one(low):
+    for make in (mnist_backbone, mlp_backbone):
+        rescaling = make((28, 28, 3), input_range=(low, 255)).layers[1]
+        scaled = keras.ops.convert_to_numpy(rescaling(np.array([low, 255], "float32")))
+        np.testing.assert_allclose(scaled, [-1, 1], atol=1e-6)
 
 
 @pytest.mark.parametrize("make", [binary_lenet_backbone, cnn_backbone])
-@pytest.mark.parametrize("run_eagerly", [False, True])
-def test_instance_normalization_brings_each_channel_of_each_image_to_mean_0_and_variance_1(
-    make, run_eagerly
-):
+def test_instance_normalization_brings_each_channel_of_each_image_to_mean_0_and_variance_1(make):
     backbone = make((16, 16, 3), filters=(4, 6), instance_norm=True)
     normalized = keras.Model(backbone.input, backbone.layers[2].output)
-    normalized.compile(run_eagerly=run_eagerly)
     images = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 3)).astype("float32")
     images[1] = 0.1 * images[1] + 90
     images[2] = 7  # no variance
@@ -263,21 +237,6 @@ def test_instance_normalization_brings_each_channel_of_each_image_to_mean_0_and_
     expected = (x - mean) / np.sqrt(variance + 0.001)
     np.testing.assert_allclose(normalized.predict(images, verbose=0), expected, atol=1e-4)
     assert len(make((16, 16, 3), filters=(4, 6)).layers) == len(backbone.layers) - 1
-
-
-def test_brightness_and_contrast_leave_normalized_images_their_features():
-    backbone = cnn_backbone((16, 16, 3), filters=(4,), instance_norm=True)
-    images = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 3))
-    paler = backbone.predict(0.5 * images + [20, 60, 100], verbose=0)
-    np.testing.assert_allclose(backbone.predict(images, verbose=0), paler, atol=0.05)
-    assert np.abs(paler).max() > 0.5
-
-
-def test_bytes_and_floats_give_the_same_features():
-    backbone = mnist_backbone()
-    images = np.random.default_rng(0).integers(0, 256, (2, 28, 28, 3)).astype("uint8")
-    as_floats = backbone.predict(images.astype("float32"), verbose=0)
-    np.testing.assert_array_equal(backbone.predict(images, verbose=0), as_floats)
 
 
 def test_logits_stay_in_single_precision():

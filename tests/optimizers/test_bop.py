@@ -9,7 +9,6 @@ from constant_gradient import (
     MODES,
     UPSTREAM,
     assert_equal,
-    each_mode,
     kernel_gradients,
     sum_of_layers,
     train,
@@ -57,8 +56,9 @@ def marked():
     return model, weights
 
 
-@each_mode
-@pytest.mark.parametrize("rates", RATES)
+@pytest.mark.parametrize(
+    ("rates", "mode"), [("numbers", "graph"), ("schedules", "eager"), ("schedules", "xla")]
+)
 def test_it_flips_the_same_weights_as_the_algorithm(rates, mode):
     model, weights = marked()
     train(model, Bop(*RATES[rates]), epochs=4, **MODES[mode])
@@ -76,17 +76,16 @@ def test_a_weight_flips_above_the_threshold_not_at_it():
     np.testing.assert_array_equal(values([weights])[0], [1, -1, 1, 1, -1, -1, 1])
 
 
-@pytest.mark.parametrize("rates", RATES)
-def test_a_saved_model_resumes_exactly(rates, tmp_path):
+def test_a_saved_model_resumes_exactly(tmp_path):
     model, _ = marked()
-    train(model, Bop(*RATES[rates]), jit_compile=False)
+    train(model, Bop(*RATES["schedules"]), epochs=1, jit_compile=False)
     model.save(tmp_path / "model.keras")
     loading = {"custom_objects": {"product": model.loss}, "safe_mode": True}
     again = keras.models.load_model(tmp_path / "model.keras", **loading)
     assert_equal(model, again)
     [before] = values(model.variables)
     for one in (model, again):
-        train(one, upstream=-UPSTREAM)
+        train(one, epochs=1, upstream=-UPSTREAM)
     assert (values(model.variables)[0] != before).any()
     assert_equal(model, again)
 
@@ -113,23 +112,15 @@ def test_wrong_arguments_are_refused(name, value, error):
         Bop(**{name: value})
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_is_refused(dtype):
-    variable = keras.Variable([1.0], dtype=dtype)
-    variable.binary = True
-    with pytest.raises(ValueError, match="single precision"):
-        Bop().build([variable])
-
-
-def test_variables_that_no_layer_marks_as_binary_are_refused():
+def test_variables_that_are_not_binary_or_in_half_precision_are_refused():
     """A float kernel, a bias, and the scale of batch normalization."""
-    float_kernel = sum_of_layers("float", use_bias=False)
-    with_bias = sum_of_layers("kernel", binary=["kernel"])
-    normalized = keras.Sequential([keras.Input((4,)), keras.layers.BatchNormalization()])
-    for model in (float_kernel, with_bias, normalized):
-        before = values(model.variables)
-        model.compile(Bop(), "mse")
+    normalization = keras.layers.BatchNormalization()
+    normalization.build((None, 4))
+    dense = sum_of_layers("kernel", binary=["kernel"]).layers[-1]
+    for variable in (*normalization.trainable_variables, dense.bias):
         with pytest.raises(ValueError, match="which no layer marks as binary"):
-            model.fit(np.ones((4, *model.input_shape[1:])), np.ones((4, 4)), verbose=0)
-        for old, new in zip(before, values(model.variables), strict=True):
-            np.testing.assert_array_equal(old, new)
+            Bop().build([dense.kernel, variable])
+    half = keras.Variable([1.0], dtype="float16")
+    half.binary = True
+    with pytest.raises(ValueError, match="single precision"):
+        Bop().build([half])

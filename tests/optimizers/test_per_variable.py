@@ -77,15 +77,11 @@ def test_each_part_does_what_it_does_alone(mode, alone):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    "precision", [pytest.param("float32", marks=pytest.mark.slow), "mixed_float16"]
-)
-def test_a_saved_model_resumes_exactly(precision, tmp_path):
-    keras.config.set_dtype_policy(precision)
+def test_a_saved_model_resumes_exactly(tmp_path):
+    keras.config.set_dtype_policy("mixed_float16")
     one = model()
     train(one, split(), jit_compile=False)
-    scaled = isinstance(one.optimizer, keras.optimizers.LossScaleOptimizer)
-    assert scaled == (precision == "mixed_float16")
+    assert isinstance(one.optimizer, keras.optimizers.LossScaleOptimizer)
     one.save(tmp_path / "model.keras")
     again = keras.models.load_model(
         tmp_path / "model.keras", custom_objects={"product": product}, safe_mode=True
@@ -93,7 +89,7 @@ def test_a_saved_model_resumes_exactly(precision, tmp_path):
     assert_equal(one, again)
     before = values(one.trainable_variables)
     for trained in (one, again):
-        train(trained, epochs=3)
+        train(trained)
     pairs = zip(values(one.trainable_variables), before, strict=True)
     assert sum((now != then).any() for now, then in pairs) > 4
     assert_equal(one, again)
@@ -117,11 +113,8 @@ def test_places_stand_for_the_rules():
 
 
 def test_callbacks_find_the_parts_before_the_first_step():
-    optimizer = split()
-    kinds = [type(part).__name__ for part in optimizer.optimizers]
+    kinds = [type(part).__name__ for part in split().optimizers]
     assert kinds == ["Bop", "SGD", "Adam", "RMSprop"]
-    swap = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
-    train(model(), optimizer, callbacks=[swap])
 
 
 def test_a_factor_of_the_loss_changes_nothing_but_the_scale_of_the_gradient():
@@ -147,33 +140,19 @@ def test_an_unused_optimizer_comes_back_from_its_config_through_json():
     assert again.rules == ("binary", "bias")
 
 
-def test_a_rule_that_matches_nothing_is_refused():
-    optimizer = PerVariable({"binary": Bop()}, rest=PARTS["clipped"]())
-    with pytest.raises(ValueError, match=r"'binary', which matches none of \['first/kernel'"):
-        optimizer.build(sum_of_layers("first").trainable_variables)
-
-
-def test_another_number_of_variables_is_refused():
-    optimizer = PerVariable({"any": Bop()}, rest=PARTS["clipped"](), places=[0, 1, 1])
-    with pytest.raises(ValueError, match="zip"):
-        optimizer.build(sum_of_layers("first").trainable_variables)
-
-
-def test_layers_that_freeze_later_want_a_new_one():
-    one = model()
-    train(one, split(), epochs=1)
-    one.get_layer("third").trainable = False
-    with pytest.raises(ValueError, match="variables"):
-        train(one, one.optimizer, epochs=1)
+def built(*arguments, **kwargs):
+    PerVariable(*arguments, **kwargs).build(sum_of_layers("first").trainable_variables)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error"),
+    ("make", "error"),
     [
-        (({"a": "sgd"}, keras.optimizers.SGD()), AttributeError),
-        (({"a": Bop()}, "sgd"), TypeError),
+        (lambda: built({"binary": Bop()}, rest=PARTS["clipped"]()), ValueError),  # matches nothing
+        (lambda: built({"any": Bop()}, PARTS["clipped"](), places=[0, 1, 1]), ValueError),
+        (lambda: built({"a": "sgd"}, keras.optimizers.SGD()), AttributeError),
+        (lambda: built({"a": Bop()}, "sgd"), TypeError),
     ],
 )
-def test_parts_that_are_no_optimizers_are_refused(arguments, error):
+def test_what_does_not_fit_is_refused(make, error):
     with pytest.raises(error):
-        PerVariable(*arguments)
+        make()
