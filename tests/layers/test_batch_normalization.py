@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from support.closed_forms import central_differences
 
-import dann
 from dann.layers import BatchNormalization, with_keras_batch_normalization
 
 SHAPES = {"series": (6, 5, 4), "images": (6, 3, 2, 4), "volumes": (2, 3, 2, 2, 4)}
@@ -134,21 +133,3 @@ def test_a_network_with_keras_layers_in_its_place_computes_the_same(nested, tmp_
         np.testing.assert_array_equal(np.asarray(again(x)), np.asarray(model(x)))
     assert plain.layers[1] is model.layers[1] or nested  # what stays is shared
     assert with_keras_batch_normalization(plain) is plain
-
-
-def test_a_method_from_a_file_trains_on_with_the_same_layers(tmp_path):
-    keras.utils.set_random_seed(0)
-    model = dann.DANN(network(), num_classes=3)
-    model.compile(keras.optimizers.SGD(0.1))
-    rng = np.random.default_rng(0)
-    data = (numbers((32, 4, 4, 1)), rng.integers(3, size=32)), numbers((32, 4, 4, 1), 1)
-    model.fit(dann.data.pair(*data, batch_size=16, seed=0), verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    assert [type(layer) for layer in again.backbone.layers] == [
-        type(layer) for layer in model.backbone.layers
-    ]
-    for each in (model, again):
-        each.fit(dann.data.pair(*data, batch_size=16, seed=0), verbose=0)
-    for weight, other in zip(model.weights, again.weights, strict=True):
-        np.testing.assert_array_equal(np.asarray(weight), np.asarray(other))

