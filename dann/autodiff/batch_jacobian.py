@@ -1,10 +1,13 @@
 """The Jacobian of each example of a batch."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from dann.autodiff.batches import example_outputs, independent_batch
-from dann.autodiff.engines import engine
+from keras import ops
+
+from dann.autodiff.batches import independent_batch, pull_back_examples
+from dann.autodiff.engines import engine, push_forward, unit
 
 
 def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
@@ -13,7 +16,8 @@ def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
     - `values[b, i, j] = df_i(x_b)/dx_bj`, with multi-indices `i` and `j`
 
     These are the diagonal blocks of `jacobian`, by backward passes that are vectorized over some
-    outputs at a time. The result can be differentiated.
+    outputs at a time; or, if an example has more than four times as many outputs as inputs, by
+    products as in `jvp` that are vectorized over its inputs. The result can be differentiated.
 
     On TensorFlow and JAX a Keras model is compiled once for each shape, and again after its layers
     or variables changed. Other changes to a model, such as a new `activation` of a layer, go
@@ -49,4 +53,16 @@ def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
 
 
 def _program(call, x):
-    return engine.batch_jacobian(lambda x: example_outputs(call(x), x), x)
+    y, product = pull_back_examples(call, x)
+    given, found, axis = y, x, 1
+    if 4 * math.prod(x.shape[1:]) < math.prod(y.shape[1:]) and not engine.has_loops(y):
+        given, found, axis = x, y, -1
+        product = push_forward([y], product)
+    sizes = given.shape[1:]
+
+    def row(number):
+        seed = unit(number, sizes, given.dtype)
+        return product([ops.broadcast_to(seed, ops.shape(given))])[0]
+
+    rows = engine.mapped(row, math.prod(sizes), found.dtype)
+    return ops.reshape(ops.moveaxis(rows, 0, axis), (y.shape[0] or -1, *y.shape[1:], *x.shape[1:]))

@@ -9,8 +9,8 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff.arguments import floating_tensor
-from dann.autodiff.engines import engine, push_forward
-from dann.autodiff.functions import as_function, reading_as
+from dann.autodiff.engines import engine
+from dann.autodiff.functions import reading_as
 
 
 def independent_batch(function: Any, inputs: Any) -> Any:
@@ -31,16 +31,16 @@ def independent_batch(function: Any, inputs: Any) -> Any:
         raise ValueError("Argument `inputs` must be a batch of examples. Received: shape=()")
     if not isinstance(function, keras.Model) and engine.has_value(x) and x.shape[0] > 1:
         with reading_as([]):  # a layer's seed advances in it, and no state is kept
-            _check_independence(as_function(function), x)
+            _check_independence(function, x)
     return x
 
 
-def _check_independence(call, x):
-    outputs = example_outputs(call(x), x)
+def _check_independence(function, x):
+    outputs = example_outputs(function(x), x)
     half = np.random.default_rng(0).permutation(x.shape[0]) % 2 == 0
     for kept in (half, ~half):
         here = kept.reshape(-1, *[1] * (len(x.shape) - 1))
-        changed = call(ops.where(here, x, 2 * x + 1))
+        changed = function(ops.where(here, x, 2 * x + 1))
         if not engine.has_value(changed):
             return
         before, after = (np.asarray(ops.convert_to_numpy(y), "float64") for y in (outputs, changed))
@@ -69,34 +69,25 @@ def example_outputs(outputs: Any, x: Any) -> Any:
     return y
 
 
+def pull_back_examples(call: Callable, x: Any) -> tuple[Any, Callable]:
+    """Returns the outputs of a batch, and the function from a list of `u` to one of `J^T u`."""
+    return engine.pull_back(lambda x: example_outputs(call(x), x), [x])
+
+
 def working_dtype(inputs: Any) -> str:
     """Returns the type of the vectors: that of the inputs, but at least float32."""
     dtype = keras.backend.standardize_dtype(inputs.dtype)
     return "float64" if dtype == "float64" else "float32"
 
 
-def transposed_map(call: Callable, inputs: Any) -> tuple[Callable, int]:
-    """Returns the function from `u`, `(batch, outputs)`, to `J^T u`, `(batch, inputs)`.
-
-    And the number of outputs.
-    """
-    y, pull = engine.pull_back(lambda x: example_outputs(call(x), x), [inputs])
-    return _flat(lambda u: pull([u])[0], y, inputs, inputs), math.prod(y.shape[1:])
-
-
-def forward_map(call: Callable, inputs: Any) -> Callable:
-    """Returns the function from `v`, `(batch, inputs)`, to `J v`, `(batch, outputs)`."""
-    y, push = push_forward(lambda x: example_outputs(call(x), x), [inputs])
-    return _flat(lambda v: push([v])[0], inputs, y, inputs)
-
-
-def _flat(product, taken, given, inputs):
+def of_vectors(product: Callable, taken: Any, given: Any) -> Callable:
+    """Returns a product with tensors like `taken` as one of vectors `(batch, size)`."""
     # Gradients of a loop of TensorFlow, as in an LSTM, do not know their shape.
-    shape = given.shape[0] or -1, math.prod(given.shape[1:])
+    flat = given.shape[0] or -1, math.prod(given.shape[1:])
 
     def multiply(vectors):
         shaped = ops.reshape(vectors, (taken.shape[0] or -1, *taken.shape[1:]))
-        result = product(ops.cast(shaped, taken.dtype))
-        return ops.cast(ops.reshape(result, shape), working_dtype(inputs))
+        found = product([ops.cast(shaped, taken.dtype)])[0]
+        return ops.cast(ops.reshape(found, flat), vectors.dtype)
 
     return multiply

@@ -1,5 +1,6 @@
 """Gradients and products with Jacobians and Hessians of any function of tensors."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,9 +13,9 @@ from dann.autodiff.arguments import (
     floating_tensors,
     tensors_like,
 )
-from dann.autodiff.engines import engine, push_forward
+from dann.autodiff.engines import engine, push_forward, unit
 from dann.autodiff.functions import as_function
-from dann.checks import check_choice, check_integer
+from dann.checks import check_integer
 
 
 def gradients(
@@ -55,9 +56,8 @@ def gradients(
     Raises:
         NotImplementedError: On a Keras backend other than TensorFlow, JAX and torch; on JAX with
             `unconnected_gradients="none"`.
-        TypeError: If an argument, an output or an upstream gradient is not floating, or an upstream
-            gradient has another type than its output.
-        ValueError: If the number or shape of `grad_ys` does not fit the outputs, or another
+        TypeError: If an argument, an output or an upstream gradient is not floating.
+        ValueError: If the number, shape or type of `grad_ys` does not fit the outputs, or another
             argument is out of range.
 
     Example:
@@ -72,7 +72,6 @@ def gradients(
     >>> [float(value) for value in gradient]
     [20.0, 4.0]
     """
-    check_choice("unconnected_gradients", unconnected_gradients, ("zero", "none"))
     call, xs = as_function(function), floating_tensors(xs, "xs")
     last = len(xs) - 1
     stopped = {check_integer("stop_gradients", index, 0, last) for index in stop_gradients}
@@ -143,8 +142,8 @@ def jvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> t
     """
     xs = floating_tensors(xs, "xs")
     vs = tensors_like(vs, "vs", xs)
-    outputs, push = push_forward(as_function(function), xs)
-    floating_outputs(outputs)
+    outputs, pull = engine.pull_back(as_function(function), xs)
+    push = push_forward(floating_outputs(outputs), pull)
     return outputs, keras.tree.pack_sequence_as(outputs, push(vs))
 
 
@@ -157,7 +156,8 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
     it is the product with the transposed Jacobian of the gradient.
 
     Args:
-        function: Takes as many tensors as `xs` holds and returns a scalar.
+        function: Takes as many tensors as `xs` holds and returns a scalar. Of any other output it
+            is the Hessian of the sum, as in `gradients`.
         xs: List of floating-point tensors, arrays or variables, as in `gradients`.
         vs: List of tensors, one for each of `xs`, in its shape and type.
 
@@ -166,7 +166,7 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
 
     Raises:
         NotImplementedError, TypeError: As in `gradients`.
-        ValueError: If the function's output is not a scalar, or `vs` do not fit `xs`.
+        ValueError: If `vs` do not fit `xs`.
 
     Example:
 
@@ -177,25 +177,13 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
     [6.0, 12.0]
     """
     xs = floating_tensors(xs, "xs")
-    vs = tensors_like(vs, "vs", xs)
-    call = as_function(function)
 
     def slopes(*tensors):
         # A variable is given on, because the function may read it.
         pairs = zip(xs, tensors, strict=True)
-        return gradients(scalar, [x if isinstance(x, engine.VARIABLES) else t for x, t in pairs])
+        return gradients(function, [x if isinstance(x, engine.VARIABLES) else t for x, t in pairs])
 
-    def scalar(*xs):
-        output = call(*xs)
-        shapes = [tuple(y.shape) for y in floating_outputs(output)]
-        if shapes != [()]:
-            raise ValueError(
-                "Argument `function` must return a scalar, because only a scalar has a Hessian; "
-                f"sum or average over the batch. Received: outputs of shapes {shapes}"
-            )
-        return output
-
-    return vjp(slopes, xs, vs)[1]
+    return vjp(slopes, xs, tensors_like(vs, "vs", xs))[1]
 
 
 def jacobian(function: Callable[..., Any], xs: Any) -> Any:
@@ -229,10 +217,14 @@ def jacobian(function: Callable[..., Any], xs: Any) -> Any:
     [[2.0, 0.0], [6.0, 6.0]]
     """
     several = isinstance(xs, list | tuple)
-    call = as_function(function)
+    arguments = floating_tensors(xs if several else [xs], "xs")
+    y, pull = engine.pull_back(as_function(function), arguments)
+    y = floating_tensor(y, "function(*xs)")
 
-    def one_output(*xs):
-        return floating_tensor(call(*xs), "function(*xs)")
+    def row(number):
+        return pull([unit(number, y.shape, y.dtype)])
 
-    found = engine.jacobian(one_output, floating_tensors(xs if several else [xs], "xs"))
+    rows = engine.mapped(row, math.prod(y.shape), [x.dtype for x in arguments])
+    pairs = zip(rows, arguments, strict=True)
+    found = [ops.reshape(row, (*y.shape, *x.shape)) for row, x in pairs]
     return found if several else found[0]

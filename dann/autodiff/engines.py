@@ -7,12 +7,14 @@ Each engine has `VARIABLES`, what counts as a variable, and these functions:
 - `pull_back(function, xs)`: the outputs, and the function from upstream gradients, a list, to the
   gradients by each of `xs`: what flows through the argument, and for a variable also through the
   function's own reading of it.
-- `jacobian(function, xs)`: the whole Jacobian of one output, by each of `xs`.
-- `batch_jacobian(function, x)`: each example's Jacobian, `(batch, *output, *example)`.
+- `mapped(function, count, dtypes)`: the function's results for the numbers below `count`, stacked;
+  vectorized where that is possible. They may be nested, and so are their types.
+- `has_loops(y)`: whether derivatives of the derivatives of `y` cannot be vectorized.
 - `run(function, program, x, **static)`: `program(call, x, **static)`, where `call` is the function
   or Keras model; compiled where that is faster, for a model once.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -32,11 +34,15 @@ else:
     )
 
 
-def push_forward(function: Callable, xs: list) -> tuple[Any, Callable]:
-    """Returns a function's outputs, and the function from tangents to the outputs' tangents.
+def push_forward(outputs: list, pull: Callable) -> Callable:
+    """Returns the function from tangents to the outputs' tangents, given the one back.
 
     Two backward passes: the gradients are linear in the upstream ones, so any value of these does.
     """
-    outputs, pull = engine.pull_back(function, xs)
-    upstream = [ops.zeros_like(y) for y in keras.tree.flatten(outputs)]
-    return outputs, engine.pull_back(lambda *upstream: pull(list(upstream)), upstream)[1]
+    upstream = [ops.zeros_like(y) for y in outputs]
+    return engine.pull_back(lambda *upstream: pull(list(upstream)), upstream)[1]
+
+
+def unit(number: Any, shape: Any, dtype: Any) -> Any:
+    """Returns a tensor of zeros with a single 1, at a place by its number."""
+    return ops.reshape(ops.one_hot(number, math.prod(shape), dtype=dtype), shape)

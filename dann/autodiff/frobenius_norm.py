@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from dann.autodiff.batches import independent_batch, transposed_map, working_dtype
+from dann.autodiff import batches
 from dann.autodiff.engines import engine
 from dann.checks import check_integer
 
@@ -48,7 +48,7 @@ def frobenius_norm(
         - [Hoffman et al., 2019](https://arxiv.org/abs/1908.02729), section 2.3, of Jacobians.
     """
     check_integer("samples", samples, 2, why="because their spread gives the error")
-    x = independent_batch(function, inputs)
+    x = batches.independent_batch(function, inputs)
     squares = engine.run(function, _squares, x, samples=samples, seed=seed)  # (samples, batch)
     mean = ops.mean(squares, axis=0)
     some = mean > 0
@@ -59,14 +59,15 @@ def frobenius_norm(
 
 
 def _squares(call, x, samples, seed):
-    multiply_transposed, outputs = transposed_map(call, x)
+    y, pull = batches.pull_back_examples(call, x)
+    multiply_transposed = batches.of_vectors(pull, y, x)
     # While a batch of unknown size is traced, all examples share their vectors.
-    size = samples, x.shape[0] or 1, outputs
+    size = samples, x.shape[0] or 1, math.prod(y.shape[1:])
     signs = 2 * np.random.default_rng(seed).integers(0, 2, size) - 1
     of_examples = ops.ones_like(ops.reshape(x, (x.shape[0] or -1, math.prod(x.shape[1:])))[:, :1])
 
     def square(signs):
-        vectors = signs * ops.cast(of_examples, working_dtype(x))
+        vectors = signs * ops.cast(of_examples, batches.working_dtype(x))
         return ops.sum(multiply_transposed(vectors) ** 2, axis=1)
 
-    return ops.map(square, ops.convert_to_tensor(signs, working_dtype(x)))
+    return ops.map(square, ops.convert_to_tensor(signs, batches.working_dtype(x)))

@@ -11,28 +11,18 @@ _programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def as_function(function: Any) -> Callable:
-    """Returns `function`; for a Keras model, its call in inference, of several inputs as a list.
-
-    Raises:
-        TypeError: If it cannot be called.
-    """
+    """Returns `function`; for a Keras model, its call in inference, of several inputs as a list."""
     if isinstance(function, keras.Model):
         return lambda *xs: function(xs[0] if len(xs) == 1 else list(xs), training=False)
-    if not callable(function):
-        raise TypeError(
-            "Argument `function` must be a function of tensors or a Keras model. "
-            f"Received: {function!r} of type {type(function).__name__}"
-        )
     return function
 
 
 def as_pure_function(function: Any) -> Callable:
     """Returns `as_function(function)` as a function that does not change the state of layers."""
-    call = as_function(function)
 
     def pure(*xs):
         with reading_as([]):
-            return call(*xs)
+            return as_function(function)(*xs)
 
     return pure
 
@@ -56,12 +46,10 @@ def call_reading(function: Callable, xs: Iterable[Any], values: Iterable[Any]) -
 
     So a function that reads a variable itself depends on its value, as one that takes it does.
     """
-    values = list(values)
     pairs = zip(xs, values, strict=True)
     variables = [(x, value) for x, value in pairs if isinstance(x, keras.Variable)]
-    if not variables:  # a scope would keep no assignment
-        return function(*values)
-    with reading_as(variables):
+    # A scope would keep no assignment.
+    with reading_as(variables) if variables else contextlib.nullcontext():
         return function(*values)
 
 

@@ -1,6 +1,5 @@
 """The JAX side of derivatives: backward passes as functions, vectorized."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -49,24 +48,14 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     return outputs, pull
 
 
-def jacobian(function: Callable, xs: list) -> list[Any]:
-    """Returns the whole Jacobian by each of `xs`, vectorized over the outputs."""
-    y, pull = pull_back(function, xs)
-    basis = jnp.eye(y.size, dtype=y.dtype).reshape(y.size, *y.shape)
-    rows = jax.vmap(lambda row: pull([row]))(basis)
-    return [found.reshape(*y.shape, *x.shape) for found, x in zip(rows, xs, strict=True)]
+def mapped(function: Callable, count: int, dtypes: Any) -> Any:
+    """Returns the function's results for the numbers below `count`, stacked; some at a time."""
+    return jax.lax.map(function, jnp.arange(count), batch_size=_AT_ONCE)
 
 
-def batch_jacobian(call: Callable, x: Any) -> Any:
-    """Returns each example's Jacobian, `(batch, *output, *example)`, some outputs at a time."""
-    y, pull = pull_back(call, [x])
-    size = math.prod(y.shape[1:])
-
-    def row(unit):
-        return pull([jnp.broadcast_to(unit.reshape(y.shape[1:]), y.shape)])[0]
-
-    matrix = jax.lax.map(row, jnp.eye(size, dtype=y.dtype), batch_size=_AT_ONCE)
-    return jnp.moveaxis(matrix, 0, 1).reshape(*y.shape, *x.shape[1:])
+def has_loops(y: Any) -> bool:
+    """Whether derivatives of a tensor's derivatives cannot be vectorized: never."""
+    return False
 
 
 def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:

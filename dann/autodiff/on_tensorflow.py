@@ -1,4 +1,4 @@
-"""The TensorFlow side of derivatives: tapes, and programs that run as graphs."""
+"""The TensorFlow side of derivatives: tapes, vectorized maps, and programs that run as graphs."""
 
 import math
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from dann.autodiff.functions import as_function, as_pure_function, program_of
 
 VARIABLES = (keras.Variable, tf.Variable)
 _FAST_BYTES = 2**25
+_LOOPS = {"While", "StatelessWhile"}
 _WEIGHTS = {"Const", "ReadVariableOp", "VarHandleOp"}
 
 
@@ -26,41 +27,43 @@ def has_value(value: Any) -> bool:
 
 def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     """Returns a function's outputs, and the function from upstream gradients to gradients."""
-    tape, outputs, sources = _recorded(function, xs)
+    sources = [_watched(x) for x in xs]
+    with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+        tape.watch(sources)
+        outputs = keras.tree.map_structure(tensor, function(*map(tensor, sources)))
     ys = keras.tree.flatten(outputs)
 
     def pull(upstream, unconnected="zero"):
-        gradients = tape.gradient(ys, sources, upstream)
-        return _by_argument(gradients, xs, tf.zeros_like if unconnected == "zero" else None)
+        found = tape.gradient(ys, sources, upstream, tf.UnconnectedGradients(unconnected))
+        return [None if gradient is None else tensor(gradient) for gradient in found]
 
     return outputs, pull
 
 
-def jacobian(function: Callable, xs: list) -> list[Any]:
-    """Returns the whole Jacobian by each of `xs`, vectorized over the outputs."""
-    tape, y, sources = _recorded(function, xs)
-
-    def zeros(x):
-        return tf.zeros([*y.shape, *x.shape], y.dtype)
-
-    return _by_argument(tape.jacobian(y, sources), xs, zeros)
+def _watched(x):
+    # A tape compares tensors by identity. It must not take a tensor that is given twice, or that
+    # the function itself reads, for the argument.
+    variable = x.value if isinstance(x, keras.Variable) else x
+    return variable if isinstance(variable, tf.Variable) else tf.identity(variable)
 
 
-def batch_jacobian(call: Callable, x: Any) -> Any:
-    """Returns each example's Jacobian, `(batch, *output, *example)`, some outputs at a time."""
-    if len(x.shape) == 1:  # TensorFlow wants a number to be a row of one
-        return tf.squeeze(batch_jacobian(lambda row: call(row[:, 0]), x[:, None]), axis=-1)
-    with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
-        tape.watch(x)
-        y = call(x)
-        flat = y if len(y.shape) == 2 else tf.reshape(y, (-1, math.prod(y.shape[1:])))
-    at_once = _rows_at_once(y)
-    parallel = None if at_once >= flat.shape[1] else at_once  # `None` stands for all
-    vectorized = at_once > 1 or parallel is None
-    matrix = tape.batch_jacobian(flat, x, tf.UnconnectedGradients.ZERO, parallel, vectorized)
-    if flat is y:
-        return matrix
-    return tf.reshape(matrix, (y.shape[0] or -1, *y.shape[1:], *x.shape[1:]))
+def mapped(function: Callable, count: int, dtypes: Any) -> Any:
+    """Returns the function's results for the numbers below `count`, stacked; some at a time."""
+    parts = math.ceil(count / _at_once())
+    if parts <= 1:
+        return tf.vectorized_map(function, tf.range(count))
+    numbers = tf.reshape(tf.range(parts * math.ceil(count / parts)), (parts, -1))
+    found = tf.map_fn(
+        lambda part: tf.vectorized_map(function, part), numbers, fn_output_signature=dtypes
+    )
+    return keras.tree.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:]))[:count], found)
+
+
+def has_loops(y: Any) -> bool:
+    """Whether a tensor comes from a loop, whose derivatives have derivatives of no fixed shape."""
+    definition = y.graph.as_graph_def()
+    bodies = [definition.node, *(body.node_def for body in definition.library.function)]
+    return any(node.op in _LOOPS for nodes in bodies for node in nodes)
 
 
 def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
@@ -69,44 +72,23 @@ def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
         return program(as_function(function), x, **static)
 
     def make(get):
-        return tf.function(lambda x: program(as_pure_function(get()), x, **static), autograph=False)
+        traced = tf.function(
+            lambda x: program(as_pure_function(get()), x, **static), autograph=False
+        )
+        return traced.get_concrete_function(x)  # which is called sooner than the function
 
-    return program_of(function, (program, *static.items()), make)(x)
-
-
-def _recorded(function, xs):
-    """A tape, the outputs, and what to differentiate by: the arguments, then the variables."""
-    # A tape compares tensors by identity. It must not take a tensor that is given twice, or that
-    # the function itself reads, for the argument.
-    arguments = [tf.identity(x) for x in xs]
-    variables = [x.value if isinstance(x, keras.Variable) else x for x in xs if _is_variable(x)]
-    with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
-        tape.watch([*arguments, *variables])
-        outputs = keras.tree.map_structure(tensor, function(*arguments))
-    return tape, outputs, [*arguments, *variables]
+    return program_of(function, (program, tuple(x.shape), x.dtype, *static.items()), make)(x)
 
 
-def _by_argument(found, xs, zeros):
-    """What was found by each argument, plus what was by the variable that it is."""
-    found = [None if value is None else tensor(value) for value in found]
-    of_variables = iter(found[len(xs) :])
-    for index, x in enumerate(xs):
-        parts = [found[index], next(of_variables)] if _is_variable(x) else [found[index]]
-        parts = [part for part in parts if part is not None]
-        found[index] = sum(parts[1:], parts[0]) if parts else zeros and zeros(x)
-    return found[: len(xs)]
-
-
-def _is_variable(x):
-    return isinstance(x, VARIABLES)
-
-
-def _rows_at_once(y):
+def _at_once():
     """How many outputs one vectorized pass covers, by the largest tensor that the graph computes.
 
     Larger parts are slower on a processor (caches, page faults), as `docs/performance.md` shows.
     """
-    operations = [op for op in y.graph.get_operations() if op.type not in _WEIGHTS]
-    largest = max(out.shape.num_elements() or 0 for op in operations for out in op.outputs)
+    if tf.executing_eagerly():
+        return math.inf
+    operations = tf.compat.v1.get_default_graph().get_operations()
+    outputs = [out for op in operations if op.type not in _WEIGHTS for out in op.outputs]
+    largest = max(out.dtype.size * (out.shape.num_elements() or 0) for out in outputs)
     room = 2**30 if tf.config.list_logical_devices("GPU") else _FAST_BYTES
-    return max(1, room // (3 * y.dtype.size * max(largest, 1)))
+    return max(1, room // (3 * max(largest, 1)))

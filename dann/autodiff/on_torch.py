@@ -1,6 +1,5 @@
 """The torch side of derivatives: backward passes one after another, which may be derived again."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -38,26 +37,30 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     ys = keras.tree.flatten(outputs)
 
     def pull(upstream, unconnected="zero"):
-        return _derived(ys, arguments, upstream, unconnected)
+        tracked = [y if y.requires_grad else _followed(y) for y in ys]  # it refuses constants
+        zeros = unconnected == "zero"
+        found = torch.autograd.grad(
+            tracked,
+            arguments,
+            upstream,
+            create_graph=True,
+            allow_unused=True,
+            materialize_grads=zeros,
+        )
+        return list(found)
 
     return outputs, pull
 
 
-def jacobian(function: Callable, xs: list) -> list[Any]:
-    """Returns the whole Jacobian by each of `xs`, one output after another."""
-    y, pull = pull_back(function, xs)
-    basis = torch.eye(y.numel(), dtype=y.dtype, device=y.device).reshape(-1, *y.shape)
-    rows = zip(*[pull([row]) for row in basis], strict=True)
-    pairs = zip(rows, xs, strict=True)
-    return [torch.stack(found).reshape(*y.shape, *x.shape) for found, x in pairs]
+def mapped(function: Callable, count: int, dtypes: Any) -> Any:
+    """Returns the function's results for the numbers below `count`, stacked, one after another."""
+    found = [function(torch.tensor(number)) for number in range(count)]
+    return keras.tree.map_structure(lambda *parts: torch.stack(parts), *found)
 
 
-def batch_jacobian(call: Callable, x: Any) -> Any:
-    """Returns each example's Jacobian, `(batch, *output, *example)`, one output after another."""
-    y, pull = pull_back(call, [x])
-    units = torch.eye(math.prod(y.shape[1:]), dtype=y.dtype, device=y.device)
-    rows = [pull([unit.reshape(y.shape[1:]).expand(y.shape)])[0] for unit in units]
-    return torch.stack(rows, dim=1).reshape(*y.shape, *x.shape[1:])
+def has_loops(y: Any) -> bool:
+    """Whether derivatives of a tensor's derivatives cannot be vectorized: never."""
+    return False
 
 
 def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
@@ -68,14 +71,3 @@ def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
 def _followed(x):
     """A tensor of its own that gradients are taken by, also if the function reads the other."""
     return x.clone() if x.requires_grad else x.detach().clone().requires_grad_()
-
-
-def _derived(ys, xs, upstream, unconnected):
-    pairs = [(y, u) for y, u in zip(ys, upstream, strict=True) if y.requires_grad]
-    found = [None] * len(xs)
-    if pairs:
-        ys, upstream = map(list, zip(*pairs, strict=True))
-        found = torch.autograd.grad(ys, xs, upstream, create_graph=True, allow_unused=True)
-    if unconnected == "zero":
-        return [torch.zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True)]
-    return list(found)

@@ -8,13 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.autodiff.batches import (
-    forward_map,
-    independent_batch,
-    transposed_map,
-    working_dtype,
-)
-from dann.autodiff.engines import engine
+from dann.autodiff import batches
+from dann.autodiff.engines import engine, push_forward
 from dann.checks import check_integer
 
 
@@ -43,8 +38,8 @@ def singular_values(
     Returns:
         A tensor `(batch, k)`, of the type of `inputs` but at least float32.
 
-    Raises:
-        NotImplementedError: If it is differentiated, or called in a compiled function.
+    They have no derivative and are computed outside compiled functions, where the backend raises an
+    error; in a loss use `frobenius_norm`, or the singular values of `batch_jacobian`.
 
     Example:
 
@@ -59,52 +54,28 @@ def singular_values(
         - [Golub and Kahan, 1965](https://doi.org/10.1137/0702016), section 2.
         - [Simon and Zha, 2000](https://doi.org/10.1137/S1064827597327309): one side is enough.
     """
-    x = independent_batch(function, inputs)
+    x = batches.independent_batch(function, inputs)
     iterations = 3 * k + 10 if iterations is None else iterations
     check_integer("iterations", iterations, k, why="as each finds one more of the `k` values")
-    try:
-        images = engine.run(function, _images_of_a_basis, x, k=k, iterations=iterations, seed=seed)
-    except LookupError as error:  # TensorFlow's, while a tape records
-        raise NotImplementedError(_NO_DERIVATIVE) from error
-    if not engine.has_value(images):
-        raise NotImplementedError(_NO_DERIVATIVE)
+    images = engine.run(function, _images_of_a_basis, x, k=k, iterations=iterations, seed=seed)
     # LAPACK is faster on tall ones.
     matrices = np.asarray(ops.convert_to_numpy(images), "float64").swapaxes(1, 2)
-    values = np.linalg.svd(matrices, compute_uv=False)[:, :k].astype(working_dtype(x))
-    return _refusing_derivatives(engine.tensor(values), images)
+    values = np.linalg.svd(matrices, compute_uv=False)[:, :k]
+    return ops.convert_to_tensor(values, batches.working_dtype(x))
 
 
 def _images_of_a_basis(call, x, k, iterations, seed):
-    multiply_transposed, outputs = transposed_map(call, x)
-    multiply, columns = forward_map(call, x), math.prod(x.shape[1:])
-    rank = min(columns, outputs)
+    y, pull = batches.pull_back_examples(call, x)
+    multiply_transposed = batches.of_vectors(pull, y, x)
+    multiply = batches.of_vectors(push_forward([y], pull), x, y)
+    columns = math.prod(x.shape[1:])
+    rank = min(columns, math.prod(y.shape[1:]))
     check_integer("k", k, 1, rank, why="the rank that the Jacobian of an example can have")
     start = np.random.default_rng(seed).normal(size=(x.shape[0], rank))
     if rank < columns:  # fewer outputs than inputs: take the transpose
         multiply, multiply_transposed = multiply_transposed, multiply
-    start = ops.convert_to_tensor(start, working_dtype(x))
+    start = ops.convert_to_tensor(start, batches.working_dtype(x))
     return _expand(multiply, multiply_transposed, start, min(iterations, rank))
-
-
-_NO_DERIVATIVE = (
-    "`singular_values` has no derivative and computes outside compiled functions; in a loss use "
-    "`frobenius_norm`, or the singular values of `batch_jacobian`"
-)
-
-
-def _refusing_derivatives(values, images):
-    """Returns the values, from which a gradient would be 0 in silence as they come from NumPy."""
-    if keras.backend.backend() == "jax":
-        return values  # there the symbols of a derivative have no value
-
-    @ops.custom_gradient
-    def given(images):
-        def refuse(*args, upstream=None):
-            raise NotImplementedError(_NO_DERIVATIVE)
-
-        return values, refuse
-
-    return given(images)
 
 
 def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps: int) -> Any:

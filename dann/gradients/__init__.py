@@ -17,6 +17,6 @@ __all__ = [
 ]
 
 if keras.backend.backend() == "tensorflow":
-    from dann.gradients.op_override import override_op_gradients, register_gradient
+    from dann.gradients.op_override import override_op_gradients
 
-    __all__ += ["override_op_gradients", "register_gradient"]
+    __all__ += ["override_op_gradients"]

@@ -11,12 +11,6 @@ def floating_tensor(inputs: Any) -> Any:
     Raises:
         TypeError: If the data type is not a floating one: integers would silently get no gradient.
     """
-    if isinstance(inputs, keras.KerasTensor):
-        raise TypeError(
-            "Expected a tensor with values. A symbolic `KerasTensor` needs a layer: use "
-            "`dann.layers.GradientReversal` or `dann.layers.BinarySign`, or call the function "
-            f"inside a layer of yours. Received: {inputs}"
-        )
     tensor: Any = keras.ops.convert_to_tensor(inputs)
     dtype = keras.backend.standardize_dtype(tensor.dtype)
     if "float" not in dtype:

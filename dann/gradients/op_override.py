@@ -1,5 +1,6 @@
 """Way 1 for TensorFlow graphs: the gradient of an operation, overridden by its type."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,47 +17,7 @@ import tensorflow as tf
 from dann.gradients.override import check_gradients
 from dann.gradients.tensorflow_graph import as_graph_function
 
-_registered: dict[str, Callable] = {}
-
-
-def register_gradient(name: str) -> Callable:
-    """Registers a gradient function by name, as `tf.RegisterGradient` does, but more than once.
-
-    A notebook cell that runs again may define its function anew, which then takes the place of the
-    old one. A function of another name or module under a registered name is an error.
-
-    Args:
-        name: Name for `override_op_gradients` and for `tf.Graph.gradient_override_map`.
-
-    Returns:
-        A decorator for a function `(op, *upstream)` that returns one gradient tensor, or `None`,
-        for each input of the operation.
-
-    Raises:
-        ValueError: If the name belongs to another function.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> from dann.gradients import register_gradient
-    >>> @register_gradient("HalfGradient")
-    ... def half(op, upstream):
-    ...     return upstream / 2.0
-    """
-
-    def decorate(function):
-        if name not in _registered:
-            tf.RegisterGradient(name)(lambda op, *upstream: _run(_registered[name], op, *upstream))
-        known = _registered.setdefault(name, function)
-        if _full_name(known) != _full_name(function):
-            raise ValueError(
-                f"A gradient named {name!r} is registered already: {_full_name(known)}. Choose "
-                f"another name. Received: {_full_name(function)}"
-            )
-        _registered[name] = function
-        return function
-
-    return decorate
+_numbers = itertools.count()
 
 
 def override_op_gradients(function: Callable, overrides: Mapping[str, str | Callable]) -> Callable:
@@ -75,10 +36,9 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
         function: Function of tensors. Operations in a `tf.function` that it calls, in a branch of
             `tf.cond` or in the body of `tf.while_loop` are not overridden, because these are
             graphs of their own.
-        overrides: Operation type (`"Sign"`, `"Identity"`, see `tf.Operation.type`) to the name of
-            a gradient that `register_gradient` or `tf.RegisterGradient` registered, or to a
-            function `(op, *upstream)` that returns a gradient tensor or `None` for each input of
-            the operation.
+        overrides: Operation type (`"Sign"`, `"Identity"`, see `tf.Operation.type`) to a function
+            `(op, *upstream)` that returns a gradient tensor or `None` for each input of the
+            operation, or to the name under which `tf.RegisterGradient` registered one.
 
     Returns:
         A function of the same tensors.
@@ -124,29 +84,22 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
 def _name_of(gradient):
     if isinstance(gradient, str):
         return gradient
-    name = f"{_full_name(gradient)}.{len(_registered)}"
-    register_gradient(name)(gradient)
+    name = f"dann.{gradient.__qualname__}.{next(_numbers)}"
+
+    @tf.RegisterGradient(name)
+    def checked(op, *upstream):
+        gradients = gradient(op, *upstream)
+        tensors = [value for value in keras.tree.flatten(gradients) if value is not None]
+        check_gradients(tensors, len(tensors), gradient)
+        return gradients
+
     return name
 
 
-def _full_name(function):
-    return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
-
-
-def _run(function, op, *upstream):
-    gradients = function(op, *upstream)
-    flat = gradients if isinstance(gradients, tuple | list) else [gradients]
-    tensors = [value for value in flat if value is not None]
-    check_gradients(tensors, len(tensors), function)
-    return gradients
-
-
-@register_gradient("dann.PassThrough")
 def _pass_through(op, upstream):
     return upstream
 
 
-@register_gradient("dann.SwapNegated")
 def _swap_negated(op, upstream, upstream_of_scaled):
     return None, upstream_of_scaled - upstream
 
@@ -155,8 +108,8 @@ def _swap(inputs, scaled):
     return tf.identity_n([inputs, scaled])[0]
 
 
-_overridden_swap = override_op_gradients(_swap, {"IdentityN": "dann.SwapNegated"})
-_overridden_sign = override_op_gradients(tf.sign, {"Sign": "dann.PassThrough"})
+_overridden_swap = override_op_gradients(_swap, {"IdentityN": _swap_negated})
+_overridden_sign = override_op_gradients(tf.sign, {"Sign": _pass_through})
 
 
 def reverse_op_gradient(inputs: Any, strength: Any) -> Any:

@@ -134,7 +134,8 @@ def test_numbers_out_of_range_are_refused(arguments):
 def test_a_derivative_of_them_is_refused(inputs):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="tanh")])
     xs = [INPUTS] if inputs == "x" else model.weights
-    with pytest.raises(NotImplementedError):
+    # Each backend's own: TensorFlow's is a LookupError, JAX's a TypeError.
+    with pytest.raises((LookupError, NotImplementedError, TypeError)):
         gradients(lambda *xs: singular_values(model, xs[0] if inputs == "x" else INPUTS, 1), xs)
 
 

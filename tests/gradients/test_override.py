@@ -1,4 +1,5 @@
 import gc
+import weakref
 
 import keras
 import numpy as np
@@ -181,18 +182,14 @@ def test_what_is_made_of_a_lambda_is_not_saved_without_a_name():
         keras.saving.deserialize_keras_object(config)
 
 
-def live_graphs(tf):
-    gc.collect()
-    graph = type(tf.function(lambda: 0).get_concrete_function().graph)
-    return sum(type(item) is graph for item in gc.get_objects())
-
-
-def growth_in_ten_traces(tf, function):
-    """How many graphs are left over by 10 `tf.function`s around `function` that are gone."""
+def graphs_left_over(tf, function):
+    """How many graphs live on of 5 `tf.function`s around `function` that are gone."""
+    graphs = []
 
     def trace():
         @tf.function(autograph=False)
         def differentiate(inputs):
+            graphs.append(weakref.ref(tf.compat.v1.get_default_graph()))
             with tf.GradientTape() as tape:
                 tape.watch(inputs)
                 value = function(inputs)
@@ -200,12 +197,10 @@ def growth_in_ten_traces(tf, function):
 
         assert differentiate(tf.ones(3)).numpy().tolist() == [0.5] * 3
 
-    for _ in range(3):
+    for _ in range(5):
         trace()
-    before = live_graphs(tf)
-    for _ in range(10):
-        trace()
-    return live_graphs(tf) - before
+    gc.collect()
+    return sum(graph() is not None for graph in graphs)
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="counts TensorFlow graphs")
@@ -216,9 +211,9 @@ def test_the_graphs_of_earlier_traces_are_freed():
     def bare(inputs):
         return tf.identity(inputs), lambda upstream: upstream / 2
 
-    assert growth_in_ten_traces(tf, halved) == 0
+    assert graphs_left_over(tf, halved) == 0
     # What TensorFlow does without the graph of its own; it shows that the count can fail.
-    assert growth_in_ten_traces(tf, bare) >= 10
+    assert graphs_left_over(tf, bare) == 5
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="counts TensorFlow traces")

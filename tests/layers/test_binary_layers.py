@@ -431,7 +431,7 @@ def test_a_function_and_a_layer_come_back_from_a_file(reloaded):
         (lambda: BinaryDense(2, kernel_estimator="ste"), ValueError),
         (lambda: BinaryDense(2, input_estimator=lambda x: x), ValueError),
         (lambda: BinaryDense(2, kernel_estimator=keras.layers.PReLU()), ValueError),
-        (lambda: BinaryDense(2, kernel_estimator=BinaryDense), TypeError),
+        (lambda: BinaryDense(2, kernel_estimator=BinaryDense), ValueError),
         (lambda: BinaryDense(2, way="ste"), ValueError),
         (lambda: BinaryDense(2, way="op_override", kernel_estimator="ede"), ValueError),
         (lambda: BinaryDense(2, way="op_override", kernel_estimator="magnitude_aware"), ValueError),

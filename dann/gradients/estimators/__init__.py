@@ -1,15 +1,14 @@
 """Quantizers with their own backward pass, to choose by name or as objects."""
 
+from dann.gradients.estimators.curves import EDE, ApproxSign, ReSTE, Sharpened, SwishSign
 from dann.gradients.estimators.estimator import ESTIMATORS, Estimator, register_estimator
 from dann.gradients.estimators.levels import DoReFa, Ternary
 from dann.gradients.estimators.named import (
+    Quantizer,
     get_estimator,
     get_kernel_estimator,
     name_or_estimator,
 )
-from dann.gradients.estimators.quantizer import Quantizer
-from dann.gradients.estimators.sharpened import EDE, ReSTE, Sharpened
-from dann.gradients.estimators.smooth import ApproxSign, SwishSign
 from dann.gradients.estimators.straight_through import (
     Htanh,
     Identity,

@@ -84,10 +84,7 @@ class Estimator(abc.ABC):
         """The inputs that change from call to call, as tensors."""
         for name, value in (("sharpness", sharpness), ("seed", seed)):
             if value is not None:
-                raise ValueError(
-                    f"{type(self).__name__} takes no `{name}`: leave it out. "
-                    f"Received: {name}={value!r}"
-                )
+                raise ValueError(f"{self!r} takes no `{name}`. Received: {name}={value!r}")
         return ()
 
     def __call__(
@@ -104,13 +101,8 @@ class Estimator(abc.ABC):
         Raises:
             ValueError: If it does not have it.
         """
-        if way == "op_override" and way not in self.ways:
-            raise ValueError(
-                "Way 'op_override' overrides the gradient of TensorFlow's own sign and works for "
-                f"the estimator 'htanh' alone. Choose one of {sorted(self.ways)}. "
-                f"Received: way='op_override' with {self!r}"
-            )
-        return check_choice("way", way, self.ways)
+        why = "'op_override' serves the estimator 'htanh' alone"
+        return check_choice("way", way, self.ways, why=why)
 
     @functools.cached_property
     def _by_override(self):

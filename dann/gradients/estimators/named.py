@@ -1,14 +1,83 @@
-"""Estimators by name."""
+"""Estimators by name, and those that a user's function or layer makes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import numpy as np
+from keras import ops
 
+from dann.checks import check_choice, check_registered
 from dann.gradients.estimators.estimator import ESTIMATORS, Estimator
 from dann.gradients.estimators.levels import DoReFa
-from dann.gradients.estimators.quantizer import Quantizer
 from dann.gradients.estimators.straight_through import MagnitudeAware
+from dann.gradients.floating_tensor import floating_tensor
+
+
+@keras.saving.register_keras_serializable("dann")
+class Quantizer(Estimator):
+    """A function or a layer of yours as an estimator, with the gradient that it has itself.
+
+    - forward: `y = function(x)`
+    - backward: the derivative of the function, or its own `keras.ops.custom_gradient`
+
+    Layers take the function in place of a name, as larq's layers take quantizers. It must work on a
+    tensor of any shape and keep its shape. Register it with Keras, so that files can name it.
+
+    Args:
+        function: A function, or a `keras.layers.Layer` without weights.
+
+    Raises:
+        ValueError: If it is not registered, or has weights.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.layers import BinaryDense
+    >>> @keras.saving.register_keras_serializable("mine")
+    ... def ste_sign(x):
+    ...     clipped = keras.ops.clip(x, -1, 1)
+    ...     signs = keras.ops.where(x >= 0, 1.0, -1.0)
+    ...     return clipped + keras.ops.stop_gradient(signs - clipped)
+    >>> layer = BinaryDense(3, input_estimator=ste_sign, kernel_estimator=ste_sign)
+    """
+
+    ways = ("override",)
+
+    def __init__(self, function: Callable[[Any], Any]):
+        self.function = function
+        check_registered("A quantizer", function)
+        probe = np.linspace(-2, 2, 10, dtype="float32")
+        values: Any = ops.convert_to_numpy(function(ops.convert_to_tensor(probe)))
+        if getattr(function, "weights", None):
+            raise ValueError(
+                "A quantizer that is a layer must have no weights, because each kernel and each "
+                f"input is quantized by a copy of it. Received: {function!r} with "
+                f"{len(function.weights)} weights"
+            )
+        self.bits = 1 if np.isin(values, (-1, 1)).all() else 32
+
+    def __call__(self, inputs, way="override", sharpness=None, seed=None):
+        inputs = floating_tensor(inputs)
+        self.extras(inputs, sharpness, seed)
+        self.check_way(way)
+        return ops.cast(self.function(inputs), inputs.dtype)
+
+    def codes(self, inputs):
+        return ops.cast(self.function(inputs), inputs.dtype)
+
+    def slope(self, inputs, *extras):
+        raise NotImplementedError(f"{self!r} has its own gradient.")
+
+    def curve(self, inputs, *extras):
+        return self.function(inputs)
+
+    def get_config(self):
+        return {"function": keras.saving.serialize_keras_object(self.function)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(keras.saving.deserialize_keras_object(config["function"]))
 
 
 def get_estimator(identifier: Any) -> Estimator:
@@ -22,8 +91,7 @@ def get_estimator(identifier: Any) -> Estimator:
         The estimator.
 
     Raises:
-        ValueError: If no estimator has that name.
-        TypeError: If `identifier` is none of these.
+        ValueError: If `identifier` is none of these, or no estimator has that name.
 
     Example:
 
@@ -37,13 +105,7 @@ def get_estimator(identifier: Any) -> Estimator:
         return identifier
     if callable(identifier) and not isinstance(identifier, type):
         return Quantizer(identifier)
-    if not isinstance(identifier, str):
-        raise TypeError(
-            "An estimator must be a name or an object of `dann.gradients.estimators`, or a "
-            "function or layer that quantizes. "
-            f"Received: {identifier!r}"
-        )
-    return ESTIMATORS.entry(identifier).thing
+    return ESTIMATORS[check_choice("estimator", identifier, ESTIMATORS)]
 
 
 def get_kernel_estimator(identifier: Any, axes: Sequence[int]) -> Estimator:
@@ -59,7 +121,6 @@ def get_kernel_estimator(identifier: Any, axes: Sequence[int]) -> Estimator:
 
     Raises:
         ValueError: If there is no such estimator, or its values are never negative.
-        TypeError: If `identifier` is neither a name nor an estimator.
     """
     if identifier == "magnitude_aware" or isinstance(identifier, MagnitudeAware):
         return MagnitudeAware(list(axes))

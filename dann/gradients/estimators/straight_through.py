@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 from keras import ops
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from dann.checks import check_integer
 from dann.gradients.estimators.estimator import Estimator, register_estimator
@@ -91,13 +92,7 @@ class MagnitudeAware(StraightThrough):
     pooled = True
 
     def __init__(self, axis: int | Sequence[int] = -1):
-        axes = [axis] if isinstance(axis, int) else axis
-        if not isinstance(axes, list | tuple) or not all(type(place) is int for place in axes):
-            raise TypeError(
-                "Argument `axis` must be an integer or a sequence of integers. "
-                f"Received: axis={axis!r}"
-            )
-        self.axes = list(axes)
+        self.axes = [axis] if isinstance(axis, int) else list(axis)
 
     @property
     def of_codes(self) -> Estimator:
@@ -105,12 +100,7 @@ class MagnitudeAware(StraightThrough):
 
     def scale(self, inputs: Any) -> Any:
         rank = len(inputs.shape)
-        if not all(-rank <= axis < rank for axis in self.axes):
-            raise ValueError(
-                f"Argument `axis` must name some of the {rank} axes of the inputs. "
-                f"Received: axis={self.axes}"
-            )
-        kept = {axis % rank for axis in self.axes}
+        kept = normalize_axis_tuple(self.axes, rank)
         pooled = tuple(axis for axis in range(rank) if axis not in kept)
         wide = ops.cast(ops.abs(inputs), keras.backend.result_type(inputs.dtype, "float32"))
         return ops.cast(ops.mean(wide, axis=pooled, keepdims=True), inputs.dtype)
