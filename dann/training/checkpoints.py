@@ -19,6 +19,7 @@ _NAME = re.compile(r"step-(\d+)\.npz")
 _KEPT = 2
 # The state of Keras's own callbacks between two epochs, by attribute.
 _ATTRIBUTES = {"wait", "best", "best_epoch", "best_weights", "stopped_epoch", "cooldown_counter"}
+_ATTRIBUTES |= {"epoch", "history"}  # of `History`
 
 
 class ResumeError(ValueError):
@@ -151,8 +152,8 @@ def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[s
     """Returns the state of each callback by name, such as `"EarlyStopping 1"`.
 
     It is what `state_dict()` returns, if a callback has that; else those of the attributes `wait`,
-    `best`, `best_epoch`, `best_weights`, `stopped_epoch` and `cooldown_counter` that it has, which
-    is what Keras's own callbacks keep from one epoch to the next.
+    `best`, `best_epoch`, `best_weights`, `stopped_epoch`, `cooldown_counter`, `epoch` and `history`
+    that it has, which is what Keras's own callbacks keep from one epoch to the next.
     """
     return {
         name: callback.state_dict()

@@ -36,21 +36,15 @@ def check_trainer(trainer: Any) -> None:
         ValueError: If one is below 1, or `steps` is not a multiple of `steps_per_epoch`, or that
             not one of `steps_per_execution`.
     """
-    for key in ("steps", "steps_per_epoch", "batch_size", "check_every"):
-        check_integer(f"trainer.{key}", getattr(trainer, key), low=1)
-    epoch = min(trainer.steps, trainer.steps_per_epoch)
-    if trainer.steps % epoch:
+    steps = check_integer("trainer.steps", trainer.steps, low=1)
+    epoch = min(steps, check_integer("trainer.steps_per_epoch", trainer.steps_per_epoch, low=1))
+    each: Any = trainer.steps_per_execution
+    each = 1 if each == "auto" else check_integer("trainer.steps_per_execution", each, low=1)
+    if steps % epoch or epoch % each:
         raise ValueError(
-            "trainer.steps must be a multiple of trainer.steps_per_epoch. "
-            f"Received: {trainer.steps} steps, {trainer.steps_per_epoch} an epoch"
+            "trainer.steps must be a multiple of trainer.steps_per_epoch, and that one of "
+            f"trainer.steps_per_execution. Received: {steps}, {epoch} and {each}"
         )
-    if trainer.steps_per_execution != "auto":
-        each = check_integer("trainer.steps_per_execution", trainer.steps_per_execution, low=1)
-        if epoch % each:
-            raise ValueError(
-                "trainer.steps_per_epoch must be a multiple of trainer.steps_per_execution. "
-                f"Received: {epoch} and {each}"
-            )
 
 
 def compile_model(

@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.adaptation.replicas import strategy_scope
 from dann.checks import check_integer
 from dann.training.checkpoints import (
     Checkpoints,
@@ -124,14 +125,13 @@ class _EpochCheckpoints(keras.callbacks.Callback):
 
     Args:
         checkpoints: Where to write.
-        watched: All other callbacks, the history last.
+        watched: All other callbacks.
         settings: What must be the same when the training resumes.
     """
 
     def __init__(self, checkpoints, watched, settings):
         super().__init__()
-        self.checkpoints, self.settings = checkpoints, settings
-        *self.watched, self.history = watched
+        self.checkpoints, self.watched, self.settings = checkpoints, watched, settings
         self.epoch, self.stopped = 0, False
         self._found: dict[str, Any] | None = None
 
@@ -153,8 +153,6 @@ class _EpochCheckpoints(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         if self._found is not None:  # once more, as callbacks set values when they begin
             restore(self.watched, self._found["callbacks"])
-            self.history.epoch = list(range(self._found["epoch"]))
-            self.history.history = {name: [*its] for name, its in self._found["history"].items()}
 
     def on_epoch_end(self, epoch, logs=None):
         check_weights(self.model)  # weights that are not finite must not replace a good checkpoint
@@ -164,7 +162,6 @@ class _EpochCheckpoints(keras.callbacks.Callback):
             "epoch": self.epoch,
             "stopped": self.stopped,
             "callbacks": states_of(self.watched),
-            "history": self.history.history,
         }
         arrays = [keras.ops.convert_to_numpy(variable) for variable in _variables(self.model)]
         self.checkpoints.write(self.epoch * self.params["steps"], state, arrays)
@@ -175,8 +172,7 @@ class _EpochCheckpoints(keras.callbacks.Callback):
 def _variables(model):
     """All state of a training: weights, seeds, and the optimizer's variables."""
     if not model.optimizer.built:
-        strategy = getattr(model, "distribute_strategy", None)
-        with contextlib.nullcontext() if strategy is None else strategy.scope():
+        with strategy_scope(model):
             model.optimizer.build(model.trainable_variables)
     return [*model.variables, *model.optimizer.variables]
 
@@ -189,7 +185,6 @@ def _settings(model, pairs, steps):
         "steps_per_epoch": steps,
         "variables": [list(variable.shape) for variable in _variables(model)],
         "pairs": getattr(pairs, "identity", None),
-        "examples": getattr(pairs, "contents", None),
     }
     return json.loads(json.dumps(settings, default=int))
 
