@@ -6,7 +6,7 @@ import numpy as np
 
 from dann.deployment.packed_file import pack_bits
 
-_TYPES = {"float": np.float32, "int32_t": np.int32, "uint32_t": np.uint32}
+_TYPES = {"f": "float", "i": "int32_t", "u": "uint32_t"}
 
 
 def words_of(signs: np.ndarray) -> np.ndarray:
@@ -23,17 +23,18 @@ class Constants:
         self.bytes = 0
         self._names: dict[tuple[str, str], str] = {}
 
-    def add(self, layer: str, what: str, kind: str, values: np.ndarray) -> str:
-        """Adds an array, or the numbers of a `window_t`, and returns its name."""
-        literals = [_literal(value) for value in values.astype(_TYPES.get(kind, np.int32)).ravel()]
+    def add(self, layer: str, what: str, values: np.ndarray, kind: str = "") -> str:
+        """Adds an array, booleans as bits, or the numbers of a struct; returns its name."""
+        values = words_of(values) if values.dtype == bool else values
+        literals = [_literal(value) for value in values.ravel()]
         rows = [", ".join(literals[start : start + 8]) for start in range(0, len(literals), 8)]
         text = "\n".join([*(f"    {row}," for row in rows), "};", ""])
         if (what, text) not in self._names:
             # Letters, digits and _ alone get into the C; the number tells equal names apart.
             name = re.sub(r"\W", "_", f"{what}_{layer}", flags=re.ASCII)
             name = f"{name}_{len(self._names)}" if name in self._names.values() else name
-            size = f"[{values.size}]" if kind in _TYPES else ""
-            self.lines.append(f"static const {kind} {name}{size} = {{\n{text}")
+            declared = f"{kind} {name}" if kind else f"{_TYPES[values.dtype.kind]} {name}[]"
+            self.lines.append(f"static const {declared} = {{\n{text}")
             self.bytes += 4 * values.size
             self._names[what, text] = name
         return self._names[what, text]

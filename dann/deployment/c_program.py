@@ -14,8 +14,15 @@ TYPES = {"float": "float", "int": "int32_t", "bits": "uint32_t"}
 # The arrays that hold one row, and what turns a row into one of another kind.
 _ROWS = {"float": "values", "int": "sums", "bits": "signs"}
 _TURNS = {("bits", "float"): "to_signs", ("int", "float"): "to_floats", ("float", "int"): "to_sums"}
-_LARGEST = {"float": ("largest", "keep_larger"), "int": ("largest_sums", "keep_larger_sums")}
-_AFFINE = {"scale": "scale", "offset": "add", "slopes": "prelu"}
+# What is done to a row at a place: by the operation, or for each array of it.
+_CALLS = {
+    "activation": "apply_{function}({size}, {target})",
+    "sign": "take_signs({source}, {size}, {target})",
+    "threshold": "compare({source}, {thresholds}, {flips}, {size}, {target})",
+    "scale": "scale({scale}, {size}, {target})",
+    "offset": "add({offset}, {size}, {target})",
+    "slopes": "prelu({slopes}, {size}, {target})",
+}
 _OF_ONE_PLACE = ("activation", "affine", "prelu", "sign", "signs", "threshold")
 
 
@@ -33,7 +40,7 @@ class CProgram:
     def __init__(self, steps: Sequence[Step]):
         self.constants = Constants()
         self.lines: list[str] = []
-        self.arrays: dict[str, list] = {}  # kind and size of all buffers, by name
+        self.arrays: dict[str, tuple[str, int]] = {}  # kind and size of all buffers, by name
         self.macs = {"bits": 0, "float": 0}
         self.shapes = _checked_shapes(steps)
         self._steps = steps
@@ -43,33 +50,37 @@ class CProgram:
                 self._readers[one].append(number)
         self._kinds: list[str] = []
         self._joined: list[bool] = []  # whether a step is computed in the loop of its reader
-        self._pools: list[bool] = []  # whether a pooling is in the loop up to this step
         for number, step in enumerate(steps):
-            self._join(number, step)
-        self._last_reads = self._find_last_reads()
+            self._kinds.append(self._kind_of(step))
+            self._joined.append(self._joins(number, step))
         self._buffers = {0: "input"}  # where the outputs of steps are stored
-        self._layers: list[str] = []  # of the loop that is written
+        self._written: list[int] = []  # the steps that are computed so far
         for number, step in enumerate(steps[1:], start=1):
             if not self._joined[number]:
                 self._store(number, step)
         self._loop(len(steps) - 1, "float", "output")
 
-    def _join(self, number, step):
-        joined = [one for one in step.inputs if self._joined[one]]
-        pools = any(self._pools[one] or step.op == "max_pool" for one in joined)
-        kinds = [self._kinds[one] for one in step.inputs]
-        self._kinds.append(_kind_of(step, kinds, bool(joined)))
-        readers = [self._steps[reader] for reader in self._readers[number]]
-        joins = number == len(self._steps) - 1 or (
-            len(readers) == 1
-            and (
-                readers[0].op in _OF_ONE_PLACE
-                or (readers[0].op == "add" and readers[0].inputs[0] == number)
-                or (self._is_apart(readers[0], number) and not pools)
-            )
+    def _kind_of(self, step):
+        kinds = {self._kinds[one] for one in step.inputs}
+        if step.op in ("sign", "threshold") or (step.op == "concatenate" and kinds == {"bits"}):
+            return "bits"
+        if step.op in ("max_pool", "reshape") and self._joined[step.inputs[0]]:
+            return kinds.pop()
+        if step.op in ("max_pool", "reshape"):
+            return self._stored_kind(step.inputs[0])
+        return "int" if step.op.startswith("binary") else "float"
+
+    def _joins(self, number, step):
+        if step.op in ("input", "reshape"):
+            return False
+        if number == len(self._steps) - 1:
+            return True
+        reader, *others = (self._steps[one] for one in self._readers[number] or [0])
+        return not others and (
+            reader.op in _OF_ONE_PLACE
+            or (reader.op == "add" and reader.inputs[0] == number)
+            or (self._is_apart(reader, number) and not self._pools(step))
         )
-        self._joined.append(joins and step.op not in ("input", "reshape"))
-        self._pools.append(pools)
 
     def _is_apart(self, pool, number):
         """Whether it is a max pooling of numbers whose windows share no pixel."""
@@ -81,18 +92,10 @@ class CProgram:
             and len(pool.shape) < 4
         )
 
-    def _find_last_reads(self):
-        """For each step, the number of the last loop that reads its output."""
-        loops, last = {}, {}
-        for number in range(len(self._steps) - 1, -1, -1):
-            readers = self._readers[number]
-            loops[number] = number
-            if self._joined[number]:
-                loops[number] = loops[readers[0]] if readers else len(self._steps)
-            # Reshaped numbers stay in their buffer.
-            reads = [(last if self._steps[one].op == "reshape" else loops)[one] for one in readers]
-            last[number] = max(reads, default=loops[number])
-        return last
+    def _pools(self, step):
+        """Whether there is a pooling in the loop up to this step."""
+        joined = [one for one in step.inputs if self._joined[one]]
+        return any(step.op == "max_pool" or self._pools(self._steps[one]) for one in joined)
 
     def _sizes(self, number):
         """How many places the output of a step has, and how many numbers a place."""
@@ -105,94 +108,85 @@ class CProgram:
     def _store(self, number, step):
         kind, (places, size) = self._stored_kind(number), self._sizes(number)
         if step.op == "reshape" and kind == "float":
-            self._buffers[number] = self._buffers[step.inputs[0]]
-            return
-        buffer = self._new_buffer(number, kind, places * words(size, kind))
-        if step.op == "reshape":
-            old_places, old_size = self._sizes(step.inputs[0])
-            self._comment([step.layer], f"{places} x {size}")
-            sizes = f"{old_size}, {old_places * old_size}, {size}"
-            self.lines.append(f"    lay_anew({self._buffers[step.inputs[0]]}, {sizes}, {buffer});")
+            buffer = self._buffers[step.inputs[0]]
         else:
-            self._loop(number, kind, buffer)
+            buffer = self._buffer(kind, places * _words(size, kind))
+            if step.op == "reshape":
+                old = self._buffers[step.inputs[0]]
+                old_places, old_size = self._sizes(step.inputs[0])
+                sizes = f"{old_size}, {old_places * old_size}, {size}"
+                self._comment([number], number)
+                self.lines.append(f"    lay_anew({old}, {sizes}, {buffer});")
+            else:
+                self._loop(number, kind, buffer)
+        self._written.append(number)
         self._buffers[number] = buffer
 
-    def _new_buffer(self, number, kind, size):
-        used = [name for one, name in self._buffers.items() if self._last_reads[one] >= number]
-        free = {
-            name: known[1]
-            for name, known in self.arrays.items()
-            if name.startswith(f"stored_{kind}") and name not in used
+    def _buffer(self, kind, size):
+        """A new buffer, or one that no step reads any more."""
+        used = {
+            name
+            for one, name in self._buffers.items()
+            if not set(self._readers[one]) <= set(self._written)
         }
-        name = max(free, key=lambda one: free[one], default=f"stored_{kind}_{len(self.arrays)}")
-        return self._array(name, kind, size)
+        names = [name for name in self.arrays if name.startswith(f"{kind}_") and name not in used]
+        new = f"{kind}_{len(self.arrays)}"
+        return self._array(max(names, key=lambda one: self.arrays[one][1], default=new), kind, size)
 
     def _array(self, name, kind, size):
-        known = self.arrays.setdefault(name, [kind, 0])
-        known[1] = max(known[1], size)
+        self.arrays[name] = kind, max(size, self.arrays.get(name, (kind, 0))[1])
         return name
 
     def _loop(self, number, kind, buffer):
         """Writes the loop that ends with the output of a step in a buffer."""
-        places, size = self._sizes(number)
-        self._layers = []
-        calls = self._row(number, kind, f"{buffer} + {words(size, kind)} * place", "place")
-        self._comment(self._layers, f"{places} x {size}")
+        (places, size), before = self._sizes(number), len(self._written)
+        calls = self._row(number, kind, f"{buffer} + {_words(size, kind)} * place", "place")
+        self._comment(self._written[before:], number)
         self.lines.append(f"    for (int place = 0; place < {places}; place++) {{")
         self.lines += [*(f"        {call}" for call in calls), "    }"]
 
-    def _comment(self, layers, sizes):
-        text = f"{', '.join(dict.fromkeys(layers))} -- {sizes}"
+    def _comment(self, numbers, last):
+        layers = dict.fromkeys(self._steps[one].layer for one in numbers)
+        text = f"{', '.join(layers)} -- {' x '.join(map(str, self._sizes(last)))}"
         text = re.sub(r"[^\w/., -]", "_", text, flags=re.ASCII)  # no end of the comment
         self.lines += ["", f"    /* {text} */"]
 
     def _row(self, number, kind, target, place):
         """The calls that write the output of a step at a place, in a kind, to a target."""
-        step, size, own = self._steps[number], self._sizes(number)[1], self._kinds[number]
-        calls = []
+        step, size, own, calls = (
+            self._steps[number],
+            self._sizes(number)[1],
+            self._kinds[number],
+            [],
+        )
         if number in self._buffers:
             own = self._stored_kind(number)
-            source = f"{self._buffers[number]} + {words(size, own)} * {place}"
+            source = f"{self._buffers[number]} + {_words(size, own)} * {place}"
         elif own == kind:
-            calls = getattr(self, f"_{step.op}")(step, size, target, place)
-            self._layers.append(step.layer)
+            method = getattr(self, f"_{step.op}", self._of_one_place)
+            calls = method(step, size, target, place)
+            self._written.append(number)
             return calls
         else:
-            source = self._array(_ROWS[own], own, words(size, own))
+            source = self._array(_ROWS[own], own, _words(size, own))
             calls = self._row(number, own, source, place)
         if own == kind:
-            return [f"memcpy({target}, {source}, {words(size, own)} * sizeof({TYPES[own]}));"]
+            return [f"memcpy({target}, {source}, {_words(size, own)} * sizeof({TYPES[own]}));"]
         return [*calls, f"{_TURNS[own, kind]}({source}, {size}, {target});"]
 
-    def _affine(self, step, size, target, place):
-        calls = self._row(step.inputs[0], "float", target, place)
-        for name in (name for name in _AFFINE if name in step.arrays):
-            values = np.broadcast_to(step.arrays[name], (size,))
-            array = self.constants.add(step.layer, name, "float", values)
-            calls.append(f"{_AFFINE[name]}({array}, {size}, {target});")
-        return calls
-
-    _prelu = _affine
-
-    def _activation(self, step, size, target, place):
-        calls = self._row(step.inputs[0], "float", target, place)
-        return [*calls, f"apply_{step.attributes['function']}({size}, {target});"]
-
-    def _sign(self, step, size, target, place):
-        values = self._array("values", "float", size)
-        calls = self._row(step.inputs[0], "float", values, place)
-        return [*calls, f"take_signs({values}, {size}, {target});"]
-
-    def _signs(self, step, size, target, place):
-        return self._row(step.inputs[0], "float", target, place)
-
-    def _threshold(self, step, size, target, place):
-        sums = self._array("sums", "int", size)
-        flips = self.constants.add(step.layer, "flips", "uint32_t", words_of(step.arrays["flips"]))
-        thresholds = np.broadcast_to(step.arrays["thresholds"], (size,))
-        array = self.constants.add(step.layer, "thresholds", "int32_t", thresholds)
-        calls = self._row(step.inputs[0], "int", sums, place)
-        return [*calls, f"compare({sums}, {array}, {flips}, {size}, {target});"]
+    def _of_one_place(self, step, size, target, place):
+        kind, source = "int" if step.op == "threshold" else "float", target
+        if step.op in ("sign", "threshold"):
+            source = self._array(_ROWS[kind], kind, size)
+        texts = {
+            name: self.constants.add(step.layer, name, np.broadcast_to(values, (size,)))
+            for name, values in step.arrays.items()
+        }
+        texts |= {"source": source, "target": target, "size": size}
+        texts["function"] = step.attributes.get("function")
+        calls = [text for name, text in _CALLS.items() if name in (step.op, *step.arrays)]
+        row = self._row(step.inputs[0], kind, source, place)
+        return [*row, *(f"{call.format(**texts)};" for call in calls)]
 
     def _add(self, step, size, target, place):
         calls = self._row(step.inputs[0], "float", target, place)
@@ -213,12 +207,11 @@ class CProgram:
 
     def _max_pool(self, step, size, target, place):
         (source,) = step.inputs
-        if not self._joined[source]:
-            function = "find_any" if self._kinds[source] == "bits" else "find_largest"
-            return self._pool(step, target, place, function)
         kind = self._kinds[source]
-        largest, keep = _LARGEST[kind]
-        row, largest = (self._array(name, kind, size) for name in (_ROWS[kind], largest))
+        if not self._joined[source]:
+            return self._pool("find_any" if kind == "bits" else "find_largest", step, target, place)
+        row = self._array(_ROWS[kind], kind, size)
+        largest = self._array(f"largest_{row}", kind, size)
         width, across = _pair(self.shapes[source][:-1])[1], _pair(step.shape[:-1])[1]
         down, right = _pair(step.attributes["size"])
         y = f"{place} / {across} * {down} + tap / {right}"
@@ -227,52 +220,46 @@ class CProgram:
             f"for (int tap = 0; tap < {down * right}; tap++) {{",
             f"    int pixel = ({y}) * {width} + {x};",
             *(f"    {call}" for call in self._row(source, kind, row, "pixel")),
-            f"    {keep}(tap == 0, {row}, {size}, {largest});",
+            f"    keep_larger_{row}(tap == 0, {row}, {size}, {largest});",
             "}",
             f"memcpy({target}, {largest}, {size} * sizeof({TYPES[kind]}));",
         ]
 
     def _average_pool(self, step, size, target, place):
-        return self._pool(step, target, place, "find_mean")
+        return self._pool("find_mean", step, target, place)
 
-    def _pool(self, step, target, place, function):
+    def _pool(self, function, step, target, place):
         window, _ = self._window(step, 1)
         return [f"{function}({self._buffers[step.inputs[0]]}, &{window}, {place}, {target});"]
 
     def _dense(self, step, size, target, place):
         """Convolutions, and dense layers, which are convolutions of one pixel."""
         (source,), groups = step.inputs, step.attributes.get("groups", 1)
-        bits, channels = self._kinds[source] == "bits", self._sizes(source)[1]
+        kind, channels = self._stored_kind(source), self._sizes(source)[1]
         window, taps = self._window(step, groups)
-        self.macs["bits" if bits else "float"] += math.prod(step.shape) * taps * channels // groups
+        self.macs[kind] += math.prod(step.shape) * taps * channels // groups
         kernel = step.arrays["kernel"].reshape(taps, channels // groups, size)
-        function, kind = "multiply", "float"
-        if bits and groups == 1:
-            function, kind = "multiply_bits", "uint32_t"
+        function = "multiply" if kernel.dtype == "f4" else "multiply_signs"
+        if kind == "bits":
+            function = "multiply_bits" if groups == 1 else "multiply_bits_in_groups"
+        if function == "multiply_bits":
             kernel = words_of(kernel.transpose(0, 2, 1) > 0).transpose(0, 2, 1)
-        elif bits or kernel.dtype == "int8":
-            function, kind = "multiply_bits_in_groups" if bits else "multiply_signs", "uint32_t"
-            kernel = words_of(kernel > 0)
-        kernel = self.constants.add(step.layer, "kernel", kind, kernel)
-        border = self._border(step, channels, bits)
-        image = self._buffers[source]
-        arguments = f"{image}, &{window}, {place}, {kernel}, {border}, {size}, {target}"
-        calls = [f"{function}({arguments});"]
+        elif function != "multiply":
+            kernel = kernel > 0
+        border, value = "NULL", step.attributes.get("pad_value", 0)
+        if value:
+            values = np.full(channels, value, "f4")
+            values = values > 0 if kind == "bits" else values
+            border = self.constants.add(step.layer, "border", values)
+        kernel = self.constants.add(step.layer, "kernel", kernel)
+        image = f"{self._buffers[source]}, &{window}, {place}"
+        calls = [f"{function}({image}, {kernel}, {border}, {size}, {target});"]
         if "bias" in step.arrays:
             bias = np.broadcast_to(step.arrays["bias"], (size,))
-            bias = self.constants.add(step.layer, "bias", "float", bias)
-            calls.append(f"add({bias}, {size}, {target});")
+            calls.append(f"add({self.constants.add(step.layer, 'bias', bias)}, {size}, {target});")
         return calls
 
     _binary_dense = _binary_conv = _conv = _dense
-
-    def _border(self, step, channels, bits):
-        value = step.attributes.get("pad_value", 0)
-        if not value:
-            return "NULL"
-        values = np.full(channels, value)
-        kind, values = ("uint32_t", words_of(values > 0)) if bits else ("float", values)
-        return self.constants.add(step.layer, "border", kind, values)
 
     def _window(self, step, groups):
         """The name of the window of a step, and how many pixels it has."""
@@ -288,28 +275,17 @@ class CProgram:
         before = _pair([pad[0] for pad in attributes.get("pads", [])], 0)
         geometry = [*_pair(image), channels, *size, *strides, *dilation, *before]
         geometry = np.array([*geometry, _pair(outputs)[1], groups])
-        return self.constants.add(step.layer, "window", "window_t", geometry), math.prod(size)
+        return self.constants.add(step.layer, "window", geometry, "window_t"), math.prod(size)
 
 
 def _checked_shapes(steps):
     """The shapes of the outputs that NumPy finds, if they are those that the steps tell."""
     with np.errstate(all="ignore"):
         outputs = outputs_of(steps, np.zeros((1, *steps[0].shape), "float32"))
-    shapes = []
     for number, step in enumerate(steps):
-        shapes.append(outputs[number].shape[1:])
         if outputs[number].shape != (1, *step.shape):
             raise ValueError(f"Operation {step.op} of {step.layer!r} contradicts its inputs")
-    return shapes
-
-
-def _kind_of(step, kinds, joined):
-    """The kind of the output of a step, from those of its inputs."""
-    if step.op in ("sign", "threshold") or (step.op == "concatenate" and set(kinds) == {"bits"}):
-        return "bits"
-    if step.op in ("max_pool", "reshape") and (joined or kinds == ["bits"]):
-        return kinds[0]
-    return "int" if step.op.startswith("binary") else "float"
+    return [outputs[number].shape[1:] for number in range(len(steps))]
 
 
 def _pair(values, default=1):
@@ -318,6 +294,6 @@ def _pair(values, default=1):
     return first, second
 
 
-def words(size: int, kind: str) -> int:
-    """Returns how many numbers of C a row of a kind takes."""
+def _words(size, kind):
+    """How many numbers of C a row of a kind takes."""
     return -(-size // 32) if kind == "bits" else size

@@ -64,9 +64,8 @@ def compile_library(source: str) -> pathlib.Path:
     compiler = shlex.split(os.environ.get("CC") or shutil.which("cc") or "")
     if not compiler:
         raise OSError("no C compiler is found (`cc`, or the environment variable CC)")
-    cache = (
-        pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "dann"
-    )
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    cache = pathlib.Path(home) / "dann"
     # A library for another machine's processor would not run, so its name is part of the key.
     key = hashlib.sha256(f"{platform.node()} {compiler} {source}".encode()).hexdigest()[:32]
     library = cache / f"{key}.so"

@@ -1,7 +1,7 @@
 """The table of what can be packed: how a call of each layer becomes steps of a program."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -24,66 +24,26 @@ def _channels(call, values):
     return values.reshape(-1)
 
 
-def _last_axis(call, what):
-    axis = call.layer.axis
-    axis = axis[0] if isinstance(axis, list | tuple) else axis
-    call.require(axis in (-1, len(call.shape)), what, f"axis={axis}")
-
-
-def _channels_last(call):
-    order = getattr(call.layer, "data_format", None)
-    call.require(order in (None, "channels_last"), "have data_format='channels_last'", order)
-
-
-def _nothing(call):
-    """Adds no step: the layer acts in training only."""
-    return call.inputs[0]
-
-
-def _activated(call, number, function):
-    """Adds an activation: what a function of a tensor computes."""
-    if function is None:
-        return number
-    shape = call.trace.program.steps[number].shape
-    tensors = [keras.KerasTensor((None, *shape))]
-    return call.trace.follow(function, tensors, [number], call.name, nested=False)[0]
-
-
-def _activation(call):
-    return _activated(call, call.inputs[0], call.layer.activation)
-
-
-def _function(call):
-    function = _FUNCTIONS[type(call.layer).__name__]
-    return call.add("activation", *call.inputs, attributes={"function": function})
-
-
-def _softmax(call):
-    _last_axis(call, "have axis=-1")
-    return call.add("activation", *call.inputs, attributes={"function": "softmax"})
+def _function(name):
+    return lambda call: call.add("activation", attributes={"function": name})
 
 
 def _relu(call):
     layer = call.layer
     call.require(not layer.threshold, "have no `threshold`", layer.threshold)
     if not layer.negative_slope and layer.max_value in (None, 6):
-        function = "relu6" if layer.max_value else "relu"
-        return call.add("activation", *call.inputs, attributes={"function": function})
+        return _function("relu6" if layer.max_value else "relu")(call)
     call.require(layer.max_value is None, "have no `max_value` but 6", layer.max_value)
     return _leaky_relu(call)
 
 
 def _leaky_relu(call):
-    return call.add("prelu", *call.inputs, slopes=_channels(call, call.layer.negative_slope))
-
-
-def _prelu(call):
-    return call.add("prelu", *call.inputs, slopes=_channels(call, call.layer.alpha))
+    return call.add("prelu", slopes=_channels(call, call.layer.negative_slope))
 
 
 def _rprelu(call):
     layer = call.layer
-    number = call.add("affine", *call.inputs, offset=-_channels(call, layer.input_shift))
+    number = call.add("affine", offset=-_channels(call, layer.input_shift))
     number = call.add("prelu", number, slopes=_channels(call, layer.slope))
     return call.add("affine", number, offset=_channels(call, layer.output_shift))
 
@@ -94,7 +54,7 @@ def _bits(call, number, layer):
     given = _array(layer.estimator(ops.convert_to_tensor(probe)))
     signs = np.array_equal(given, np.where(probe >= 0, 1, -1)) and not layer.estimator.pooled
     call.require(signs, "quantize its inputs to their signs", layer.estimator)
-    return call.trace.program.signs_of(number, call.name)
+    return call.program.signs_of(number, call.name)
 
 
 def _sign(call):
@@ -102,24 +62,18 @@ def _sign(call):
 
 
 def _rsign(call):
-    number = call.add("affine", *call.inputs, offset=-_channels(call, call.layer.threshold))
+    number = call.add("affine", offset=-_channels(call, call.layer.threshold))
     return call.add("signs", _bits(call, number, call.layer))
 
 
 def _batch_normalization(call):
     layer = call.layer
-    _last_axis(call, "normalize the last axis")
     # The layer's own operations in its order, because ties must round the same way.
     scale = ops.rsqrt(layer.moving_variance + layer.epsilon)
     scale = scale * layer.gamma if layer.scale else scale
     shift = layer.moving_mean * scale
     offset = layer.beta - shift if layer.center else -shift
-    return call.add("affine", *call.inputs, scale=_array(scale), offset=_array(offset))
-
-
-def _rescaling(call):
-    scale, offset = (_channels(call, one) for one in (call.layer.scale, call.layer.offset))
-    return call.add("affine", *call.inputs, scale=scale, offset=offset)
+    return call.add("affine", scale=_array(scale), offset=_array(offset))
 
 
 def _number(call):
@@ -131,150 +85,131 @@ def _number(call):
 def _add(call):
     number = _number(call)
     if number is not None:
-        return call.add("affine", *call.inputs, offset=number)
-    shapes = {tuple(call.trace.program.steps[one].shape) for one in call.inputs}
-    call.require(shapes == {call.shape}, "add outputs of one shape", shapes)
-    return call.add("add", *call.inputs)
+        return call.add("affine", offset=number)
+    shapes = [call.program.steps[one].shape for one in call.inputs]
+    same = all(list(shape) == call.shape for shape in shapes)
+    call.require(same, "add outputs of one shape", shapes)
+    return call.add("add")
 
 
 def _multiply(call):
     number = _number(call)
     call.require(number is not None, "multiply with a number, or one for each channel,", "layers")
-    return call.add("affine", *call.inputs, scale=number)
+    return call.add("affine", scale=number)
 
 
-def _concatenate(call):
-    _last_axis(call, "join channels, with axis=-1,")
-    return call.add("concatenate", *call.inputs)
-
-
-def _reshape(call, number=None):
-    _channels_last(call)
-    number = call.inputs[0] if number is None else number
-    before = call.trace.program.steps[number]
-    attributes = {"input_shape": list(before.shape)}
-    return call.add("reshape", number, kind=before.kind, attributes=attributes)
+def _reshape(call, *inputs):
+    before = call.program.steps[(inputs or call.inputs)[0]]
+    attributes = {"input_shape": before.shape}
+    return call.add("reshape", *inputs, kind=before.kind, attributes=attributes)
 
 
 def _pool(call):
-    layer, before = call.layer, call.input_step()
+    layer, before = call.layer, call.program.steps[call.inputs[0]]
     size = getattr(layer, "pool_size", before.shape[:-1])
-    strides = getattr(layer, "strides", size)
     flat, padding = [1] * len(size), getattr(layer, "padding", "valid")
-    attributes = _windows(call, before.shape, size, strides, flat, padding)
-    op, kind = (
-        ("max_pool", before.kind) if "Max" in type(layer).__name__ else ("average_pool", "float")
-    )
+    attributes = _windows(before.shape, size, getattr(layer, "strides", size), flat, padding)
+    op, kind = "average_pool", "float"
+    if "Max" in type(layer).__name__:
+        op, kind = "max_pool", before.kind
     if hasattr(layer, "pool_size"):
-        return call.add(op, *call.inputs, kind=kind, attributes=attributes)
+        return call.add(op, kind=kind, attributes=attributes)
     shape = [*flat, before.shape[-1]]
-    return _reshape(call, call.add(op, *call.inputs, kind=kind, attributes=attributes, shape=shape))
+    return _reshape(call, call.add(op, kind=kind, attributes=attributes, shape=shape))
 
 
-def _windows(call, shape, size, strides, dilation, padding) -> dict[str, Any]:
+def _windows(
+    shape: Sequence[int], size: Any, strides: Any, dilation: Any, padding: str
+) -> dict[str, Any]:
     """The attributes of windows.
 
     Padding "same" gives `ceil(length / stride)` places along an axis. What it adds is split into
     halves; an odd one goes to the end.
     """
-    _channels_last(call)
     pads = []
     for length, taps, stride, rate in zip(shape[:-1], size, strides, dilation, strict=True):
-        reach = (taps - 1) * rate
-        total = {
-            "valid": 0,
-            "causal": reach,
-            "same": max((-(-length // stride) - 1) * stride + reach + 1 - length, 0),
-        }[padding]
-        before = total if padding == "causal" else total // 2
-        pads.append([int(before), int(total - before)])
+        total = reach = (taps - 1) * rate
+        if padding == "same":
+            total = max((-(-length // stride) - 1) * stride + reach + 1 - length, 0)
+        before = {"valid": 0, "causal": total, "same": total // 2}[padding]
+        pads.append([before, 0 if padding == "valid" else total - before])
     lists = {"input_shape": shape, "size": size, "strides": strides, "dilation": dilation}
-    return {name: [int(one) for one in values] for name, values in lists.items()} | {"pads": pads}
+    return {**{name: list(values) for name, values in lists.items()}, "pads": pads}
 
 
 def _products(call):
     """Dense layers and convolutions, of floats or of signs."""
-    layer, number, kernel, scale = call.layer, call.inputs[0], call.layer.kernel, None
+    layer, number, scale = call.layer, call.inputs[0], None
     if isinstance(layer, BinaryLayer):
-        kernel, scale = _array(layer.binary_kernel()), layer.kernel_scale()
-        binary = np.isin(kernel, (-1, 1)).all()
+        kernel, scale = _array(layer.binary_kernel()).astype("int8"), layer.kernel_scale()
+        binary = np.isin(layer.binary_kernel(), (-1, 1)).all()
         call.require(binary, "have a kernel of -1 and +1", layer.kernel_quantizer)
-        kernel = kernel.astype("int8")
         if layer.input_sign is not None:
             number = _bits(call, number, layer.input_sign)
     else:
-        kernel = _array(kernel)
+        kernel = _array(layer.kernel)
     number = _product(call, number, kernel)
     if scale is not None:
         number = call.add("affine", number, scale=_array(scale).reshape(-1))
     if layer.bias is not None:
         number = call.add("affine", number, offset=_array(layer.bias))
-    return _activated(call, number, layer.activation)
+    return call.activated(number, layer.activation)
 
 
 def _product(call, number, kernel):
-    layer, before, attributes = call.layer, call.trace.program.steps[number], {}
+    layer, before, attributes = call.layer, call.program.steps[number], {}
     if hasattr(layer, "kernel_size"):
         groups = getattr(layer, "groups", 1)
         if hasattr(layer, "depth_multiplier"):  # each channel is a group
             groups = kernel.shape[-2]
             kernel = kernel.reshape(*kernel.shape[:-2], 1, -1)
         geometry = (layer.kernel_size, layer.strides, layer.dilation_rate, layer.padding)
-        attributes = _windows(call, before.shape, *geometry)
+        attributes = _windows(before.shape, *geometry)
         attributes |= {"groups": groups, "pad_value": getattr(layer, "pad_values", 0.0)}
-    op = "conv" if attributes else "dense"
-    attributes["fan_in"] = math.prod(kernel.shape[:-1])
+    op, kind = "conv" if attributes else "dense", "float"
     if before.kind == "bits":
-        return call.add(f"binary_{op}", number, kind="int", attributes=attributes, kernel=kernel)
-    return call.add(op, number, attributes=attributes, kernel=kernel)
-
-
-_RANKS = ("1D", "2D", "3D")
-_FUNCTIONS = {
-    "HardTanh": "hard_tanh",
-    "Relu": "relu",
-    "Relu6": "relu6",
-    "Sigmoid": "sigmoid",
-    "Tanh": "tanh",
-}
-_PRODUCTS = ("Dense", "Conv{}", "DepthwiseConv{}")
-_POOLINGS = ("MaxPooling{}", "AveragePooling{}", "GlobalMaxPooling{}", "GlobalAveragePooling{}")
-_IN_TRAINING = (
-    "ActivityRegularization",
-    "ConvertToTensor",
-    "Dropout",
-    "GaussianDropout",
-    "GaussianNoise",
-    "Identity",
-    "SpatialDropout{}",
-)
-
-
-def _each(names, rule):
-    return {name.format(rank): rule for name in names for rank in _RANKS}
+        op, kind = f"binary_{op}", "int"
+    attributes["fan_in"] = math.prod(kernel.shape[:-1])
+    return call.add(op, number, kind=kind, attributes=attributes, kernel=kernel)
 
 
 # By the name of the class: layers of Keras and of `dann`, and the operations behind `keras.ops`.
 RULES: Mapping[str, Callable[[Call], int]] = {
-    "Activation": _activation,
+    "Activation": lambda call: call.activated(call.inputs[0], call.layer.activation),
     "Add": _add,
     "BatchNormalization": _batch_normalization,
     "BinarySign": _sign,
-    "Concatenate": _concatenate,
+    "Concatenate": lambda call: call.add("concatenate"),
     "Flatten": _reshape,
+    "HardTanh": _function("hard_tanh"),
     "LeakyReLU": _leaky_relu,
     "LeakyRelu": _leaky_relu,
     "Multiply": _multiply,
-    "PReLU": _prelu,
+    "PReLU": lambda call: call.add("prelu", slopes=_channels(call, call.layer.alpha)),
     "ReLU": _relu,
-    "Rescaling": _rescaling,
+    "Relu": _function("relu"),
+    "Relu6": _function("relu6"),
+    "Rescaling": lambda call: call.add(
+        "affine",
+        scale=_channels(call, call.layer.scale),
+        offset=_channels(call, call.layer.offset),
+    ),
     "Reshape": _reshape,
     "RPReLU": _rprelu,
     "RSign": _rsign,
-    "Softmax": _softmax,
-    **dict.fromkeys(_FUNCTIONS, _function),
-    **_each(_IN_TRAINING, _nothing),
-    **_each(_POOLINGS, _pool),
-    **_each(_PRODUCTS, _products),
-    **_each([f"Binary{name}" for name in _PRODUCTS], _products),
+    "Sigmoid": _function("sigmoid"),
+    "Softmax": _function("softmax"),
+    "Tanh": _function("tanh"),
+    **{
+        f"{name}{rank}": rule
+        for rank in ("", "1D", "2D", "3D")
+        for rule, names in {
+            _products: "Dense BinaryDense Conv BinaryConv DepthwiseConv BinaryDepthwiseConv",
+            _pool: "MaxPooling AveragePooling GlobalMaxPooling GlobalAveragePooling",
+            # What acts in training only adds no step.
+            (lambda call: call.inputs[0]): "ActivityRegularization ConvertToTensor Dropout "
+            "GaussianDropout GaussianNoise Identity SpatialDropout",
+        }.items()
+        for name in names.split()
+    },
 }

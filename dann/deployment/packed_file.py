@@ -17,22 +17,15 @@ def encode(steps: Sequence[Step]) -> bytes:
     """
     places, entries, size = {}, [], 0
     for step in steps:
-        entry = {
-            "op": step.op,
-            "layer": step.layer,
-            "inputs": list(step.inputs),
-            "shape": list(step.shape),
-            "kind": step.kind,
-            **({"attributes": dict(step.attributes)} if step.attributes else {}),
-        }
+        stored = {}
         for name, array in map(_stored, step.arrays.items()):
             content = (step.layer, array.tobytes())
             if content not in places:
                 places[content] = size
                 size += array.nbytes + -array.nbytes % _ALIGNMENT
-            place = {"type": array.dtype.str, "shape": list(array.shape)}
-            entry.setdefault("arrays", {})[name] = {**place, "offset": places[content]}
-        entries.append(entry)
+            place = {"type": array.dtype.str, "shape": array.shape, "offset": places[content]}
+            stored[name] = place
+        entries.append({**vars(step), "arrays": stored})
     directory = _filled(json.dumps({"steps": entries}, separators=(",", ":")).encode(), b" ")
     payload = directory + b"".join(_filled(content, b"\0") for _, content in places)
     fields = (MAGIC, VERSION, len(directory), HEADER.size + len(payload))

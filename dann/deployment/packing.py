@@ -6,10 +6,11 @@ import pathlib
 import keras
 
 from dann.adaptation import AdversarialModel
+from dann.deployment.folding import Program
 from dann.deployment.layer_rules import RULES
 from dann.deployment.packed_file import encode
 from dann.deployment.runtime import Step
-from dann.deployment.tracing import PackError, Trace, fixed_shape
+from dann.deployment.tracing import PackError, fixed_shape, follow
 
 
 def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
@@ -55,25 +56,19 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
 def program_of(classifier: keras.Model) -> list[Step]:
     """Returns the program that `pack` writes."""
     network = network_of(classifier)
-    if not network.built:
-        raise PackError(
-            "A classifier must be built: begin it with `keras.Input`, or call it on a batch. "
-            f"Received: {type(network).__name__} {network.name!r}, not built"
-        )
     inputs = getattr(network, "inputs", None)
-    if inputs is None:  # a subclassed model
+    if inputs is None:  # a subclassed model, or one that is not built
         shape = (network.get_build_config() or {}).get("input_shape")
         inputs = [keras.KerasTensor(shape)] if isinstance(shape, tuple | list) else []
-    if len(inputs) != 1:
+    program = Program(fixed_shape(inputs[0].shape, "input")) if len(inputs) == 1 else None
+    last = follow(program, RULES, network.call, inputs, [0], "") if program else []
+    if len(last) != 1 or program is None:
         raise PackError(
-            "A packed classifier has one input, of known shape. Received: "
-            f"{len(inputs)} inputs of {network.name!r}"
+            "A packed classifier must be built (begin it with `keras.Input`, or call it on a "
+            f"batch) and have one input and one output. Received: {len(inputs)} inputs, "
+            f"{len(last)} outputs of {network.name!r}"
         )
-    trace = Trace(RULES, fixed_shape(inputs[0].shape, "input"))
-    last = trace.follow(network.call, inputs, [0], "")
-    if len(last) != 1:
-        raise PackError(f"A packed classifier has one output. Received: {len(last)} outputs")
-    return trace.program.needed(last[0])
+    return program.needed(last[0])
 
 
 def network_of(classifier: keras.Model) -> keras.Model:

@@ -100,15 +100,15 @@ def digest_of(data: bytes) -> bytes:
     return hashlib.sha256(data[:32] + bytes(32) + data[64:]).digest()
 
 
-def _step(content, arrays: Mapping[str, Mapping] | None = None, **fields):
-    step = Step(**fields, arrays={k: _array(content, **v) for k, v in (arrays or {}).items()})
-    found: Any = dict(step.arrays)
+def _step(content, arrays=None, **fields):
+    found = {name: _array(content, **place) for name, place in (arrays or {}).items()}
+    step = Step(**fields, arrays=found)
     if "kernel_bits" in found:
         positive = unpack_bits(found.pop("kernel_bits"), step.attributes["fan_in"])
         found["kernel"] = np.where(positive, np.int8(1), np.int8(-1)).T
     if "flips" in found:
         found["flips"] = unpack_bits(found["flips"], step.shape[-1])
-    return dataclasses.replace(step, arrays=found)
+    return step
 
 
 def _array(content, type, shape, offset):

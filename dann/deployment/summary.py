@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,7 +12,6 @@ from dann.deployment.packing import network_of, program_of
 from dann.deployment.tracing import PackError
 from dann.layers.binary_layer import BinaryLayer
 
-_KERNELS = ("kernel", "depthwise_kernel", "pointwise_kernel")
 _STATE = ("step", "sharpness")  # of a quantizer in training
 
 
@@ -24,8 +24,9 @@ class LayerSummary:
         shape: Shape of its output, without the batch; `()` if not known, as in subclassed models.
         weights: How many weights there are of each width in bits: 1 for a binary kernel, 32 for a
             float.
-        binary_macs: Multiply-accumulates of signs with signs, for one input; `None` if not known.
-        float_macs: The other multiply-accumulates of its kernels. `None` if not known.
+        binary_macs: Multiply-accumulates of signs with signs, for one input, over all its calls;
+            `None` if the model cannot be packed.
+        float_macs: The other multiply-accumulates of its kernels, or `None`.
     """
 
     name: str
@@ -101,65 +102,45 @@ def summarize(classifier: keras.Model) -> ModelSummary:
     >>> summary.layers[0].weights, summary.layers[0].binary_macs, summary.bytes
     ({1: 128}, 128, 16)
     """
-    model, reason = network_of(classifier), None
+    network, steps, reason = network_of(classifier), (), None
     try:
-        program_of(model)
+        steps = program_of(network)
     except PackError as error:
-        if not model.built:
+        if not network.built:
             raise
         reason = str(error)
-    return ModelSummary(list(_rows(model, "")), reason)
+    layers = list(_layers(network, ""))
+    return ModelSummary([_summary(name, layer, steps) for name, layer in layers], reason)
 
 
-def _rows(model, prefix):
+def _layers(model, prefix):
     for layer in model.layers:
         name = f"{prefix}{layer.name}"
         if isinstance(layer, keras.Model):
-            yield from _rows(layer, f"{name}/")
+            yield from _layers(layer, f"{name}/")
         elif not isinstance(layer, keras.layers.InputLayer):
-            shape = _shape(layer, "output")
-            yield LayerSummary(name, shape or (), _weights(layer), *_macs(layer, shape))
+            yield name, layer
 
 
-def _shape(layer, side):
-    """The shape of the input or output of a layer, without the batch; `None` if not known."""
-    try:
-        return tuple(getattr(layer, side).shape[1:])
-    except AttributeError:  # it was never called on a symbolic tensor, or has several
-        return None
-
-
-def _weights(layer):
-    """How many weights there are of each width in bits."""
-    counts: dict[int, int] = {}
-    known = {}
+def _summary(name, layer, steps):
+    known, weights = {}, {}
     if isinstance(layer, BinaryLayer):
         known = {id(layer.kernel): layer.kernel_quantizer}
     for weight in layer.weights:
         estimator = known.get(id(weight))
         width = estimator.bits if estimator else 8 * np.asarray(weight).itemsize
         if weight.name not in _STATE:
-            counts[width] = counts.get(width, 0) + math.prod(weight.shape)
+            weights[width] = weights.get(width, 0) + math.prod(weight.shape)
         scale = estimator.scale(weight) if estimator else None
         if scale is not None:
-            counts[32] = counts.get(32, 0) + math.prod(scale.shape)
-    return counts
-
-
-def _macs(layer, shape):
-    """Multiply-accumulates of signs with signs, and the others; `None` if not known."""
-    kernels = [getattr(layer, name) for name in _KERNELS if hasattr(layer, name)]
-    if not any("kernel" in weight.name for weight in layer.weights):
-        return 0, 0
-    if "Transpose" in type(layer).__name__:
-        shape = _shape(layer, "input")
-    if shape is None or not kernels:
-        return None, None
-    first = getattr(layer, "data_format", None) == "channels_first"
-    # The whole kernel is applied at every place of the outputs, or of the inputs.
-    places = math.prod(shape[1:] if first else shape[:-1])
-    products = [places * math.prod(kernel.shape) for kernel in kernels]
-    binary = isinstance(layer, BinaryLayer) and layer.input_sign is not None
-    if binary and layer.input_sign.estimator.bits == layer.kernel_quantizer.bits == 1:
-        return sum(products), 0
-    return 0, sum(products)
+            weights[32] = weights.get(32, 0) + math.prod(scale.shape)
+    macs: Any = {True: 0, False: 0} if steps else {True: None, False: None}
+    for step in steps:
+        if step.layer == name and "fan_in" in step.attributes:
+            products = math.prod(step.shape) * step.attributes["fan_in"]
+            macs[step.op.startswith("binary")] += products
+    try:
+        shape = tuple(layer.output.shape[1:])  # pyright: ignore
+    except AttributeError:  # it was never called on a symbolic tensor
+        shape = ()
+    return LayerSummary(name, shape, weights, macs[True], macs[False])

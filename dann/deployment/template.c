@@ -162,7 +162,7 @@ static void multiply_signs(const float *image, const window_t *w, int place, con
 }
 
 /* The larger of two rows, number by number; `first` if there is no other row yet. */
-static void keep_larger(int first, const float *numbers, int n, float *values)
+static void keep_larger_values(int first, const float *numbers, int n, float *values)
 {
     for (int i = 0; i < n; i++)
         if (first || numbers[i] > values[i] || numbers[i] != numbers[i])  /* or NaN */
@@ -177,7 +177,7 @@ static void find_largest(const float *image, const window_t *w, int place, float
         for (int column = 0; column < w->columns; column++) {
             int pixel = find_pixel(w, place, row, column);
             if (pixel >= 0)
-                keep_larger(count++ == 0, image + pixel * w->channels, w->channels, values);
+                keep_larger_values(count++ == 0, image + pixel * w->channels, w->channels, values);
         }
 }
 

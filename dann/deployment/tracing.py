@@ -21,20 +21,23 @@ class Call:
     """One call of a layer, or of an operation of `keras.ops`.
 
     Args:
-        trace: What follows the model.
+        program: The steps so far.
+        rules: By the name of a class, the function that adds the steps of a call and returns the
+            number of the last.
         name: Name of the layer, after those of the models that it is nested in.
         layer: The layer or operation.
-        arguments: What it is called with by place, flat.
         inputs: Numbers of the steps that give its inputs.
         shape: Shape of its output, without the batch.
+        arguments: What it is called with by place, flat.
     """
 
-    trace: "Trace"
+    program: Program
+    rules: Mapping[str, Callable[["Call"], int]]
     name: str
     layer: Any
-    arguments: Sequence[Any]
     inputs: Sequence[int]
-    shape: tuple[int, ...]
+    shape: Sequence[int]
+    arguments: Sequence[Any]
 
     def add(
         self,
@@ -45,113 +48,105 @@ class Call:
         shape: Sequence[int] | None = None,
         **arrays: np.ndarray,
     ) -> int:
-        """Adds a step and returns its number; its shape is that of the output, unless given."""
-        shape = list(self.shape if shape is None else shape)
-        step = Step(op, self.name, inputs, shape, kind, attributes or {}, arrays)
-        return self.trace.program.add(step)
-
-    def input_step(self) -> Step:
-        """Returns the step that gives the first input."""
-        return self.trace.program.steps[self.inputs[0]]
+        """Adds a step and returns its number; inputs and shape are the call's, unless given."""
+        inputs, shape = inputs or tuple(self.inputs), list(shape or self.shape)
+        return self.program.add(Step(op, self.name, inputs, shape, kind, attributes or {}, arrays))
 
     def require(self, condition: Any, what: str, received: Any) -> None:
         """Raises `PackError` unless a condition holds: the layer must `what` to be packed."""
         if not condition:
             raise PackError(f"Layer {self.name!r} must {what} to be packed. Received: {received}")
 
+    def activated(self, number: int, function: Callable | None) -> int:
+        """Adds an activation, and returns the number of its output."""
+        if function is None:
+            return number
+        tensors = [keras.KerasTensor((None, *self.program.steps[number].shape))]
+        return follow(self.program, self.rules, function, tensors, [number], self.name, False)[0]
 
-class Trace:
-    """The program of a model, made by its layers in the order of their calls.
+
+def follow(
+    program: Program,
+    rules: Mapping[str, Callable[[Call], int]],
+    function: Callable,
+    arguments: Any,
+    numbers: Sequence[int],
+    name: str,
+    nested: bool = True,
+) -> list[int]:
+    """Adds what a function of symbolic tensors computes.
 
     Args:
-        rules: By the name of a class of Keras, its operations or `dann`, the function that adds the
-            steps of a call and returns the number of the last.
-        shape: Shape of the input, without the batch.
+        program: The steps so far.
+        rules: See `Call`.
+        function: The `call` of a model, or an activation.
+        arguments: Symbolic tensors, or lists or dicts of them, like those to call it with.
+        numbers: Numbers of the steps that give these tensors.
+        name: What to call it in the packed file.
+        nested: Whether the names of its own layers follow that name.
+
+    Returns:
+        The numbers of the steps that give its outputs.
     """
-
-    def __init__(self, rules: Mapping[str, Callable[[Call], int]], shape: Sequence[int]):
-        self.rules = rules
-        self.program = Program(shape)
-
-    def follow(
-        self,
-        function: Callable,
-        arguments: Any,
-        numbers: Sequence[int],
-        name: str,
-        nested: bool = True,
-    ) -> list[int]:
-        """Adds what a function of symbolic tensors computes.
-
-        Args:
-            function: The `call` of a model, or an activation.
-            arguments: Symbolic tensors, or lists or dicts of them, like those to call it with.
-            numbers: Numbers of the steps that give these tensors.
-            name: What to call it in the packed file.
-            nested: Whether the names of its own layers follow that name.
-
-        Returns:
-            The numbers of the steps that give its outputs.
-        """
-        inputs: Any = keras.tree.map_structure(
-            lambda one: keras.Input(batch_shape=one.shape, dtype=one.dtype), arguments
-        )
-        tensors = keras.tree.flatten(inputs)
-        try:
-            outputs = keras.tree.flatten(function(*inputs))
-            nodes = keras.Function(tensors, outputs)._nodes_by_depth
-        except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            lines = [one.line for one in frames if "keras" not in one.filename]
-            raise PackError(
-                f"Model {name!r} must call layers or `keras.ops` alone to be packed; on a "
-                f"`keras.Input` it fails. Received: {lines[-1]}"
-            ) from error
-        known = dict(zip(map(id, tensors), numbers, strict=True))
-        for node in (node for depth in sorted(nodes, reverse=True) for node in nodes[depth]):
-            if not node.is_input:
-                own = f"{name}/{node.operation.name}".lstrip("/") if nested else name
-                found = self._called(node, own, [known[id(one)] for one in node.input_tensors])
-                known.update(zip(map(id, node.outputs), found, strict=True))
-        return [known[id(one)] for one in outputs]
-
-    def _called(self, node, name, inputs):
+    inputs: Any = keras.tree.map_structure(
+        lambda one: keras.Input(batch_shape=one.shape, dtype=one.dtype), arguments
+    )
+    tensors = keras.tree.flatten(inputs)
+    try:
+        outputs = keras.tree.flatten(function(*inputs))
+        nodes = keras.Function(tensors, outputs)._nodes_by_depth
+    except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [one.line for one in frames if "keras" not in one.filename]
+        raise PackError(
+            f"{name or 'The model'!r} must call layers or `keras.ops` alone to be packed; on a "
+            f"`keras.Input` it fails. Write with these what stands here: {lines[-1]}"
+        ) from error
+    known = dict(zip(map(id, tensors), numbers, strict=True))
+    for node in (node for depth in sorted(nodes, reverse=True) for node in nodes[depth]):
+        if node.is_input:
+            continue
         layer, arguments = node.operation, node.arguments
-        given = {
-            key: value
-            for key, value in arguments.kwargs.items()
-            if any(one is not None and one is not False for one in keras.tree.flatten(value))
-        }
-        if given:
-            raise PackError(
-                f"Layer {name!r} must be called with its inputs alone to be packed, because a "
-                f"packed file computes as at inference. Received: {given}"
-            )
+        own = f"{name}/{layer.name}".lstrip("/") if nested else name
+        inputs = [known[id(one)] for one in node.input_tensors]
+        shape = fixed_shape(node.outputs[0].shape, own)
+        flat = keras.tree.flatten(arguments.args)
+        call = Call(program, rules, own, layer, inputs, shape, flat)
+        _check(call, arguments.kwargs)
         if isinstance(layer, keras.Model):
-            return self.follow(layer.call, arguments.args, inputs, name)
-        shape = fixed_shape(node.outputs[0].shape, name)
-        call = Call(self, name, layer, keras.tree.flatten(arguments.args), inputs, shape)
-        policy = getattr(layer, "dtype_policy", None)
-        call.require(policy is None or policy.name == "float32", "compute in float32", policy)
-        return [self._rule(call)(call)]
+            found = follow(program, rules, layer.call, arguments.args, inputs, own)
+        else:
+            found = [rules[type(layer).__name__](call)]
+        known.update(zip(map(id, node.outputs), found, strict=True))
+    return [known[id(one)] for one in outputs]
 
-    def _rule(self, call):
-        kind = type(call.layer)
-        # A subclass may compute otherwise than its parent.
-        if kind.__module__.partition(".")[0] in ("keras", "dann") and kind.__name__ in self.rules:
-            return self.rules[kind.__name__]
+
+def _check(call, given):
+    """Raises `PackError` for a layer that no rule knows, or that is not called plainly."""
+    layer, kind = call.layer, type(call.layer)
+    extra = [one for one in keras.tree.flatten(given) if one is not None and one is not False]
+    call.require(not extra, "be called with its inputs alone, as at inference,", given)
+    if isinstance(layer, keras.Model):
+        return
+    # A subclass may compute otherwise than its parent.
+    if kind.__module__.split(".")[0] not in ("dann", "keras") or kind.__name__ not in call.rules:
         raise PackError(
             f"Layer {call.name!r} computes {kind.__name__}, which cannot be packed. Write it with "
-            f"relu, relu6, hard_tanh, sigmoid, tanh, softmax, LeakyReLU or PReLU, or with the "
+            "relu, relu6, hard_tanh, sigmoid, tanh, softmax, LeakyReLU or PReLU, or with the "
             "layers in docs/deployment.md"
         )
+    policy = getattr(layer, "dtype_policy", None)
+    call.require(policy is None or policy.name == "float32", "compute in float32", policy)
+    order, axis = getattr(layer, "data_format", None), getattr(layer, "axis", -1)
+    call.require(order != "channels_first", "have data_format='channels_last'", order)
+    call.require(axis in (-1, len(call.shape)), "act on the last axis", f"axis={axis}")
 
 
-def fixed_shape(shape: Sequence[int | None], name: str) -> tuple[int, ...]:
+def fixed_shape(shape: Sequence[int | None], name: str) -> list[int]:
     """Returns a shape without the batch; raises `PackError` if it is not known."""
     if None in shape[1:]:
         raise PackError(
             "A packed classifier takes inputs of one size; give it to `keras.Input`. Received: "
             f"{tuple(shape)} at {name!r}"
         )
-    return tuple(int(size or 0) for size in shape[1:])
+    return [int(size or 0) for size in shape[1:]]

@@ -1,5 +1,6 @@
 """C, NumPy and Keras give the same outputs, for networks drawn at random."""
 
+import math
 import re
 import shutil
 import subprocess
@@ -88,38 +89,22 @@ def binary(draw, x, rank):
 
 def after(draw, x, rank):
     """What may stand between binary layers."""
-    kind = draw(
-        st.sampled_from(
-            [
-                "norm",
-                "norm",
-                "max",
-                "max of all",
-                "mean",
-                "relu",
-                "rprelu",
-                "rsign",
-                "sum",
-                "join",
-                "clip",
-                "nothing",
-            ]
-        )
-    )
     pool = {"pool_size": 2, "padding": "same"} if min(x.shape[1:-1]) < 2 else {"pool_size": 2}
-    return {
-        "norm": lambda: normalized(x),
-        "max": lambda: getattr(layers, f"MaxPooling{rank}D")(**pool)(x),
-        "max of all": lambda: getattr(layers, f"MaxPooling{rank}D")(3, 1, "same")(x),
-        "mean": lambda: getattr(layers, f"AveragePooling{rank}D")(2, 1, "same")(x),
-        "relu": lambda: layers.ReLU()(x),
-        "rprelu": lambda: RPReLU()(x),
-        "rsign": lambda: RSign()(x),
-        "sum": lambda: layers.Add()([normalized(x), x]),
-        "join": lambda: layers.Concatenate()([x, BinarySign()(x), x]),
-        "clip": lambda: keras.ops.relu6(x),
-        "nothing": lambda: x,
-    }[kind]()
+    ways = [
+        lambda: x,
+        lambda: normalized(x),
+        lambda: normalized(x),
+        lambda: getattr(layers, f"MaxPooling{rank}D")(**pool)(x),
+        lambda: getattr(layers, f"MaxPooling{rank}D")(3, 1, "same")(x),
+        lambda: getattr(layers, f"AveragePooling{rank}D")(2, 1, "same")(x),
+        lambda: layers.ReLU()(x),
+        lambda: RPReLU()(x),
+        lambda: RSign()(x),
+        lambda: keras.ops.relu6(x),
+        lambda: layers.Add()([normalized(x), x]),
+        lambda: layers.Concatenate()([x, BinarySign()(x), x]),
+    ]
+    return draw(st.sampled_from(ways))()
 
 
 def network(draw):
@@ -274,7 +259,10 @@ def test_a_program_that_contradicts_itself_is_not_written(changes):
 
 
 def test_names_of_layers_are_no_code(tmp_path):
-    for name in ("*/ exit(1); /*", "1 2\n??/", "float", "values", "x$body", "é"):
-        steps = stranger(layer=name)
-        given = run_c(steps, np.ones((1, 4)), tmp_path)
-        np.testing.assert_array_equal(given, [[4, 4, 4]])
+    names = ["*/ exit(1); /*", "1 2\n??/", "float", "values", "x$body", "é", "a/b", "a_b"]
+    steps = [Step("input", "input", (), (4,), "float")]
+    for number, name in enumerate(names):
+        kernel = {"kernel": np.full((4, 4), number + 1, "<f4")}
+        steps.append(Step("dense", name, [number], [4], "float", {"fan_in": 4}, kernel))
+    given = run_c(steps, np.ones((1, 4)), tmp_path)
+    np.testing.assert_array_equal(given, np.full((1, 4), 4.0**8 * math.factorial(8)))

@@ -326,7 +326,7 @@ def refused():
     yield "'training': True", of(layers.Dropout(0.5, name="one")(flat, training=True), flat)
     yield "'training': True", of(inner(flat, training=True), flat)
     yield "multiply with a number", of(flat * layers.Dense(4)(flat), flat)
-    yield "join channels", of(layers.Concatenate(1, name="one")([images, images]), images)
+    yield "last axis", of(layers.Concatenate(1, name="one")([images, images]), images)
     yield "last axis", of(layers.PReLU(name="one")(images), images)
     yield "`threshold`", of(layers.ReLU(threshold=0.5, name="one")(flat), flat)
     yield "add outputs", of(flat + layers.Dense(1)(flat), flat)

@@ -73,7 +73,6 @@ def test_what_cannot_be_packed_is_counted_and_says_why():
     rows = {layer.name: layer for layer in summary.layers}
     assert rows["two"].weights == {2: 9, 32: 3}
     assert (rows["lstm"].weights, rows["lstm"].float_macs) == ({32: 4 * 5 * (3 + 5 + 1)}, None)
-    assert summary.layers[-1].float_macs == 3 * 5 * 2
     assert "?" in str(summary)
     assert "'lstm'" in summary.reason
 
