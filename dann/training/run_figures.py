@@ -30,19 +30,21 @@ def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
     for axes, (name, images) in zip(figure.subplots(2, 1), rows, strict=True):
         chosen = np.linspace(0, len(images) - 1, 20).astype(int)
         shown = np.stack([np.asarray(images[index]) for index in chosen])
-        axes.imshow(_in_two_rows(shown), cmap="gray", vmin=0, vmax=255)
+        axes.imshow(_in_two_rows(shown), cmap="gray", vmin=0, vmax=1)
         axes.set_title(name, fontsize=10)
         axes.axis("off")
     figure.savefig(path, dpi=120)
 
 
 def _in_two_rows(images):
-    """Images `(20, height, width, 1 or 3)` as one, in two rows, with white lines between them."""
+    """Images `(20, height, width, 1 or 3)` as one, in two rows, with white lines between them.
+
+    Numbers above 1 are taken for those from 0 to 255; the result has those from 0 to 1.
+    """
     height, width, channels = images.shape[1:]
-    floating = np.issubdtype(images.dtype, np.floating)
-    white = 1 if floating and channels == 3 else 255
+    scaled = images / 255 if images.max() > 1 else images
     gaps = (0, 0), (0, height // 8 + 1), (0, width // 8 + 1), (0, 0)
-    tiles = np.pad(images if floating else images.astype(int), gaps, constant_values=white)
+    tiles = np.pad(scaled, gaps, constant_values=1)
     _, height, width, _ = tiles.shape
     rows = tiles.reshape(2, 10, height, width, channels).swapaxes(1, 2)
     return rows.reshape(2 * height, 10 * width, channels)
