@@ -1,15 +1,22 @@
 """Every experiment of `conf/experiment/`, and those whose data a test can mock through a run."""
 
+import keras
 import numpy as np
 import pytest
+import tensorflow_datasets as tfds
 from omegaconf import OmegaConf
 from PIL import Image
 from support.configs import CONF, composed
-from tiny_digits import use_tiny_digits
 
 from dann import config, training
+from dann.data.builders.digit_images import digit_images
+from dann.optimizers import Bop
 
 EXPERIMENTS = sorted((CONF / "experiment").glob("*.yaml"))
+RECIPE = "optimizer", "schedule", "regularizers", "method"
+PUBLISHED = "network", "schedule", "augmentation", "method", "selection"
+TASKS = "mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"
+DIGITS = "trainer", "network", "optimizer", "augmentation", "method", "balanced", "schedule"
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
@@ -20,12 +27,6 @@ def test_an_experiment_begins_with_its_command_and_says_the_rest_in_ten_lines(pa
     assert comment[0].startswith("# python scripts/train.py experiment=")
     assert all(line.startswith("# ") for line in comment)
     assert len(comment) <= 10
-
-
-RECIPE = "optimizer", "schedule", "regularizers", "method"
-PUBLISHED = "network", "schedule", "augmentation", "method", "selection"
-TASKS = "mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"
-DIGITS = "trainer", "network", "optimizer", "augmentation", "method", "balanced", "schedule"
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,29 @@ def test_experiments_share_their_settings(one, other, groups):
         assert plain[0][group] == plain[1][group]
 
 
+SHAPES = {"mnist": (28, 28, 1), "svhn_cropped": (32, 32, 3), "synthetic_digits": (32, 32, 3)}
+
+
+class TinyDigits(tfds.core.GeneratorBasedBuilder):
+    """Eight random images for each split, of the shape of the data set of the config's name."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=name) for name in SHAPES]
+
+    def _info(self):
+        images = digit_images(*SHAPES[self.builder_config.name])
+        return tfds.core.DatasetInfo(builder=self, **images)
+
+    def _split_generators(self, dl_manager):
+        return {"train": self._generate_examples(0), "test": self._generate_examples(1)}
+
+    def _generate_examples(self, seed):
+        rng = np.random.default_rng(seed)
+        for index in range(8):
+            image = rng.integers(0, 256, SHAPES[self.builder_config.name], "uint8")
+            yield index, {"image": image, "label": index}
+
+
 def train(tmp_path, *overrides):
     """What `scripts/train.py` does, in this process, for two steps."""
     short = ["trainer.steps=2", "trainer.batch_size=4", "callbacks=none"]
@@ -58,20 +82,31 @@ def train(tmp_path, *overrides):
     return domains, run.train()
 
 
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [
-        ("svhn_to_mnist", "dann"),
-        pytest.param("synthetic_digits_to_svhn", "target_only", marks=pytest.mark.slow),
-    ],
-)
-def test_the_papers_digit_experiments_run_on_tiny_data(name, method, tmp_path, monkeypatch):
-    use_tiny_digits(monkeypatch)
-    domains, summary = train(tmp_path, f"experiment={name}", f"method={method}")
-    assert domains.input_shape == (32, 32, 3)
-    assert domains.num_classes == 10
-    assert summary["steps"] == 2
-    assert (tmp_path / "run/oracle.csv").is_file()
+LENET = "network.backbone.filters=[4,6]"
+RUNS = [
+    ("svhn_to_mnist", "method=dann", 0),
+    ("mnist_binary_mlp", "network.backbone.hidden_units=[8,6]", 2),
+    ("mnist_binary_lenet", LENET, 2),
+    pytest.param("mnist_float_lenet", LENET, 0, marks=pytest.mark.slow),
+    pytest.param("synthetic_digits_to_svhn", "method=target_only", 0, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("name", "override", "binary_layers"), RUNS)
+def test_experiments_with_digits_run_on_tiny_data(
+    name, override, binary_layers, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        tfds, "builder_cls", lambda name: lambda config, **form: TinyDigits(config=name, **form)
+    )
+    domains, summary = train(tmp_path, f"experiment={name}", override)
+    assert domains.input_shape == SHAPES["mnist" if "mnist_" in name else "svhn_cropped"]
+    assert (domains.num_classes, summary["steps"]) == (10, 2)
+    assert (summary["target"] == summary["source"]) == name.startswith("mnist_")
+    assert (tmp_path / "run/oracle.csv").is_file() != name.startswith("mnist_")
+    classifier = keras.models.load_model(tmp_path / "run/classifier.keras", safe_mode=True)
+    layers = {id(layer): layer for layer in classifier._flatten_layers()}.values()
+    assert sum(hasattr(layer, "binary_kernel") for layer in layers) == binary_layers
 
 
 def test_the_papers_experiment_on_signs_runs_on_folders(tmp_path):
@@ -86,3 +121,20 @@ def test_the_papers_experiment_on_signs_runs_on_folders(tmp_path):
     domains, _ = train(tmp_path, "experiment=synsigns_to_gtsrb", f"paths.data_dir={tmp_path}")
     assert domains.input_shape == (40, 40, 3)
     assert domains.num_classes == 43
+
+
+def optimizer_of(*overrides):
+    cfg = composed("optimizer=bop", *overrides)
+    model = config.build_model(cfg, cfg.method, (16, 16, 1), 10)
+    return config.build_optimizer(cfg, model)
+
+
+def test_the_split_of_the_command_line_knows_the_binary_kernels():
+    optimizer = optimizer_of("network=binary_lenet", "optimizer.optimizers.binary.threshold=0.5")
+    [bop, rest] = optimizer.optimizers
+    assert isinstance(bop, Bop)
+    assert bop.threshold == 0.5
+    assert [variable.name for variable in bop._trainable_variables] == ["kernel"] * 3
+    assert len(rest._trainable_variables) > 10
+    with pytest.raises(ValueError, match="'binary', which matches none of"):
+        optimizer_of("network=cnn")

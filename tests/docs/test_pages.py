@@ -2,8 +2,6 @@
 
 import importlib.util
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pages
@@ -86,13 +84,3 @@ def test_the_table_of_results_is_that_of_the_files():
     spec.loader.exec_module(results)
     page = TEXTS["docs/results.md"]
     assert results.written(page, results.read()) == page, "run docs/results.py"
-
-
-@pytest.mark.tensorflow
-def test_the_site_is_built_without_a_warning(tmp_path):
-    pytest.importorskip("mkdocs", reason="needs the extra `docs`")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
-    built = subprocess.run(
-        [*command, "--site-dir", str(tmp_path)], cwd=pages.ROOT, capture_output=True, text=True
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
