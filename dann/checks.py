@@ -76,10 +76,10 @@ def check_integer(
     return int(value)
 
 
-def check_choice(name: str, value: Any, choices: Iterable[Any], *, why: str = "") -> Any:
+def check_choice(name: str, value: Any, choices: Iterable[Any]) -> Any:
     """Returns `value` if it is one of the choices.
 
-    The error lists the choices in their order. The other arguments are as in `check_number`.
+    The error lists the choices in their order.
 
     Raises:
         ValueError: If it is none of them.
@@ -87,7 +87,7 @@ def check_choice(name: str, value: Any, choices: Iterable[Any], *, why: str = ""
     choices = list(choices)
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         listed = ", ".join(map(repr, choices))
-        raise ValueError(_message(name, f"one of {listed}", why, value))
+        raise ValueError(_message(name, f"one of {listed}", "", value))
     return value
 
 
@@ -167,7 +167,6 @@ def check_class_range(
     num_classes: int,
     *,
     unknown: int | None = None,
-    why: str = "",
     error: type[ValueError] = ValueError,
 ) -> None:
     """Raises `ValueError` unless every label is the number of a class.
@@ -177,7 +176,6 @@ def check_class_range(
         labels: NumPy array of numbers.
         num_classes: Number of classes; their numbers are those below it, from 0.
         unknown: Further number that is allowed, of labels that are not known. Defaults to none.
-        why: As in `check_number`.
         error: Kind of `ValueError` to raise.
 
     Example:
@@ -192,12 +190,11 @@ def check_class_range(
     wrong = sorted(set(labels[(labels < 0) | (labels >= num_classes)].tolist()) - {unknown})
     if wrong:
         known = "" if unknown is None else f", or {unknown} if unknown"
-        reason = f", {why}" if why else ""
         found = ", ".join(f"{label:g}" for label in wrong[:5])
         more = ", ..." if len(wrong) > 5 else ""
         raise error(
-            f"{what} must be at least 0 and below {num_classes}, the number of classes{known}"
-            f"{reason}. Received: {found}{more}"
+            f"{what} must be at least 0 and below {num_classes}, the number of classes{known}. "
+            f"Received: {found}{more}"
         )
 
 

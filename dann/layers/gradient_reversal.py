@@ -75,8 +75,8 @@ class GradientReversal(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.schedule = as_schedule(strength)
-        start: Any = float(self.schedule(0)) if self.schedule else 0.0
-        self.initial_strength = check_strength(start if self.schedule else strength)
+        start: Any = float(self.schedule(0)) if self.schedule else strength
+        self.initial_strength = check_strength(start)
         self.way = check_choice("way", way, WAYS)
         self.supports_masking = True
         # Not in `build`, because callbacks may set the strength before the first batch.
@@ -116,10 +116,3 @@ class GradientReversal(keras.layers.Layer):
         if self.schedule:
             strength = keras.saving.serialize_keras_object(self.schedule)
         return {**super().get_config(), "strength": strength, "way": self.way}
-
-    @classmethod
-    def from_config(cls, config):
-        if isinstance(config["strength"], dict):
-            strength = keras.saving.deserialize_keras_object(config["strength"])
-            config = {**config, "strength": strength}
-        return cls(**config)

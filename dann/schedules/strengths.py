@@ -139,11 +139,13 @@ def _rise(x: Any) -> Any:
 
 
 def as_schedule(strength: Any) -> Callable[[Any], Any] | None:
-    """Returns a strength that is a function of the step; `None` if it is not one.
+    """Returns a strength that is a function of the step, also by its config; `None` if it is none.
 
     Raises:
         ValueError: If it is a function that is not registered, which a file could not name.
     """
+    if isinstance(strength, dict):
+        strength = keras.saving.deserialize_keras_object(strength)
     if not callable(strength) or isinstance(strength, type):
         return None
     if not isinstance(strength, StrengthSchedule | LearningRateSchedule):
