@@ -164,9 +164,10 @@ static void multiply_signs(const float *image, const window_t *w, int place, con
 /* The larger of two rows, number by number; `first` if there is no other row yet. */
 static void keep_larger_values(int first, const float *numbers, int n, float *values)
 {
-    for (int i = 0; i < n; i++)
-        if (first || numbers[i] > values[i] || numbers[i] != numbers[i])  /* or NaN */
-            values[i] = numbers[i];
+    for (int i = 0; i < n; i++) {
+        int larger = first || numbers[i] > values[i] || numbers[i] != numbers[i];  /* or NaN */
+        values[i] = larger ? numbers[i] : values[i];
+    }
 }
 
 /* The largest number of each channel in a window; the border takes no part. */
