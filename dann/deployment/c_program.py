@@ -64,10 +64,9 @@ class CProgram:
         kinds = {self._kinds[one] for one in step.inputs}
         if step.op in ("sign", "threshold") or (step.op == "concatenate" and kinds == {"bits"}):
             return "bits"
-        if step.op in ("max_pool", "reshape") and self._joined[step.inputs[0]]:
-            return kinds.pop()
         if step.op in ("max_pool", "reshape"):
-            return self._stored_kind(step.inputs[0])
+            (one,) = step.inputs
+            return self._kinds[one] if self._joined[one] else self._stored_kind(one)
         return "int" if step.op.startswith("binary") else "float"
 
     def _joins(self, number, step):
@@ -76,26 +75,13 @@ class CProgram:
         if number == len(self._steps) - 1:
             return True
         reader, *others = (self._steps[one] for one in self._readers[number] or [0])
-        return not others and (
-            reader.op in _OF_ONE_PLACE
-            or (reader.op == "add" and reader.inputs[0] == number)
-            or (self._is_apart(reader, number) and not self._pools(step))
-        )
-
-    def _is_apart(self, pool, number):
-        """Whether it is a max pooling of numbers whose windows share no pixel."""
-        return (
-            pool.op == "max_pool"
-            and self._kinds[number] != "bits"
-            and pool.attributes["strides"] == pool.attributes["size"]
-            and not np.any(pool.attributes["pads"])
-            and len(pool.shape) < 4
-        )
-
-    def _pools(self, step):
-        """Whether there is a pooling in the loop up to this step."""
-        joined = [one for one in step.inputs if self._joined[one]]
-        return any(step.op == "max_pool" or self._pools(self._steps[one]) for one in joined)
+        if others or reader.op not in ("add", "max_pool"):
+            return not others and reader.op in _OF_ONE_PLACE
+        if reader.op == "add":
+            return reader.inputs[0] == number
+        windows, is_image = reader.attributes, len(reader.shape) < 4
+        apart = windows["strides"] == windows["size"] and not np.any(windows["pads"])
+        return apart and is_image and self._kinds[number] != "bits"
 
     def _sizes(self, number):
         """How many places the output of a step has, and how many numbers a place."""
@@ -107,28 +93,23 @@ class CProgram:
 
     def _store(self, number, step):
         kind, (places, size) = self._stored_kind(number), self._sizes(number)
-        if step.op == "reshape" and kind == "float":
-            buffer = self._buffers[step.inputs[0]]
-        else:
-            buffer = self._buffer(kind, places * _words(size, kind))
-            if step.op == "reshape":
-                old = self._buffers[step.inputs[0]]
-                old_places, old_size = self._sizes(step.inputs[0])
-                sizes = f"{old_size}, {old_places * old_size}, {size}"
-                self._comment([number], number)
-                self.lines.append(f"    lay_anew({old}, {sizes}, {buffer});")
-            else:
-                self._loop(number, kind, buffer)
+        stays = step.op == "reshape" and kind == "float"
+        source = step.inputs[0]
+        buffer = self._buffers[source] if stays else self._buffer(kind, places * _words(size, kind))
+        if step.op != "reshape":
+            self._loop(number, kind, buffer)
+        elif kind == "bits":
+            old_places, old_size = self._sizes(source)
+            sizes = f"{old_size}, {old_places * old_size}, {size}"
+            self._comment([number], number)
+            self.lines.append(f"    lay_anew({self._buffers[source]}, {sizes}, {buffer});")
         self._written.append(number)
         self._buffers[number] = buffer
 
     def _buffer(self, kind, size):
         """A new buffer, or one that no step reads any more."""
-        used = {
-            name
-            for one, name in self._buffers.items()
-            if not set(self._readers[one]) <= set(self._written)
-        }
+        written = set(self._written)
+        used = {name for one, name in self._buffers.items() if set(self._readers[one]) - written}
         names = [name for name in self.arrays if name.startswith(f"{kind}_") and name not in used]
         new = f"{kind}_{len(self.arrays)}"
         return self._array(max(names, key=lambda one: self.arrays[one][1], default=new), kind, size)
@@ -209,28 +190,26 @@ class CProgram:
         (source,) = step.inputs
         kind = self._kinds[source]
         if not self._joined[source]:
-            return self._pool("find_any" if kind == "bits" else "find_largest", step, target, place)
-        row = self._array(_ROWS[kind], kind, size)
-        largest = self._array(f"largest_{row}", kind, size)
+            name = "find_any" if kind == "bits" else "find_largest"
+            name = "find_mean" if step.op == "average_pool" else name
+            window, _ = self._window(step, 1)
+            return [f"{name}({self._buffers[source]}, &{window}, {place}, {target});"]
+        row, pixel = self._array(_ROWS[kind], kind, size), f"pixel_of_{place}"
+        largest = self._array(f"largest_{row}_at_{place}", kind, size)
         width, across = _pair(self.shapes[source][:-1])[1], _pair(step.shape[:-1])[1]
         down, right = _pair(step.attributes["size"])
         y = f"{place} / {across} * {down} + tap / {right}"
         x = f"{place} % {across} * {right} + tap % {right}"
         return [
             f"for (int tap = 0; tap < {down * right}; tap++) {{",
-            f"    int pixel = ({y}) * {width} + {x};",
-            *(f"    {call}" for call in self._row(source, kind, row, "pixel")),
+            f"    int {pixel} = ({y}) * {width} + {x};",
+            *(f"    {call}" for call in self._row(source, kind, row, pixel)),
             f"    keep_larger_{row}(tap == 0, {row}, {size}, {largest});",
             "}",
             f"memcpy({target}, {largest}, {size} * sizeof({TYPES[kind]}));",
         ]
 
-    def _average_pool(self, step, size, target, place):
-        return self._pool("find_mean", step, target, place)
-
-    def _pool(self, function, step, target, place):
-        window, _ = self._window(step, 1)
-        return [f"{function}({self._buffers[step.inputs[0]]}, &{window}, {place}, {target});"]
+    _average_pool = _max_pool
 
     def _dense(self, step, size, target, place):
         """Convolutions, and dense layers, which are convolutions of one pixel."""

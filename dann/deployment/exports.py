@@ -63,25 +63,27 @@ def export(
     if inputs is not None:  # first, because Keras exports to ONNX only a model that was called
         entries = getattr(network, "inputs", None)  # a subclassed model has none
         inputs = np.asarray(inputs, entries[0].dtype if entries else "float32")
-        expected = np.asarray(network.predict(inputs, verbose=0))  # pyright: ignore
+        expected = network.predict(inputs, verbose=0)  # pyright: ignore
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the converters call what will move
         run = write(network, path)
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    files = [file for file in (path, *path.rglob("*")) if file.is_file()]
     found = {"path": str(path), "bytes": sum(file.stat().st_size for file in files)}
     if inputs is None:
         return found
-    compared = _compare(expected, np.asarray(run(inputs)), tolerance)
-    if compared["different"] > max(1, _ROUNDED * len(expected)):
+    same, given = _agreement(expected, run(inputs), tolerance)
+    different = len(same) - int(same.sum())
+    if different > max(1, _ROUNDED * len(same)):
         _remove(path)
         raise ExportError(
-            f"The classifier as {format} does not give the outputs of Keras: "
-            f"{compared['different']} of {len(expected)} examples get another class, or logits "
-            f"that differ by more than {tolerance} of the largest"
+            f"The classifier as {format} does not give the outputs of Keras: {different} of "
+            f"{len(same)} examples get another class, or logits that differ by more than "
+            f"{tolerance} of the largest"
         )
-    return found | compared
+    difference = float(given[same].max(initial=0.0))
+    return {**found, "examples": len(same), "different": different, "difference": difference}
 
 
 def _remove(path):
@@ -90,14 +92,12 @@ def _remove(path):
     path.unlink(missing_ok=True)
 
 
-def _compare(expected, given, tolerance):
+def _agreement(expected, given, tolerance):
+    """Whether each example gets the same class and close logits; and how far logits are."""
     limit = tolerance * np.abs(expected).max(initial=1.0)
     same = np.isclose(given, expected, rtol=0, atol=limit, equal_nan=True).all(axis=-1)
     same &= given.argmax(axis=-1) == expected.argmax(axis=-1)
-    same = same.reshape(len(expected), -1).all(axis=1)
-    difference = np.abs(given - expected)[same].max(initial=0.0)
-    different = len(same) - int(same.sum())
-    return {"examples": len(same), "different": different, "difference": float(difference)}
+    return same.reshape(len(same), -1).all(axis=1), np.abs(given - expected)
 
 
 def _packed(model, path):

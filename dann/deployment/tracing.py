@@ -62,7 +62,7 @@ class Call:
         if function is None:
             return number
         tensors = [keras.KerasTensor((None, *self.program.steps[number].shape))]
-        return follow(self.program, self.rules, function, tensors, [number], self.name, False)[0]
+        return follow(self.program, self.rules, function, tensors, [number], self.name)[0]
 
 
 def follow(
@@ -72,7 +72,6 @@ def follow(
     arguments: Any,
     numbers: Sequence[int],
     name: str,
-    nested: bool = True,
 ) -> list[int]:
     """Adds what a function of symbolic tensors computes.
 
@@ -82,8 +81,7 @@ def follow(
         function: The `call` of a model, or an activation.
         arguments: Symbolic tensors, or lists or dicts of them, like those to call it with.
         numbers: Numbers of the steps that give these tensors.
-        name: What to call it in the packed file.
-        nested: Whether the names of its own layers follow that name.
+        name: What goes before the names of its own layers.
 
     Returns:
         The numbers of the steps that give its outputs.
@@ -107,7 +105,9 @@ def follow(
         if node.is_input:
             continue
         layer, arguments = node.operation, node.arguments
-        own = f"{name}/{layer.name}".lstrip("/") if nested else name
+        is_layer = isinstance(layer, keras.layers.Layer)
+        own = layer.name if is_layer else type(layer).__name__.lower()
+        own = f"{name}/{own}".lstrip("/")
         inputs = [known[id(one)] for one in node.input_tensors]
         shape = fixed_shape(node.outputs[0].shape, own)
         flat = keras.tree.flatten(arguments.args)
