@@ -45,7 +45,8 @@ def main(cfg):
             return training.compile_model(model, optimizer, cfg.trainer, intervals)
 
     model = build(cfg.method)
-    baseline = build(SOURCE_ONLY) if cfg.compare and model.reversal is not None else None
+    adapts = model.reversal is not None or (model.trains_on_labels and model.regularizers)
+    baseline = build(SOURCE_ONLY) if cfg.compare and adapts else None
     callbacks = config.build_callbacks(cfg, model)
     run = training.Run(
         *(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks),

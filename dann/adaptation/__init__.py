@@ -1,6 +1,6 @@
 """Methods of domain adaptation, one a file, and the regularizers that join them."""
 
-from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.cdan import CDAN
 from dann.adaptation.daln import DALN
 from dann.adaptation.dann import DANN
@@ -10,7 +10,6 @@ from dann.adaptation.mada import MADA
 from dann.adaptation.mcd import MCD
 from dann.adaptation.mdan import MDAN
 from dann.adaptation.mdd import MDD
-from dann.adaptation.methods import METHODS
 from dann.adaptation.pada import PADA
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
 from dann.adaptation.regularizers.mcc import MCC

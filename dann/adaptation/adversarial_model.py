@@ -4,7 +4,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.augmentation import as_layers, augmented, let_jax_compile
+from dann.adaptation import fitting
+from dann.adaptation.augmentation import as_layers, augmented
 from dann.adaptation.batch import (
     Batch,
     added,
@@ -14,16 +15,19 @@ from dann.adaptation.batch import (
     is_pair,
     parts_of,
 )
-from dann.adaptation.fitting import build_training, evaluate_pairs, fit_pairs
 from dann.adaptation.labels import check_form, loss_of_logits, metrics_of_logits, refuse_classes
-from dann.adaptation.networks import classifier_of, features_of, fitting_label_head
+from dann.adaptation.networks import features_of, fitting_label_head
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
-from dann.adaptation.replicas import each_device_alone, share_of_replica, whole_of_replica
 from dann.adaptation.saving import deserialized, load_seeds, save_seeds, serialized
-from dann.adaptation.smooth_task import check_radius, smooth_terms
-from dann.checks import check_choice
+from dann.adaptation.smooth_task import smooth_terms
+from dann.checks import check_choice, check_number
 from dann.layers import GradientReversal
+from dann.registry import Registry
 from dann.schedules import StrengthSchedule
+
+# The methods by the name that chooses them. Facts of an entry: `arguments` are those that make a
+# variant of the class; `needs` are arguments without a default, with values to try them.
+METHODS: Registry[type] = Registry("method")
 
 _ARGUMENTS = ("backbone", "label_head", "passes", "regularizers", "task_radius")
 
@@ -94,7 +98,8 @@ class AdversarialModel(keras.Model):
         self.feature_shape = tuple(features.shape)
         self.label_head = fitting_label_head(label_head, self.feature_shape, num_classes)
         # Not tracked, because its layers are already.
-        object.__setattr__(self, "classifier", classifier_of(inputs, features, self.label_head))
+        classifier = keras.Model(inputs, self.label_head(features), name="classifier")
+        object.__setattr__(self, "classifier", classifier)
         self.num_classes: int = self.classifier.output_shape[-1]
         self.reversal: Any = None
         if strength is not None:
@@ -102,7 +107,9 @@ class AdversarialModel(keras.Model):
         self.passes = check_choice("passes", passes, ("joint", "separate"))
         self.augmentation = as_layers(augmentation or {})
         self.regularizers = check_regularizers(regularizers, self.classifier.output_shape)
-        self.task_radius = check_radius(task_radius, self.reversal)
+        self.task_radius = check_number("task_radius", task_radius, low=0)
+        if self.reversal is None and task_radius:
+            raise ValueError("Argument `task_radius` needs a gradient reversal. Received: none")
         if self.num_classes == 1:
             refuse_classes(self, "a label head of 1 output")
         for regularizer in self.regularizers:
@@ -113,8 +120,6 @@ class AdversarialModel(keras.Model):
         self.trackers = {n: keras.metrics.Mean(n) for n in ["label/loss", *self.terms, *added]}
         self.repeats_pass = False  # while a smooth step runs the pass again
         self.built = True
-
-    # What a method says.
 
     def method_losses(
         self, batch: Batch, labels: Any, reversal: Callable[..., Any], training: bool
@@ -144,8 +149,6 @@ class AdversarialModel(keras.Model):
     def adversary_inputs(cls, num_features: int, num_classes: int, **kwargs: Any) -> int:
         """Returns the length of the domain head's input, given other arguments of the method."""
         return num_features
-
-    # The pass: augmentation, backbone, label head.
 
     def call(self, inputs, training=False):
         if not is_pair(inputs):
@@ -182,13 +185,11 @@ class AdversarialModel(keras.Model):
         chosen = {k: v for k, v in features.items() if k != "target" or target_too}
         return in_one_pass(self.label_head, chosen, training)
 
-    # The losses.
-
     def label_loss(self, labels: Any, logits: Any, weights: Any = None) -> Any:
         """Returns the loss given to `compile`, a scalar: the mean over what the step sees."""
         check_form(labels, logits, self.loss)
         weights = fitting_weights(weights, logits)
-        loss = whole_of_replica(self._compile_loss(labels, logits, weights))
+        loss = fitting.whole_of_replica(self._compile_loss(labels, logits, weights))
         return ops.mean(loss) if loss.shape else loss  # a loss may come by example
 
     def loss_terms(self, x, labels, batch: Batch, reversal=None, training=True) -> dict[str, Any]:
@@ -216,10 +217,10 @@ class AdversarialModel(keras.Model):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if not isinstance(y_pred, Batch):
-            if training and not self.trains_on_plain_inputs:
+            if training and (self.regularizers or not self.trains_on_plain_inputs):
                 raise ValueError("Train on pairs, as `dann.data.pair` makes. Received: one domain")
             label = self.label_loss(y, y_pred, sample_weight)
-            return share_of_replica(added(self.losses, label))
+            return fitting.share_of_replica(added(self.losses, label))
         others = list(self.losses)  # now, because the method may run the layers again
         if training and self.task_radius:
             terms, others = smooth_terms(self, x, y, sample_weight)
@@ -229,34 +230,33 @@ class AdversarialModel(keras.Model):
             self.trackers[name].update_state(term)
         if self.reversal is not None:
             self.trackers["strength"].update_state(self.reversal.strength)
-        return share_of_replica(self.total(terms, others))
+        return fitting.share_of_replica(self.total(terms, others))
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         paired = isinstance(y_pred, Batch)
         logits = y_pred.label_logits if paired else y_pred
         logs = super().compute_metrics(x, y, logits, fitting_weights(sample_weight, logits))
-        # Of plain inputs the trackers did not change, and a stale number would mislead.
+        # Of plain inputs the trackers did not change.
         return {name: one for name, one in logs.items() if paired or name not in self.trackers}
 
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         loss = loss_of_logits(loss, self)
         for kind in ("metrics", "weighted_metrics"):
             kwargs[kind] = metrics_of_logits(kwargs.get(kind), loss)
-        let_jax_compile(self._flatten_layers())
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
 
     def fit(self, x=None, y=None, *args, **kwargs):
-        return fit_pairs(self, super().fit, x, y, *args, **kwargs)
+        return fitting.fit_pairs(self, super().fit, x, y, *args, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
-        return evaluate_pairs(self, super().evaluate, x, y, *args, **kwargs)
+        return fitting.evaluate_pairs(self, super().evaluate, x, y, *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
-        with each_device_alone():
+        with fitting.each_device_alone():
             return super().predict(x, *args, **kwargs)
 
     def make_train_function(self, force=False):
-        build_training(self)
+        fitting.build_training(self)
         return super().make_train_function(force)
 
     def compile_from_config(self, config):

@@ -1,12 +1,11 @@
 """Layers that change the images of a domain in training."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import keras
 from keras import ops
 
-from dann.adaptation.batch import parts_of
+from dann.adaptation.batch import is_movable, parts_of
 
 # Keras runs a model with one of these step by step, because XLA lacks TensorFlow's operation for
 # them. On JAX they are made of operations that XLA has.
@@ -17,18 +16,6 @@ _COMPILED_BY_JAX = (
     keras.layers.RandomTranslation,
     keras.layers.RandomZoom,
 )
-_MADE_OF_OTHERS = keras.layers.AugMix, keras.layers.RandAugment
-
-
-def let_jax_compile(layers: Iterable[keras.Layer]) -> None:
-    """Marks Keras's image layers that JAX can compile, so that Keras compiles a model with them."""
-    layers = list(layers)
-    mixed = any(isinstance(layer, _MADE_OF_OTHERS) for layer in layers)
-    if keras.backend.backend() != "jax" or mixed:
-        return
-    for layer in layers:
-        if type(layer) in _COMPILED_BY_JAX:
-            layer.supports_jit = True
 
 
 def augmented(
@@ -60,11 +47,10 @@ def augmented(
 
 def _cast(part, dtype, taken):
     def cast(tensor):
-        kind = keras.backend.standardize_dtype(tensor.dtype)
-        if keras.backend.is_float_dtype(kind) or kind in ("uint8", "int8"):
+        if is_movable(tensor):
             return ops.cast(tensor, dtype)
-        as_floats = keras.backend.is_int_dtype(kind) and keras.backend.is_float_dtype(taken)
-        return ops.cast(tensor, taken) if as_floats else tensor
+        is_int = keras.backend.is_int_dtype(keras.backend.standardize_dtype(tensor.dtype))
+        return ops.cast(tensor, taken) if is_int and "float" in taken else tensor
 
     return keras.tree.map_structure(cast, part)
 
@@ -75,7 +61,6 @@ def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
     An empty list is left out.
 
     Raises:
-        TypeError: If a value is neither a layer nor a list of layers.
         ValueError: If a key is unknown.
     """
     unknown = set(augmentation) - {"source", "target", "blend"}
@@ -86,13 +71,17 @@ def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
         )
     found = {}
     for domain, layers in augmentation.items():
-        if isinstance(layers, list | tuple) and layers:
-            found[domain] = keras.Sequential(layers, name=f"{domain}_augmentation")
-        elif isinstance(layers, keras.Layer):
+        if isinstance(layers, list | tuple):
+            layers = keras.Sequential(layers, name=f"{domain}_augmentation") if layers else None
+        if layers is not None:
             found[domain] = layers
-        elif layers != []:
-            raise TypeError(
-                "Argument `augmentation` must hold Keras layers, one or a list, by domain. "
-                f"Received: {domain}={layers!r}"
-            )
+    for layer in found.values():
+        _let_jax_compile(layer)
     return found
+
+
+def _let_jax_compile(layer):
+    for inner in getattr(layer, "layers", ()):
+        _let_jax_compile(inner)
+    if keras.backend.backend() == "jax" and type(layer) in _COMPILED_BY_JAX:
+        layer.supports_jit = True

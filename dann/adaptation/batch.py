@@ -1,14 +1,17 @@
-"""What goes into a step and what a method sees of it."""
+"""What goes into a step, what a method sees of it, and the loss of a domain discriminator."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
+from dann.checks import check_number
+
 HALF = ("float16", "bfloat16")
 PARTS = ("source", "target", "target_labelled")  # in the order of a joint pass
+DOMAIN_TERMS = ("domain/loss", "domain/accuracy")
 
 
 class Batch(NamedTuple):
@@ -47,13 +50,41 @@ class Batch(NamedTuple):
         logits = ops.concatenate([self.logits["source"], self.logits["target"]])
         return ops.stop_gradient(ops.softmax(logits))
 
+    def behind_reversal(self, network: Any, reversal: Any, training: bool) -> Any:
+        """Returns what a network says of `both`, behind the reversal."""
+        features = reversal(self.both, training=training)
+        return at_least_single(network(features, training=training))
 
-def behind_reversal(
-    network: Callable[..., Any], batch: Batch, reversal: Callable[..., Any], training: bool
-) -> Any:
-    """Returns what a network says of the features of both domains, behind the reversal."""
-    features = reversal(batch.both, training=training)
-    return at_least_single(network(features, training=training))
+    def domain_terms(self, scores: Any, smoothing: float, weights: Any = None) -> dict[str, Any]:
+        """Returns the loss and the accuracy of a discriminator, the `DOMAIN_TERMS`, scalars.
+
+        With the domain label `d`, 0 for source and 1 for target, and weights `w`:
+
+        - loss: mean of `w * BCE(score, d * (1 - 2 smoothing) + smoothing)` over all scores
+        - accuracy: mean of `[score > 0] == d`
+
+        Args:
+            scores: Logits, those of the source and then those of the target: `(2 batch, k)`, of
+                maps `(2 batch, ..., k)`.
+            smoothing: What the labels give to the wrong domain.
+            weights: Tensor `(2 batch,)`. Defaults to `None`: 1.
+        """
+        source, target = self.by_domain(scores)
+        domain = ops.concatenate([ops.zeros_like(source), ops.ones_like(target)])
+        smoothed = domain * (1 - 2 * smoothing) + smoothing
+        # Joined anew, because Keras looks behind a sigmoid that it finds for the logits.
+        joined = ops.concatenate([source, target])
+        losses = keras.losses.binary_crossentropy(smoothed, joined, from_logits=True)
+        right = ops.equal(joined > 0, domain > 0.5)
+        return {
+            "domain/loss": ops.mean(losses if weights is None else weights * losses),
+            "domain/accuracy": ops.mean(ops.cast(right, "float32")),
+        }
+
+
+def check_smoothing(value: Any) -> float:
+    """Returns `domain_label_smoothing` if it is from 0 to .5."""
+    return check_number("domain_label_smoothing", value, low=0, high=0.5)
 
 
 def is_pair(inputs: Any) -> bool:
@@ -98,6 +129,12 @@ def split_rows(tensor: Any, sizes: Sequence[Any]) -> list[Any]:
         return list(parts)
     ends = list(itertools.accumulate(sizes))
     return [tensor[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def is_movable(tensor: Any) -> bool:
+    """Whether a tensor holds numbers that a layer may change: floats, or bytes as of images."""
+    kind = keras.backend.standardize_dtype(tensor.dtype)
+    return keras.backend.is_float_dtype(kind) or kind in ("uint8", "int8")
 
 
 def at_least_single(tensor: Any) -> Any:

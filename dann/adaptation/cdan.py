@@ -3,10 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.batch import Batch, at_least_single
-from dann.adaptation.discriminator import TERMS, check_smoothing, domain_terms
-from dann.adaptation.methods import METHODS
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
+from dann.adaptation.batch import DOMAIN_TERMS, Batch, at_least_single, check_smoothing
 from dann.adaptation.networks import fitting_domain_head
 from dann.layers import MultilinearMap
 
@@ -56,24 +54,21 @@ class CDAN(AdversarialModel):
           entropy conditioning, and theorem 1 for the projection at random.
     """
 
-    terms = TERMS
+    terms = DOMAIN_TERMS
     arguments = ("domain_head", "domain_label_smoothing", "entropy_conditioning", "max_units")
     needs_target_logits = True
     needs_classes = True
 
     def __init__(
         self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        *,
+        *args,
         domain_head: Any = None,
         domain_label_smoothing: float = 0.0,
         entropy_conditioning: bool = False,
         max_units: int = 4096,
         **kwargs,
     ):
-        super().__init__(backbone, num_classes, label_head, **kwargs)
+        super().__init__(*args, **kwargs)
         self.entropy_conditioning = entropy_conditioning
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self.max_units = max_units
@@ -96,7 +91,7 @@ class CDAN(AdversarialModel):
     def method_losses(self, batch, labels, reversal, training):
         scores = self.domain_scores(batch, reversal, training)
         weights = entropy_weights(batch) if self.entropy_conditioning else None
-        return domain_terms(batch, scores, self.domain_label_smoothing, weights)
+        return batch.domain_terms(scores, self.domain_label_smoothing, weights)
 
 
 def entropy_weights(batch: Batch) -> Any:

@@ -3,9 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.batch import behind_reversal, size_of
-from dann.adaptation.methods import METHODS
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
+from dann.adaptation.batch import size_of
 
 
 @METHODS.register("daln")
@@ -42,7 +41,7 @@ class DALN(AdversarialModel):
     needs_classes = True
 
     def method_losses(self, batch, labels, reversal, training):
-        logits = behind_reversal(self.label_head, batch, reversal, training)
+        logits = batch.behind_reversal(self.label_head, reversal, training)
         source, target = map(_norm_by_row, batch.by_domain(logits))
         return {"discrepancy/loss": target - source}
 

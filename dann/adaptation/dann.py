@@ -2,10 +2,8 @@ from typing import Any
 
 import keras
 
-from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.batch import behind_reversal
-from dann.adaptation.discriminator import TERMS, check_smoothing, domain_terms
-from dann.adaptation.methods import METHODS
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
+from dann.adaptation.batch import DOMAIN_TERMS, check_smoothing
 from dann.adaptation.networks import fitting_domain_head
 
 
@@ -60,27 +58,20 @@ class DANN(AdversarialModel):
           is `1 - e`.
     """
 
-    terms = TERMS
+    terms = DOMAIN_TERMS
     arguments = ("domain_head", "domain_label_smoothing")
     supports_maps = True
 
     def __init__(
-        self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        *,
-        domain_head: Any = None,
-        domain_label_smoothing: float = 0.0,
-        **kwargs,
+        self, *args, domain_head: Any = None, domain_label_smoothing: float = 0.0, **kwargs
     ):
-        super().__init__(backbone, num_classes, label_head, **kwargs)
+        super().__init__(*args, **kwargs)
         self.domain_head = fitting_domain_head(domain_head, self.feature_shape)
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
 
     def domain_scores(self, batch, reversal, training):
-        return behind_reversal(self.domain_head, batch, reversal, training)
+        return batch.behind_reversal(self.domain_head, reversal, training)
 
     def method_losses(self, batch, labels, reversal, training):
         scores = self.domain_scores(batch, reversal, training)
-        return domain_terms(batch, scores, self.domain_label_smoothing)
+        return batch.domain_terms(scores, self.domain_label_smoothing)

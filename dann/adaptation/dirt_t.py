@@ -3,9 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import at_least_single
-from dann.adaptation.methods import METHODS
 from dann.adaptation.networks import copy_of
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
 from dann.adaptation.regularizers.regularizer import Regularizer
@@ -72,10 +71,7 @@ class DIRTT(AdversarialModel):
 
     def __init__(
         self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        *,
+        *args,
         radius: float | None = None,
         target_weight: float = 0.01,
         teacher_weight: float = 0.01,
@@ -84,19 +80,13 @@ class DIRTT(AdversarialModel):
         regularizers: Any = (),
         **kwargs,
     ):
-        own = [
+        own: list[Any] = [
             _NearTeacher(teacher_weight, refresh_steps),
             ConditionalEntropy(target_weight),
             VirtualAdversarial(target_weight, radius, seed=seed),
         ]
-        super().__init__(
-            backbone,
-            num_classes,
-            label_head,
-            strength=None,
-            regularizers=[*own, *regularizers],
-            **kwargs,
-        )
+        super().__init__(*args, strength=None, regularizers=[*own, *regularizers], **kwargs)
+        self._near_teacher = own[0]
         self.radius, self.seed, self.refresh_steps = radius, seed, refresh_steps
         self.target_weight, self.teacher_weight = target_weight, teacher_weight
 
@@ -127,18 +117,14 @@ class DIRTT(AdversarialModel):
         return self
 
     @property
-    def _taught(self) -> Any:
-        return self.regularizers[0]
-
-    @property
     def teacher(self) -> keras.Model:
         """The classifier of some steps ago."""
-        return self._taught.teacher.network
+        return self._near_teacher.teacher.network
 
     @property
     def step(self) -> keras.Variable:
         """Number of training steps so far."""
-        return self._taught.teacher.step
+        return self._near_teacher.teacher.step
 
     def extract(self, inputs, training):
         if "target_labelled" in inputs:

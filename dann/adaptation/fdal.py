@@ -3,10 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.batch import behind_reversal
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.f_divergences import DIVERGENCES
-from dann.adaptation.methods import METHODS
 from dann.adaptation.networks import second_head
 from dann.checks import check_choice
 
@@ -57,23 +55,14 @@ class FDAL(AdversarialModel):
     needs_target_logits = True
     needs_classes = True
 
-    def __init__(
-        self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        *,
-        critic: Any = None,
-        divergence: str = "pearson",
-        **kwargs,
-    ):
-        super().__init__(backbone, num_classes, label_head, **kwargs)
+    def __init__(self, *args, critic: Any = None, divergence: str = "pearson", **kwargs):
+        super().__init__(*args, **kwargs)
         self.divergence = check_choice("divergence", divergence, sorted(DIVERGENCES))
         self.critic = second_head(critic, self.label_head, self.feature_shape, "critic")
 
     def method_losses(self, batch, labels, reversal, training):
         divergence = DIVERGENCES[self.divergence]
-        scores = behind_reversal(self.critic, batch, reversal, training)
+        scores = batch.behind_reversal(self.critic, reversal, training)
         source, target = (
             _of_predicted_class(part, batch.logits[name])
             for name, part in zip(("source", "target"), batch.by_domain(scores), strict=True)

@@ -1,21 +1,24 @@
-"""How Keras's `fit` and `evaluate` read pairs."""
+"""How `fit` and `evaluate` read pairs, on one device or on several.
+
+A `tf.distribute.Strategy` runs the step once for each replica, which sees its part of a batch, and
+adds the gradients up. Everywhere else, JAX with several devices included, a step sees the whole
+batch and there is one replica.
+"""
 
 import contextlib
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
 from dann.adaptation.labels import check_range
-from dann.adaptation.replicas import (
-    check_optimizer,
-    devices_of,
-    each_device_alone,
-    replicas_of,
-    strategy_scope,
-)
 from dann.data.pairs import Pairs
 from dann.data.tensorflow_pairs import in_tensorflow
+
+# What Keras's optimizers do with the gradients before the replicas add them up.
+_OF_SHARES = ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps")
 
 
 def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, **kwargs) -> Any:
@@ -24,11 +27,7 @@ def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, *
     if not isinstance(x, Pairs):
         return fit(x, y, *args, **kwargs)
     count = x.num_batches
-    steps = kwargs.get("steps_per_epoch") or count
-    if steps is None:
-        raise ValueError(
-            "Endless pairs need a number of steps. Received: `fit` without `steps_per_epoch`"
-        )
+    steps = _number_of_steps(x, "steps_per_epoch", kwargs)
     # Keras reads batches beforehand, so that pairs with an end would lose their place.
     moves_on = count and x.by_index and count % model.steps_per_execution == 0
     batches = x.endless() if moves_on else x
@@ -38,7 +37,7 @@ def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, *
     settings = {"shuffle": False, **kwargs}
     if moves_on:
         settings["steps_per_epoch"] = steps
-    with split_over_devices(model, batches):
+    with batches.split_over(devices_of(model), replicas_of(model)):
         history = fit(ordered, y, *args, **settings)
     if moves_on:
         x.start += steps * len(history.epoch)
@@ -53,21 +52,19 @@ def evaluate_pairs(
     with each_device_alone():
         if not isinstance(x, Pairs):
             return evaluate(x, y, *args, **kwargs)
-        steps = kwargs.get("steps") or x.num_batches
-        if steps is None:
-            raise ValueError(
-                "Endless pairs need a number of steps. Received: `evaluate` without `steps`"
-            )
+        steps = _number_of_steps(x, "steps", kwargs)
         if x.num_batches and x.by_index:
             kwargs["steps"] = steps
             x = x.endless()
-        with split_over_devices(model, x):
+        with x.split_over(devices_of(model), replicas_of(model)):
             return evaluate(x, y, *args, **kwargs)
 
 
-def split_over_devices(model: keras.Model, pairs: Pairs) -> contextlib.AbstractContextManager:
-    """Prepares pairs for the devices that share each batch."""
-    return pairs.split_over(devices_of(model), replicas_of(model))
+def _number_of_steps(pairs, name, given):
+    steps = given.get(name) or pairs.num_batches
+    if steps is None:
+        raise ValueError(f"Endless pairs need a number of steps. Received: no `{name}`")
+    return steps
 
 
 def build_training(model: Any) -> None:
@@ -81,3 +78,109 @@ def build_training(model: Any) -> None:
         if sparse and metrics is not None and not metrics.built:
             logits = keras.KerasTensor((None, model.num_classes))
             metrics.build(keras.KerasTensor((None,)), logits)
+
+
+def num_replicas() -> int:
+    """Returns how many replicas share a batch in the current scope or step."""
+    if keras.backend.backend() != "tensorflow":
+        return 1
+    return _distribute().get_strategy().num_replicas_in_sync
+
+
+def share_of_replica(loss: Any) -> Any:
+    """Returns what a replica descends: the mean loss of its part over the number of replicas.
+
+    The replicas' gradients are added up, so that together they descend the mean of their losses.
+    """
+    count = num_replicas()
+    return loss if count == 1 else ops.divide(loss, count)
+
+
+def whole_of_replica(share: Any) -> Any:
+    """Undoes `share_of_replica`, which Keras has applied to its own losses already."""
+    count = num_replicas()
+    return share if count == 1 else ops.multiply(share, count)
+
+
+def mean_over_replicas(tensors: Sequence[Any]) -> list[Any]:
+    """Returns the mean of each tensor over the replicas, without gradient.
+
+    Outside of a replica's step it returns the tensors as they are.
+    """
+    if num_replicas() == 1:
+        return list(tensors)
+    distribute = _distribute()
+    replica = distribute.get_replica_context()
+    if replica is None:
+        return list(tensors)
+    means = replica.all_reduce(distribute.ReduceOp.MEAN, [ops.stop_gradient(t) for t in tensors])
+    return list(means)
+
+
+def devices_of(model: keras.Model) -> int:
+    """Returns how many devices share each batch that a model trains on."""
+    if keras.backend.backend() == "jax":
+        distribution = keras.distribution.distribution()
+        return 1 if distribution is None else distribution.num_model_replicas
+    return replicas_of(model)
+
+
+def replicas_of(model: keras.Model) -> int:
+    """Returns how many replicas TensorFlow's strategy makes of a model; 1 without a strategy."""
+    strategy = getattr(model, "distribute_strategy", None)
+    return 1 if strategy is None else strategy.num_replicas_in_sync
+
+
+def check_optimizer(optimizer: Any, replicas: int) -> None:
+    """Raises an error if an optimizer would treat each replica's share as the whole gradient.
+
+    TensorFlow adds the shares up after Keras has clipped or accumulated each, so that `n` replicas
+    would clip `n` times as late as one device.
+
+    Raises:
+        ValueError: If several replicas train, and the optimizer or a part of it clips or
+            accumulates.
+    """
+    for part in _parts(optimizer) if replicas > 1 else ():
+        given = [
+            f"{name}={getattr(part, name)}" for name in _OF_SHARES if getattr(part, name, None)
+        ]
+        if given:
+            raise ValueError(
+                "On several devices of TensorFlow an optimizer cannot clip or accumulate "
+                "gradients, because it does so with the share of each device: train on JAX "
+                "(`KERAS_BACKEND=jax`), or leave it out. Received: "
+                f"{', '.join(given)} and {replicas} devices"
+            )
+
+
+def _parts(optimizer):
+    """An optimizer and those that it holds, such as the one whose loss it scales."""
+    held = [*getattr(optimizer, "optimizers", ()), getattr(optimizer, "inner_optimizer", None)]
+    return [optimizer, *(part for one in held if one is not None for part in _parts(one))]
+
+
+@contextlib.contextmanager
+def each_device_alone() -> Iterator[None]:
+    """Lets every device see all data, on JAX, which cannot split a batch that is not a multiple."""
+    distribution = keras.distribution.distribution()
+    if distribution is not None:
+        keras.distribution.set_distribution(None)
+    try:
+        yield
+    finally:
+        if distribution is not None:
+            keras.distribution.set_distribution(distribution)
+
+
+def strategy_scope(model: keras.Model) -> contextlib.AbstractContextManager:
+    """Returns the scope in which the variables of a model are made."""
+    strategy = getattr(model, "distribute_strategy", None)
+    return contextlib.nullcontext() if strategy is None else strategy.scope()
+
+
+@functools.cache
+def _distribute() -> Any:
+    import tensorflow as tf
+
+    return tf.distribute

@@ -8,15 +8,7 @@ import numpy as np
 from dann.checks import check_class_range
 from dann.data.pairs import Pairs
 
-# Keras's functions of probabilities, and the losses that take logits.
-_CROSS_ENTROPIES = {
-    "binary_crossentropy": "BinaryCrossentropy",
-    "binary_focal_crossentropy": "BinaryFocalCrossentropy",
-    "categorical_crossentropy": "CategoricalCrossentropy",
-    "categorical_focal_crossentropy": "CategoricalFocalCrossentropy",
-    "kl_divergence": "CategoricalCrossentropy",
-    "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
-}
+_SIGMOIDS = keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy
 
 
 def loss_of_logits(loss: Any, model: Any) -> Any:
@@ -34,23 +26,19 @@ def loss_of_logits(loss: Any, model: Any) -> Any:
             )
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     found = keras.losses.get(loss) if isinstance(loss, str) else loss
-    name = _CROSS_ENTROPIES.get(getattr(found, "__name__", ""))
-    if name is None and not getattr(found, "from_logits", True):
-        name = type(found).__name__
-    if name is not None:
+    name = getattr(found, "__name__", "")
+    of_probabilities = name == "kl_divergence" or name.endswith("crossentropy")
+    is_keras = getattr(keras.losses, name, None) is found
+    if (is_keras and of_probabilities) or not getattr(found, "from_logits", True):
         raise ValueError(
-            "Argument `loss` must take logits, because that is what the label head gives: use "
-            f"`keras.losses.{name}(from_logits=True)`. Received: loss={loss!r} of probabilities"
+            "Argument `loss` must take logits, because that is what the label head gives, such as "
+            "`keras.losses.CategoricalCrossentropy(from_logits=True)`, or "
+            "`BinaryCrossentropy(from_logits=True)` for several labels an example. Received: "
+            f"loss={loss!r} of probabilities"
         )
-    if is_of_several_labels(loss):
+    if isinstance(loss, _SIGMOIDS):  # a sigmoid of each output
         refuse_classes(model, f"{type(loss).__name__}, which is for several labels an example")
     return loss
-
-
-def is_of_several_labels(loss: Any) -> bool:
-    """Whether a loss takes a sigmoid of each output, for several labels an example."""
-    binary = keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy
-    return isinstance(loss, binary)
 
 
 def metrics_of_logits(metrics: Any, loss: Any) -> Any:
@@ -60,7 +48,7 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
     """
 
     def of_logits(metric):
-        if metric in ("accuracy", "acc") and is_of_several_labels(loss):
+        if metric in ("accuracy", "acc") and isinstance(loss, _SIGMOIDS):
             return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
         return metric
 

@@ -3,10 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.batch import at_least_single
-from dann.adaptation.discriminator import TERMS, check_smoothing, domain_terms
-from dann.adaptation.methods import METHODS
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
+from dann.adaptation.batch import DOMAIN_TERMS, at_least_single, check_smoothing
 from dann.adaptation.networks import copy_of, fitting_domain_head
 
 
@@ -49,22 +47,15 @@ class MADA(AdversarialModel):
           and 4 (what `f` descends).
     """
 
-    terms = TERMS
+    terms = DOMAIN_TERMS
     arguments = ("domain_head", "domain_label_smoothing")
     needs_target_logits = True
     needs_classes = True
 
     def __init__(
-        self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        *,
-        domain_head: Any = None,
-        domain_label_smoothing: float = 0.0,
-        **kwargs,
+        self, *args, domain_head: Any = None, domain_label_smoothing: float = 0.0, **kwargs
     ):
-        super().__init__(backbone, num_classes, label_head, **kwargs)
+        super().__init__(*args, **kwargs)
         self.domain_head = fitting_domain_head(domain_head, self.feature_shape)
         copies = [copy_of(self.domain_head) for _ in range(1, self.num_classes)]
         self.domain_heads = [self.domain_head, *copies]
@@ -81,7 +72,7 @@ class MADA(AdversarialModel):
 
     def method_losses(self, batch, labels, reversal, training):
         scores = self.domain_scores(batch, reversal, training)
-        terms = domain_terms(batch, scores, self.domain_label_smoothing)
+        terms = batch.domain_terms(scores, self.domain_label_smoothing)
         source, target = batch.by_domain(scores)
         right = ops.concatenate([source <= 0, target > 0])
         shares = batch.probabilities()  # whose sum is 1

@@ -3,9 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import at_least_single, labelled_parts
-from dann.adaptation.methods import METHODS
 from dann.adaptation.networks import second_head as fitting_head
 
 
@@ -52,16 +51,8 @@ class MCD(AdversarialModel):
     arguments = ("second_head",)
     needs_classes = True
 
-    def __init__(
-        self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        *,
-        second_head: Any = None,
-        **kwargs,
-    ):
-        super().__init__(backbone, num_classes, label_head, **kwargs)
+    def __init__(self, *args, second_head: Any = None, **kwargs):
+        super().__init__(*args, **kwargs)
         self.second_head = fitting_head(
             second_head, self.label_head, self.feature_shape, "second_head"
         )

@@ -3,10 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.batch import behind_reversal, size_of, weights_of_positions
-from dann.adaptation.discriminator import TERMS, check_smoothing
-from dann.adaptation.methods import METHODS
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
+from dann.adaptation.batch import DOMAIN_TERMS, check_smoothing, size_of, weights_of_positions
 from dann.adaptation.networks import copy_of, fitting_domain_head
 from dann.checks import check_choice, check_integer, check_number
 
@@ -62,16 +60,13 @@ class MDAN(AdversarialModel):
         - [Zhang et al., 2023](https://arxiv.org/abs/2302.00194), equation 3, for smoothed labels.
     """
 
-    terms = TERMS
+    terms = DOMAIN_TERMS
     arguments = ("domain_head", "domain_label_smoothing", "num_sources", "weighting", "gamma")
     supports_maps = True
 
     def __init__(
         self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        *,
+        *args,
         domain_head: Any = None,
         domain_label_smoothing: float = 0.0,
         num_sources: int = 1,
@@ -79,7 +74,7 @@ class MDAN(AdversarialModel):
         gamma: float = 10.0,
         **kwargs,
     ):
-        super().__init__(backbone, num_classes, label_head, **kwargs)
+        super().__init__(*args, **kwargs)
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self.num_sources = check_integer("num_sources", num_sources, low=1)
         self.weighting = check_choice("weighting", weighting, WEIGHTINGS)
@@ -89,13 +84,13 @@ class MDAN(AdversarialModel):
 
     def domain_scores(self, batch, reversal, training):
         # With several sources each example has a discriminator that is not meant for it.
-        return self._scores(batch, reversal, training) if self.num_sources == 1 else None
-
-    def _scores(self, batch, reversal, training):
-        return behind_reversal(self.domain_head, batch, reversal, training)
+        if self.num_sources > 1:
+            return None
+        return batch.behind_reversal(self.domain_head, reversal, training)
 
     def method_losses(self, batch, labels, reversal, training):
-        source, target = batch.by_domain(self._scores(batch, reversal, training))
+        scores = batch.behind_reversal(self.domain_head, reversal, training)
+        source, target = batch.by_domain(scores)
         members = self._members(batch)
         smoothing = self.domain_label_smoothing  # the label of the source; the target's is 1 - it
         of_source = ops.softplus(source) - smoothing * source

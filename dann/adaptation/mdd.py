@@ -3,10 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.batch import behind_reversal
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.labels import refuse_classes
-from dann.adaptation.methods import METHODS
 from dann.adaptation.networks import second_head
 from dann.checks import check_choice, check_number
 
@@ -81,17 +79,14 @@ class MDD(AdversarialModel):
 
     def __init__(
         self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        *,
+        *args,
         strength: Any = 0.1,
         adversarial_head: Any = None,
         gamma: float = 4.0,
         disparity: str = "margin",
         **kwargs,
     ):
-        super().__init__(backbone, num_classes, label_head, strength=strength, **kwargs)
+        super().__init__(*args, strength=strength, **kwargs)
         self.disparity = check_choice("disparity", disparity, DISPARITIES)
         self.needs_classes = disparity == "margin"
         if self.num_classes == 1:
@@ -102,7 +97,7 @@ class MDD(AdversarialModel):
         )
 
     def method_losses(self, batch, labels, reversal, training):
-        scores = behind_reversal(self.adversarial_head, batch, reversal, training)
+        scores = batch.behind_reversal(self.adversarial_head, reversal, training)
         source, target = batch.by_domain(scores)
         agree = self._agree(source, ops.stop_gradient(batch.logits["source"]))
         disagree = self._disagree(target, ops.stop_gradient(batch.logits["target"]))

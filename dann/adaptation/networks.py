@@ -8,12 +8,6 @@ import keras
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
-POOLING = {
-    3: "GlobalAveragePooling1D()",
-    4: "GlobalAveragePooling2D()",
-    5: "GlobalAveragePooling3D()",
-}
-
 
 def features_of(backbone: Any, supports_maps: bool) -> tuple[Any, Any]:
     """Returns the symbolic inputs and features of a built backbone.
@@ -24,36 +18,21 @@ def features_of(backbone: Any, supports_maps: bool) -> tuple[Any, Any]:
             with `supports_maps` also `(batch, ..., num_features)`; or if they carry a mask.
     """
     check_network("backbone", backbone)
-    graph = graph_of(backbone)
-    if graph is None:
-        specs = _built_for(backbone)
-        if specs is None:
-            raise ValueError(
-                "The backbone must be built: call it, or `backbone.build((None, 28, 28, 3))` with "
-                f"the shape of its inputs. Received: {backbone.name!r}, which is not"
-            )
-        inputs = _inputs_like(specs)
-        graph = inputs, backbone(inputs)
-    inputs, features = graph
+    inputs, features = graph_of(backbone) or _graph_as_built(backbone)
     shape = getattr(features, "shape", ())
     if len(shape) < 2 or shape[-1] is None or (len(shape) > 2 and not supports_maps):
         raise ValueError(
             "The backbone must end in flat features of fixed length `(batch, num_features)`: give "
-            f"`keras.Sequential([backbone, keras.layers.{pooling(shape)}])`, or take a method that "
-            f"supports maps, such as `DANN`. Received: features of shape {tuple(shape)}"
+            "`keras.Sequential([backbone, keras.layers.GlobalAveragePooling2D()])`, or take a "
+            f"method that supports maps, such as `DANN`. Received: features of shape {tuple(shape)}"
         )
     if getattr(features, "_keras_mask", None) is not None:
         raise ValueError(
             "A discriminator would see the positions that a mask leaves out: pool over time first, "
-            f"`keras.Sequential([backbone, keras.layers.{pooling(shape)}])`. Received: features "
-            "with a Keras mask"
+            "`keras.Sequential([backbone, keras.layers.GlobalAveragePooling1D()])`. Received: "
+            "features with a Keras mask"
         )
     return inputs, features
-
-
-def classifier_of(inputs: Any, features: Any, label_head: Any) -> keras.Model:
-    """Returns the backbone and the label head as one functional model."""
-    return keras.Model(inputs, label_head(features), name="classifier")
 
 
 def check_network(name: str, network: Any) -> Any:
@@ -79,27 +58,6 @@ def graph_of(network: Any) -> tuple[Any, Any] | None:
     if not all(isinstance(tensor, keras.KerasTensor) for tensor in both):
         return None
     return network.input, network.output
-
-
-def input_specs(network: Any) -> Any:
-    """Returns symbolic tensors like a network's inputs, or `None` if they are not known."""
-    graph = graph_of(network)
-    return graph[0] if graph else _built_for(network)
-
-
-def pooling(shape: Sequence[int | None]) -> str:
-    """Returns the Keras layer, as it is written, that makes maps of this shape flat."""
-    return POOLING.get(len(shape), "Flatten()")
-
-
-def last_activation(network: Any) -> Callable | None:
-    """Returns the function that a network's last layer applies, or `None` if that is not known."""
-    last = network
-    while (isinstance(last, keras.Sequential) or graph_of(last)) and last.layers:
-        last = last.layers[-1]
-    if isinstance(last, keras.layers.Softmax):
-        return keras.activations.softmax
-    return getattr(last, "activation", None)
 
 
 def fitting_label_head(head: Any, features: Sequence[int | None], num_classes: int | None) -> Any:
@@ -170,15 +128,39 @@ def copy_of(network: Any) -> Any:
     return keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(network))
 
 
+def _graph_as_built(network):
+    """Symbolic inputs of the shape that a layer or subclassed model was built for, and outputs."""
+    config = network.get_build_config() if network.built else None
+    shape = (config or {}).get("input_shape")
+    if not isinstance(shape, tuple) or not all(isinstance(size, int | None) for size in shape[1:]):
+        raise ValueError(
+            "The backbone must be built: call it, or `backbone.build((None, 28, 28, 3))` with the "
+            "shape of its inputs. One that takes several inputs must be a functional model, "
+            f"`keras.Model(inputs, backbone(inputs))`. Received: {network.name!r}"
+        )
+    inputs = keras.Input(batch_shape=(None, *shape[1:]))
+    return inputs, network(inputs)
+
+
 def _output_shape(name, head, features):
     """The shape of a head's outputs; Keras refuses features that do not fit."""
-    activation = last_activation(check_network(name, head))
+    activation = _last_activation(check_network(name, head))
     if activation in (keras.activations.softmax, keras.activations.sigmoid):
         raise ValueError(
             f"Argument `{name}` must give logits, because the losses apply the "
             f"{activation.__name__}. Received: '{head.name}', whose last layer applies it too"
         )
     return tuple(head(keras.KerasTensor(features, keras.config.floatx())).shape)
+
+
+def _last_activation(network: Any) -> Callable | None:
+    """The function that a network's last layer applies, or `None` if that is not known."""
+    last = network
+    while (isinstance(last, keras.Sequential) or graph_of(last)) and last.layers:
+        last = last.layers[-1]
+    if isinstance(last, keras.layers.Softmax):
+        return keras.activations.softmax
+    return getattr(last, "activation", None)
 
 
 def _like(network, name):
@@ -190,7 +172,7 @@ def _like(network, name):
 def _reseeded(config: Any) -> Any:
     if isinstance(config, dict):
         own = {k: v + 1 for k, v in config.items() if k == "seed" and isinstance(v, int)}
-        return {key: own[key] if key in own else _reseeded(value) for key, value in config.items()}
+        return {**{key: _reseeded(value) for key, value in config.items()}, **own}
     if isinstance(config, list | tuple):
         return type(config)(_reseeded(each) for each in config)
     return config
@@ -201,31 +183,3 @@ def _any_size(features: Sequence[int | None]) -> Any:
     if len(features) == 2:
         return features[-1]
     return (*(None for _ in features[1:-1]), features[-1])
-
-
-def _built_for(network):
-    """Symbolic tensors of the shapes that a layer or subclassed model was built for."""
-    built = isinstance(network, keras.Layer) and network.built
-    shapes = ((network.get_build_config() if built else None) or {}).get("input_shape")
-    if not shapes:
-        return None
-    return keras.tree.map_shape_structure(
-        lambda shape: keras.KerasTensor((None, *shape[1:]), keras.config.floatx()),
-        _untracked(shapes),
-    )
-
-
-def _untracked(structure: Any) -> Any:
-    """The same structure without the containers that Keras and TensorFlow put around it."""
-    if isinstance(structure, dict):
-        return {key: _untracked(value) for key, value in structure.items()}
-    if isinstance(structure, list | tuple):
-        return (list if isinstance(structure, list) else tuple)(map(_untracked, structure))
-    return structure
-
-
-def _inputs_like(specs):
-    """Inputs of those shapes; Keras wants those of a dict to be named as their keys."""
-    if isinstance(specs, dict):
-        return {key: keras.Input(batch_shape=spec.shape, name=key) for key, spec in specs.items()}
-    return keras.tree.map_structure(lambda spec: keras.Input(batch_shape=spec.shape), specs)

@@ -3,12 +3,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.batch import behind_reversal, size_of
-from dann.adaptation.discriminator import TERMS, check_smoothing, domain_terms
-from dann.adaptation.methods import METHODS
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
+from dann.adaptation.batch import DOMAIN_TERMS, check_smoothing, size_of
+from dann.adaptation.fitting import mean_over_replicas
 from dann.adaptation.networks import fitting_domain_head
-from dann.adaptation.replicas import mean_over_replicas
 from dann.checks import check_number, check_shape
 
 
@@ -60,23 +58,20 @@ class PADA(AdversarialModel):
           weights, and the objective that they weigh.
     """
 
-    terms = TERMS
+    terms = DOMAIN_TERMS
     arguments = ("domain_head", "domain_label_smoothing", "momentum")
     needs_target_logits = True
     needs_classes = True
 
     def __init__(
         self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        *,
+        *args,
         domain_head: Any = None,
         domain_label_smoothing: float = 0.0,
         momentum: float = 0.99,
         **kwargs,
     ):
-        super().__init__(backbone, num_classes, label_head, **kwargs)
+        super().__init__(*args, **kwargs)
         self.domain_head = fitting_domain_head(domain_head, self.feature_shape)
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self.momentum = check_number("momentum", momentum, low=0, high=1.0)
@@ -91,7 +86,7 @@ class PADA(AdversarialModel):
         )
 
     def domain_scores(self, batch, reversal, training):
-        return behind_reversal(self.domain_head, batch, reversal, training)
+        return batch.behind_reversal(self.domain_head, reversal, training)
 
     def method_losses(self, batch, labels, reversal, training):
         # A step uses the weights that earlier steps have left.
@@ -104,7 +99,7 @@ class PADA(AdversarialModel):
         if batch.weights is not None:
             of_labels *= ops.cast(ops.reshape(batch.weights, (-1,)), of_labels.dtype)
         label = self.label_loss(labels, batch.label_logits, of_labels)
-        domain = domain_terms(batch, scores, self.domain_label_smoothing, of_domain)
+        domain = batch.domain_terms(scores, self.domain_label_smoothing, of_domain)
         return {"label/loss": label, **domain}
 
     def _follow(self, class_weights, predictions):

@@ -14,13 +14,13 @@ def serialized(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def deserialized(config: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments of a constructor from a config."""
-    given = {name: value for name, value in config.items() if name != "load_after"}
-    parts = {
+    return {
         name: keras.saving.deserialize_keras_object(value)
-        for name, value in given.items()
         if isinstance(value, dict | list) and name != "dtype"
+        else value
+        for name, value in config.items()
+        if name != "load_after"
     }
-    return {**given, **parts}
 
 
 def seeds_of(model: keras.Model) -> list[Any]:

@@ -11,9 +11,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.batch import at_least_single
-from dann.adaptation.replicas import mean_over_replicas
+from dann.adaptation.fitting import mean_over_replicas
 from dann.autodiff import gradients
-from dann.checks import check_number
 
 
 def frozen(model: keras.Layer, values: Sequence[tuple] = ()) -> keras.StatelessScope:
@@ -25,16 +24,6 @@ def frozen(model: keras.Layer, values: Sequence[tuple] = ()) -> keras.StatelessS
     """
     variables = [*model.variables, *getattr(model, "metrics_variables", [])]
     return keras.StatelessScope([*((v, v.value) for v in variables), *values], collect_losses=True)
-
-
-def check_radius(radius: Any, reversal: Any) -> float:
-    """Returns `task_radius` if it is at least 0, and 0 without a reversal."""
-    if reversal is None and radius:
-        raise ValueError(
-            "Argument `task_radius` needs a method with a gradient reversal. Received: "
-            f"task_radius={radius}"
-        )
-    return check_number("task_radius", radius, low=0)
 
 
 def smooth_terms(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple[dict[str, Any], list]:

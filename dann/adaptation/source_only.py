@@ -1,8 +1,6 @@
 import keras
 
-from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.methods import METHODS
-from dann.adaptation.regularizers.regularizer import check_regularizers
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 
 
 @METHODS.register("source_only")
@@ -13,30 +11,24 @@ class SourceOnly(AdversarialModel):
     `fit` takes the same pairs as every method and ignores the unlabelled target; it also takes
     plain images with labels. The loss is the label loss.
 
+    With `regularizers` it is the method without an adversary: the target trains those alone, and
+    `fit` needs pairs.
+
     Args:
         passes: As in `AdversarialModel`; it matters if there is a labelled target.
 
     The other arguments are those of `AdversarialModel`, without those of a reversal.
-
-    Raises:
-        ValueError: If there are regularizers.
     """
 
     supports_maps = True
     trains_on_plain_inputs = True
 
-    def __init__(self, backbone, num_classes=None, label_head=None, *, regularizers=(), **kwargs):
-        if regularizers:
-            names = [regularizer.name for regularizer in check_regularizers(regularizers)]
-            raise ValueError(
-                f"`{type(self).__name__}` ignores the unlabelled target, which regularizers learn "
-                "from; leave them out (in a script by `regularizer=none`) or take another method. "
-                f"Received: {names}"
-            )
-        super().__init__(backbone, num_classes, label_head, strength=None, **kwargs)
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, strength=None, **kwargs)
 
     def augment(self, inputs, training):
-        labelled = {name: part for name, part in inputs.items() if name != "target"}
+        ignored = () if self.regularizers else ("target",)
+        labelled = {name: part for name, part in inputs.items() if name not in ignored}
         return super().augment(labelled, training)
 
 

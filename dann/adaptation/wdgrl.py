@@ -3,9 +3,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.batch import behind_reversal, size_of
-from dann.adaptation.methods import METHODS
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
+from dann.adaptation.batch import size_of
 from dann.adaptation.networks import fitting_domain_head
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
@@ -65,17 +64,14 @@ class WDGRL(AdversarialModel):
 
     def __init__(
         self,
-        backbone,
-        num_classes=None,
-        label_head=None,
-        *,
+        *args,
         domain_head: Any = None,
         gradient_penalty: float = 10.0,
         critic_steps: int = 5,
         seed: int | None = None,
         **kwargs,
     ):
-        super().__init__(backbone, num_classes, label_head, **kwargs)
+        super().__init__(*args, **kwargs)
         self.gradient_penalty = check_number("gradient_penalty", gradient_penalty, low=0)
         self.critic_steps = check_integer("critic_steps", critic_steps, low=1)
         self.seed = seed
@@ -98,7 +94,7 @@ class WDGRL(AdversarialModel):
         }
 
     def method_losses(self, batch, labels, reversal, training):
-        scores = behind_reversal(self.domain_head, batch, reversal, training)
+        scores = batch.behind_reversal(self.domain_head, reversal, training)
         source, target = batch.by_domain(scores)
         distance = ops.mean(source) - ops.mean(target)
         penalty = self._penalty(batch.features["source"], batch.features["target"], training)

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.replicas import replicas_of
+from dann.adaptation.fitting import replicas_of
 from dann.checks import check_choice, check_integer
 from dann.training.devices import Distribution, accelerators
 

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib import rc_context
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.replicas import check_optimizer, devices_of, replicas_of
+from dann.adaptation.fitting import check_optimizer, devices_of, replicas_of
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.training import run_figures

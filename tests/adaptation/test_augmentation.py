@@ -74,10 +74,7 @@ def test_images_reach_a_layer_as_floats_and_others_stay_as_they_are(dtype):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-KINDS = ["bool", "int16", "uint16", "int32", "int64", "float64"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["bool", "uint16", "int64", "float64"])
 @pytest.mark.parametrize("passes", ["joint", "separate"])
 def test_what_a_network_of_floats_is_given_reaches_the_layer_as_floats(kind, passes):
     backbone = dann.networks.mlp_backbone((3,), hidden_units=(2,))
@@ -90,16 +87,6 @@ def test_what_a_network_of_floats_is_given_reaches_the_layer_as_floats(kind, pas
     changed = model.augment({"source": numbers, "target": numbers}, training=True)
     found = keras.ops.convert_to_numpy(changed["source"])
     assert np.all((found == 0) | (found == 2 * numbers.astype("float32")))
-
-
-def test_half_precision_does_not_round_the_words_of_a_network_that_takes_floats():
-    backbone = dann.networks.mlp_backbone((2,), hidden_units=(2,))
-    layers = {"source": Seen()}
-    model = dann.DANN(backbone, num_classes=2, augmentation=layers, dtype="mixed_float16")
-    words = WORDS % 65_536
-    changed = model.augment({"source": words, "target": words}, training=True)
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(changed["source"]), words)
-    assert layers["source"].seen == "float32"
 
 
 def after_a_step(layer, images, **compiled):
@@ -131,9 +118,6 @@ on_jax = pytest.mark.skipif(
     "layer",
     [
         lambda: keras.layers.RandomPerspective(seed=1),
-        lambda: keras.layers.RandomRotation(0.2, seed=1),
-        lambda: keras.layers.RandomShear(0.3, 0.3, seed=1),
-        lambda: keras.layers.RandomTranslation(0.2, 0.2, seed=1),
         lambda: keras.layers.RandomZoom(0.3, seed=1),
         lambda: keras.layers.Pipeline([keras.layers.RandomRotation(0.2, seed=1)]),
     ],
@@ -152,7 +136,6 @@ def test_jax_compiles_image_layers_that_keras_runs_eagerly(layer):
 @pytest.mark.parametrize(
     "layer",
     [
-        lambda: keras.layers.RandomCrop(8, 8),
         lambda: ReadsValues(0.2),
         keras.layers.RandAugment,
         keras.layers.AugMix,
@@ -162,18 +145,3 @@ def test_what_jax_cannot_compile_still_trains_eagerly(layer):
     images = np.random.default_rng(0).random((4, 8, 8, 3)).astype("float32")
     model, _ = after_a_step(layer, images)
     assert model.jit_compile is False
-
-
-@on_jax
-def test_a_model_with_image_layers_is_not_compiled_if_the_user_says_so():
-    images = np.random.default_rng(0).random((4, 8, 8, 3)).astype("float32")
-    rotation = lambda: keras.layers.RandomRotation(0.2, seed=1)  # noqa: E731
-    assert after_a_step(rotation, images, jit_compile=False)[0].jit_compile is False
-
-
-@pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX compiles this layer")
-def test_image_layers_are_left_as_keras_has_them_on_other_backends():
-    layer = keras.layers.RandomRotation(0.2, seed=1)
-    images = np.random.default_rng(0).random((4, 8, 8, 3)).astype("float32")
-    after_a_step(lambda: layer, images)
-    assert layer.supports_jit is False

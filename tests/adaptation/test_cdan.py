@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-from support.arrays import assert_all_equal
 from support.closed_forms import softmax
 from support.networks import linear, linear_parts, weights_of, with_random_weights
 from support.one_step import MODES, check_adversarial_step
@@ -96,24 +95,3 @@ def test_the_discriminator_gets_at_most_max_units():
     assert CDAN.adversary_inputs(4, 3) == 12
     assert CDAN.adversary_inputs(4, 3, max_units=5, strength=0.5) == 5
     assert CDAN.adversary_inputs(500, 10) == 4096
-
-
-@pytest.mark.tensorflow
-def test_projections_and_arguments_come_back_from_a_file(tmp_path):
-    model = linear_cdan(True, RANDOMISED, domain_label_smoothing=0.1)
-    model.save(tmp_path / "model.keras")
-    keras.utils.set_random_seed(5)
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
-    assert again.entropy_conditioning is True
-    assert again.domain_label_smoothing == 0.1
-    assert_all_equal(model.multilinear_map.weights, again.multilinear_map.weights)
-
-
-def test_a_domain_head_for_the_features_alone_is_refused():
-    with pytest.raises(ValueError, match="12"):
-        CDAN(**linear_parts(), domain_head=linear(4, 1, "domain_head"))
-
-
-def test_a_number_of_units_below_1_is_refused():
-    with pytest.raises(ValueError, match="`max_units` must be an integer of at least 1"):
-        CDAN(**linear_parts(), max_units=0)

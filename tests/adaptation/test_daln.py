@@ -86,7 +86,3 @@ def test_equal_predictions_give_finite_gradients():
     # Both batches have rank 1 and the norm sqrt(5 / 3).
     assert logs["discrepancy/loss"] == pytest.approx(0.0, abs=1e-6)
     assert all(np.isfinite(slope).all() for slope in slopes)
-
-
-def test_it_adds_no_weights():
-    assert len(linear_daln().trainable_weights) == 2

@@ -10,7 +10,6 @@ from support.one_step import MODES, check_adversarial_step, step
 from support.pair import SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import MADA
-from dann.networks import domain_head
 
 INPUTS = np.concatenate([SOURCE, TARGET])
 
@@ -45,16 +44,6 @@ def test_loss_and_every_gradient_match_the_formula(mode, smoothing):
     predictions = softmax(INPUTS @ a @ b)
     loss = functools.partial(domain_loss, predictions=predictions, smoothing=smoothing)
     check_adversarial_step(model, mode, "domain/loss", loss)
-
-
-def test_each_class_has_a_discriminator_of_its_own():
-    pattern = domain_head(4, hidden_units=(5,))
-    model = MADA(**linear_parts(), domain_head=pattern)
-    assert model.domain_heads[0] is pattern
-    kernels = [head.get_weights()[0] for head in model.domain_heads]
-    assert [kernel.shape for kernel in kernels] == [(4, 5)] * 3
-    assert min(np.abs(kernels[0] - kernels[1]).max(), np.abs(kernels[1] - kernels[2]).max()) > 0.01
-    assert len(model.trainable_weights) == 1 + 1 + 3 * 4
 
 
 def test_the_accuracy_weighs_a_discriminator_by_the_probability_of_its_class():

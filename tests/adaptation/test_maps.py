@@ -223,30 +223,3 @@ REFUSED = {
 def test_what_cannot_work_on_maps_is_refused(what):
     with pytest.raises(ValueError, match="."):
         REFUSED[what]()
-
-
-def test_the_score_that_the_message_names_works():
-    pooled = keras.Sequential([small().classifier, layers.GlobalAveragePooling2D()])
-    found = dann.selection.compute_scores(pooled, source=None, target=IMAGES, scores=("entropy",))
-    assert -np.log(3) <= found["entropy"] <= 0
-
-
-def test_a_diagnosis_of_maps_checks_the_reversal_and_leaves_out_what_needs_vectors():
-    model = small()
-    model.compile("sgd")
-    found = dann.diagnostics.check(model, (({"source": IMAGES, "target": IMAGES + 1}), OF_PIXELS))
-    assert found.measurements["reversal/state"] == "alive"
-    assert found.measurements["reversal/cosine"] == pytest.approx(-1)
-    assert "flat features `(batch, num_features)`" in found.left_out["winning"]
-
-
-@pytest.mark.slow
-def test_the_game_of_maps_is_that_of_positions():
-    flattened = {part: flat(values) for part, values in MAPS.items()}
-    radii = []
-    for model, data in (
-        (linear(), (MAPS, LABELS)),
-        (linear(entry=(3,)), (flattened, LABELS.reshape(-1))),
-    ):
-        radii.append(dann.diagnostics.minmax_spectrum(model, data)["game/radius"])
-    assert radii[0] == pytest.approx(radii[1], rel=1e-4)

@@ -10,7 +10,6 @@ from support.one_step import MODES, check_step, step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import FDAL, MCD, MDD
-from dann.networks import label_head
 
 
 def linear_mcd(**kwargs):
@@ -62,35 +61,6 @@ def test_both_heads_learn_from_weighted_labels_and_from_a_labelled_target():
         assert logs[name] == pytest.approx(np.mean(weights * losses), rel=1e-5)
 
 
-def test_weight_decay_counts_once():
-    decayed = keras.layers.Dense(4, use_bias=False, kernel_regularizer=keras.regularizers.L2(0.5))
-    entry = keras.Input((3,))
-    model = MCD(keras.Model(entry, decayed(entry)), num_classes=3)
-    decay = 0.5 * float(np.sum(np.square(decayed.get_weights()[0])))
-    model.compile(keras.optimizers.SGD(0.0))
-    logs = model.train_on_batch(PAIR, LABELS, return_dict=True)
-    parts = logs["label/loss"] + logs["second_label/loss"] + logs["discrepancy/loss"]
-    assert logs["loss"] == pytest.approx(parts + decay, rel=1e-5)
-    classified = keras.ops.convert_to_numpy(model.classifier(SOURCE)).astype("float64")
-    assert logs["label/loss"] == pytest.approx(cross_entropy(classified, LABELS), rel=1e-5)
-
-
-@pytest.mark.tensorflow
-def test_the_heads_begin_apart_and_come_back_from_a_file(reloaded):
-    model = MCD(linear(3, 4, "backbone"), label_head=label_head(4, 3, hidden_units=(5,)))
-    first, second = model.label_head.get_weights(), model.second_head.get_weights()
-    assert [w.shape for w in first] == [w.shape for w in second]
-    assert np.abs(first[0] - second[0]).max() > 0.01
-    assert model.second_head.name == "second_head"
-    again = reloaded(model)
-    assert_all_equal(second, again.second_head.get_weights())
-
-
-def test_a_second_head_that_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="`second_head` must"):
-        MCD(**linear_parts(), second_head=linear(4, 2, "second_head"))
-
-
 @pytest.mark.parametrize(
     ("method", "name"), [(MCD, "second_head"), (MDD, "adversarial_head"), (FDAL, "critic")]
 )
@@ -112,15 +82,6 @@ def test_seeded_heads_that_the_user_gave_different_weights_come_back_from_a_file
     again.fit(PAIR, LABELS, verbose=0)
     model.fit(PAIR, LABELS, verbose=0)
     assert_all_equal(model.get_weights(), again.get_weights())
-
-
-@pytest.mark.parametrize(
-    ("method", "name"), [(MCD, "second_head"), (MDD, "adversarial_head"), (FDAL, "critic")]
-)
-def test_the_label_head_itself_is_refused_as_a_second_head(method, name):
-    parts = linear_parts()
-    with pytest.raises(ValueError, match=f"`{name}` must have weights of its own"):
-        method(**parts, **{name: parts["label_head"]})
 
 
 @pytest.mark.parametrize("mode", MODES[:2])

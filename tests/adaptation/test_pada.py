@@ -5,16 +5,12 @@ import functools
 import keras
 import numpy as np
 import pytest
-from support import lacking
 from support.closed_forms import softmax
 from support.networks import linear, linear_parts, weights_of, with_random_weights
 from support.one_step import MODES, check_adversarial_step, step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
-from support.shifted_classes import linear_backbone
 
 from dann.adaptation import PADA
-from dann.networks import domain_head, label_head
-from dann.schedules import GaninSchedule
 
 CLASS_WEIGHTS = np.array([0.3, 1.0, 0.6])
 SAMPLE_WEIGHTS = np.array([2.0, 0.0, 1.0, 0.5, 3.0])
@@ -99,58 +95,3 @@ def test_examples_of_a_labelled_target_weigh_1(of_examples):
     wanted = (5 * label_loss(a, b, of_source) + of_target @ of_extra) / 7
     assert logs["label/loss"] == pytest.approx(wanted, rel=1e-5)
     assert logs["domain/loss"] == pytest.approx(domain_loss(a, w), rel=1e-5)
-
-
-def partial_classes(size=512):
-    """Three normal classes in a triangle; the target is shifted and lacks the last."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(3, size=size), rng.integers(2, size=size)
-    corners = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 1.7]])
-    source, target = (corners[of] + rng.normal(scale=0.2, size=(size, 2)) for of in labels)
-    return {"source": source, "target": target + [0.2, 0.2]}, labels[0], labels[1]
-
-
-@lacking.several_steps
-def test_classes_that_the_target_lacks_lose_their_weight():
-    pair, labels, target_labels = partial_classes()
-    model = PADA(
-        linear_backbone(),
-        label_head=label_head(2, 3, hidden_units=()),
-        domain_head=domain_head(2, hidden_units=(16,)),
-        strength=GaninSchedule(total_steps=400),
-        momentum=0.95,
-    )
-    model.compile(keras.optimizers.Adam(0.01, beta_1=0.5), steps_per_execution=8)
-    model.fit(pair, labels, batch_size=64, epochs=50, verbose=0)
-    class_weights = np.array(model.class_weights)
-    assert class_weights[2] < 0.2, class_weights
-    assert class_weights[:2].min() > 0.7, class_weights
-    predictions = model.predict(pair["target"], verbose=0).argmax(axis=1)
-    assert np.mean(predictions == target_labels) > 0.95
-
-
-@pytest.mark.tensorflow
-def test_class_weights_and_momentum_come_back_from_a_file(reloaded):
-    model = linear_pada(momentum=0.5)
-    again = reloaded(model)
-    assert again.momentum == 0.5
-    np.testing.assert_array_equal(again.class_weights, CLASS_WEIGHTS.astype("float32"))
-
-
-def test_class_weights_start_at_1_and_are_not_trained():
-    model = PADA(**linear_parts())
-    np.testing.assert_array_equal(model.class_weights, np.ones(3))
-    assert all(weight is not model.class_weights for weight in model.trainable_weights)
-
-
-@pytest.mark.parametrize("momentum", [-0.1, 1.1])
-def test_a_momentum_out_of_range_is_refused(momentum):
-    with pytest.raises(ValueError, match=f"`momentum` must be .* Received: momentum={momentum}"):
-        PADA(**linear_parts(), momentum=momentum)
-
-
-def test_one_hot_labels_are_refused():
-    model = PADA(**linear_parts())
-    model.compile("sgd", loss=keras.losses.CategoricalCrossentropy(from_logits=True))
-    with pytest.raises(ValueError, match=r"a weight for each class. Received: shape \(.*, 3\)"):
-        model.fit(PAIR, np.eye(3)[LABELS], verbose=0)

@@ -3,14 +3,11 @@
 import keras
 import numpy as np
 import pytest
-from support import lacking
 from support.networks import linear, weights_of, with_random_weights
 from support.one_step import MODES, check_step, step
 from support.pair import PAIR, SOURCE, STRENGTH, TARGET
-from support.shifted_classes import SEEDS, SIZE, linear_backbone, trained_on_each_seed
 
 from dann.adaptation import DANN, MDAN, MDD, WDGRL, SourceOnly
-from dann.networks import domain_head
 
 LABELS = np.array([0.5, -1.25, 2.0, 0.0, 3.5])
 REGRESSION = {"y": LABELS, "loss": "mse", "metrics": ["mae"]}
@@ -96,64 +93,3 @@ def test_the_disparity_is_the_mean_over_several_outputs():
     logs = model.train_on_batch(PAIR, np.stack([LABELS, -LABELS], axis=1), return_dict=True)
     expected = 4 * squares[:5].mean() - squares[5:].mean()
     assert logs["disparity/loss"] == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.tensorflow
-def test_a_regression_model_comes_back_from_a_file_and_evaluates(reloaded):
-    model = linear_regression(MDD, disparity="squared_error")
-    model.compile("sgd", loss="mse", metrics=["mae"])
-    again = reloaded(model)
-    assert again.disparity == "squared_error"
-    a, b, _ = weights_of(model)
-    logs = again.evaluate(TARGET, LABELS, verbose=0, return_dict=True)
-    assert logs["loss"] == pytest.approx(np.mean(((TARGET @ a @ b)[:, 0] - LABELS) ** 2), rel=1e-5)
-    assert set(logs) == {"loss", "mae"}
-
-
-def shifted_line(seed):
-    """A label `z` in [-1, 1], seen at (z, 0) in the source and at (z + 1.5, 2) in the target.
-
-    The noise has deviation .3. The direction `x1 - .75 x2` is distributed alike in both domains.
-    """
-    rng = np.random.default_rng(seed)
-    labels = rng.uniform(-1, 1, size=(2, SIZE))
-    shifts = np.array([[0.0, 0.0], [1.5, 2.0]])
-    points = np.stack([labels, np.zeros_like(labels)], axis=-1) + shifts[:, None]
-    inputs = points + rng.normal(scale=0.3, size=points.shape)
-    return inputs[0], labels[0], inputs[1], labels[1]
-
-
-def least_squares_errors():
-    """Mean absolute errors on the target of the best linear fit to the source."""
-    errors = []
-    for source, labels, target, target_labels in map(shifted_line, SEEDS):
-        columns = [np.column_stack([x, np.ones(SIZE)]) for x in (source, target)]
-        fit = np.linalg.lstsq(columns[0], labels)[0]
-        errors.append(np.mean(np.abs(columns[1] @ fit - target_labels)))
-    return np.array(errors)
-
-
-METHODS = {
-    "dann": lambda **parts: DANN(**parts, domain_head=domain_head(2, hidden_units=(16,))),
-    "mdd": lambda **parts: MDD(
-        **parts,
-        adversarial_head=domain_head(2, hidden_units=(16,), name="adversarial_head"),
-        disparity="absolute_error",
-        gamma=1.0,
-        strength=1.0,
-    ),
-}
-
-
-@lacking.several_steps
-@pytest.mark.parametrize("name", METHODS)
-def test_it_lowers_the_error_on_the_target_below_the_best_source_fit(name):
-    head = domain_head(2, hidden_units=(), name="label_head")
-    model = METHODS[name](backbone=linear_backbone(), label_head=head)
-    training = trained_on_each_seed(model, problem=shifted_line, loss="mse", metrics=["mae"])
-    errors = [
-        model.evaluate(target, labels, batch_size=SIZE, verbose=0)[1] for target, labels in training
-    ]
-    unadapted = least_squares_errors()
-    assert (unadapted > 1).all()
-    assert np.mean(errors) < 0.5 * unadapted.mean(), errors

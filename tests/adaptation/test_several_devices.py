@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.train_on_devices import CASES, OF_REPLICA, REFUSED
 
-from dann.adaptation.replicas import check_optimizer
+from dann.adaptation.fitting import check_optimizer
 from dann.optimizers import PerVariable
 
 SCRIPT = pathlib.Path(__file__).parents[1] / "support" / "train_on_devices.py"

@@ -9,8 +9,7 @@ from support.networks import linear, linear_parts, weights_of, with_random_weigh
 from support.one_step import MODES, check_step, step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
-from dann.adaptation import CDAN, DANN, MCC, Regularizer, SourceOnly, VirtualAdversarial
-from dann.networks import mlp_backbone
+from dann.adaptation import CDAN, DANN, MCC, Regularizer, VirtualAdversarial
 from dann.schedules import GaninSchedule
 
 RADIUS, WEIGHT, TEMPERATURE = 0.3, 1.7, 2.5
@@ -144,38 +143,6 @@ def test_a_label_loss_of_zero_moves_nothing():
     assert logs["label/loss"] == 0
     assert np.isfinite(slopes[0]).all()
     assert np.abs(slopes[0]).max() > 0  # the domain loss's
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "bfloat16"])
-def test_it_trains_in_other_precisions(policy):
-    """The heads of `dann.networks` keep weights of single precision, whatever the policy."""
-    keras.config.set_dtype_policy(policy)
-    model = noisy_model(0.05)
-    before = weights_of(model)
-    history = train(model, "graph", 0.01)
-    assert np.isfinite(history["loss"]).all()
-    moved = [np.abs(new - old).max() for new, old in zip(weights_of(model), before, strict=True)]
-    assert max(moved) > 0
-
-
-@pytest.mark.tensorflow
-def test_its_radius_comes_back_from_a_file(reloaded):
-    model = DANN(mlp_backbone((4,), hidden_units=(6,)), num_classes=3, task_radius=0.02)
-    again = reloaded(model)
-    assert again.task_radius == 0.02
-
-
-@pytest.mark.parametrize(
-    ("method", "radius", "message"),
-    [
-        (DANN, -0.1, "`task_radius` must be .* at least 0. Received: task_radius=-0.1"),
-        (SourceOnly, 0.1, "gradient reversal. Received: task_radius=0.1"),
-    ],
-)
-def test_a_radius_that_does_not_fit_is_refused(method, radius, message):
-    with pytest.raises(ValueError, match=message):
-        method(mlp_backbone((4,)), num_classes=3, task_radius=radius)
 
 
 def certainty(predictions):

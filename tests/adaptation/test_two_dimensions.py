@@ -29,11 +29,10 @@ from dann.adaptation import (
     PADA,
     WDGRL,
     ConditionalEntropy,
-    SourceOnly,
     VirtualAdversarial,
 )
 from dann.networks import domain_head, label_head
-from dann.schedules import GaninSchedule, WarmStart
+from dann.schedules import GaninSchedule
 
 SHORT, STEPS = 200, 400
 
@@ -73,14 +72,6 @@ def turned_by_50(seed):
     `x1 = 1.93`, on 40% of that.
     """
     return turned(seed, 50, (0, 1, 2))
-
-
-def turned_and_partial(seed):
-    """The target is turned by 75 degrees and lacks the last class.
-
-    The sign of `x1` is right on 81% of it, the normal distribution at .26 / .3.
-    """
-    return turned(seed, 75, (0, 1))
 
 
 def of_the_best_source_classifier(problem):
@@ -169,14 +160,6 @@ def test_it_adapts_where_the_best_source_classifier_fails(name):
     assert accuracies.mean() > source_only_accuracies(problem).mean() + gain, accuracies
 
 
-def test_the_best_source_classifiers_have_the_accuracies_that_the_problems_state():
-    for problem, known in ((mostly_one_class, 0.704), (turned_by_50, 0.791)):
-        assert of_the_best_source_classifier(problem).mean() == pytest.approx(known, abs=0.02)
-    assert of_the_best_source_classifier(turned_and_partial).mean() == pytest.approx(
-        0.806, abs=0.02
-    )
-
-
 @pytest.mark.tensorflow
 def test_mcc_adapts_where_a_weak_dann_does_not_and_source_only_fails():
     """What a discriminator of small strength leaves, the clusters of the target decide."""
@@ -185,17 +168,6 @@ def test_mcc_adapts_where_a_weak_dann_does_not_and_source_only_fails():
     )
     unadapted = of_the_best_source_classifier(mostly_one_class).mean()
     assert accuracies.mean() > unadapted + 0.25, accuracies
-
-
-@pytest.mark.slow
-def test_mcc_adapts_better_than_the_dann_that_it_joins():
-    by_joining = [
-        target_accuracies(
-            small_dann(2, 0.03, regularizers=joining), steps=SHORT, problem=mostly_one_class
-        ).mean()
-        for joining in ([], [MCC()])
-    ]
-    assert by_joining[1] > by_joining[0] + 0.05, by_joining
 
 
 JOINING = {
@@ -216,46 +188,3 @@ def on_what_is_turned_by_50(*regularizers):
 def test_a_regularizer_adapts_with_a_weak_dann_where_source_only_fails(name):
     unadapted = of_the_best_source_classifier(turned_by_50).mean()
     assert on_what_is_turned_by_50(JOINING[name]()) > unadapted + 0.17
-
-
-@pytest.mark.slow
-def test_a_regularizer_adapts_better_than_the_dann_that_it_joins():
-    alone = on_what_is_turned_by_50()
-    for name, make in JOINING.items():
-        assert on_what_is_turned_by_50(make()) > alone + 0.04, name
-
-
-@pytest.mark.slow
-def test_pada_adapts_to_a_target_that_lacks_a_class_better_than_dann_and_source_only():
-    schedule = GaninSchedule(STEPS, high=0.3)
-    models = {
-        "source only": SourceOnly(**parts(3)),
-        "dann": small_dann(3, schedule),
-        "pada": small_dann(3, schedule, PADA, momentum=0.95),
-    }
-    means = {
-        name: target_accuracies(model, steps=STEPS, problem=turned_and_partial).mean()
-        for name, model in models.items()
-    }
-    best = of_the_best_source_classifier(turned_and_partial).mean()
-    assert means["pada"] > max(means["source only"], best) + 0.15, means
-    assert means["pada"] > means["dann"] + 0.005, means
-
-
-@pytest.mark.slow
-def test_mdd_adapts_with_the_schedule_of_its_paper():
-    model = MDD(
-        **parts(adversarial_head=hidden_head("adversarial_head")), strength=WarmStart(high=0.1)
-    )
-    accuracies = target_accuracies(model, steps=1500, problem=mostly_one_class)
-    unadapted = of_the_best_source_classifier(mostly_one_class).mean()
-    assert accuracies.mean() > unadapted + 0.25, accuracies
-
-
-@pytest.mark.slow
-def test_fdal_adapts_with_the_divergence_of_its_paper():
-    model = FDAL(**parts(critic=hidden_head("critic")))
-    assert model.divergence == "pearson"
-    accuracies = target_accuracies(model, problem=mostly_one_class)
-    unadapted = of_the_best_source_classifier(mostly_one_class).mean()
-    assert accuracies.mean() > unadapted + 0.2, accuracies

@@ -174,10 +174,10 @@ def test_the_baseline_beside_a_regularized_method_has_no_regularizer():
     assert config.build_model(cfg, baseline, (28, 28, 1), 10).regularizers == []
 
 
-def test_a_regularized_baseline_is_refused_not_silently_plain():
+def test_a_regularizer_alone_joins_source_only():
     cfg = composed("method=source_only", "regularizer=mcc")
-    with pytest.raises(ValueError, match="SourceOnly"):
-        config.build_model(cfg, cfg.method, (28, 28, 1), 10)
+    (found,) = config.build_model(cfg, cfg.method, (28, 28, 1), 10).regularizers
+    assert isinstance(found, MCC)
 
 
 def test_the_radius_of_the_smoothed_task_reaches_the_model():

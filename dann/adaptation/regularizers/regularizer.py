@@ -67,16 +67,10 @@ def check_regularizers(
     """Returns the regularizers as a list; one alone needs no list.
 
     Raises:
-        TypeError: If one has another type.
         ValueError: If two have one name, or one does not take maps and the logits' shape is theirs.
     """
     listed = [regularizers] if isinstance(regularizers, Regularizer) else list(regularizers)
     for one in listed:
-        if not isinstance(one, Regularizer):
-            raise TypeError(
-                "Argument `regularizers` must hold objects of `dann.adaptation.Regularizer`. "
-                f"Received: {one!r}"
-            )
         if len(logits) > 2 and not one.supports_maps:
             raise ValueError(
                 f"`{type(one).__name__}` compares whole examples: give a `label_head` that pools, "

@@ -1,9 +1,7 @@
-import functools
-
 import keras
 from keras import ops
 
-from dann.adaptation.batch import HALF, at_least_single
+from dann.adaptation.batch import HALF, at_least_single, is_movable
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
@@ -31,8 +29,8 @@ class VirtualAdversarial(Regularizer):
     In half precision, mixed or not, a hundredth of the radius would be rounded away; there
     `r = radius * d`.
 
-    Of several inputs, such as an image and numbers, all that are floating-point are perturbed
-    together, and the radius is that of all of them.
+    Of several inputs, such as an image and numbers, all that are floating-point or bytes are
+    perturbed together, and the radius is that of all of them.
 
     Of maps of logits the mean is over all positions.
 
@@ -50,7 +48,7 @@ class VirtualAdversarial(Regularizer):
     Raises:
         TypeError: If `radius` is not given.
         ValueError: In training, if no part of the inputs can be moved, because they are strings or
-            numbers of tokens that the network embeds.
+            integers of more than a byte, such as numbers of tokens.
 
     Example:
 
@@ -90,9 +88,15 @@ class VirtualAdversarial(Regularizer):
         return loss
 
     def _divergence(self, model, inputs):
-        layers = [*model.backbone._flatten_layers(), *model.label_head._flatten_layers()]
-        embeds = any(isinstance(layer, keras.layers.Embedding) for layer in layers)
-        parts, places = _moving_parts(inputs, embeds)
+        parts = keras.tree.flatten(inputs)
+        places = [place for place, part in enumerate(parts) if is_movable(part)]
+        if not places:
+            raise ValueError(
+                "`VirtualAdversarial` perturbs inputs, so at least one must be floating-point, or "
+                f"images of bytes. Received: types {[str(part.dtype) for part in parts]}"
+            )
+        for place in places:
+            parts[place] = ops.cast(parts[place], keras.config.floatx())
 
         def log_probabilities(*moves):
             moved = list(parts)
@@ -115,7 +119,7 @@ class VirtualAdversarial(Regularizer):
             change = ops.stop_gradient(ops.max(ops.abs(ops.exp(log_q) - p)))
             return 256 / ops.maximum(change, 1e-6) * ops.sum(divergence(log_q))
 
-        in_half = any(layer.compute_dtype in HALF for layer in layers)
+        in_half = any(layer.compute_dtype in HALF for layer in model.classifier._flatten_layers())
         share = PROBE_IN_HALF if in_half else PROBE
         drawn = _unit([self.noise.normal(ops.shape(parts[place])) for place in places])
         slopes = gradients(magnified, [share * self.radius * direction for direction in drawn])
@@ -131,51 +135,15 @@ class VirtualAdversarial(Regularizer):
         }
 
 
-def _moving_parts(inputs, embeds):
-    """All parts of the inputs, and the places of those that can be moved by a little.
-
-    They are floating-point, or a single one of integers, such as bytes of images. Where a network
-    embeds them, integers are numbers of tokens, and no gradient reaches them.
-    """
-    parts = keras.tree.flatten(inputs)
-    floatx = keras.config.floatx()
-    places = [
-        place
-        for place, part in enumerate(parts)
-        if keras.backend.is_float_dtype(part.dtype)
-        or (len(parts) == 1 and _is_number(part) and not embeds)
-    ]
-    if not places:
-        raise ValueError(
-            "`VirtualAdversarial` perturbs inputs, so at least one must be floating-point. "
-            f"Received: inputs of types {[str(part.dtype) for part in parts]}"
-        )
-    for place in places:
-        parts[place] = ops.cast(parts[place], floatx)
-    return parts, places
-
-
-def _is_number(part):
-    return keras.backend.standardize_dtype(part.dtype) not in ("string", "bool")
-
-
 def _unit(tensors):
     """Scales the tensors of each example together to length 1 and keeps 0.
 
     In two steps, or the squares may underflow.
     """
-    sizes = [ops.max(ops.abs(x), axis=_axes(x)) for x in tensors]
-    largest = ops.maximum(functools.reduce(ops.maximum, sizes), 1e-30)
-    tensors = [x / _like(largest, x) for x in tensors]
-    squares = [ops.sum(ops.square(x), axis=_axes(x)) for x in tensors]
-    length = ops.maximum(ops.sqrt(functools.reduce(ops.add, squares)), 1.0)
-    return [x / _like(length, x) for x in tensors]
-
-
-def _axes(x):
-    return list(range(1, len(x.shape)))
-
-
-def _like(numbers, x):
-    """One number for each example, in the rank of `x`."""
-    return ops.reshape(numbers, (-1, *(1 for _ in _axes(x))))
+    rows = [ops.reshape(x, (ops.shape(x)[0], -1)) for x in tensors]
+    joined = ops.concatenate(rows, axis=1)
+    largest = ops.maximum(ops.max(ops.abs(joined), axis=1, keepdims=True), 1e-30)
+    squares = ops.sum(ops.square(joined / largest), axis=1, keepdims=True)
+    length = ops.maximum(ops.sqrt(squares), 1.0)
+    scaled = [row / largest / length for row in rows]
+    return [ops.reshape(row, ops.shape(x)) for row, x in zip(scaled, tensors, strict=True)]

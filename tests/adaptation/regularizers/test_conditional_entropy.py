@@ -47,9 +47,3 @@ def test_it_is_largest_if_all_classes_are_equally_likely_and_0_if_one_is_certain
     batch = Batch({}, {}, {"target": keras.ops.convert_to_tensor(logits)})
     loss = ConditionalEntropy().loss(None, {}, batch)
     assert float(loss) == pytest.approx(expected, abs=1e-6)
-
-
-def test_its_weight_comes_back_from_the_config():
-    assert ConditionalEntropy().weight == 0.01
-    config = keras.saving.serialize_keras_object(ConditionalEntropy(0.3))
-    assert keras.saving.deserialize_keras_object(config).weight == 0.3

@@ -7,9 +7,8 @@ from support.networks import linear_parts, weights_of, with_random_weights
 from support.one_step import MODES, check_step
 from support.pair import LABELS, SOURCE, TARGET
 
-from dann.adaptation import DANN, MCC, AdversarialModel
+from dann.adaptation import MCC, AdversarialModel
 from dann.adaptation.batch import Batch
-from dann.networks import mlp_backbone
 
 WEIGHT = 1.7
 
@@ -66,16 +65,3 @@ def test_even_predictions_have_the_confusion_of_chance():
 
 def test_a_class_that_is_never_predicted_confuses_nothing():
     assert mcc([[0.0, 0.0, -1e4]]) == pytest.approx(1 / 3, abs=1e-6)
-
-
-@pytest.mark.tensorflow
-def test_its_settings_come_back_from_a_file(reloaded):
-    backbone = mlp_backbone((4,), hidden_units=(6,))
-    model = DANN(backbone, num_classes=3, regularizers=[MCC(0.5, temperature=3.0)])
-    again = reloaded(model).regularizers[0]
-    assert (again.weight, again.temperature) == (0.5, 3.0)
-
-
-def test_a_temperature_of_0_is_refused():
-    with pytest.raises(ValueError, match="`temperature` must be .* above 0. Received.*=0"):
-        MCC(temperature=0)

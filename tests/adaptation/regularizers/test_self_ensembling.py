@@ -9,9 +9,7 @@ from support.networks import linear_parts, weights_of, with_random_weights
 from support.one_step import MODES, check_step, step
 from support.pair import LABELS, PAIR, SOURCE, TARGET
 
-import dann
 from dann.adaptation import DANN, AdversarialModel, SelfEnsembling
-from dann.networks import mlp_backbone
 
 WEIGHT = 1.7
 
@@ -136,49 +134,3 @@ def test_nothing_but_a_training_step_moves_the_teacher():
     model.evaluate(PAIR, LABELS, verbose=0)
     model.loss_terms(PAIR, LABELS, model(PAIR), training=False)
     assert_all_equal(numbers(regularizer.teacher), before)
-
-
-def test_no_gradient_and_no_optimizer_reaches_the_teacher():
-    regularizer = SelfEnsembling()
-    model = model_with(regularizer)
-    teachers = {id(weight) for weight in regularizer.teacher.weights}
-    assert teachers <= {id(weight) for weight in model.non_trainable_weights}
-    assert not regularizer.teacher.trainable_weights
-    assert not teachers & {id(weight) for weight in model.classifier.weights}
-
-
-@pytest.mark.tensorflow
-def test_the_teacher_and_its_settings_come_back_from_a_file(reloaded):
-    regularizer = SelfEnsembling(0.5, threshold=0.7, decay=0.8, balance=0.1)
-    model = DANN(mlp_backbone((3,), hidden_units=(6,)), num_classes=3, regularizers=[regularizer])
-    model.compile("sgd")
-    model.fit(PAIR, LABELS, batch_size=5, epochs=3, verbose=0)
-    again = reloaded(model).regularizers[0]
-    settings = again.weight, again.threshold, again.decay, again.balance
-    assert settings == (0.5, 0.7, 0.8, 0.1)
-    assert_all_equal(numbers(again.teacher), numbers(regularizer.teacher))
-    predicted = again.teacher.predict(TARGET)
-    assert_all_close(predicted, regularizer.teacher.predict(TARGET))
-
-
-def test_a_second_model_is_refused():
-    regularizer = SelfEnsembling()
-    model_with(regularizer)
-    with pytest.raises(ValueError, match="each model its own .*joined a model before"):
-        model_with(regularizer)
-
-
-def test_it_joins_the_second_stage_as_well():
-    regularizer = SelfEnsembling(threshold=0.0)
-    first = dann.DANN(mlp_backbone((3,), hidden_units=(6,)), num_classes=3)
-    second = dann.DIRTT.from_model(first, radius=0.5, regularizers=[regularizer])
-    second.compile("sgd")
-    second.fit(PAIR, LABELS, batch_size=5, epochs=2, verbose=0)
-    assert int(regularizer.teacher.step) == 2
-
-
-@pytest.mark.parametrize("arguments", [{"threshold": 1.0}, {"decay": 1.0}, {"decay": -0.1}])
-def test_what_is_out_of_range_is_refused(arguments):
-    (name,) = arguments
-    with pytest.raises(ValueError, match=f"`{name}` must be .* below 1. Received: {name}="):
-        SelfEnsembling(**arguments)

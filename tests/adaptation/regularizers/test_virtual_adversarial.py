@@ -12,9 +12,8 @@ from support.networks import linear_parts, weights_of, with_random_weights
 from support.one_step import MODES, step
 from support.pair import LABELS, PAIR, SOURCE, TARGET
 
-from dann.adaptation import DANN, AdversarialModel, VirtualAdversarial
+from dann.adaptation import AdversarialModel, VirtualAdversarial
 from dann.layers.noise import Noise
-from dann.networks import mlp_backbone
 
 WEIGHT, RADIUS = 1.7, 0.8
 
@@ -22,13 +21,6 @@ WEIGHT, RADIUS = 1.7, 0.8
 def model_with(regularizer):
     parts = linear_parts()
     return with_random_weights(AdversarialModel(**parts, strength=None, regularizers=[regularizer]))
-
-
-def next_numbers(regularizer):
-    """What the regularizer draws next, without drawing it."""
-    generator = keras.random.SeedGenerator(0)
-    generator.state.assign(regularizer.noise.seed_generator.state)
-    return keras.ops.convert_to_numpy(keras.random.normal((2, 2), seed=generator))
 
 
 def unit(rows):
@@ -113,7 +105,7 @@ def test_tokens_are_refused_because_no_gradient_reaches_them():
         keras.Sequential(layers), num_classes=3, strength=None, regularizers=[vat]
     )
     tokens = np.arange(10).reshape(2, 5) % 9
-    with pytest.raises(ValueError, match="must be floating-point. Received: .*int"):
+    with pytest.raises(ValueError, match="must be floating-point.* Received: .*int"):
         vat.loss(model, {"target": tokens}, {})
 
 
@@ -165,33 +157,3 @@ def test_inputs_that_nothing_depends_on_have_no_perturbation():
     for weight in model.trainable_weights:
         weight.assign(np.zeros(weight.shape))
     assert not ops.any(vat.loss(model, PAIR, {}))
-
-
-def test_its_directions_go_on_where_they_stopped_when_the_model_is_loaded(reloaded):
-    vat = VirtualAdversarial(0.5, radius=2.0, source_weight=0.3, seed=4)
-    model = DANN(mlp_backbone((3,), hidden_units=(6,)), num_classes=3, regularizers=[vat])
-    model.compile(keras.optimizers.Adam(0.01))
-    first = next_numbers(vat)
-    model.fit(PAIR, LABELS, batch_size=5, epochs=2, verbose=0)
-    again = reloaded(model)
-    other = again.regularizers[0]
-    assert (other.weight, other.radius, other.source_weight, other.seed) == (0.5, 2.0, 0.3, 4)
-    drawn = [next_numbers(one) for one in (vat, other)]
-    np.testing.assert_array_equal(*drawn)
-    assert (drawn[0] != first).all()
-    for one in (model, again):
-        one.fit(PAIR, LABELS, batch_size=5, shuffle=False, verbose=0)
-    assert_all_close(model.get_weights(), again.get_weights(), rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({}, TypeError, "`radius` must be .* above 0. Received: radius=None"),
-        ({"radius": 0}, ValueError, "above 0. Received: radius=0"),
-        ({"radius": 1.0, "source_weight": -1}, ValueError, "Received: source_weight=-1"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
-        VirtualAdversarial(**arguments)
