@@ -132,7 +132,8 @@ def _graph_as_built(network):
     """Symbolic inputs of the shape that a layer or subclassed model was built for, and outputs."""
     config = network.get_build_config() if network.built else None
     shape = (config or {}).get("input_shape")
-    if not isinstance(shape, tuple) or not all(isinstance(size, int | None) for size in shape[1:]):
+    of_one = isinstance(shape, list | tuple) and all(isinstance(n, int | None) for n in shape)
+    if not (of_one and shape):
         raise ValueError(
             "The backbone must be built: call it, or `backbone.build((None, 28, 28, 3))` with the "
             "shape of its inputs. One that takes several inputs must be a functional model, "
