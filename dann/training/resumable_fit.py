@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.adaptation.replicas import strategy_scope
+from dann.adaptation.fitting import strategy_scope
 from dann.checks import check_integer
 from dann.training.checkpoints import (
     Checkpoints,
