@@ -1,19 +1,14 @@
 """Scores that rank checkpoints without labels of the target."""
 
+from dann.selection.accuracies import mix_val, source_accuracy
 from dann.selection.agreement import agreement
-from dann.selection.bnm import bnm
-from dann.selection.dev import dev
-from dann.selection.entropy import entropy
-from dann.selection.info_max import info_max
-from dann.selection.mcc import mcc
-from dann.selection.mix_val import mix_val
+from dann.selection.certainty import bnm, entropy, info_max, mcc
+from dann.selection.feature_classifiers import dev, reverse_validation
 from dann.selection.outputs import Outputs, outputs_of
 from dann.selection.regret import Evaluation, evaluate, regret
-from dann.selection.reverse_validation import reverse_validation
 from dann.selection.scores import SCORES, choose, compute_scores, score_checkpoints
 from dann.selection.selection_scores import SelectionScores
 from dann.selection.snd import snd
-from dann.selection.source_accuracy import source_accuracy
 
 __all__ = [
     "SCORES",

@@ -22,7 +22,7 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
     which of them is unlike the rest.
 
     Args:
-        predictions: Classes, integers `(n,)` or `(n, 1)`, or logits `(n, num_classes)` of 2 classes
+        predictions: Classes, integers `(n,)`, or logits `(n, num_classes)` of 2 classes
             or more, of the same target examples, by training; at least two.
 
     Returns:
@@ -43,14 +43,11 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
         - [Jiang et al., 2022](https://arxiv.org/abs/2106.13799), theorem 4.1: the expected
           disagreement of two trainings is the expected error, if the ensemble is calibrated.
     """
-    arrays = [np.asarray(values) for values in predictions]
-    classes = [_classes(values) for values in arrays]
-    shapes = sorted({values.shape for values in classes})
-    if len(classes) < 2 or len(shapes) > 1 or len(shapes[0]) != 1 or not shapes[0][0]:
+    classes = np.stack([_classes(np.asarray(values)) for values in predictions])
+    if classes.ndim != 2 or len(classes) < 2 or not classes.size:
         raise ValueError(
-            "Expected classes `(n,)` or logits `(n, num_classes)`, of at least 2 classes, of at "
-            "least two trainings for the same examples. Received: "
-            f"shapes {[values.shape for values in arrays]}"
+            "Expected classes `(n,)` or logits `(n, num_classes)` of at least two trainings. "
+            f"Received: {classes.shape}"
         )
     kappas = np.array([[_kappa(one, other) for other in classes] for one in classes])
     np.fill_diagonal(kappas, 0)
@@ -58,11 +55,8 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
 
 
 def _classes(values):
-    if values.ndim == 2 and values.shape[1] == 1 and values.dtype.kind in "iu":
-        return values.ravel()
-    if values.ndim != 2 or values.shape[1] < 2:
-        return values
-    return finite("predictions", values).argmax(axis=1)
+    several = values.ndim == 2 and values.shape[1] > 1
+    return finite("predictions", values).argmax(axis=1) if several else values
 
 
 def _kappa(one, other):

@@ -66,8 +66,8 @@ def outputs_of(
     Raises:
         NotFiniteError: If a logit or feature is not finite; a `ValueError`.
         TypeError: If `target` is a tuple, such as inputs and labels.
-        ValueError: If there is no example, labels do not fit, or the model does not give one logit
-            for each of at least 2 classes.
+        ValueError: If there is no example, a label is out of range, or the model does not give one
+            logit for each of at least 2 classes.
     """
     predict = predict or functools.partial(_in_batches, batch_size=batch_size)
     found: dict[str, Any] = {}
@@ -75,23 +75,20 @@ def outputs_of(
         inputs, labels = source
         found["source_features"], logits = _features_and_logits(model, inputs, features, predict)
         found["source_logits"], found["source_labels"] = logits, class_numbers(labels)
-        if len(found["source_labels"]) != len(logits):
-            raise ValueError(
-                "The source must hold a label for each input. Received: "
-                f"{len(logits)} inputs and {len(found['source_labels'])} labels"
-            )
         check_class_range("Labels of the source", found["source_labels"], logits.shape[1])
     if target is not None:
-        if isinstance(target, tuple):
-            raise TypeError(
-                "Argument `target` must hold inputs alone, because a score sees no labels of the "
-                f"target. Received: a tuple of {len(target)}"
-            )
+        check_unlabelled(target)
         results = _features_and_logits(model, target, features, predict)
         found["target_features"], found["target_logits"] = results
         if mixed:
             _, found["mixed_logits"] = _features_and_logits(model, mixtures(target), False, predict)
     return Outputs(**found)
+
+
+def check_unlabelled(target: Any) -> None:
+    """Raises `TypeError` if the target is missing or a tuple, such as inputs and labels."""
+    if target is None or isinstance(target, tuple):
+        raise TypeError("`target` must hold inputs alone: a score sees no labels of the target")
 
 
 def mixtures(inputs: Any, share: float = 0.55, seed: int = 0) -> Any:
@@ -122,14 +119,11 @@ class _Mixed:
 
 
 def _features_and_logits(model, inputs, features, predict):
-    if not _count(inputs):
-        raise ValueError("Each domain must hold at least one example. Received: none")
     network, found = getattr(model, "classifier", model), None
     if features:
         if not isinstance(model, AdversarialModel):
             raise TypeError(
-                "This score needs the features of a `dann.adaptation.AdversarialModel`. "
-                f"Received: {type(model).__name__}"
+                f"Features need an `AdversarialModel`. Received: {type(model).__name__}"
             )
         found = finite("features", predict(model.backbone, inputs).astype("float64"))
         if found.ndim == 2:

@@ -64,8 +64,7 @@ def regret(
         By score, `choice` (the index of the checkpoint), `accuracy` and `regret`.
 
     Raises:
-        ValueError: If there are no checkpoints, their numbers differ, a score is NaN for all of
-            them, or an accuracy is not finite.
+        ValueError: If there are no checkpoints, their numbers differ, or a score is NaN for all.
 
     Example:
 
@@ -73,10 +72,8 @@ def regret(
     >>> regret({"entropy": [-0.9, -0.1, -0.3]}, oracle=[0.5, 0.25, 0.75])
     {'entropy': {'choice': 1, 'accuracy': 0.25, 'regret': 0.5}}
     """
-    choices = {name: _choice(name, values) for name, values in scores.items()}
+    choices = {name: int(np.nanargmax(values)) for name, values in scores.items()}
     accuracies = np.asarray(oracle, "float64")
-    if accuracies.ndim != 1 or not len(accuracies) or not np.isfinite(accuracies).all():
-        raise ValueError(f"Expected an accuracy of each checkpoint. Received: oracle={oracle}")
     result = {}
     for name, choice in choices.items():
         if len(scores[name]) != len(accuracies):
@@ -88,10 +85,3 @@ def regret(
         lost = float(accuracies.max()) - accuracy
         result[name] = {"choice": choice, "accuracy": accuracy, "regret": lost}
     return result
-
-
-def _choice(name, values):
-    values = np.asarray(values, "float64")
-    if np.isnan(values).all():
-        raise ValueError(f"Score {name!r} must have a number to choose by. Received: {values}")
-    return int(np.nanargmax(values))

@@ -1,10 +1,9 @@
 """Label-free scores by name, for one checkpoint or several.
 
-A score is a function of `dann.selection.Outputs` that returns a number; higher is better. Each has
-its own file, which registers it in `SCORES` with these facts: `reads`, the examples it needs
-(`"target"`, `"labelled source"` or `"labelled source, target"`); `cost`, the work in addition to
-one pass over them; `paper`, a link; `of_features=True` if it needs features, and `mixed=True` if
-it needs the logits of mixtures.
+A score is a function of `dann.selection.Outputs` that returns a number; higher is better. It is
+registered in `SCORES` with these facts: `reads`, the examples it needs (`"target"`,
+`"labelled source"` or `"labelled source, target"`); `of_features=True` if it needs features, and
+`mixed=True` if it needs the logits of mixtures.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,15 +27,10 @@ def choose(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
         scores: Names in `SCORES`, or `"all"` among them; or functions of `Outputs` by any name.
 
     Raises:
-        TypeError: If `scores` is a single string.
-        ValueError: If a name is unknown, or `scores` is empty.
+        ValueError: If a name is unknown.
     """
-    if isinstance(scores, str):
-        raise TypeError(f"Argument `scores` must hold names, such as ({scores!r},)")
     if isinstance(scores, Mapping):
         return dict(scores)
-    if not scores:
-        raise ValueError(f"Argument `scores` must name some of {list(SCORES)}. Received: {scores}")
     for name in scores:
         check_choice("scores", name, ["all", *SCORES])
     return {name: SCORES[name] for name in (SCORES if "all" in scores else scores)}
@@ -78,9 +72,7 @@ def compute_scores(
     ['snd']
     """
     chosen = choose(scores)
-    for name in chosen:
-        if source is None and needs_source(name):
-            raise ValueError(f"Score {name!r} needs `source`, held-out inputs and labels")
+    check_source(chosen, source)
     own = hasattr(model, "backbone") and not chosen.keys() <= SCORES.keys()
     outputs = outputs_of(
         model,
@@ -135,9 +127,11 @@ def score_checkpoints(models: Iterable[keras.Model], **arguments: Any) -> dict[s
     return found
 
 
-def needs_source(name: str) -> bool:
-    """Whether the registered score of that name reads source examples."""
-    return "source" in (_fact(name, "reads") or "")
+def check_source(scores: Iterable[str], source: Any) -> None:
+    """Raises `ValueError` if there is no source, and one of the scores reads it."""
+    for name in scores:
+        if source is None and "source" in (_fact(name, "reads") or ""):
+            raise ValueError(f"Score {name!r} needs `source`, held-out inputs and labels")
 
 
 def _fact(name, fact):

@@ -5,7 +5,8 @@ from typing import Any
 
 import keras
 
-from dann.selection.scores import Score, choose, needs_source, scores_or_worst
+from dann.selection.outputs import check_unlabelled
+from dann.selection.scores import Score, check_source, choose, scores_or_worst
 
 
 class SelectionScores(keras.callbacks.Callback):
@@ -49,14 +50,8 @@ class SelectionScores(keras.callbacks.Callback):
     ):
         super().__init__()
         self.scores = choose(scores)
-        if target is None or isinstance(target, tuple):
-            raise TypeError(
-                "Argument `target` must hold inputs alone, because a score sees no labels of the "
-                f"target. Received: {type(target).__name__}"
-            )
-        for name in self.scores:
-            if source is None and needs_source(name):
-                raise ValueError(f"Score {name!r} needs `source`, held-out inputs and labels")
+        check_unlabelled(target)
+        check_source(self.scores, source)
         self.source, self.target, self.batch_size = source, target, batch_size
 
     def on_epoch_end(self, epoch, logs=None):

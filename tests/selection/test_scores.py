@@ -1,5 +1,6 @@
 """Every score against its formula on planted checkpoints, and what scores are computed from."""
 
+import functools
 import inspect
 import math
 import sys
@@ -27,6 +28,7 @@ from dann.selection import SCORES, Outputs, compute_scores, outputs_of
 NAMES = sorted(SCORES)
 
 
+@functools.cache
 def outputs(turn):
     return outputs_of(checkpoint(turn), source=SOURCE, target=TARGET)
 
@@ -54,10 +56,7 @@ def test_values_and_ranks_of_checkpoints_follow_the_formula(name):
 
 
 def test_on_a_clustered_target_its_scores_find_what_source_accuracy_misses():
-    by_checkpoint = [
-        compute_scores(checkpoint(turn), source=SOURCE, target=TARGET) for turn in TURNS
-    ]
-    scores = {name: [row[name] for row in by_checkpoint] for name in SCORES}
+    scores = {name: [score(outputs(turn)) for turn in TURNS] for name, score in SCORES.items()}
     oracle = [target_accuracy(turn) for turn in TURNS]
     result = selection.regret(scores, oracle)
     for name in ("entropy", "info_max", "bnm", "mcc"):
@@ -231,6 +230,11 @@ def broken(value):
     return model
 
 
+def sigmoids():
+    network = checkpoint(20).classifier
+    return keras.Model(network.input, keras.layers.Activation("sigmoid")(network.output))
+
+
 @pytest.mark.parametrize(
     ("model", "arguments", "error"),
     [
@@ -239,15 +243,14 @@ def broken(value):
         (checkpoint(0), {"target": TARGET[:1], "scores": ["snd"]}, ValueError),
         (checkpoint(0), {"target": TARGET[:1], "scores": ["mix_val"]}, ValueError),
         (checkpoint(0), {"source": None}, ValueError),
-        (checkpoint(0), {"source": (SOURCE[0], SOURCE[1][:5])}, ValueError),
         (checkpoint(0), {"source": (SOURCE[0], SOURCE[1] + 0.5)}, ValueError),
         (checkpoint(0), {"source": (SOURCE[0], SOURCE[1] + 1)}, ValueError),
         (checkpoint(0), {"source": (SOURCE[0][:3], SOURCE[1][:3])}, ValueError),
         (checkpoint(0), {"scores": ["accuracy"]}, ValueError),
-        (checkpoint(0), {"scores": []}, ValueError),
-        (checkpoint(0), {"scores": "snd"}, TypeError),
+        (checkpoint(0), {"scores": "snd"}, ValueError),
         (checkpoint(0).classifier, {"scores": ["dev"]}, TypeError),
         (broken(np.nan), {}, ValueError),
+        (sigmoids(), {"scores": ["info_max"]}, ValueError),
         (as_logits(classes=1), {"target": TARGET[:, :1], "scores": ["entropy"]}, ValueError),
     ],
 )
@@ -260,13 +263,6 @@ def test_what_cannot_be_scored_is_refused(model, arguments, error):
 def test_temperatures_out_of_range_are_refused(name, wrong):
     with pytest.raises(ValueError, match="temperature"):
         SCORES[name](outputs(0), temperature=wrong)
-
-
-def test_a_model_that_ends_in_sigmoids_is_refused():
-    network = checkpoint(20).classifier
-    several = keras.Model(network.input, keras.layers.Activation("sigmoid")(network.output))
-    with pytest.raises(ValueError, match="sigmoid"):
-        compute_scores(several, source=None, target=TARGET, scores=("info_max",))
 
 
 def test_the_accuracy_of_mixtures_is_that_of_the_logits_of_mixtures():

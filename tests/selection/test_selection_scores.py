@@ -9,8 +9,10 @@ from checkpoints import SOURCE, TARGET
 
 from dann.adaptation import DANN
 from dann.networks import mlp_backbone
-from dann.selection import SCORES, SelectionScores, compute_scores
+from dann.selection import SelectionScores, compute_scores
 from dann.selection.outputs import NotFiniteError
+
+NAMES = ("info_max", "mix_val", "reverse_validation")  # of logits, mixtures and features
 
 
 def trained(callbacks, epochs=4):
@@ -59,18 +61,18 @@ def test_scores_of_each_epoch_enter_the_logs_and_do_not_change_the_training(tmp_
 
     class Recompute(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
-            expected.append(compute_scores(self.model, source=SOURCE, target=TARGET))
+            expected.append(compute_scores(self.model, source=SOURCE, target=TARGET, scores=NAMES))
 
     callbacks = [
-        SelectionScores(tuple(SCORES), source=SOURCE, target=TARGET),
+        SelectionScores(NAMES, source=SOURCE, target=TARGET),
         keras.callbacks.CSVLogger(tmp_path / "metrics.csv"),
         Recompute(),
     ]
     model, history = trained(callbacks, epochs=2)
-    assert {f"selection/{name}" for name in SCORES} < set(history)
+    assert {f"selection/{name}" for name in NAMES} < set(history)
     with (tmp_path / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
-    for name in SCORES:
+    for name in NAMES:
         values = [row[name] for row in expected]
         assert history[f"selection/{name}"] == pytest.approx(values, rel=1e-6)
         assert [float(row[f"selection/{name}"]) for row in rows] == pytest.approx(values, rel=1e-6)

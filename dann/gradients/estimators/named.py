@@ -79,6 +79,10 @@ class Quantizer(Estimator):
     def from_config(cls, config):
         return cls(keras.saving.deserialize_keras_object(config["function"]))
 
+    def __repr__(self):
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"Quantizer({name})"
+
 
 def get_estimator(identifier: Any) -> Estimator:
     """Returns an estimator by name, config or object.

@@ -1,7 +1,14 @@
+"""Scores that train a logistic regression on the features."""
+
+from collections.abc import Callable
+
 import numpy as np
 from scipy import special
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
-from dann.selection.logistic import fit_logistic
 from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
@@ -48,3 +55,52 @@ def dev(outputs: Outputs, seed: int = 0) -> float:
     spread = covariance[1, 1]
     factor = -covariance[0, 1] / spread if spread > least * weights.mean() ** 2 else 0.0
     return -float(weighted.mean() + factor * weights.mean() - factor)
+
+
+@SCORES.register("reverse_validation", reads="labelled source, target", of_features=True)
+def reverse_validation(outputs: Outputs) -> float:
+    """Scores a checkpoint by a classifier trained on its predictions, tested on the source.
+
+    A reverse classifier `r`, a logistic regression on the model's features, is trained on the
+    target with the classes that the model predicts, and tested on held-out source examples:
+
+    - `mean over the source of [r(x) = y]`, in [0, 1]
+
+    The paper trains `r` with the method itself, with exchanged domains, which takes another whole
+    training.
+
+    Reference:
+        - [Zhong et al., 2010](https://doi.org/10.1007/978-3-642-15939-8_35), section 3.
+        - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.1.2.
+    """
+    pseudo_labels = outputs.target_logits.argmax(axis=1)
+    num_classes = outputs.target_logits.shape[1]
+    predict = fit_logistic(outputs.target_features, pseudo_labels, num_classes)
+    predicted = predict(outputs.source_features).argmax(axis=1)
+    return float(np.mean(predicted == outputs.source_labels))
+
+
+def fit_logistic(
+    inputs: np.ndarray, labels: np.ndarray, num_classes: int
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Fits a logistic regression on standardized inputs `(n, d)` and integer labels `(n,)`.
+
+    If all labels are equal, so is every prediction. `labels` need not hold all classes.
+
+    Returns:
+        A function from inputs `(m, d)` to the probabilities of the classes `(m, num_classes)`.
+    """
+    present = np.unique(labels)
+    if len(present) == 1:
+        return lambda others: np.tile(np.eye(num_classes)[present[0]], (len(others), 1))
+    regression = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-6, max_iter=10_000))
+    # On shared cores its threads would wait for each other in a busy loop.
+    with threadpool_limits(1):
+        regression.fit(inputs, labels)
+
+    def predict(others):
+        chances = np.zeros((len(others), num_classes))
+        chances[:, present] = regression.predict_proba(others)
+        return chances
+
+    return predict
