@@ -101,8 +101,7 @@ class Estimator(abc.ABC):
         Raises:
             ValueError: If it does not have it.
         """
-        why = "'op_override' serves the estimator 'htanh' alone"
-        return check_choice("way", way, self.ways, why=why)
+        return check_choice("way", way, self.ways)
 
     @functools.cached_property
     def _by_override(self):
