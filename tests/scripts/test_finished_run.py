@@ -105,7 +105,7 @@ def test_a_run_is_exported_into_its_directory(copied, run_here):
 @pytest.mark.parametrize(
     ("layer", "told"),
     [
-        (keras.layers.Dense(4, activation="gelu", name="curved"), "Layer 'curved/gelu' computes Gelu"),
+        (keras.layers.Dense(4, activation="gelu", name="curved"), "'curved/gelu' computes Gelu"),
         (keras.layers.Lambda(lambda x: x[:, :4]), "Received: run/classifier.keras"),  # holds code
     ],
 )
