@@ -1,6 +1,5 @@
 import gc
 import os
-import tracemalloc
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -40,16 +39,6 @@ def double_precision():
     keras.config.set_dtype_policy("float64")
     yield
     keras.config.set_floatx("float32")
-
-
-@pytest.fixture
-def little_memory():
-    """Fails if more than 20 MB are taken in the test."""
-    tracemalloc.start()
-    yield
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 20e6
 
 
 @pytest.fixture
