@@ -92,6 +92,8 @@ class AdversarialModel(keras.Model):
         task_radius: float = 0.0,
         **kwargs,
     ):
+        if "lambda_" in kwargs:
+            raise TypeError("The factor of the reversal is called `strength`. Received: `lambda_`")
         super().__init__(**kwargs)
         self.backbone = backbone
         inputs, features = features_of(backbone, self.supports_maps)
@@ -267,8 +269,6 @@ class AdversarialModel(keras.Model):
     def export(self, filepath, *args, **kwargs):
         # Keras asks a subclassed model for the shapes of its first call, which was on a pair.
         return self.classifier.export(filepath, *args, **kwargs)
-
-    # What is saved: the constructor's arguments by name, and the state that Keras leaves out.
 
     def get_config(self):
         own = {name: getattr(self, name) for name in (*_ARGUMENTS, *self.arguments)}

@@ -107,10 +107,20 @@ def in_one_pass(network: keras.Layer, parts: dict[str, Any], training: bool) -> 
     """Runs a network once over all parts and returns its outputs by the same names."""
     if len(parts) == 1:
         return {name: network(part, training=training) for name, part in parts.items()}
+    shapes = [_shapes_of(part) for part in parts.values()]
+    if any(shape != shapes[0] for shape in shapes):
+        raise ValueError(
+            "One pass takes parts of one shape; for domains of different lengths give the method "
+            f'`passes="separate"`. Received: shapes {dict(zip(parts, shapes, strict=True))}'
+        )
     together = keras.tree.map_structure(lambda *one: ops.concatenate(one), *parts.values())
     outputs = network(together, training=training)
     sizes = [size_of(part) for part in parts.values()]
     return dict(zip(parts, split_rows(outputs, sizes), strict=True))
+
+
+def _shapes_of(inputs):
+    return [tuple(one.shape[1:]) for one in keras.tree.flatten(inputs)]
 
 
 def size_of(inputs: Any) -> Any:

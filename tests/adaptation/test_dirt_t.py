@@ -111,7 +111,7 @@ def test_the_teacher_is_the_classifier_at_the_start_of_the_interval(mode, monkey
     monkeypatch.setattr(Noise, "normal", lambda self, shape: keras.ops.convert_to_tensor(DIRECTION))
     before, after = deep_dirt_t(refresh_steps=2), deep_dirt_t(refresh_steps=2)
     fit(before, TARGET, 2, run_eagerly=True)
-    together = {"steps_per_execution": 3, "jit_compile": True}
+    together = {"steps_per_execution": 3}
     fit(after, TARGET, 3, **({"run_eagerly": True} if mode == "eager" else together))
     assert int(after.step) == 3
     assert_all_close(after.teacher.weights, before.classifier.weights, rtol=1e-3, atol=2e-5)

@@ -200,17 +200,6 @@ def test_it_trains_in_mixed_precision(name, policy):
     assert min(moved) > 0
 
 
-@few_methods
-def test_it_trains_in_double_precision(name, double_precision):
-    joining = [MCC(), dann.ConditionalEntropy(), dann.VirtualAdversarial(radius=0.5)]
-    adversarial = not isinstance(METHODS[name](), SourceOnly | dann.DIRTT)
-    model = METHODS[name](regularizers=joining) if adversarial else METHODS[name]()
-    model.compile("sgd", run_eagerly=True)
-    history = model.fit(INPUTS, LABELS, batch_size=12, verbose=0).history
-    assert np.isfinite(history["loss"]).all()
-    assert model.backbone.weights[0].dtype == "float64"
-
-
 HALF_HEADS = {
     "dann": (dann.DANN, 1, {}),
     "mdan": (dann.MDAN, 2, {"num_sources": 2}),
@@ -391,6 +380,21 @@ def test_a_regularizer_adds_its_weight_times_its_loss(name, reloaded):
     plain = without.train_on_batch(INPUTS, LABELS, return_dict=True)
     assert logs["mean_square/loss"] == pytest.approx(np.mean(logits**2), rel=1e-5)
     assert logs["loss"] - plain["loss"] == pytest.approx(3 * np.mean(logits**2), rel=1e-4)
+
+
+def test_domains_of_different_lengths_train_in_separate_passes():
+    layers = [keras.Input((None, 2)), keras.layers.Conv1D(4, 2)]
+    layers.append(keras.layers.GlobalAveragePooling1D())
+    lengths = {"source": 9, "target": 6}
+    series = {name: RNG.normal(size=(12, n, 2)).astype("float32") for name, n in lengths.items()}
+    model = dann.CDAN(keras.Sequential(layers), 3, passes="separate")
+    model.compile(keras.optimizers.SGD(0.0))
+    logs = model.fit(series, LABELS, batch_size=12, verbose=0).history
+    expected = cross_entropy(model, series["source"], LABELS)
+    assert logs["label/loss"] == [pytest.approx(expected, rel=1e-5)]
+    joint = dann.CDAN(model.backbone, 3)
+    with pytest.raises(ValueError, match='`passes="separate"`'):
+        joint(series)
 
 
 def test_several_labels_an_example_have_sigmoids_and_their_accuracy():

@@ -107,7 +107,12 @@ METHODS = {
 SOURCES = np.array([0, 1, 1, 0])
 
 
-@pytest.mark.parametrize("name", METHODS)
+SLOW = {"smooth_task", "mdan_hard"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in METHODS]
+)
 def test_maps_are_positions_in_a_larger_batch(name):
     """Loss, metrics and gradients are those of the positions as so many flat examples."""
     method, options = METHODS[name]
@@ -153,7 +158,7 @@ def intersection_over_union(labels, predictions):
     return np.mean([(mine & its).sum() / (mine | its).sum() for mine, its in pairs])
 
 
-def test_a_segmenting_model_trains_predicts_comes_back_and_trains_on_as_before(reloaded, tmp_path):
+def test_a_segmenting_model_trains_predicts_and_comes_back(reloaded):
     model = small()
     assert model.classifier.output_shape == (None, 8, 8, 3)
     assert model.domain_head.output_shape[1:] == (None, None, 1)
@@ -166,15 +171,7 @@ def test_a_segmenting_model_trains_predicts_comes_back_and_trains_on_as_before(r
     assert found["iou"] == pytest.approx(
         intersection_over_union(OF_PIXELS, predictions.argmax(axis=-1))
     )
-    model.classifier.save(tmp_path / "classifier.keras")
-    again, alone = reloaded(model), keras.models.load_model(tmp_path / "classifier.keras")
-    for one in (again, alone):
-        np.testing.assert_allclose(one.predict(IMAGES, verbose=0), predictions, rtol=1e-5)
-    for one in (model, again):
-        pairs.start = 2
-        one.fit(pairs, verbose=0)
-    for mine, its in zip(model.trainable_weights, again.trainable_weights, strict=True):
-        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(reloaded(model).predict(IMAGES, verbose=0), predictions, rtol=1e-5)
 
 
 def test_other_sizes_of_images_pass_the_default_heads():

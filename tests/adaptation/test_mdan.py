@@ -1,6 +1,5 @@
 """MDAN's loss and gradients, against NumPy on a linear network."""
 
-import keras
 import numpy as np
 import pytest
 from support import lacking
@@ -147,17 +146,6 @@ def test_a_number_out_of_range_makes_the_loss_nan():
     logs, _ = step(linear_mdan(), "graph", pairs)
     assert np.isnan(logs["label/loss"])
     assert np.isnan(logs["loss"])
-
-
-def test_domain_numbers_may_be_a_column_and_losses_may_come_by_example():
-    logs, _ = step(linear_mdan(), "eager", PAIRS)
-    model = linear_mdan()
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
-    model.compile(keras.optimizers.SGD(0.0), loss=loss, run_eagerly=True)
-    column = {**PAIR, "source_domain": DOMAINS[:, None]}
-    history = model.fit(column, LABELS, shuffle=False, verbose=0).history
-    assert history["label/loss"][0] == pytest.approx(logs["label/loss"], rel=1e-6)
-    assert history["domain/loss"][0] == pytest.approx(logs["domain/loss"], rel=1e-6)
 
 
 def test_a_head_with_one_logit_is_copied_with_other_weights():

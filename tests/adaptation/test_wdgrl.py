@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-from support import lacking
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences, cross_entropy
 from support.networks import linear_parts, weights_of, with_random_weights
@@ -123,7 +122,6 @@ def test_the_count_of_critic_steps_and_the_noise_go_on_after_loading(reloaded):
     [
         ("graph", (3, 5)),
         ("eager", (5, 2)),
-        pytest.param("xla", (5, 2), marks=lacking.compiled_penalty),
         ("graph", (1, 4)),
     ],
 )

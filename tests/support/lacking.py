@@ -11,9 +11,6 @@ compiled_schedules = pytest.mark.lacking(
     "schedules in a step compiled by `jit_compile=True`, which `auto` never chooses there: "
     "`torch.compile` takes the strength of the next step",
 )
-compiled_penalty = pytest.mark.lacking(
-    "torch", "WDGRL under `jit_compile=True`: `torch.compile` stops at its gradient penalty"
-)
 seeded_dropout = pytest.mark.lacking(
     "torch",
     "exact resuming with dropout, which Keras draws from torch's global generator and not from its "

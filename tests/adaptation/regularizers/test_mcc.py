@@ -7,7 +7,7 @@ from support.networks import linear_parts, weights_of, with_random_weights
 from support.one_step import MODES, check_step
 from support.pair import LABELS, SOURCE, TARGET
 
-from dann.adaptation import MCC, AdversarialModel
+from dann.adaptation import MCC, SourceOnly
 from dann.adaptation.batch import Batch
 
 WEIGHT = 1.7
@@ -37,7 +37,7 @@ def confusion(logits, temperature, weights):
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode, temperature):
     regularizers = [MCC(WEIGHT, temperature)]
-    model = AdversarialModel(**linear_parts(), strength=None, regularizers=regularizers)
+    model = SourceOnly(**linear_parts(), regularizers=regularizers)
     a, b = weights_of(with_random_weights(model))
     constant = certainty(TARGET @ a @ b, temperature)
 

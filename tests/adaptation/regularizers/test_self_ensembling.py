@@ -98,15 +98,6 @@ def test_the_teacher_sees_the_images_as_they_are():
     assert logs["self_ensembling/loss"] == pytest.approx(loss, rel=1e-4)
 
 
-def test_the_teacher_drops_nothing():
-    backbone = keras.Sequential([keras.Input((3,)), keras.layers.Dropout(0.5, seed=1)])
-    regularizer = SelfEnsembling(threshold=0.0)
-    model = DANN(backbone, num_classes=3, regularizers=[regularizer])
-    model(PAIR, training=True)
-    alone = regularizer.teacher.network(TARGET, training=False)
-    assert_all_close(regularizer.teacher(TARGET, training=True), alone)
-
-
 def test_the_teacher_computes_in_the_classifiers_precision_and_not_in_the_programs():
     keras.config.set_dtype_policy("mixed_float16")
     exact = [keras.layers.Input((3,)), keras.layers.Dense(2, dtype="float32", use_bias=False)]
