@@ -202,7 +202,7 @@ def test_a_single_example_needs_a_function_of_no_other():
     ("function", "inputs", "error"),
     [
         (linear, INPUTS.astype("int32"), TypeError),
-        (linear, np.float32(1), ValueError),
+        (linear, np.float32(1), IndexError),
         (ops.sum, INPUTS, ValueError),
         (lambda x: x[:2], INPUTS, ValueError),
         (lambda x: [x, x], INPUTS, ValueError),

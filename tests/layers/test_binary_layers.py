@@ -427,7 +427,7 @@ def test_a_function_and_a_layer_come_back_from_a_file(reloaded):
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (lambda: BinaryDense(2, kernel_estimator=None), TypeError),
+        (lambda: BinaryDense(2, kernel_estimator=None), ValueError),
         (lambda: BinaryDense(2, kernel_estimator="ste"), ValueError),
         (lambda: BinaryDense(2, input_estimator=lambda x: x), ValueError),
         (lambda: BinaryDense(2, kernel_estimator=keras.layers.PReLU()), ValueError),
