@@ -69,7 +69,9 @@ class Registry(Mapping[str, T]):
         Raises:
             ValueError: If there is none of that name; the message lists the names.
         """
-        return self._entries[check_choice(self.kind, name, self)]
+        if name not in self._entries:
+            check_choice(self.kind, name, self)
+        return self._entries[name]
 
     def entries(self) -> list[Entry[T]]:
         """Returns all entries by name."""

@@ -1,13 +1,13 @@
 """Heads on features: the label predictor and the domain discriminator."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import layers
 
-from dann.checks import check_integer
-from dann.networks.initialization import initializers
+from dann.checks import check_choice, check_integer
 
 
 def label_head(
@@ -89,3 +89,26 @@ def _dense_head(num_features, num_outputs, hidden_units, dropout, batch_norm, in
     # Logits feed a loss; half precision would round them.
     outputs = layers.Dense(num_outputs, dtype="float32", name="logits", **start)(x)
     return keras.Model(inputs, outputs, name=name)
+
+
+def initializers(name: str, fan_in: int) -> dict[str, Any]:
+    """Returns the arguments with which a layer draws its kernel and bias.
+
+    `"keras"` keeps the defaults: Glorot's uniform kernels and biases of 0. `"torch"` draws both
+    from the uniform distribution between `-1 / sqrt(fan_in)` and `1 / sqrt(fan_in)`, PyTorch's
+    default for dense layers and convolutions.
+
+    Args:
+        name: `"keras"` or `"torch"`.
+        fan_in: Inputs of one output of the layer.
+
+    Raises:
+        ValueError: If `name` is neither.
+    """
+    if check_choice("initializer", name, ("keras", "torch")) == "keras":
+        return {}
+    limit = 1 / math.sqrt(fan_in)
+    return {
+        f"{part}_initializer": keras.initializers.RandomUniform(-limit, limit)
+        for part in ("kernel", "bias")
+    }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.networks.initialization import initializers
+from dann.networks.heads import initializers
 from dann.networks.inputs import check_input_shape, rescale
 
 

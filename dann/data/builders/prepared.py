@@ -1,12 +1,12 @@
 """The cache of data sets that TFDS builders prepare once."""
 
+import importlib.util
 import pathlib
 
 import filelock
 import tensorflow_datasets as tfds
 
 from dann.data.builders.mnist_files import find_mnist
-from dann.installed import has_tensorflow
 
 
 def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
@@ -36,7 +36,8 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
         )
     stem, _, config = name.partition("/")
     folder = pathlib.Path(cache_dir).expanduser()
-    kind = {} if has_tensorflow() else {"file_format": "array_record"}
+    without = importlib.util.find_spec("tensorflow") is None
+    kind = {"file_format": "array_record"} if without else {}
 
     def found(**form):
         return tfds.builder_cls(_local(stem, raw))(data_dir=folder, config=config or None, **form)
