@@ -76,6 +76,11 @@ def _batch_normalization(call):
     return call.add("affine", scale=_array(scale), offset=_array(offset))
 
 
+def _rescaling(call):
+    scale, offset = (_channels(call, one) for one in (call.layer.scale, call.layer.offset))
+    return call.add("affine", scale=scale, offset=offset)
+
+
 def _number(call):
     """What is added to, or multiplied with, the one input of a call; `None` if there are more."""
     others = [one for one in call.arguments if not isinstance(one, keras.KerasTensor)]
@@ -189,11 +194,7 @@ RULES: Mapping[str, Callable[[Call], int]] = {
     "ReLU": _relu,
     "Relu": _function("relu"),
     "Relu6": _function("relu6"),
-    "Rescaling": lambda call: call.add(
-        "affine",
-        scale=_channels(call, call.layer.scale),
-        offset=_channels(call, call.layer.offset),
-    ),
+    "Rescaling": _rescaling,
     "Reshape": _reshape,
     "RPReLU": _rprelu,
     "RSign": _rsign,

@@ -64,9 +64,9 @@ def program_of(classifier: keras.Model) -> list[Step]:
     last = follow(program, RULES, network.call, inputs, [0], "") if program else []
     if len(last) != 1 or program is None:
         raise PackError(
-            "A packed classifier must be built (begin it with `keras.Input`, or call it on a "
-            f"batch) and have one input and one output. Received: {len(inputs)} inputs, "
-            f"{len(last)} outputs of {network.name!r}"
+            "A packed classifier has one input of known shape and one output: begin it with "
+            "`keras.Input`, call it on a batch, or give `keras.Model(inputs, outputs)`. Received: "
+            f"{len(inputs)} inputs, {len(last)} outputs of {network.name!r}"
         )
     return program.needed(last[0])
 

@@ -94,11 +94,13 @@ def follow(
         outputs = keras.tree.flatten(function(*inputs))
         nodes = keras.Function(tensors, outputs)._nodes_by_depth
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
+        file = getattr(getattr(function, "__code__", None), "co_filename", __file__)
         frames = traceback.extract_tb(error.__traceback__)
-        lines = [one.line for one in frames if "keras" not in one.filename]
+        line = next((one.line for one in reversed(frames) if one.filename == file), error)
+        name = getattr(function, "__qualname__", name)
         raise PackError(
-            f"{name or 'The model'!r} must call layers or `keras.ops` alone to be packed; on a "
-            f"`keras.Input` it fails. Write with these what stands here: {lines[-1]}"
+            f"{name} must call layers or `keras.ops` alone to be packed; on a `keras.Input` it "
+            f"fails. Write with these: {line}"
         ) from error
     known = dict(zip(map(id, tensors), numbers, strict=True))
     for node in (node for depth in sorted(nodes, reverse=True) for node in nodes[depth]):
