@@ -15,6 +15,7 @@ from numpy_convolution import (
 )
 
 from dann.autodiff import gradients
+from dann.gradients import binary_sign
 from dann.gradients.estimators import EDE, DoReFa, MagnitudeAware, Stochastic, Ternary
 from dann.layers import (
     BinaryConv1D,
@@ -25,30 +26,23 @@ from dann.layers import (
     BinaryConv3DTranspose,
     BinaryDense,
     BinaryDepthwiseConv2D,
+    BinarySign,
     WeightClip,
 )
 
-ARGUMENTS = {
-    BinaryDense: (3,),
-    BinaryConv1D: (4, 3),
-    BinaryConv2D: (4, 3),
-    BinaryConv3D: (4, 2),
-    BinaryDepthwiseConv2D: (3,),
-    BinaryConv1DTranspose: (4, 3),
-    BinaryConv2DTranspose: (4, 3),
-    BinaryConv3DTranspose: (2, 2),
+LAYERS = {  # their arguments, and the shape of their inputs
+    BinaryDense: ((3,), (2, 3, 5)),
+    BinaryConv1D: ((4, 3), (2, 6, 2)),
+    BinaryConv2D: ((4, 3), (2, 5, 6, 2)),
+    BinaryConv3D: ((4, 2), (2, 3, 4, 3, 2)),
+    BinaryDepthwiseConv2D: ((3,), (2, 5, 6, 2)),
+    BinaryConv1DTranspose: ((4, 3), (2, 4, 2)),
+    BinaryConv2DTranspose: ((4, 3), (2, 3, 4, 2)),
+    BinaryConv3DTranspose: ((2, 2), (2, 2, 3, 2, 2)),
 }
+ARGUMENTS = {cls: arguments for cls, (arguments, _) in LAYERS.items()}
+SHAPES = {cls: shape for cls, (_, shape) in LAYERS.items()}
 TRANSPOSED = BinaryConv1DTranspose, BinaryConv2DTranspose, BinaryConv3DTranspose
-SHAPES = {
-    BinaryDense: (2, 3, 5),
-    BinaryConv1D: (2, 6, 2),
-    BinaryConv2D: (2, 5, 6, 2),
-    BinaryConv3D: (2, 3, 4, 3, 2),
-    BinaryDepthwiseConv2D: (2, 5, 6, 2),
-    BinaryConv1DTranspose: (2, 4, 2),
-    BinaryConv2DTranspose: (2, 3, 4, 2),
-    BinaryConv3DTranspose: (2, 2, 3, 2, 2),
-}
 each_class = pytest.mark.parametrize("cls", ARGUMENTS, ids=lambda cls: cls.__name__)
 
 
@@ -322,6 +316,15 @@ def test_a_constraint_of_the_users_takes_the_place_of_the_clip():
     assert array(WeightClip(0.5)(np.float32([-2, 0.3, 2]))).tolist() == pytest.approx(
         [-0.5, 0.3, 0.5]
     )
+
+
+def test_the_sign_as_an_activation_comes_back_from_a_file(reloaded):
+    layers = [keras.layers.Dense(3, activation=binary_sign), keras.layers.Activation(BinarySign())]
+    model = keras.Sequential([keras.Input((4,)), *layers, BinaryDense(2, activation=binary_sign)])
+    again, inputs = reloaded(model), np.random.default_rng(0).normal(size=(5, 4))
+    np.testing.assert_array_equal(array(again(inputs)), array(model(inputs)))
+    assert again.layers[0].activation is binary_sign
+    assert set(np.unique(array(again(inputs)))) <= {-1.0, 1.0}
 
 
 def test_inference_counts_no_step_and_draws_nothing():

@@ -23,69 +23,50 @@ from dann.networks import (
 )
 
 LABELS = {"num_features": 6, "num_classes": 4}
-MAKERS = {
-    "binary_lenet": (binary_lenet_backbone, {"input_shape": (16, 16, 1), "filters": (4, 6)}),
+MAKERS = {  # with the length of the outputs
+    "binary_lenet": (binary_lenet_backbone, 6, {"input_shape": (16, 16, 1), "filters": (4, 6)}),
     "binary_mlp": (
         binary_mlp_backbone,
+        3,
         {"input_shape": (5, 2), "hidden_units": (4, 3), "input_range": (0, 255)},
     ),
-    "binary_resnet": (binary_resnet_backbone, {"input_shape": (9, 8, 3), "filters": (4, 6)}),
+    "binary_resnet": (binary_resnet_backbone, 6, {"input_shape": (9, 8, 3), "filters": (4, 6)}),
     "cnn": (
         cnn_backbone,
-        {
-            "input_shape": (16, 16, 1),
-            "filters": (4, 8),
-            "units": 6,
-            "dropout": 0.5,
-            "convolutions": 2,
-            "instance_norm": True,
-        },
+        6,
+        {"input_shape": (16, 16, 1), "filters": (4, 8), "units": 6, "dropout": 0.5},
     ),
-    "gtsrb": (gtsrb_backbone, {"input_shape": (40, 40, 3)}),
+    "gtsrb": (gtsrb_backbone, 1024, {}),
     "keras_application": (
         application_backbone,
+        256,
         {"input_shape": (32, 32, 3), "name": "MobileNet", "alpha": 0.25},
     ),
-    "lenet": (lenet_backbone, {"bottleneck_units": 6, "initializer": "torch"}),
-    "mlp": (mlp_backbone, {"input_shape": (5, 2), "hidden_units": (4, 3), "dropout": 0.5}),
-    "mnist": (mnist_backbone, {"input_shape": (28, 28, 3)}),
-    "svhn": (svhn_backbone, {"input_shape": (32, 32, 3)}),
+    "lenet": (lenet_backbone, 6, {"bottleneck_units": 6, "initializer": "torch"}),
+    "mlp": (mlp_backbone, 3, {"input_shape": (5, 2), "hidden_units": (4, 3), "dropout": 0.5}),
+    "mnist": (mnist_backbone, 768, {}),
+    "svhn": (svhn_backbone, 128, {}),
     "time_series": (
         time_series_backbone,
+        6,
         {"input_shape": (9, 2), "filters": (4, 6), "kernel_sizes": (3, 2), "dropout": 0.5},
     ),
-    "binary_label_head": (binary_label_head, LABELS | {"hidden_units": (5, 3)}),
-    "label_head": (label_head, LABELS | {"hidden_units": (5,), "dropout": 0.5}),
-    "domain_head": (domain_head, {"num_features": 6, "batch_norm": True, "initializer": "torch"}),
-}
-FEATURES = {
-    "mnist": 768,
-    "cnn": 6,
-    "lenet": 6,
-    "svhn": 128,
-    "gtsrb": 1024,
-    "keras_application": 256,
-    "time_series": 6,
-    "mlp": 3,
-    "binary_mlp": 3,
-    "binary_lenet": 6,
-    "binary_resnet": 6,
-    "binary_label_head": 4,
-    "label_head": 4,
-    "domain_head": 1,
+    "binary_label_head": (binary_label_head, 4, LABELS | {"hidden_units": (5, 3)}),
+    "label_head": (label_head, 4, LABELS | {"hidden_units": (5,), "dropout": 0.5}),
+    "domain_head": (domain_head, 1, {"num_features": 6, "batch_norm": True}),
 }
 each_network = pytest.mark.parametrize("name", MAKERS)
 
 
 def made(name):
-    make, arguments = MAKERS[name]
+    make, _, arguments = MAKERS[name]
     return make(**arguments)
 
 
 def test_every_network_is_exported_and_has_a_config_of_its_name():
     configs = pathlib.Path(__file__).parents[2] / "conf/network"
     backbones = {name for name in dann.networks.__all__ if name.endswith("_backbone")}
-    assert {make.__name__ for make, _ in MAKERS.values()} == set(dann.networks.__all__)
+    assert {make.__name__ for make, *_ in MAKERS.values()} == set(dann.networks.__all__)
     texts = list(map(pathlib.Path.read_text, configs.glob("*.yaml")))
     for name in backbones:
         assert any(f"dann.networks.{name}\n" in text for text in texts)
@@ -95,7 +76,7 @@ def test_every_network_is_exported_and_has_a_config_of_its_name():
 def test_it_gives_flat_outputs_of_the_promised_length(name):
     model = made(name)
     outputs = model.predict(np.zeros((2, *model.input_shape[1:])), verbose=0)
-    assert outputs.shape == (2, FEATURES.get(name, model.output_shape[-1]))
+    assert outputs.shape == (2, MAKERS[name][1])
     assert model.output_shape == (None, outputs.shape[1])
 
 
