@@ -120,13 +120,14 @@ OF_REPLICA = {
 }
 
 
-def made(case):
-    """The compiled model with the same weights at each call, and its pairs."""
+def made(case, momentum=0.0, **part):
+    """The compiled model with the same weights at each call, and its pairs or a part of them."""
     keras.utils.set_random_seed(1)
     model = case.model()
-    model.compile(keras.optimizers.SGD(RATE, **case.optimizer), metrics=["accuracy"])
+    optimizer = keras.optimizers.SGD(RATE, momentum=momentum, **case.optimizer)
+    model.compile(optimizer, metrics=["accuracy"])
     source = (SOURCE, LABELS, *([WEIGHTS] if case.weighed else []))
-    arguments = {"batch_size": BATCH, "seed": 3, "repeat": True, **case.pairs}
+    arguments = {"batch_size": BATCH, "seed": 3, "repeat": True, **case.pairs, **part}
     return model, dann.data.pair(source, TARGET.astype("float32"), **arguments)
 
 

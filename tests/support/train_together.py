@@ -13,16 +13,13 @@ import sys
 
 import keras
 import numpy as np
-from train_on_devices import BATCH, LABELLED, LABELS, RATE, SOURCE, TARGET, Case, backbone
+from train_on_devices import CASES, RATE, SOURCE, STEPS, Case, backbone, flat, made
 
-import dann
-from dann.adaptation import CDAN, DANN, MCD
+from dann.adaptation import DANN
 from dann.data.pairs import Pairs
 from dann.training import Distribution, fit, start
 from dann.training.devices import processes
 from dann.training.run_callbacks import HostModel
-
-STEPS = 3  # of each of two epochs
 
 
 def layered():
@@ -31,17 +28,7 @@ def layered():
     return DANN(backbone(*layers), num_classes=3)
 
 
-CASES = {
-    "mcd": Case(lambda: MCD(backbone(), num_classes=3)),
-    "cdan_e": Case(lambda: CDAN(backbone(), num_classes=3, entropy_conditioning=True)),
-    "layers with state": Case(layered),
-    "labelled target": Case(
-        lambda: DANN(backbone(), num_classes=3), {"target_labelled": LABELLED}, weighed=True
-    ),
-    "averaged weights": Case(
-        lambda: DANN(backbone(), num_classes=3), optimizer={"use_ema": True, "ema_momentum": 0.5}
-    ),
-}
+CASES["layers with state"] = Case(layered)
 
 
 class Scores(keras.callbacks.Callback):
@@ -59,21 +46,11 @@ class Scores(keras.callbacks.Callback):
 
 def trained(case, folder):
     """Weights and history after two epochs of `fit`."""
-    keras.utils.set_random_seed(1)
-    model = case.model()
-    model.compile(keras.optimizers.SGD(RATE, momentum=0.9, **case.optimizer), metrics=["accuracy"])
-    weights = [np.linspace(0.5, 1.5, 24)] if case.weighed else []
     number, count = processes()
-    part = {"process_id": number, "num_processes": count}
-    pairs = dann.data.pair(
-        (SOURCE, LABELS, *weights),
-        TARGET.astype("float32"),
-        **{"batch_size": BATCH, "seed": 3, "repeat": True, **case.pairs, **part},
-    )
+    model, pairs = made(case, momentum=0.9, process_id=number, num_processes=count)
     settings = {"epochs": 2, "steps_per_epoch": STEPS, "verbose": 0}
     history = fit(model, pairs, folder, callbacks=[Scores(HostModel(model))], **settings)
-    weights = [keras.ops.convert_to_numpy(w).astype("float64").ravel() for w in model.weights]
-    return np.concatenate(weights), history.history
+    return flat(model), history.history
 
 
 def dies_at(step):
