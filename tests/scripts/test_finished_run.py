@@ -120,7 +120,7 @@ WRONG = {
         "run=nowhere": "no nowhere/",
         "run=empty": "no empty/",
         "run=broken": "Received: broken/checkpoints/last.keras, which",
-        "run=run diagnostics=[gain]": "Received: diagnostics=['gain']",
+        "run=run diagnostics=[gain]": "Received: diagnostic='gain'",
     },
     "export.py": {
         "run=nowhere": "no nowhere/",
