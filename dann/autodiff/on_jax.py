@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax  # pyright: ignore[reportMissingImports]
 import keras
-from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
 from dann.autodiff.functions import (
     as_function,
@@ -14,6 +12,10 @@ from dann.autodiff.functions import (
     program_of,
     reading_as,
 )
+
+if keras.backend.backend() == "jax":  # other backends do not need it installed
+    import jax  # pyright: ignore[reportMissingImports]
+    from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
 VARIABLES = keras.Variable
 _AT_ONCE = 64  # outputs of a vectorized pass; more take more memory and are not faster
