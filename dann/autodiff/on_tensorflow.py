@@ -28,7 +28,9 @@ def has_value(value: Any) -> bool:
 def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     """Returns a function's outputs, and the function from upstream gradients to gradients."""
     sources = [_watched(x) for x in xs]
-    with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+    # A loaded SavedModel with a loop has no gradient by a persistent tape; a traced loop needs one.
+    persistent = not tf.executing_eagerly()
+    with tf.GradientTape(persistent, watch_accessed_variables=False) as tape:
         tape.watch(sources)
         outputs = keras.tree.map_structure(tensor, function(*map(tensor, sources)))
     ys = keras.tree.flatten(outputs)

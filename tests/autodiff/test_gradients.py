@@ -125,6 +125,18 @@ def test_a_variable_counts_as_argument_and_where_the_function_reads_it(mode):
 
 
 @pytest.mark.tensorflow
+def test_a_loaded_recurrent_network_has_gradients(tmp_path):
+    import tensorflow as tf
+
+    model = keras.Sequential([keras.Input((3, 2)), layers.LSTM(4), layers.Dense(1)])
+    model.export(tmp_path, verbose=False)
+    x = np.linspace(-1, 1, 12, dtype="float32").reshape(2, 3, 2)
+    loaded = tf.saved_model.load(str(tmp_path))
+    found = gradients(loaded.serve, [x])[0]
+    np.testing.assert_allclose(found, gradients(model, [x])[0], rtol=1e-5)
+
+
+@pytest.mark.tensorflow
 def test_a_variable_of_tensorflow_or_one_that_is_not_trainable_is_watched_too():
     import tensorflow as tf
 
