@@ -12,7 +12,7 @@ from dann.data.image_folder import image_folder
 from dann.data.npz import npz
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
-from dann.data.readers import READERS
+from dann.data.parts import READERS
 from dann.data.several_sources import several_sources
 from dann.data.tfds_pair import tfds_pair
 

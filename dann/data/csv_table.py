@@ -13,9 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dann.checks import check_integer
-from dann.data.arrays import arrays
 from dann.data.domain_pair import DomainPair
-from dann.data.readers import READERS
+from dann.data.parts import READERS, pair_of_parts
 from dann.data.splits import check_apart, same_file
 
 
@@ -30,11 +29,10 @@ def csv_table(
     source_test: str | os.PathLike | None = None,
     target_test: str | os.PathLike | None = None,
     delimiter: str = ",",
-    test_share: float = 0.2,
-    seed: int = 0,
     source_name: str | None = None,
     target_name: str | None = None,
     max_categories: int = 1000,
+    **options: Any,
 ) -> DomainPair:
     """Pairs two CSV files (UTF-8, with a header) that have the same columns, in any order.
 
@@ -64,8 +62,9 @@ def csv_table(
         delimiter: The character between cells. Defaults to `","`.
         source_name: Name of the source. Defaults to the file's name.
         target_name: Name of the target. Defaults to the file's name.
-        max_categories: The most categories of a column, and the most classes. Defaults to `1000`:
-            a text with more is rather a name or a sentence.
+        max_categories: The most categories of a column. Defaults to `1000`: a text with more is
+            rather a name or a sentence.
+        **options: `test_share` and `seed` of `dann.data.arrays`.
 
     Returns:
         A pair with inputs float32 `(n, features)`: numeric columns, then categories by column.
@@ -82,18 +81,25 @@ def csv_table(
     given = {"source": source, "target": target}
     given |= {"source test": source_test, "target test": target_test}
     paths = {part: pathlib.Path(path).expanduser() for part, path in given.items() if path}
-    trained = {part: paths[part] for part in ("source", "target")}
-    tested = {part: path for part, path in paths.items() if f"{part} test" not in paths}
-    check_apart(trained, tested, same_file, "files")
+    check_apart(paths, same_file, "files")
     check_integer("max_categories", max_categories, 2)
     tables = {part: _read(path, delimiter) for part, path in paths.items()}
-    labels = {part: _labels(table, label, part) for part, table in tables.items()}
-    columns = [_in_order(table, tables["source"], label, part) for part, table in tables.items()]
-    cells = pandas.concat(columns, ignore_index=True)
+    labels = {
+        part: table.pop(label).fillna("").to_numpy(dtype=str)
+        for part, table in tables.items()
+        if label in table
+    }
+    columns = set(tables["source"])
+    for part, table in tables.items():
+        if set(table) != columns or not columns:
+            raise ValueError(
+                "All tables must have the same columns, one or more beside the labels. Received: "
+                f"only in one of the source and the {part} {sorted(set(table) ^ columns)}"
+            )
+    cells: Any = pandas.concat(tables.values(), ignore_index=True)
     numbers, texts = _kinds(cells, numeric, categorical)
-    class_names = _class_names(labels)
     counts = {name: cells[name].nunique() for name in texts}
-    for name, count in [*counts.items(), (label, len(class_names))]:
+    for name, count in counts.items():
         if count > max_categories:
             raise ValueError(
                 f"A column may hold {max_categories} categories; leave out those that are none, "
@@ -105,49 +111,34 @@ def csv_table(
     # The split comes first, with row numbers as inputs: the encoding needs the training rows.
     ends = np.cumsum([len(table) for table in tables.values()])
     rows = np.split(np.arange(ends[-1])[:, np.newaxis], ends[:-1])
-    parts = dict(zip(tables, zip(rows, labels.values(), strict=True), strict=True))
-    pair = arrays(
-        parts["source"],
-        parts["target"],
-        source_test=parts.get("source test"),
-        target_test=parts.get("target test"),
-        test_share=test_share,
-        seed=seed,
+    pair = pair_of_parts(
+        dict(zip(tables, rows, strict=True)),
+        labels,
         source_name=source_name or paths["source"].stem,
         target_name=target_name or paths["target"].stem,
-        class_names=class_names,
+        class_names=_class_names(labels),
+        **options,
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]
-    inputs = _encode(cells, train, numbers, texts)
-    encoded = {
-        name: (inputs[getattr(pair, name)[0][:, 0]], getattr(pair, name)[1])
+    encoded = _encode(cells, train, numbers, texts)
+    encoded_parts: dict[str, Any] = {
+        name: (encoded[part[0][:, 0]], part[1])
         for name in ("source_train", "source_test", "target_test")
+        for part in [getattr(pair, name)]
     }
-    return dataclasses.replace(pair, target_train=inputs[pair.target_train[:, 0]], **encoded)
+    return dataclasses.replace(pair, target_train=encoded[pair.target_train[:, 0]], **encoded_parts)
 
 
 def _read(path, delimiter) -> Any:
     """A frame of texts, NaN where a cell is missing."""
     import pandas
 
-    form = {"sep": delimiter, "skipinitialspace": True, "encoding": "utf-8-sig"}
-    try:
-        table = pandas.read_csv(path, dtype=str, **form)
-    except ValueError as error:
-        raise ValueError(f"Expected a table in CSV. Received: {path}: {error}") from error
+    form: Any = {"sep": delimiter, "skipinitialspace": True, "encoding": "utf-8-sig"}
+    table = pandas.read_csv(path, dtype=str, **form)
     if not isinstance(table.index, pandas.RangeIndex):
         raise ValueError(f"Rows must have as many cells as the header. Received: more, in {path}")
     table.columns = table.columns.str.strip()
     return table.apply(lambda column: column.str.strip())
-
-
-def _labels(table, label, part):
-    """The labels as texts, empty where one is unknown."""
-    if label not in table and not part.startswith("target"):
-        raise ValueError(
-            f"The {part} must have the column of labels {label!r}. Received: {list(table.columns)}"
-        )
-    return table[label].fillna("").to_numpy(dtype=str) if label in table else [""] * len(table)
 
 
 def _class_names(labels):
@@ -159,42 +150,30 @@ def _class_names(labels):
         return sorted(names)
 
 
-def _in_order(table, source, label, part):
-    """The columns of a table without its labels, in the order of the source's."""
-    mine, its = (one.drop(columns=label, errors="ignore") for one in (source, table))
-    lacks, others = (list(a.columns.difference(b.columns)) for a, b in ((mine, its), (its, mine)))
-    if lacks or others or mine.shape[1] == 0:
-        raise ValueError(
-            "All tables must have the same columns, one or more beside the labels. Received: "
-            f"the {part} without {lacks}, the source without {others}"
-        )
-    return its[mine.columns]
-
-
 def _kinds(cells, numeric, categorical):
     """Names of the numeric and of the categorical columns; the numeric ones become numbers."""
-    chosen = [*(numeric or ()), *(categorical or ())]
-    strange = {*chosen} - {*cells.columns} | {name for name in chosen if chosen.count(name) > 1}
-    if strange or [numeric, categorical] == [[], []]:
-        raise ValueError(
-            f"`numeric` and `categorical` must name different columns of {list(cells.columns)}. "
-            f"Received: {sorted(strange) or 'none'}"
-        )
+    named = [*(numeric or ()), *(categorical or ())]
     both = numeric is not None and categorical is not None
+    if not {*named} <= {*cells.columns} or (both and not named):
+        raise ValueError(
+            f"`numeric` and `categorical` must name columns of {list(cells.columns)}. "
+            f"Received: {named}"
+        )
     texts = [*(categorical or ())]
     if numeric is not None and categorical is None:
         texts = [name for name in cells.columns if name not in numeric]
-    numbers = []
-    for name in chosen if both else cells.columns:
-        if name not in texts and _become_numbers(cells, name, name in (numeric or ())):
-            numbers.append(name)
-        elif name not in texts:
-            texts.append(name)
+    chosen = named if both else list(cells.columns)
+    numbers = [
+        name
+        for name in chosen
+        if name not in texts and _become_numbers(cells, name, name in (numeric or ()))
+    ]
+    texts = [name for name in cells.columns if name in chosen and name not in numbers]
     cells[texts] = cells[texts].fillna("")
-    return numbers, [name for name in cells.columns if name in texts]
+    return numbers, texts
 
 
-def _become_numbers(cells, name, is_numeric):
+def _become_numbers(cells: Any, name, is_numeric):
     """Makes a column numbers if all its cells are; refuses one of which only most are."""
     import pandas
 
@@ -222,9 +201,6 @@ def _encode(cells, train, numbers, texts):
         steps.insert(0, SimpleImputer(strategy="median", keep_empty_features=True))
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     parts = [("numeric", make_pipeline(*steps), numbers), ("categorical", encoder, texts)]
-    with np.errstate(over="ignore", invalid="ignore"):  # told below
+    with np.errstate(over="ignore", invalid="ignore"):  # not finite then, which is refused
         table = ColumnTransformer(parts).fit(cells.iloc[train])
-        encoded = np.asarray(table.transform(cells), dtype=np.float32)
-    if not np.isfinite(encoded).all():
-        raise ValueError("Numeric columns must have finite means and deviations. Received: others")
-    return encoded
+        return np.asarray(table.transform(cells), dtype=np.float32)

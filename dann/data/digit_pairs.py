@@ -1,7 +1,7 @@
 """Two pairs of digit data sets: the default, and the DANN paper's first experiment."""
 
 from dann.data.domain_pair import DomainPair
-from dann.data.readers import READERS
+from dann.data.parts import READERS
 from dann.data.tfds_pair import tfds_pair
 
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from dann.checks import check_integer
-from dann.data.domains import check_alike, check_labels
-from dann.data.examples import BatchesInOrder, Examples
+from dann.checks import check_class_range, check_integer
+from dann.data.examples import BatchesInOrder, Examples, check_alike
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
+
+UNKNOWN = -1  # the label of an example whose class is not known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,13 +66,19 @@ class DomainPair:
             "target test": self.target_test,
             "labelled target": self.target_labelled or self.source_test,
         }
+        check_integer("num_classes", self.num_classes, 2)
         forms = {}
         for part, (inputs, labels) in parts.items():
-            columns = {"inputs": inputs} if labels is None else {"inputs": inputs, "labels": labels}
-            forms[part] = Examples(columns, f"{part} set").form
+            forms[part] = Examples(_columns(inputs, labels), f"{part} set").form
             check_alike(forms["source train"], forms[part], f"{part} set")
-            if labels is not None and part != "target train":  # where -1 is unknown
-                check_labels(labels, self.num_classes, f"{part} set")
+            if labels is None:
+                continue
+            if not np.issubdtype(labels.dtype, np.integer):
+                raise ValueError(f"Labels of the {part} set must be integers. Received: {labels}")
+            unknown = UNKNOWN if part == "target train" else None
+            check_class_range(
+                f"Labels of the {part} set", labels, self.num_classes, unknown=unknown
+            )
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(
                 f"`class_names` must name {self.num_classes} classes. "
@@ -108,7 +115,6 @@ class DomainPair:
             batch_size,
             target_labelled=self.target_labelled,
             source_domain=self.source_domain,
-            num_classes=self.num_classes,
             balanced=self.balanced,
             repeat=True,
             seed=seed,
@@ -126,9 +132,7 @@ class DomainPair:
             batch_size: Examples in a batch; the last may be smaller.
         """
         inputs, labels = {"source": self.source_test, "target": self.target_test}[domain]
-        columns = {"inputs": inputs} if labels is None else {"inputs": inputs, "labels": labels}
-        examples = Examples(columns, f"{domain} test set")
-        return BatchesInOrder(examples, batch_size)
+        return BatchesInOrder(Examples(_columns(inputs, labels), f"{domain} test set"), batch_size)
 
     def oracle(self) -> "DomainPair":
         """Returns the pair that trains on the target's labels: an upper bound, not a method.
@@ -179,3 +183,7 @@ class DomainPair:
         rows = np.sort(np.concatenate(drawn))
         chosen = self.target_train[rows], labels[rows].astype(np.int64)
         return dataclasses.replace(self, target_labelled=chosen)
+
+
+def _columns(inputs, labels):
+    return {"inputs": inputs} if labels is None else {"inputs": inputs, "labels": labels}

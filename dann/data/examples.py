@@ -6,8 +6,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.data.array_likes import as_array, check_finite
-
 COLUMNS = "inputs", "labels", "weights"
 
 
@@ -16,8 +14,11 @@ class Examples:
 
     Args:
         columns: `"inputs"` and perhaps `"labels"`, `"weights"`, `"domain"`. Each is an array-like
-            or a nested structure of them.
+            or, of a network with several inputs, a dict, tuple or list of them; see `as_array`.
         domain: What messages call the domain.
+
+    Attributes:
+        form: Shape and type of one example's inputs in words, and the columns of frames.
 
     Raises:
         ValueError: If a column is not made of arrays, lengths differ, or there are no examples.
@@ -25,22 +26,23 @@ class Examples:
 
     def __init__(self, columns: Mapping[str, Any], domain: str):
         self.domain = domain
-        self.columns: Any = keras.tree.map_structure(lambda one: as_array(one, domain), columns)
-        lengths = {
-            len(leaf): name
-            for name, column in self.columns.items()
-            for leaf in keras.tree.flatten(column)
+        self.columns: Any = {
+            name: _mapped(lambda one: as_array(one, domain), column)
+            for name, column in columns.items()
         }
-        if len(lengths) != 1:
-            found = " and ".join(f"{count} {name}" for count, name in lengths.items())
+        counts = {np.shape(leaf)[:1] for leaf in keras.tree.flatten(self.columns)}
+        if len(counts) != 1 or counts <= {(), (0,)}:
+            shapes = keras.tree.map_structure(np.shape, self.columns)
             raise ValueError(
-                f"The {domain} must have one label for each input, and all arrays one length; a "
-                "list of arrays is several inputs, `numpy.stack(rows)` makes one of rows. "
-                f"Received: {found or 'no arrays'}"
+                f"The {domain} must hold examples, one label for each input and all arrays of one "
+                "length; a dataset must give batches, as `dataset.batch(64)` does, and "
+                f"`numpy.stack(rows)` makes one array of rows. Received: {shapes}"
             )
-        self.count = next(iter(lengths))
-        if not self.count:
-            raise ValueError(f"The {domain} holds no examples. Received: an empty domain")
+        ((self.count,),) = counts
+        self.form = _mapped(_form, self.columns["inputs"])
+        names = _mapped(lambda one: list(getattr(one, "columns", ())), columns["inputs"])
+        if keras.tree.flatten(names):
+            self.form = self.form, names
 
     def rows(self, indices: np.ndarray) -> Any:
         """Returns these rows of every column."""
@@ -50,11 +52,6 @@ class Examples:
         if type(leaf) is np.ndarray:
             return leaf[indices]
         return check_finite(np.asarray(leaf[indices]), self.domain)
-
-    @property
-    def form(self) -> Any:
-        """Shape and type of one example's inputs; see `form_of`."""
-        return form_of(self.columns["inputs"])
 
 
 class BatchesInOrder(keras.utils.PyDataset):
@@ -78,39 +75,94 @@ class BatchesInOrder(keras.utils.PyDataset):
         return tuple(self.examples.rows(rows).values())
 
 
-def nested(inputs: Any, domain: str) -> Any:
-    """Returns inputs as arrays: one, or a dict, tuple or list for a network with several inputs.
+def columns_of(given: Any, with_labels: bool, domain: str) -> dict[str, Any]:
+    """Returns columns by name of `(inputs, labels)`, perhaps with weights.
 
-    A tuple or list of arrays is several inputs, one of rows of numbers is an array.
+    Args:
+        given: Such a tuple, or inputs alone.
+        with_labels: Whether there must be labels. If not, all but the inputs is dropped.
+        domain: What messages call the domain.
+
+    Raises:
+        ValueError: If there are no labels and there must be.
     """
-    if isinstance(inputs, dict):
-        return {name: nested(part, domain) for name, part in inputs.items()}
-    several = isinstance(inputs, tuple | list) and len(inputs) > 0
-    if several and all(isinstance(part, dict) or _has_rows(part) for part in inputs):
-        return type(inputs)(nested(part, domain) for part in inputs)
-    return as_array(inputs, domain)
+    parts = given if isinstance(given, tuple) else (given,)
+    if with_labels and len(parts) not in (2, 3):
+        raise ValueError(
+            f"The {domain} must be `(inputs, labels)`, perhaps with weights, as in "
+            "`dann.data.pair((inputs, labels), target_inputs)`, or a dataset of such batches. "
+            f"Received: {type(given).__name__}"
+        )
+    return dict(zip(COLUMNS, parts if with_labels else parts[:1], strict=False))
+
+
+def as_array(values: Any, domain: str) -> Any:
+    """Returns an array, or an array-like whose rows are read by index as it is.
+
+    Args:
+        values: Anything that `numpy.asarray` takes, such as a list of numbers, a pandas frame or a
+            tensor; or anything with `len`, `shape` and a NumPy `dtype` that gives rows for an array
+            of indices, such as a memory map or `dann.data.ImageFiles`.
+        domain: What messages call the domain.
+
+    Raises:
+        ValueError: If it holds NaN, infinite or masked numbers, rows have different lengths, or
+            objects are neither all numbers nor all texts.
+    """
+    if isinstance(getattr(values, "dtype", None), np.dtype) and not hasattr(values, "__array__"):
+        return values
+    if np.ma.is_masked(values):
+        raise ValueError(f"The {domain} must lack no number. Received: a masked array")
+    array = values if isinstance(values, np.memmap) else np.asarray(values)
+    if array.dtype == object and not all(isinstance(one, str | bytes) for one in array.flat):
+        array = array.astype("float64")
+    return array if isinstance(array, np.memmap) else check_finite(array, domain)
+
+
+def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
+    """Returns an array; raises a `ValueError` if some of its numbers are NaN or infinite."""
+    if array.dtype.kind != "f" or array.size == 0:
+        return array
+    # NaN and infinity reach the least or the largest number; this takes no memory.
+    if not np.isfinite([array.min(), array.max()]).all():
+        raise ValueError(
+            f"The {domain} must hold finite numbers, none of them missing. Received: "
+            f"{np.count_nonzero(~np.isfinite(array))} of {array.size} that are NaN or infinite"
+        )
+    return array
+
+
+def check_alike(source: Any, other: Any, domain: str) -> None:
+    """Raises a `ValueError` unless one network can take the inputs of both forms."""
+    if without_lists(source) != without_lists(other):
+        raise ValueError(
+            "Inputs of both domains must have one structure, shape and type, and frames the same "
+            "columns in one order, as `target[source.columns]` has. Several inputs are a dict or a "
+            f"list; a tuple is `(inputs, labels)`. Received: source {source}, {domain} {other}"
+        )
+
+
+def _mapped(function, values: Any) -> Any:
+    """A list or tuple of arrays is several inputs, one of rows of numbers is an array."""
+    if isinstance(values, dict):
+        return {name: _mapped(function, part) for name, part in values.items()}
+    several = isinstance(values, tuple | list) and len(values) > 0
+    if several and all(isinstance(part, dict) or _has_rows(part) for part in values):
+        found = [_mapped(function, part) for part in values]
+        return tuple(found) if isinstance(values, tuple) else found
+    return function(values)
 
 
 def _has_rows(values):
     return len(getattr(values, "shape", ())) > 0
 
 
-def form_of(columns: Any) -> Any:
-    """Returns the shape and type of one row in words, in the structure of the columns."""
-    return keras.tree.map_structure(
-        lambda leaf: f"{leaf.shape[1:]} of {'strings' if is_of_strings(leaf) else leaf.dtype}",
-        columns,
-    )
+def _form(array):
+    return f"{array.shape[1:]} of {'strings' if _is_of_strings(array) else array.dtype}"
 
 
-def is_of_strings(values: Any) -> bool:
-    """Returns whether an array holds strings or bytes."""
-    return getattr(values.dtype, "kind", "") in "USTO" and isinstance(values.dtype, np.dtype)
-
-
-def for_keras(inputs: Any) -> Any:
-    """Returns inputs as `fit` takes them from a dataset: strings as tensors, lists as tuples."""
-    return without_lists(strings_as_tensors(inputs))
+def _is_of_strings(values):
+    return isinstance(values.dtype, np.dtype) and values.dtype.kind in "USTO"
 
 
 def without_lists(inputs: Any) -> Any:
@@ -124,7 +176,7 @@ def strings_as_tensors(inputs: Any) -> Any:
     """Returns inputs with arrays of strings as tensors, because Keras takes no such arrays."""
     return keras.tree.map_structure(
         lambda leaf: (
-            keras.ops.convert_to_tensor(leaf, dtype="string") if is_of_strings(leaf) else leaf
+            keras.ops.convert_to_tensor(leaf, dtype="string") if _is_of_strings(leaf) else leaf
         ),
         inputs,
     )

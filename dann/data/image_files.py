@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import itertools
 import json
 import os
 import pathlib
@@ -26,10 +25,6 @@ _MODES = {1: "L", 3: "RGB"}
 _POOL = ThreadPoolExecutor(thread_name_prefix="decode")
 
 
-class ImageFileError(ValueError, OSError):
-    """An image file that cannot be read."""
-
-
 class ImageFiles:
     """Images in files, as an array-like uint8 `(n, height, width, channels)`.
 
@@ -46,7 +41,7 @@ class ImageFiles:
         channels: 3 (default), or 1 for grey.
 
     Raises:
-        ImageFileError: In indexing, if an image cannot be read; a `ValueError` and an `OSError`.
+        ValueError: In indexing, if an image cannot be read.
 
     Example:
 
@@ -78,19 +73,12 @@ class ImageFiles:
         return images.reshape(*rows.shape, *self.shape[1:])
 
     def check(self) -> None:
-        """Reads every file's header; raises `ImageFileError` with the names of those without one.
+        """Reads every file's header; raises an error with the name of one that has none.
 
         Nothing is decoded, so that an image whose header is whole may still be unreadable.
         """
-        starts = range(0, len(self), _CHUNK)  # a pool takes all that it is given into memory
-        chunks = (_POOL.map(_has_header, self.paths[start : start + _CHUNK]) for start in starts)
-        found = itertools.chain.from_iterable(chunks)
-        broken = [path for path, is_whole in zip(self.paths, found, strict=True) if not is_whole]
-        if broken:
-            raise ImageFileError(
-                "Every image must be readable; repair or remove those that are not. Received: "
-                f"{len(broken)} of {len(self)} that are not: {some(broken)}"
-            )
+        for first in range(0, len(self), _CHUNK):  # a pool takes all that it is given into memory
+            list(_POOL.map(_check_header, self.paths[first : first + _CHUNK]))
 
     def cached(self, directory: str | os.PathLike) -> np.ndarray:
         """Decodes every image once into a file, and returns it as a memory map.
@@ -134,15 +122,15 @@ def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -
             image[:] = _in_form(file, size, mode).reshape(image.shape)
     # For a broken file Pillow's decoders raise nearly anything: `SyntaxError`, `struct.error`, ...
     except Exception as error:
-        raise ImageFileError(f"Expected an image. Received: {path}: {error}") from error
+        raise ValueError(f"Expected an image. Received: {path}: {error}") from error
 
 
-def _has_header(path):
+def _check_header(path):
     try:
         with Image.open(path, formats=_FORMATS):
-            return True
-    except Exception:  # as in `_decode_into`
-        return False
+            pass
+    except Exception as error:  # as in `_decode_into`
+        raise ValueError(f"Expected an image. Received: {path}: {error}") from error
 
 
 def _in_form(image, size, mode):

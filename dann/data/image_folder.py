@@ -4,17 +4,12 @@ import os
 import pathlib
 from collections.abc import Sequence
 
-import numpy as np
-
 from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles, some
-from dann.data.labelled_paths import LabelledPaths, read_folder, read_lists
-from dann.data.lazy_arrays import Rows
-from dann.data.readers import READERS
-from dann.data.splits import check_apart, hold_out
-
-CLASSES = ("same", "shared", "source")
+from dann.data.image_paths import class_names, read_images
+from dann.data.parts import READERS, pair_of_parts
+from dann.data.splits import check_apart
 
 
 @READERS.register("image_folder")
@@ -39,7 +34,7 @@ def image_folder(
     This is the layout of Office-31 (with its extra level `images/`), Office-Home, VisDA and
     DomainNet. Images are bmp, gif, jpg, png, ppm, tiff or webp, at any depth below their class;
     other files are counted and ignored. List files with lines `path label` can replace a domain's
-    folder; see `dann.data.labelled_paths.read_lists`. A target needs no labels: its folder may hold
+    folder; see `dann.data.image_paths.read_images`. A target needs no labels: its folder may hold
     images and no folders, its list paths alone.
 
     Each batch decodes its images, unless `cache` is `True`; every file's header is read beforehand.
@@ -78,87 +73,49 @@ def image_folder(
             domains' classes differ, images are in both domains or cannot be read, or a list is
             faulty.
     """
-    check_choice("classes", classes, CLASSES)
+    check_choice("classes", classes, ("same", "shared", "source"))
     folder = pathlib.Path(os.path.abspath(pathlib.Path(root).expanduser()))
-    of_source = _find(folder, source, "source", source_list, source_test_list)
-    of_target = _find(folder, target, "target", target_list, target_test_list)
-    if of_source.names is None:
-        raise ValueError(
-            f"The source must have classes: a folder for each, or a list with labels. Received: "
-            f"{len(of_source.paths)} images of {source} without them"
-        )
-    check_apart({"source": of_source, "target": of_target}, {"source": of_source}, _share, "images")
-    if of_source.numbers and of_target.numbers:
-        by_numbers = of_source.named_by_numbers(), of_target.named_by_numbers()
-        if by_numbers[0] == of_source or by_numbers[1] == of_target:
-            of_source, of_target = by_numbers
-    class_names = _common_classes(of_source, of_target, classes)
-    parts = {}
-    for role, domain in (("source", of_source), ("target", of_target)):
-        paths, labels = _of_classes(domain, class_names)
-        images = ImageFiles(paths, image_size)
-        images.check()
-        if domain.tests is None:
-            stratify = labels if role == "source" else None
-            split = hold_out(len(paths), test_share, seed, stratify)
-        else:
-            tested = np.array([path in domain.tests for path in paths])
-            split = np.flatnonzero(~tested), np.flatnonzero(tested)
-        read = images.cached(pathlib.Path(cache_dir) / "images") if cache else images
-        for part, rows in zip(("train", "test"), split, strict=True):
-            parts[f"{role}_{part}"] = Rows(read, rows), None if labels is None else labels[rows]
-    parts["target_train"], target_labels = parts["target_train"]
-    return DomainPair(
-        source=source,
-        target=target,
-        num_classes=len(class_names),
-        class_names=tuple(class_names),
-        target_train_labels=target_labels,
-        **parts,
+    lists = {"source": source_list, "target": target_list}
+    lists |= {"source test": source_test_list, "target test": target_test_list}
+    domains = {"source": source, "target": target}
+    found = {name: read_images(folder, domains[name], lists[name]) for name in domains}
+    for name, domain in domains.items():
+        if lists[f"{name} test"] is not None:
+            found[f"{name} test"] = read_images(folder, domain, lists[f"{name} test"])
+    check_apart(found, lambda one, other: not one.keys().isdisjoint(other), "images")
+    names = class_names({name: found[name] | found.get(f"{name} test", {}) for name in domains})
+    chosen = _common_classes(
+        list(names["source"].values()), list(names["target"].values()), classes
     )
-
-
-def _find(root, domain, role, path, test_path):
-    if path is not None:
-        return read_lists(root, domain, path, test_path)
-    if test_path is not None:
-        raise ValueError(
-            f"`{role}_test_list` needs a `{role}_list` of the images to train on. "
-            f"Received: {test_path} alone"
-        )
-    return read_folder(root, domain)
-
-
-def _share(one, other):
-    """Whether an image is in both domains."""
-    return not set(one.paths).isdisjoint(other.paths)
+    inputs, labels = {}, {}
+    for part, images in found.items():
+        its = names[part.split()[0]]
+        kept = [path for path, label in images.items() if not its or its[label] in chosen]
+        files = ImageFiles(kept, image_size)
+        files.check()
+        inputs[part] = files.cached(pathlib.Path(cache_dir) / "images") if cache else files
+        labels[part] = [its[images[path]] for path in kept] if its else None
+    return pair_of_parts(
+        inputs,
+        labels,
+        source_name=source,
+        target_name=target,
+        test_share=test_share,
+        seed=seed,
+        class_names=chosen,
+    )
 
 
 def _common_classes(source, target, classes):
     """The classes to tell apart, in the source's order."""
-    extra = [name for name in source.classes if name not in target.classes]
-    strange = [name for name in target.classes if name not in source.classes]
-    if target.names is None:
-        extra = []
-    chosen = (
-        source.classes if classes != "shared" else [n for n in source.classes if n not in extra]
-    )
+    extra = [name for name in source if target and name not in target]
+    strange = [name for name in target if name not in source]
+    chosen = [name for name in source if classes != "shared" or name not in extra]
     allowed = {"same": not (extra or strange), "source": not strange, "shared": True}[classes]
     if not allowed or len(chosen) < 2:
         raise ValueError(
-            "Both domains must have the same classes, 2 or more; `classes` may be 'shared', or "
-            f"'source' where the target lacks some. Received: only in {source.domain}: "
-            f"{some(extra)}; only in {target.domain}: {some(strange)}"
+            "Both domains must have the same classes, 2 or more: a folder for each, or a list with "
+            "labels. `classes` may be 'shared', or 'source' where the target lacks some. Received: "
+            f"only in the source: {some(extra)}; only in the target: {some(strange)}"
         )
     return chosen
-
-
-def _of_classes(domain: LabelledPaths, class_names):
-    """Paths and labels of the images of the classes; all paths where there are no labels."""
-    if domain.names is None:
-        return domain.paths, None
-    indices = {name: index for index, name in enumerate(class_names)}
-    pairs = zip(domain.paths, domain.names, strict=True)
-    chosen = [(path, indices[name]) for path, name in pairs if name in indices]
-    paths, labels = zip(*chosen, strict=True)
-    return paths, np.array(labels, dtype=np.int64)

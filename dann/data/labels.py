@@ -4,19 +4,16 @@ from typing import Any
 
 import numpy as np
 
-ENCODE_LABELS_HINT = "`names, numbers = np.unique(labels, return_inverse=True)` numbers them"
 
-
-def class_numbers(labels: Any, name: str = "labels") -> np.ndarray:
+def class_numbers(labels: Any) -> np.ndarray:
     """Returns the class of each example, integers `(n,)`.
 
     Args:
         labels: Whole numbers of any type or booleans, `(n,)` or one column `(n, 1)`, or one-hot
             `(n, classes)`.
-        name: What messages call them.
 
     Raises:
-        ValueError: If they are neither; for strings the message says how to number them.
+        ValueError: If they are neither.
 
     Example:
 
@@ -25,20 +22,13 @@ def class_numbers(labels: Any, name: str = "labels") -> np.ndarray:
     ([1, 0], [2, 0])
     """
     found = np.asarray(labels)
-    if found.dtype.kind in "USO":
+    if found.ndim == 2 and found.shape[1] > 1 and np.isin(found, (0, 1)).all():
+        found = found.argmax(axis=1)
+    whole = found.dtype.kind in "biuf" and np.array_equal(found, np.round(found))
+    if found.size != len(found) or not whole:
         raise ValueError(
-            f"The {name} must be numbers; {ENCODE_LABELS_HINT}. Received: {found.dtype} such as "
-            f"{found.flat[0]!r}"
+            "The labels must be the number of a class for each example, or one-hot; "
+            "`numpy.unique(labels, return_inverse=True)` numbers strings, and of maps only what a "
+            f"model pools is compared. Received: {found.dtype} of shape {found.shape}"
         )
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if found.ndim == 2 and np.isin(found, (0, 1)).all() and (found.sum(axis=1) == 1).all():
-        return found.argmax(axis=1)
-    if found.ndim != 1 or found.dtype.kind not in "iubf" or (found != np.round(found)).any():
-        raise ValueError(
-            f"The {name} must be the number of a class for each example, or one-hot; of maps only "
-            "what a model pools is compared, as by "
-            "`keras.Sequential([model.classifier, keras.layers.GlobalAveragePooling2D()])`. "
-            f"Received: {found.dtype} of shape {found.shape}"
-        )
-    return found.astype("int64", copy=False)
+    return found.reshape(-1).astype("int64", copy=False)

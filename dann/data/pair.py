@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.domains import aligned, check_alike, source_of, target_of
-from dann.data.examples import Examples
-from dann.data.pairs import IndexedDomain, Pairs, check_columns_alike
+from dann.data.examples import Examples, check_alike, columns_of
+from dann.data.pairs import IndexedDomain, Pairs
 from dann.data.sampling import Sampler, groups_to_balance
+from dann.data.streams import Stream, is_dataset
 
 _BATCH_SIZE = 64
 
@@ -20,7 +20,6 @@ def pair(
     *,
     target_labelled: Any = None,
     source_domain: Any = None,
-    num_classes: int | None = None,
     balanced: bool = False,
     shuffle: bool = True,
     repeat: bool = False,
@@ -30,8 +29,8 @@ def pair(
 ) -> Pairs:
     """Pairs a labelled source with an unlabelled target, in batches of equal size.
 
-    Inputs are an array, or a dict, tuple or list of arrays for a network with several inputs. Lists
-    of numbers, pandas frames and tensors are made arrays. An array may also be anything with `len`,
+    Inputs are an array, or a dict or list of arrays for a network with several inputs. Lists of
+    numbers, pandas frames and tensors are made arrays. An array may also be anything with `len`,
     `shape` and a NumPy `dtype` that gives rows for an array of indices, such as a memory map or
     `dann.data.ImageFiles`. Then each batch reads only its rows.
 
@@ -49,7 +48,7 @@ def pair(
     Args:
         source: `(inputs, labels)`, or `(inputs, labels, weights)` with a weight for each example's
             label loss, or for each label of maps `(n, ...)`, or a dataset.
-        target: Inputs, or a dataset. Labels that come with them, `(inputs, labels)`, are dropped
+        target: Inputs, or a dataset. Of a tuple, `(inputs, labels)`, all but the inputs is dropped
             here.
         batch_size: Examples of *each* domain in a batch. Defaults to `None`: 64, or all examples of
             the source if they are fewer.
@@ -59,8 +58,6 @@ def pair(
         source_domain: The number of each example's domain, integers `(n,)` from 0, if the source is
             several domains. Batches then draw the domains in equal parts and recycle the smaller
             ones. Needs arrays. Defaults to `None`.
-        num_classes: If given, labels of an array outside of `0 <= label < num_classes` are an
-            error, and so are one-hot or soft labels without `num_classes` columns.
         balanced: Whether batches draw the source's classes in equal parts and recycle the smaller
             ones. Needs arrays. Defaults to `False`.
         shuffle: Whether to draw in a random order, another one each pass. Defaults to `True`.
@@ -83,8 +80,8 @@ def pair(
         TypeError: If a number is not an integer.
         ValueError: If a domain is empty, smaller than a batch (the source), or has other shapes,
             types or columns of a frame than the other; if numbers are NaN or infinite; if labels
-            are missing, strings, not one for each input, or out of range; if what needs arrays is
-            given a dataset.
+            are missing or not one for each input; if weights are negative or of another shape; if
+            what needs arrays is given a dataset. `fit` looks at the range of the labels.
 
     Example:
 
@@ -96,48 +93,49 @@ def pair(
     >>> inputs["source"].shape, inputs["target"].shape, labels.shape, len(pairs)
     ((4, 4), (4, 4), (4,), 2)
     """
-    found = {"source": source_of(source, "source", num_classes)}
-    first = source[0] if isinstance(source, tuple | list) else None
-    found["target"] = target_of(aligned(first, target, "target"), found["source"].form)
-    check_alike(found["source"].form, found["target"].form, "target")
+    found = {"source": _read(source, "source"), "target": _read(target, "target")}
     if target_labelled is not None:
-        given = aligned(first, target_labelled, "labelled target")
-        found["target_labelled"] = labelled = source_of(given, "labelled target", num_classes)
-        check_alike(found["source"].form, labelled.form, "labelled target")
-        if isinstance(found["source"], Examples) and isinstance(labelled, Examples):
-            check_columns_alike([found["source"].columns, labelled.columns])
-    size = _fitting_batch_size(found["source"].count, batch_size)
-    check_integer("num_processes", num_processes, 1, size)
+        found["target_labelled"] = _read(target_labelled, "labelled target")
+    for name, domain in found.items():
+        check_alike(found["source"].form, domain.form, name)
+    count = found["source"].count
+    if batch_size is None:
+        batch_size = min(_BATCH_SIZE, count or _BATCH_SIZE)
+    check_integer("batch_size", batch_size, 1, count or 2**31, why="the source must fill one")
+    check_integer("num_processes", num_processes, 1, batch_size)
     check_integer("process_id", process_id, 0, num_processes - 1)
     if seed is None:
         seed = int(np.random.randint(2**31))
     check_integer("seed", seed, 0)
-    groups = _group(found["source"], source_domain, balanced)
+    groups = _groups(found["source"], source_domain, balanced)
     domains = {}
     for number, (name, domain) in enumerate(found.items()):
         if isinstance(domain, Examples):
             drawn_by = groups if name == "source" and groups is not None else domain.count
             domain = IndexedDomain(domain, Sampler(drawn_by, shuffle, seed, number))
         domains[name] = domain
-    count = None if repeat else found["source"].count
-    num_batches = None if count is None else count // size
-    return Pairs(domains, size, num_batches, process_id, num_processes)
+    num_batches = None if repeat or count is None else count // batch_size
+    return Pairs(domains, batch_size, num_batches, process_id, num_processes)
 
 
-def _fitting_batch_size(count, batch_size):
-    """The size that is asked for, or else 64 or all examples if they are fewer."""
-    if batch_size is None:
-        return _BATCH_SIZE if count is None else min(_BATCH_SIZE, count)
-    check_integer("batch_size", batch_size, 1)
-    if count is not None and count < batch_size:
-        raise ValueError(
-            f"The source must fill a batch of {batch_size}; use a smaller `batch_size`. "
-            f"Received: {count} examples"
-        )
-    return batch_size
+def _read(given, domain):
+    """What reads a domain by index or, of a dataset, in order; labels of the target are dropped."""
+    with_labels = domain != "target"
+    if is_dataset(given):
+        return Stream(given, with_labels, domain)
+    examples = Examples(columns_of(given, with_labels, domain), domain)
+    weights = examples.columns.get("weights")
+    if weights is not None:
+        labels = examples.columns["labels"]
+        if weights.shape not in (labels.shape[:1], labels.shape) or np.min(weights) < 0:
+            raise ValueError(
+                f"The {domain} must have one weight for each example, or one for each label of a "
+                f"map, of at least 0. Received: shape {weights.shape} from {np.min(weights)}"
+            )
+    return examples
 
 
-def _group(source, source_domain, balanced):
+def _groups(source, source_domain, balanced):
     """The group of each source example, or `None` if all are drawn alike."""
     if source_domain is None and not balanced:
         return None

@@ -2,14 +2,14 @@
 
 import contextlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.examples import Examples, for_keras
+from dann.data.examples import Examples, strings_as_tensors, without_lists
 from dann.data.sampling import Sampler
 from dann.data.streams import Stream
 
@@ -146,7 +146,10 @@ class Pairs(keras.utils.PyDataset):
             name: domain.batch(step, self.batch_size, self.part)
             for name, domain in self.domains.items()
         }
-        inputs = {name: for_keras(part["inputs"]) for name, part in columns.items()}
+        inputs = {
+            name: without_lists(strings_as_tensors(part["inputs"]))
+            for name, part in columns.items()
+        }
         source = columns["source"]
         if "domain" in source:
             inputs["source_domain"] = source["domain"]
@@ -173,33 +176,20 @@ class Pairs(keras.utils.PyDataset):
 
 def _labels_of(labelled, replicas):
     """The labels of labelled domains, one after the other for each replica, and perhaps weights."""
-    check_columns_alike(labelled)
-    columns = [[part["labels"].astype(labelled[0]["labels"].dtype) for part in labelled]]
-    weights = [part["weights"] for part in labelled if "weights" in part]
-    if weights:
-        shape = weights[0].shape[1:]
-        ones = [np.ones((len(part["labels"]), *shape)) for part in labelled]
+    columns = [[part["labels"] for part in labelled]]
+    given = [part["weights"] for part in labelled if "weights" in part]
+    if given:
+        ones = [np.ones((len(part["labels"]), *given[0].shape[1:])) for part in labelled]
         pairs = zip(labelled, ones, strict=True)
         columns.append([part.get("weights", one).astype(np.float32) for part, one in pairs])
-    joined = []
-    for parts in columns:
-        pieces = zip(*(np.array_split(part, replicas) for part in parts), strict=True)
-        joined.append(np.concatenate([piece for of_replica in pieces for piece in of_replica]))
-    return joined
+    return [_interleaved(parts, replicas) for parts in columns]
 
 
-def check_columns_alike(labelled: Sequence[dict[str, Any]]) -> None:
-    """Raises `ValueError` if labels or weights of labelled domains cannot follow each other."""
-    for name in ("labels", "weights"):
-        first, *others = [columns[name][:1] for columns in labelled if name in columns] or [None]
-        for other in others:  # of another kind they would lose their fractions
-            alike = np.can_cast(other.dtype, first.dtype, "same_kind")
-            if other.shape[1:] != first.shape[1:] or not alike:
-                raise ValueError(
-                    f"The {name} of one example must have one shape and type in the source and in "
-                    f"the labelled target. Received: {first.dtype} {first.shape[1:]} and "
-                    f"{other.dtype} {other.shape[1:]}"
-                )
+def _interleaved(parts, replicas):
+    pieces = zip(*(np.array_split(part, replicas) for part in parts), strict=True)
+    in_order = [piece for of_replica in pieces for piece in of_replica]
+    # Numbers of another kind would lose their fractions.
+    return np.concatenate(in_order, dtype=parts[0].dtype, casting="same_kind")
 
 
 class IndexedDomain(NamedTuple):

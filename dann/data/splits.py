@@ -62,30 +62,25 @@ def _can_stratify(labels, held_out):
     return sizes.min() >= 2 and len(sizes) <= min(held_out, len(labels) - held_out)
 
 
-def check_apart(
-    trained: Mapping[str, Any], tested: Mapping[str, Any], overlap: Callable, what: str
-) -> None:
+def check_apart(parts: Mapping[str, Any], overlap: Callable[[Any, Any], bool], what: str) -> None:
     """Raises a `ValueError` if something is tested on and trained on.
 
     Args:
-        trained: What is trained on, under `"source"` and `"target"`.
-        tested: What test sets come from. A name that is also in `trained` means that a part of it
-            is held out; it must be apart from the others only.
+        parts: What is read, under `"source"`, `"target"` and perhaps `"source test"` and `"target
+            test"`. A domain without a test set is also tested on: a part of it is held out.
         overlap: Whether two of them hold a common example.
         what: What they are, for the message.
     """
-    for (name, one), (other, another) in itertools.product(tested.items(), trained.items()):
-        if name != other and overlap(one, another):
+    tested = [name for name in parts if f"{name} test" not in parts]
+    trained = [name for name in parts if not name.endswith("test")]
+    for name, other in itertools.product(tested, trained):
+        if name != other and overlap(parts[name], parts[other]):
             raise ValueError(
-                f"The {name} and the {other} must be different {what}: nothing may be tested on "
-                f"that is trained on. Received: {_shown(one)} and {_shown(another)}"
+                f"The {name} and the {other} must be different {what}, because nothing may be "
+                f"tested on that is trained on. Received: {what} with a common part"
             )
 
 
 def same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
     """Whether two paths lead to one file."""
     return os.path.realpath(path) == os.path.realpath(other)
-
-
-def _shown(one):
-    return f"shape {one.shape}" if hasattr(one, "shape") else getattr(one, "domain", one)

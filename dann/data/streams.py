@@ -1,13 +1,12 @@
 """Batches of a domain that can only be read one after the other."""
 
-import collections
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import keras
 import numpy as np
 
-from dann.data.examples import COLUMNS, Examples, form_of, nested
+from dann.data.examples import Examples, columns_of
 
 _REMEMBERED = 4  # batches, because Keras looks at the first ones before it starts
 
@@ -32,13 +31,11 @@ class Stream:
 
     def __init__(self, given: Any, with_labels: bool, domain: str):
         self.given, self.with_labels, self.domain = given, with_labels, domain
-        self._rewind()
+        self._begin()
         first = next(self._batches)
-        self._left = [first]
-        self.form = form_of(first["inputs"])
+        self.form, self._left = first.form, first.columns
         try:
-            # About: the last batch may be smaller.
-            self.count = len(given) * _length(first)
+            self.count = len(given) * first.count  # about: the last batch may be smaller
         except TypeError:
             self.count = None
 
@@ -54,85 +51,52 @@ class Stream:
         Raises:
             ValueError: If it is any other batch, or there are no more batches.
         """
-        if number in self._recent:
-            return self._recent[number]
-        if number == 0 and self._next:
-            self._rewind()
-        if number != self._next:
-            raise ValueError(
-                f"The {self.domain} can only be read in order, because it is not given as arrays. "
-                f"Received: a request for batch {number} after {self._next} batches"
-            )
-        while sum(map(_length, self._left)) < size:
-            self._left.append(next(self._batches))
-        whole = concatenated(self._left, self.domain)
-        self._left = [keras.tree.map_structure(lambda leaf: leaf[size:], whole)]
-        self._recent[number] = keras.tree.map_structure(lambda leaf: leaf[:size], whole)
-        if len(self._recent) > _REMEMBERED:
-            self._recent.popitem(last=False)
-        self._next += 1
+        if number not in self._recent:
+            if number == 0 and self._next:
+                self._begin()
+            if number != self._next:
+                raise ValueError(
+                    f"The {self.domain} can only be read in order, because it is not given as "
+                    f"arrays. Received: a request for batch {number} after {self._next} batches"
+                )
+            self._recent[number] = self._cut(size)
+            self._recent.pop(number - _REMEMBERED, None)
+            self._next += 1
         return self._recent[number]
 
-    def _rewind(self):
-        self._recent: collections.OrderedDict[int, Any] = collections.OrderedDict()
-        self._next, self._left = 0, []
+    def _begin(self):
+        self._recent: dict[int, Any] = {}
+        self._next, self._left = 0, None
         # No method: a cycle of references would end an iterator of TensorFlow at any moment.
         self._batches = _endless(self.given, self.with_labels, self.domain)
 
+    def _cut(self, size):
+        left = self._left
+        while left is None or len(keras.tree.flatten(left)[0]) < size:
+            parts = [part for part in (left, next(self._batches).columns) if part]
+            left = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
+        self._left = keras.tree.map_structure(lambda leaf: leaf[size:], left)
+        return keras.tree.map_structure(lambda leaf: leaf[:size], left)
+
+
+def is_dataset(given: Any) -> bool:
+    """Returns whether it is a dataset of batches, not made of arrays."""
+    arrays = any(hasattr(given, name) for name in ("shape", "__array__"))
+    return isinstance(given, Iterable) and not (
+        arrays or isinstance(given, dict | tuple | list | str | bytes)
+    )
+
 
 def _endless(given, with_labels, domain):
-    """The columns of batches, pass after pass."""
+    """The examples of each batch, pass after pass."""
     while True:
-        is_empty = True
+        examples = None
         for batch in given:
-            is_empty = False
-            yield Examples(columns_of(batch, with_labels, domain), domain).columns  # of one length
-        if is_empty:
+            parts = tuple(batch) if isinstance(batch, list) else batch
+            examples = Examples(columns_of(parts, with_labels, domain), domain)
+            yield examples
+        if examples is None:
             raise ValueError(
                 f"The {domain} holds no examples, or can be read only once; give what gives an "
                 "iterator each time. Received: no batches"
             )
-
-
-def columns_of(batch: Any, with_labels: bool, domain: str) -> dict[str, Any]:
-    """Returns the columns of a batch that a dataset gives, in NumPy.
-
-    Raises:
-        ValueError: If there must be labels and the batch is not `(inputs, labels)`, perhaps with
-            weights, or if it is a single example.
-    """
-    parts = batch if isinstance(batch, tuple | list) else (batch,)
-    if with_labels and len(parts) not in (2, 3):
-        raise ValueError(
-            f"The {domain} must give batches `(inputs, labels)`, perhaps with weights; of a "
-            "`tf.data.Dataset` of dicts `dataset.map(lambda one: (one['image'], one['label']))` "
-            f"does. Received: {type(batch).__name__}"
-        )
-    named = zip(COLUMNS, parts if with_labels else parts[:1], strict=False)
-    try:
-        columns = {name: nested(part, domain) for name, part in named}
-    except ValueError as error:
-        raise ValueError(
-            f"The {domain} must give batches of numbers, not single examples; `dataset.batch(64)` "
-            f"makes batches, `numpy.stack(list(dataset))` an array. Received: {error}"
-        ) from error
-    return {name: keras.tree.map_structure(np.asarray, one) for name, one in columns.items()}
-
-
-def concatenated(parts: Sequence[Any], domain: str) -> Any:
-    """Returns one nested structure of arrays with the rows of all parts, one after the other."""
-
-    def join(*leaves: Any):
-        if len({leaf.shape[1:] for leaf in leaves}) > 1:
-            raise ValueError(
-                f"Batches of the {domain} must have rows of one shape; "
-                "`keras.utils.pad_sequences(rows)` fills up sequences. "
-                f"Received: shapes {sorted({leaf.shape[1:] for leaf in leaves})}"
-            )
-        return np.concatenate(leaves)
-
-    return keras.tree.map_structure(join, *parts)
-
-
-def _length(columns):
-    return len(keras.tree.flatten(columns)[0])

@@ -8,9 +8,9 @@ import numpy as np
 from PIL import Image
 
 from dann.checks import check_choice
-from dann.data.domain_pair import DomainPair
+from dann.data.domain_pair import UNKNOWN, DomainPair
 from dann.data.image_files import check_image_size
-from dann.data.readers import READERS
+from dann.data.parts import READERS, pair_of_parts
 from dann.data.splits import check_apart
 from dann.data.tfds_images import keys_of, read_split
 
@@ -73,68 +73,52 @@ def tfds_pair(
 
     builders = {name: prepared(name, cache_dir, data_dir) for name in (source, target)}
     keys = {name: keys_of(name, builder.info) for name, builder in builders.items()}
-    parts = {
-        "source": (source, source_split),
-        "target": (target, target_split),
-        "source test": (source, source_test_split),
-        "target test": (target, target_test_split),
-    }
-    ranges = {part: _Ranges(builders[name], split) for part, (name, split) in parts.items()}
-    trained = {part: ranges[part] for part in ("source", "target")}
-    tested = {part: ranges[part] for part in ("source test", "target test")}
-    check_apart(trained, tested, _Ranges.overlap, "splits")
+    names = {"source": source, "target": target, "source test": source, "target test": target}
+    splits = {"source": source_split, "target": target_split}
+    splits |= {"source test": source_test_split, "target test": target_test_split}
+    ranges = {part: _ranges(builders[names[part]], split) for part, split in splits.items()}
+    check_apart(ranges, _overlap, "splits")
     features: Any = {name: builder.info.features for name, builder in builders.items()}
-    shapes = {name: features[name][keys[name][0]].shape for name in features}
+    shapes = {name: features[name][image].shape for name, (image, _) in keys.items()}
     size, depth = _common_form(shapes, image_size, channels)
     classes: Any = {name: key and features[name][key].names for name, (_, key) in keys.items()}
     order = _matched(source, classes[source], target, classes[target])
     form = functools.partial(unify, size=size, channels=depth)
-
-    def read(part) -> Any:
-        name, split = parts[part]
-        images, labels = read_split(builders[name], split, keys[name], (*size, depth), form)
-        if part.startswith("target"):
-            labels = np.where(labels < 0, -1, order[labels])
-            return images, labels if (labels >= 0).any() else None
-        return images, labels
-
-    target_train, target_labels = read("target")
-    class_names = tuple(classes[source])
-    return DomainPair(
-        source=source_name or source,
-        target=target_name or target,
-        source_train=read("source"),
-        source_test=read("source test"),
-        target_train=target_train,
-        target_test=read("target test"),
-        num_classes=len(class_names),
-        class_names=class_names,
-        target_train_labels=target_labels,
+    inputs, labels = {}, {}
+    for part, name in names.items():
+        read = read_split(builders[name], splits[part], keys[name], (*size, depth), form)
+        inputs[part], numbers = read
+        known = np.where(numbers < 0, UNKNOWN, order[numbers])
+        labels[part] = known if part.startswith("target") else numbers
+    return pair_of_parts(
+        inputs,
+        labels,
+        source_name=source_name or source,
+        target_name=target_name or target,
+        class_names=classes[source],
     )
 
 
-class _Ranges:
-    """The parts of whole splits that make up a split of a data set."""
+def _ranges(builder, split):
+    """The rows of whole splits that make up a split of a data set."""
+    import tensorflow_datasets as tfds
 
-    def __init__(self, builder, split):
-        import tensorflow_datasets as tfds
-
-        splits = builder.info.splits
-        self.name, self.path = f"{split} of {builder.info.full_name}", builder.data_path
-        self.parts = [
-            (part.splitname, range(splits[part.splitname].num_examples)[part.from_ : part.to])
-            for part in tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
-        ]
-
-    def __str__(self):
-        return self.name
-
-    def overlap(self, other):
-        return self.path == other.path and any(
-            name == its_name and max(one.start, its.start) < min(one.stop, its.stop)
-            for name, one in self.parts
-            for its_name, its in other.parts
+    splits = builder.info.splits
+    return [
+        (
+            builder.data_path / one.splitname,
+            range(splits[one.splitname].num_examples)[one.from_ : one.to],
         )
+        for one in tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
+    ]
+
+
+def _overlap(ranges, others):
+    return any(
+        name == other and max(one.start, its.start) < min(one.stop, its.stop)
+        for name, one in ranges
+        for other, its in others
+    )
 
 
 def _common_form(shapes: dict[str, Any], image_size: Any, channels):

@@ -131,7 +131,7 @@ def test_a_keras_model_trains_on_any_type(dtype):
 
 def test_a_target_may_have_no_labels():
     expected = inputs_of(arrays((X, NAMED), (X + 9, NAMED)))
-    for target in (X + 9, (X + 9, None), (X + 9, np.full(60, -1)), (X + 9, [""] * 60)):
+    for target in (X + 9, (X + 9, None), (X + 9, [""] * 60)):
         domains = arrays((X, NAMED), target)
         assert domains.target_train_labels is domains.target_test[1] is None
         for part, inputs in inputs_of(domains).items():
@@ -156,7 +156,9 @@ def test_training_and_test_sets_share_no_memory(target, tests):
     inputs = {"source": X.astype("float64"), "other": X.astype("float64")}
     inputs["target"] = target(inputs["source"])
     given = {f"{name}_test": (inputs[whose][-3:], Y[-3:]) for name, whose in tests.items()}
-    with pytest.raises(ValueError, match="must be different arrays: nothing may be tested on"):
+    with pytest.raises(
+        ValueError, match="must be different arrays, because nothing may be tested on"
+    ):
         arrays((inputs["source"], Y), (inputs["target"], Y), **given)
 
 
@@ -168,16 +170,13 @@ def test_parts_of_one_array_without_overlap_are_apart():
     np.testing.assert_array_equal(drawn.target_train, X)
 
 
-def test_frames_are_put_in_the_order_of_the_source_or_refused():
+def test_frames_whose_columns_do_not_line_up_are_refused():
     frame = pandas.DataFrame(X[:, :, 0], columns=list("abcde"))
-    expected = inputs_of(arrays((frame, Y), (frame + 9, Y)))
-    domains = arrays((frame, Y), ((frame + 9)[list("ebcda")], pandas.Series(Y)))
-    for part, inputs in inputs_of(domains).items():
-        np.testing.assert_array_equal(inputs, expected[part], err_msg=part)
-    other = (frame + 9).rename(columns={"b": "z"})
-    message = r"get_dummies\(.*Received: a target without \['b'\], a source without \['z'\]"
-    with pytest.raises(ValueError, match=message):
-        arrays((frame, Y), other)
+    domains = arrays((frame, Y), (frame + 9, pandas.Series(Y)))
+    assert row_set(domains.target_train) < row_set(X[:, :, 0] + 9)
+    for other in (frame[list("ebcda")], frame.rename(columns={"b": "z"})):
+        with pytest.raises(ValueError, match="columns"):
+            arrays((frame, Y), other + 9)
 
 
 def broken(value):
@@ -215,9 +214,8 @@ def broken(value):
         ((X, Y), (COPY, Y), {"test_share": 1.5}),
         ((X, Y * 0), (X, Y * 0), {}),
         ((X, NAMED[:1].repeat(60)), X, {}),
-        ((X, Y % 2), (X, Y % 2), {"class_names": ["a", "a"]}),
     ],
 )
 def test_bad_input_is_refused(source, target, arguments):
-    with pytest.raises(ValueError, match="Received"):
+    with pytest.raises(ValueError, match=r"Received|inhomogeneous"):
         arrays(source, target, **arguments)

@@ -1,4 +1,3 @@
-import shutil
 import threading
 
 import filelock
@@ -78,7 +77,7 @@ def test_a_tiff_is_read_as_a_png_is(tmp_path):
 )
 def test_values_that_are_neither_8_nor_16_bits_are_refused(tmp_path, dtype, value):
     Image.fromarray(np.full((1, 1), value, dtype)).save(tmp_path / "a.tif")
-    with pytest.raises(image_files.ImageFileError, match="Expected 8 or 16 bits"):
+    with pytest.raises(ValueError, match="Expected 8 or 16 bits"):
         decoded(tmp_path / "a.tif", (1, 1))
 
 
@@ -185,9 +184,9 @@ def test_broken_images_are_named_when_they_are_read(broken):
     images = ImageFiles(broken, SIZE)
     np.testing.assert_array_equal(images[[0, 2, 4]], PIXELS[[0, 2, 4]])
     for chosen, name in ((slice(2, 4), "3.png"), (1, "1.png")):
-        with pytest.raises(image_files.ImageFileError, match=f"an image. Received: .*{name}"):
+        with pytest.raises(ValueError, match=f"an image. Received: .*{name}"):
             images[chosen]
-    with pytest.raises(image_files.ImageFileError, match="1 of 5 that are not: .*3.png$"):
+    with pytest.raises(ValueError, match=".*3.png"):
         images.check()  # which reads headers alone
 
 
@@ -195,7 +194,7 @@ def test_other_formats_are_refused_under_any_name(tmp_path):
     """Pillow would start Ghostscript for a PostScript file."""
     for kind in ("EPS", "TGA", "ICO", "PDF"):
         Image.new("RGB", (4, 4)).save(tmp_path / "a.png", kind)
-        with pytest.raises(image_files.ImageFileError):
+        with pytest.raises(ValueError, match=r"a.png"):
             ImageFiles([tmp_path / "a.png"], 4).check()
 
 
@@ -265,10 +264,3 @@ def test_two_at_a_time_decode_once(paths, tmp_path, capsys):
     for thread in threads:
         thread.join()
     assert capsys.readouterr().out.count("Decoding") == 1
-
-
-def test_a_full_disk_is_an_error_before_the_decoding(cache, tmp_path, monkeypatch):
-    usage = shutil.disk_usage(tmp_path)._replace(free=719)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(OSError, match="another `cache_dir`. Received: .*cache with 0.0 MB free"):
-        cache()

@@ -126,7 +126,7 @@ def test_an_image_that_is_broken_behind_its_header_is_named_where_its_batch_is_r
     with pytest.raises(ValueError, match=r"Expected an image. Received: .*/photo/pen/\d\d.png"):
         pair.batches(32, seed=0)[0]
     (root / "photo/pen/03.png").write_bytes(b"no image")
-    with pytest.raises(ValueError, match=r"1 of 40 that are not: .*pen/03.png$"):
+    with pytest.raises(ValueError, match=r"Expected an image. Received: .*pen/03.png"):
         load()
 
 
@@ -144,7 +144,7 @@ def test_a_target_may_have_no_labels(load, root, kind):
     expected = load()  # split alike
     assert colours(pair.target_train) == colours(expected.target_train)
     assert colours(pair.target_test[0]) == colours(expected.target_test[0])
-    with pytest.raises(ValueError, match="source must have classes.*Received: 20 images of flat"):
+    with pytest.raises(ValueError, match="2 or more"):
         load(source="flat")
 
 
@@ -233,7 +233,7 @@ def test_classes_are_numbers_where_folders_do_not_tell_them(load, root):
 
 def test_the_domains_must_have_the_same_classes(load, root):
     (root / "sketch/pen").rename(root / "sketch/hat")
-    message = "the same classes.*Received: only in photo: pen; only in sketch: hat$"
+    message = "the same classes.*only in the source: pen; only in the target: hat$"
     with pytest.raises(ValueError, match=message):
         load()
 
@@ -246,7 +246,7 @@ def test_shared_classes_are_those_of_both(load, root):
         assert [colour[1] - 1 for colour in colours(images)] == labels.tolist()
     assert len(pair.source_train[1]) + len(pair.source_test[1]) == 32
     (root / "sketch/cup").rename(root / "sketch/cap")
-    with pytest.raises(ValueError, match="2 or more.*Received: only in photo: bike, cup; only in"):
+    with pytest.raises(ValueError, match="2 or more.*only in the source: bike, cup; only in"):
         load(classes="shared")
 
 
@@ -256,7 +256,7 @@ def test_the_target_may_lack_classes_but_not_have_others(load, root):
     assert pair.class_names == ("bike", "cup", "pen")
     assert set(pair.target_train_labels.tolist()) == {0, 2}
     draw(root / "sketch/hat/00.png", 1, 1, 0)
-    with pytest.raises(ValueError, match="only in photo: cup; only in sketch: hat"):
+    with pytest.raises(ValueError, match="only in the source: cup; only in the target: hat"):
         load(classes="source")
 
 
@@ -265,7 +265,6 @@ def test_the_target_may_lack_classes_but_not_have_others(load, root):
     [
         {"image_size": 0},
         {"classes": "all"},
-        {"cache": "disk"},
         {"test_share": 1.0},
         {"target": "photo"},
         {"target_test_list": "a.txt"},

@@ -44,9 +44,7 @@ def test_a_larger_target_continues_with_other_examples():
     assert len(np.intersect1d(*seen)) < 5
 
 
-@pytest.mark.parametrize(
-    "target", [(TARGET, np.zeros(4)), (TARGET, None), [TARGET, None], as_datasets()[0]]
-)
+@pytest.mark.parametrize("target", [(TARGET, np.zeros(4)), (TARGET, None), as_datasets()[0]])
 def test_target_labels_are_dropped_on_the_way_in(target):
     inputs, labels = pair(SOURCE, target, batch_size=2)[0]
     assert set(inputs) == {"source", "target"}
@@ -120,11 +118,9 @@ REFUSED = {
     "a text": ("photos/", TARGET, {}),
     "four parts": ((*SOURCE, SOURCE[1], SOURCE[1]), TARGET, {}),
     "a function": (lambda: zip(*SOURCE, strict=True), TARGET, {}),
-    "texts as labels": ((SOURCE[0], SOURCE[1].astype(str)), TARGET, {}),
     "rows of several lengths": (([[1.0], [2.0, 3.0]], [0, 1]), TARGET, {}),
     "a list of rows": (([np.ones(3), np.ones(3)], [0, 1]), TARGET, {}),
     "several lengths": (({"a": SOURCE[0], "b": SOURCE[0][:3]}, SOURCE[1]), TARGET, {}),
-    "labels in a dict": ((SOURCE[0], {"y": SOURCE[1]}), TARGET, {}),
     "NaN": ((odd(np.nan), SOURCE[1]), TARGET, {}),
     "infinity": ((odd(-np.inf), SOURCE[1]), TARGET, {}),
     "None": ((odd(None).tolist(), SOURCE[1]), TARGET, {}),
@@ -135,13 +131,7 @@ REFUSED = {
     "NaN in labels": ((SOURCE[0], odd(np.nan)[:, 0]), TARGET, {}),
     "NaN in weights": ((*SOURCE, odd(np.nan)[:, 0]), TARGET, {}),
     "negative weights": ((*SOURCE, odd(-1)[:, 0]), TARGET, {}),
-    "weights of 0": ((*SOURCE, np.zeros(10)), TARGET, {}),
     "weights of another shape": ((*SOURCE, SOURCE[0]), TARGET, {}),
-    "a class too many": (SOURCE, TARGET, {"num_classes": 2}),
-    "a class below 0": ((SOURCE[0], -SOURCE[1]), TARGET, {"num_classes": 3}),
-    "classes that are no numbers": ((SOURCE[0], SOURCE[0][:, 0] / 2), TARGET, {"num_classes": 3}),
-    "whole classes": ((SOURCE[0], SOURCE[1] + 2.0), TARGET, {"num_classes": 3}),
-    "soft labels": ((SOURCE[0], np.eye(4)[SOURCE[1]] / 2), TARGET, {"num_classes": 3}),
     "a large batch": (SOURCE, TARGET, {"batch_size": 11}),
     "no batch": (SOURCE, TARGET, {"batch_size": 0}),
     "half a batch": (SOURCE, TARGET, {"batch_size": 4.5}),
@@ -154,23 +144,22 @@ REFUSED = {
     "few labels of it": (SOURCE, TARGET, {"target_labelled": (TARGET, np.zeros(3, int))}),
     "its shape": (SOURCE, TARGET, {"target_labelled": (np.zeros((4, 2)), np.zeros(4, int))}),
     "none of it": (SOURCE, TARGET, {"target_labelled": (TARGET[:0], np.zeros(0, int))}),
-    "its type of label": (SOURCE, TARGET, {"target_labelled": (TARGET, np.full(4, 0.7))}),
-    "its shape of label": (SOURCE, TARGET, {"target_labelled": (TARGET, np.zeros((4, 1), int))}),
-    "its shape of weights": (
-        (SOURCE[0], np.zeros((10, 3), int), np.ones(10)),
-        TARGET,
-        {"target_labelled": (TARGET, np.zeros((4, 3), int), np.ones((4, 3)))},
-    ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_refused(case):
     source, target, arguments = REFUSED[case]
-    with pytest.raises((ValueError, TypeError), match="Received: ") as raised:
+    with pytest.raises((ValueError, TypeError)):
         pair(source, target, **{"batch_size": 2, **arguments})
-    if case in ("no labels", "inputs, labels, target"):
-        assert "dann.data.pair((inputs, labels), target_inputs)" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "labelled", [np.full(4, 0.7), np.zeros((4, 1), int)], ids=["another type", "another shape"]
+)
+def test_labels_that_cannot_follow_the_sources_are_refused(labelled):
+    with pytest.raises((ValueError, TypeError)):
+        pair(SOURCE, TARGET, 2, target_labelled=(TARGET, labelled))[0]
 
 
 def test_nan_in_an_array_like_is_refused_where_it_is_read():
@@ -183,23 +172,20 @@ def test_nan_in_an_array_like_is_refused_where_it_is_read():
         pairs[0]
 
 
-def test_frames_are_put_in_the_order_of_the_source_or_refused():
+def test_frames_whose_columns_do_not_line_up_are_refused():
     source = pandas.DataFrame({"age": [1.0, 2.0], "height": [3.0, 4.0]})
     labels = pandas.Series([0, 1], index=[5, 6])
-    for given in (source[["height", "age"]], (source[["height", "age"]], labels)):
-        inputs, found = pair((source, labels), given, 2, shuffle=False)[0]
-        np.testing.assert_array_equal(inputs["target"], source)
-        np.testing.assert_array_equal(found, labels)
-    shops = [pandas.DataFrame({"shop": list(names)}) for names in ("ns", "sw")]
-    dummies = [pandas.get_dummies(frame) for frame in shops]
-    message = r"get_dummies\(.*a target without \['shop_n'\], a source without \['shop_w'\]"
-    for given in (dummies[1], (dummies[1], labels)):
-        with pytest.raises(ValueError, match=message):
-            pair((dummies[0], labels), given, 2)
-    with pytest.raises(ValueError, match="get_dummies.*labelled target without"):
-        pair((dummies[0], labels), dummies[0], 2, target_labelled=(dummies[1], labels))
-    with pytest.raises(ValueError, match="get_dummies"):
-        pair(({"a": dummies[0]}, labels), {"a": dummies[1]}, 2)
+    inputs, found = pair((source, labels), (source, labels), 2, shuffle=False)[0]
+    np.testing.assert_array_equal(inputs["target"], source)
+    np.testing.assert_array_equal(found, labels)
+    for other in (source[["height", "age"]], source.rename(columns={"age": "weight"})):
+        for target in (other, (other, labels)):
+            with pytest.raises(ValueError, match="columns"):
+                pair((source, labels), target, 2)
+        with pytest.raises(ValueError, match="columns"):
+            pair((source, labels), source, 2, target_labelled=(other, labels))
+        with pytest.raises(ValueError, match="columns"):
+            pair(({"a": source}, labels), {"a": other}, 2)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
@@ -248,11 +234,11 @@ def test_endless_pairs_are_not_fitted_for_ever(of_a_dataset):
     pairs = pair(source, source[0], 4, repeat=True)
     if of_a_dataset:
         pairs = pair(tf.data.Dataset.from_tensor_slices(source).batch(3).repeat(), source[0], 4)
-    with pytest.raises(ValueError, match="without `steps_per_epoch`"):
+    with pytest.raises(ValueError, match="number of steps"):
         _small_model().fit(pairs, verbose=0)
-    with pytest.raises(ValueError, match="without `steps`"):
+    with pytest.raises(ValueError, match="number of steps"):
         _small_model().evaluate(pairs, verbose=0)
-    with pytest.raises(ValueError, match="without `steps`"):
+    with pytest.raises(ValueError, match="number of steps"):
         _small_model().fit(pairs, steps_per_epoch=1, validation_data=pairs, verbose=0)
     history = _small_model().fit(pairs, steps_per_epoch=3, verbose=0)
     assert len(history.history["loss"]) == 1

@@ -1,5 +1,4 @@
 import importlib.util
-import shutil
 import subprocess
 import sys
 
@@ -264,11 +263,3 @@ def test_images_are_decoded_once_and_then_only_read(tmp_path, capsys, monkeypatc
     ):
         np.testing.assert_array_equal(images, others)
         np.testing.assert_array_equal(labels, other_labels)
-
-
-def test_images_that_the_disk_has_no_room_for_are_refused(tmp_path, monkeypatch):
-    prepared("photos", str(tmp_path))
-    usage = shutil.disk_usage("/")._replace(free=100)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(OSError, match="another `cache_dir`"):
-        photos(tmp_path)

@@ -1,0 +1,117 @@
+"""Makes a pair of domains from the parts that a reader has read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dann.data.domain_pair import UNKNOWN, DomainPair
+from dann.data.lazy_arrays import Rows
+from dann.data.splits import hold_out
+from dann.registry import Registry
+
+READERS: Registry[Callable[..., DomainPair]] = Registry("reader")
+
+
+def pair_of_parts(
+    inputs: Mapping[str, Any],
+    labels: Mapping[str, Any],
+    *,
+    source_name: str,
+    target_name: str,
+    test_share: float = 0.2,
+    seed: int = 0,
+    num_classes: int | None = None,
+    class_names: Sequence[str] | None = None,
+) -> DomainPair:
+    """Numbers the classes, draws the test sets that are missing and makes the pair.
+
+    Args:
+        inputs: Array-likes of `"source"` and `"target"`, and perhaps of `"source test"` and
+            `"target test"`. Rows of what is no array in memory are read on demand.
+        labels: Labels `(n,)` by the same names: integers, or strings that name the classes. Of the
+            target they may be absent or `None`; an unknown one is -1, or an empty string.
+        source_name: Name of the source.
+        target_name: Name of the target.
+        test_share: See `dann.data.arrays`, as for the other arguments.
+
+    Raises:
+        ValueError: If labels do not fit; else as `DomainPair` and `hold_out`.
+    """
+    inputs = dict(inputs)
+    labelled = {part: found for part, found in labels.items() if found is not None}
+    numbers = {part: _as_labels(part, one, len(inputs[part])) for part, one in labelled.items()}
+    if not {part for part in inputs if part.startswith("source")} <= numbers.keys():
+        raise ValueError("The source must be `(inputs, labels)`. Received: no labels")
+    numbers, names = _numbered(numbers, class_names)
+    if num_classes is None:
+        most = max(numbers[part].max(initial=0) for part in numbers if part.startswith("source"))
+        num_classes = len(names) if names else int(most) + 1
+    for part in inputs:
+        numbers.setdefault(part, np.full(len(inputs[part]), UNKNOWN))
+    for name in ("source", "target"):
+        if f"{name} test" not in inputs:
+            train, test = _drawn(numbers[name], name == "source", test_share, seed)
+            for part, rows in ((f"{name} test", test), (name, train)):
+                inputs[part], numbers[part] = _rows(inputs[name], rows), numbers[name][rows]
+    return DomainPair(
+        source=source_name,
+        target=target_name,
+        source_train=(inputs["source"], numbers["source"]),
+        source_test=(inputs["source test"], numbers["source test"]),
+        target_train=inputs["target"],
+        target_test=(inputs["target test"], _if_any(numbers["target test"])),
+        num_classes=num_classes,
+        class_names=names,
+        target_train_labels=_if_any(numbers["target"]),
+    )
+
+
+def _as_labels(part, labels, count):
+    """Labels as integers or strings `(n,)`."""
+    labels = np.asarray(labels)
+    texts = labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels.flat)
+    if labels.shape != (count,) or not (texts or labels.dtype.kind in "biu"):
+        raise ValueError(
+            f"The {part} must have one label for each input, an integer or a string. "
+            f"Received: {count} inputs and labels {labels.dtype} {labels.shape}"
+        )
+    return labels.astype(str if texts else np.int64)
+
+
+def _numbered(labels, class_names):
+    """Labels as integers, and the names of the classes: the given, or the source's in order."""
+    texts = [part for part, found in labels.items() if found.dtype.kind == "U"]
+    if 0 < len(texts) < len(labels):
+        raise ValueError(
+            f"Labels must be strings in every part or in none. Received: strings in {texts} alone"
+        )
+    if class_names is None and texts:
+        # The target's labels do not decide what the classes are.
+        found = {name for part in texts if "source" in part for name in labels[part].tolist()}
+        class_names = sorted(found - {""})
+    names = None if class_names is None else tuple(class_names)
+    numbers = {"": UNKNOWN, **{name: number for number, name in enumerate(names or ())}}
+    for part in texts:
+        strange = sorted(set(labels[part].tolist()) - numbers.keys())
+        if strange:
+            raise ValueError(f"Labels of the {part} must be among {names}. Received: {strange}")
+        labels[part] = np.array([numbers[label] for label in labels[part].tolist()], np.int64)
+    return labels, names
+
+
+def _drawn(labels, stratified, share, seed):
+    """Indices to train and to test on; of labelled and unlabelled examples, labelled to test on."""
+    known = np.flatnonzero(labels != UNKNOWN)
+    known = known if len(known) else np.arange(len(labels))
+    test = known[hold_out(len(known), share, seed, labels[known] if stratified else None)[1]]
+    return np.setdiff1d(np.arange(len(labels)), test), test
+
+
+def _rows(values, rows):
+    return values[rows] if type(values) is np.ndarray else Rows(values, rows)
+
+
+def _if_any(labels):
+    """The labels, or `None` if all are unknown."""
+    return labels if (labels != UNKNOWN).any() else None
