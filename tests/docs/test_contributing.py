@@ -7,7 +7,7 @@ import sys
 import pages
 import pytest
 
-from dann.data.readers import READERS
+from dann.data.parts import READERS
 from dann.selection.scores import SCORES
 
 PAGE = (pages.ROOT / "CONTRIBUTING.md").read_text()
