@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from support.arrays import assert_all_equal
 from support.lacking import several_steps
 
 RNG = np.random.default_rng(0)
@@ -11,15 +12,15 @@ UPSTREAM = RNG.normal(size=(24, 4)).astype("float32")
 BATCH = 4
 MODES = {
     "eager": {"run_eagerly": True},
-    "graph": {"jit_compile": False},
     "xla": {"jit_compile": True},
     "steps at once": {"jit_compile": False, "steps_per_execution": 3},
 }
 each_mode = pytest.mark.parametrize(
-    "mode", [*list(MODES)[:-1], pytest.param("steps at once", marks=several_steps)]
+    "mode", ["eager", "xla", pytest.param("steps at once", marks=several_steps)]
 )
 
 
+@keras.saving.register_keras_serializable("tests")
 def product(upstream, outputs):
     return keras.ops.mean(upstream * outputs, axis=-1)
 
@@ -55,19 +56,12 @@ def sum_of_layers(*names, binary=(), use_bias=True):
     return keras.Model(inputs, keras.layers.Add()(outputs) if names[1:] else outputs[0])
 
 
-def train(model, optimizer=None, epochs=2, callbacks=(), upstream=UPSTREAM, **mode):
+def train(model, optimizer=None, epochs=2, callbacks=(), **mode):
     """Compiles the model unless it is, and trains it on the batches in their order."""
     if optimizer is not None:
         model.compile(optimizer, product, **mode)
-    return model.fit(
-        INPUTS,
-        upstream,
-        batch_size=BATCH,
-        epochs=epochs,
-        shuffle=False,
-        verbose=0,
-        callbacks=list(callbacks),
-    ).history
+    options = {"batch_size": BATCH, "shuffle": False, "verbose": 0, "callbacks": list(callbacks)}
+    return model.fit(INPUTS, UPSTREAM, epochs=epochs, **options).history
 
 
 def values(variables):
@@ -76,10 +70,16 @@ def values(variables):
 
 def assert_equal(one, other):
     """Whether two models and their optimizers hold the same numbers, to the last digit."""
-    pairs = zip(
-        values([*one.variables, *one.optimizer.variables]),
-        values([*other.variables, *other.optimizer.variables]),
-        strict=True,
-    )
-    for mine, others in pairs:
-        np.testing.assert_array_equal(mine, others)
+    both = (values([*each.variables, *each.optimizer.variables]) for each in (one, other))
+    assert_all_equal(*both)
+
+
+def assert_resumes(model, again, fit):
+    """Whether a model that was loaded trains on as the one that was saved."""
+    assert_equal(model, again)
+    before = values(model.trainable_variables)
+    for one in (model, again):
+        fit(one)
+    pairs = zip(values(model.trainable_variables), before, strict=True)
+    assert sum((now != then).any() for now, then in pairs) > len(before) / 2
+    assert_equal(model, again)
