@@ -19,11 +19,38 @@ BACKEND = keras.backend.backend()
 RNG = np.random.default_rng(0)
 
 
-def test_it_matches_closed_form_and_differences():
-    of_linear = batch_jacobian(linear, INPUTS)
-    np.testing.assert_allclose(of_linear, np.stack([WEIGHTS.T] * 3), atol=1e-6)
-    of_curved = batch_jacobian(curved, INPUTS)
-    np.testing.assert_allclose(of_curved, CURVED_JACOBIAN, atol=1e-4)
+def pooled(x):
+    return 3.0 * ops.mean(ops.reshape(x, (2, 1, 2, 2, 2, 1)), axis=(2, 4))  # (batch, 1, 2, 1)
+
+
+def noisy(x):
+    return x * keras.random.normal(x.shape, seed=3)
+
+
+IMAGES = np.arange(16, dtype="float32").reshape(2, 2, 4, 1)
+OF_POOLED = np.zeros((2, 1, 2, 1, 2, 4, 1))
+OF_POOLED[:, :, 0, :, :, :2] = OF_POOLED[:, :, 1, :, :, 2:] = 0.75
+NOISE = ops.convert_to_numpy(noisy(ops.ones((3, 4))))
+NUMBERS = np.array([1.0, 2.0, 3.0], "float32")
+POWERS = np.stack([np.ones(3), 2 * NUMBERS], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "expected"),
+    [
+        (linear, INPUTS, [WEIGHTS.T] * 3),
+        (curved, INPUTS, CURVED_JACOBIAN),
+        (pooled, IMAGES, OF_POOLED),
+        (lambda x: ops.ones((3, 2)), INPUTS, np.zeros((3, 2, 4))),
+        (lambda x: ops.sum(x**2, axis=1), INPUTS, 2 * INPUTS),
+        (lambda x: x**2, NUMBERS, 2 * NUMBERS),
+        (lambda x: ops.stack([x, x**2], axis=1), NUMBERS, POWERS),
+        (noisy, INPUTS, NOISE[:, :, None] * np.eye(4)),
+    ],
+)
+def test_it_matches_closed_form_and_differences(function, inputs, expected):
+    found = batch_jacobian(function, inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
 
 
 def test_it_follows_a_backward_pass_that_is_not_the_derivative():
@@ -35,28 +62,6 @@ def test_it_follows_a_backward_pass_that_is_not_the_derivative():
     for example in range(2):
         np.testing.assert_array_equal(values[example, 0], np.diag(EDGES_PASS[example]))
         np.testing.assert_allclose(values[example, 1], -0.5 * np.eye(4), rtol=1e-6)
-
-
-def test_the_axes_of_output_and_input_are_kept():
-    def pooled(x):
-        windows = ops.reshape(x, (2, 1, 2, 2, 2, 1))
-        return 3.0 * ops.mean(windows, axis=(2, 4))  # (batch, 1, 2, 1)
-
-    images = np.arange(16, dtype="float32").reshape(2, 2, 4, 1)
-    values = np.asarray(batch_jacobian(pooled, images))
-    expected = np.zeros((2, 1, 2, 1, 2, 4, 1))
-    expected[:, :, 0, :, :, :2] = expected[:, :, 1, :, :, 2:] = 0.75
-    np.testing.assert_allclose(values, expected, rtol=1e-6)
-
-
-def test_an_output_that_depends_on_nothing_has_zeros():
-    result = batch_jacobian(lambda x: ops.ones((3, 2)), INPUTS)
-    np.testing.assert_array_equal(result, np.zeros((3, 2, 4)))
-
-
-def test_a_scalar_per_example_gives_a_gradient_per_example():
-    values = batch_jacobian(lambda x: ops.sum(x**2, axis=1), INPUTS)
-    np.testing.assert_allclose(values, 2 * INPUTS, rtol=1e-6)
 
 
 def test_float64_is_kept():
@@ -79,32 +84,14 @@ def test_a_jacobian_computed_in_parts_keeps_the_order_of_its_outputs(budget, mon
     np.testing.assert_allclose(values, [weights.T] * 3, rtol=1e-6)
 
 
-def small_model():
-    inputs = keras.Input((4,))
-    x = layers.Dense(6, activation="tanh")(inputs)
-    x = layers.BatchNormalization()(x)
-    return keras.Model(inputs, layers.Dense(3)(layers.Dropout(0.5)(x)))
-
-
-def differences_of(model):
-    first, norm, last = model.layers[1], model.layers[2], model.layers[4]
-    weights = [w.astype("float64") for layer in (first, norm, last) for w in layer.get_weights()]
-    kernel, bias, gamma, beta, mean, variance, out, out_bias = weights
-
-    def function(x):
-        hidden = np.tanh(x @ kernel + bias)
-        return ((hidden - mean) / np.sqrt(variance + 1e-3) * gamma + beta) @ out + out_bias
-
-    step, eye = 1e-5, np.eye(4)
-    x = INPUTS.astype("float64")
-    columns = [(function(x + step * e) - function(x - step * e)) / (2 * step) for e in eye]
-    return np.stack(columns, axis=2)
-
-
 def test_a_model_runs_in_inference_mode_with_its_current_weights():
-    model = small_model()
+    parts = [layers.Dense(6, "tanh"), layers.BatchNormalization(), layers.Dropout(0.5)]
+    model = keras.Sequential([keras.Input((4,)), *parts, layers.Dense(3)])
     for _ in range(2):
-        np.testing.assert_allclose(batch_jacobian(model, INPUTS), differences_of(model), atol=1e-4)
+        kernel, bias, gamma, _, _, variance, out, _ = model.get_weights()
+        slopes = (1 - np.tanh(INPUTS @ kernel + bias) ** 2) * gamma / np.sqrt(variance + 1e-3)
+        expected = np.einsum("ih,bh,ho->boi", kernel, slopes, out)
+        np.testing.assert_allclose(batch_jacobian(model, INPUTS), expected, rtol=1e-4, atol=1e-5)
         model.set_weights([w + 0.1 for w in model.get_weights()])
 
 
@@ -134,25 +121,22 @@ def test_a_model_is_traced_once_per_shape_and_can_be_freed():
 def test_a_model_is_traced_again_after_its_layers_or_variables_change():
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.ReLU()])
 
-    def now():
-        matrix = model.layers[0].get_weights()[0].T
-        return (INPUTS @ matrix.T > 0)[:, :, None] * matrix
+    def check():
+        matrix = ops.convert_to_numpy(model.layers[0].kernel).T
+        active = (INPUTS @ matrix.T > 0) | (len(model.layers) == 1)
+        found = batch_jacobian(model, INPUTS)
+        np.testing.assert_allclose(found, active[:, :, None] * matrix, rtol=1e-5)
 
-    np.testing.assert_allclose(batch_jacobian(model, INPUTS), now(), rtol=1e-6)
+    check()
     model.pop()  # a layer without variables
-    np.testing.assert_allclose(
-        batch_jacobian(model, INPUTS), [model.get_weights()[0].T] * 3, rtol=1e-6
-    )
+    check()
     model.pop()
     model.add(layers.Dense(3))
     model.add(layers.ReLU())
-    np.testing.assert_allclose(batch_jacobian(model, INPUTS), now(), rtol=1e-6)
+    check()
     model.layers[0].enable_lora(1)
     model.layers[0].lora_kernel_b.assign(np.ones((1, 3)))
-    adapted = model.layers[0].kernel
-    matrix = ops.convert_to_numpy(adapted).T
-    slopes = (INPUTS @ matrix.T > 0)[:, :, None] * matrix
-    np.testing.assert_allclose(batch_jacobian(model, INPUTS), slopes, rtol=1e-5)
+    check()
 
 
 def test_a_plain_function_is_traced_at_every_call():
@@ -182,36 +166,10 @@ def test_what_depends_on_other_examples_is_refused_and_changes_no_state():
     assert_all_equal(before, norm.get_weights())
 
 
-def test_noise_of_a_fixed_seed_is_accepted():
-    def noisy(x):
-        return x * keras.random.normal(x.shape, seed=3)
-
-    noise = np.asarray(noisy(ops.ones((3, 4))))
-    np.testing.assert_allclose(
-        np.einsum("bii->bi", batch_jacobian(noisy, INPUTS)), noise, rtol=1e-6
-    )
-
-
 def test_a_single_example_needs_a_function_of_no_other():
     p = ops.convert_to_tensor([[3.0]])
     values = batch_jacobian(lambda x: ops.concatenate([x, p], 1) ** 2, INPUTS[:1, :2])
     np.testing.assert_allclose(values[0], [*np.diag(2 * INPUTS[0, :2]), [0, 0]], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("function", "inputs", "error"),
-    [
-        (linear, INPUTS.astype("int32"), TypeError),
-        (linear, np.float32(1), IndexError),
-        (ops.sum, INPUTS, ValueError),
-        (lambda x: x[:2], INPUTS, ValueError),
-        (lambda x: [x, x], INPUTS, ValueError),
-        (lambda x: ops.argmax(x, axis=1), INPUTS, TypeError),
-    ],
-)
-def test_functions_without_a_jacobian_per_example_are_refused(function, inputs, error):
-    with pytest.raises(error):
-        batch_jacobian(function, inputs)
 
 
 @each_mode
@@ -221,13 +179,6 @@ def test_it_works_in_compiled_functions_and_can_be_differentiated(mode):
 
     found = in_mode(of_diagonal, mode)(ops.convert_to_tensor(INPUTS))
     np.testing.assert_allclose(found, 6 * INPUTS, rtol=1e-5)
-
-
-def test_examples_may_be_single_numbers():
-    numbers = np.array([1.0, 2.0, 3.0], "float32")
-    np.testing.assert_allclose(batch_jacobian(lambda x: x**2, numbers), 2 * numbers, rtol=1e-6)
-    both = batch_jacobian(lambda x: ops.stack([x, x**2], axis=1), numbers)
-    np.testing.assert_allclose(both, np.stack([np.ones(3), 2 * numbers], axis=1), rtol=1e-6)
 
 
 def test_a_recurrent_network_has_derivatives_of_every_kind():

@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import pytest
 from keras import ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, curved
 from support.differentiate import as_array
@@ -50,11 +49,6 @@ def test_a_jacobian_of_zeros_has_norm_and_error_zero():
 def test_it_follows_a_backward_pass_that_is_not_the_derivative():
     norm, _ = frobenius_norm(binary_sign, EDGES)
     np.testing.assert_allclose(norm, np.sqrt(EDGES_PASS.sum(axis=1)), rtol=1e-6)
-
-
-def test_one_sample_is_refused():
-    with pytest.raises(ValueError, match="samples"):
-        frobenius_norm(curved, INPUTS, samples=1)
 
 
 @each_mode

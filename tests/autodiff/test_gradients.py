@@ -25,22 +25,26 @@ def test_gradients_match_the_closed_form_for_every_argument(mode):
 
 @each_mode
 def test_gradients_can_be_differentiated_again(mode):
-    def squared_slope(x):
-        (slope,) = gradients(lambda x: ops.sum(x**3), [x])  # 3 x^2
-        return ops.sum(slope**2)
-
     def second(x):
-        return gradients(squared_slope, [x])[0]
+        slope = lambda x: gradients(lambda x: ops.sum(x**3), [x])[0]  # noqa: E731
+        return gradients(lambda x: slope(x) ** 2, [x])[0]
 
-    np.testing.assert_allclose(
-        in_mode(second, mode)(ops.convert_to_tensor(X)), 36 * X**3, rtol=1e-5
-    )
+    found = in_mode(second, mode)(ops.convert_to_tensor(X))
+    np.testing.assert_allclose(found, 36 * X**3, rtol=1e-5)
 
 
-def test_an_argument_that_does_not_matter_has_zeros():
-    of_x, of_y = gradients(lambda x, y: ops.sum(x), [X, Y])
+def test_an_argument_that_does_not_matter_has_zeros_or_none_where_the_backend_knows():
+    def constant(x, y):
+        return ops.sum(x)
+
+    of_x, of_y = gradients(constant, [X, Y])
     np.testing.assert_array_equal(of_x, np.ones_like(X))
     np.testing.assert_array_equal(of_y, np.zeros_like(Y))
+    if keras.backend.backend() == "jax":
+        with pytest.raises(NotImplementedError, match="Received: 'none'"):
+            gradients(constant, [X, Y], unconnected_gradients="none")
+    else:
+        assert gradients(constant, [X, Y], unconnected_gradients="none")[1] is None
 
 
 @each_mode
@@ -63,28 +67,9 @@ def test_a_constant_argument_is_unconnected():
     np.testing.assert_array_equal(of_y, X)
 
 
-@each_mode
-def test_a_tensor_given_twice_counts_as_two_arguments(mode):
-    def every(x):
-        of_both = gradients(lambda a, b: a * b, [x, x])
-        of_second = gradients(lambda a, b: a**2 * b, [x, x], stop_gradients=[0])
-        return *of_both, *of_second, *gradients(lambda a: a * x, [x])
-
-    first, second, stopped, other, own = in_mode(every, mode)(ops.convert_to_tensor(X))
-    for gradient in (first, second, own):
-        np.testing.assert_array_equal(gradient, X)
-    np.testing.assert_array_equal(stopped, np.zeros_like(X))
-    np.testing.assert_allclose(other, X**2, rtol=1e-6)
-
-
-def test_a_model_is_called_in_inference_mode():
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dropout(0.5)])
-    np.testing.assert_array_equal(gradients(model, [X])[0], np.ones_like(X))
-
-
-def test_a_model_of_several_inputs_takes_them_as_a_list():
+def test_a_model_of_several_inputs_takes_them_as_a_list_and_runs_in_inference():
     parts = [keras.Input((3,)), keras.Input((3,))]
-    model = keras.Model(parts, layers.Multiply()(parts))
+    model = keras.Model(parts, layers.Dropout(0.5)(layers.Multiply()(parts)))
     of_first, of_second = gradients(model, [X, Y])
     np.testing.assert_allclose(as_array(of_first), Y, rtol=1e-6)
     np.testing.assert_allclose(as_array(of_second), X, rtol=1e-6)
@@ -145,36 +130,3 @@ def test_a_variable_of_tensorflow_or_one_that_is_not_trainable_is_watched_too():
         compiled = tf.function(lambda v=variable: ops.sum(v * v), autograph=False)
         found = gradients(lambda value, f=compiled: f(), [variable])[0]
         np.testing.assert_allclose(found, [2.0, 4.0])
-
-
-def test_an_unconnected_argument_gives_none_on_tensorflow_and_an_error_on_jax():
-    def constant(x, y):
-        return ops.sum(x)
-
-    if keras.backend.backend() == "jax":
-        with pytest.raises(NotImplementedError, match="Received: 'none'"):
-            gradients(constant, [X, Y], unconnected_gradients="none")
-    else:
-        assert gradients(constant, [X, Y], unconnected_gradients="none")[1] is None
-
-
-@pytest.mark.parametrize(
-    ("function", "xs", "arguments", "error"),
-    [
-        (ops.square, [X], {"grad_ys": [X, X]}, ValueError),
-        (ops.square, [X], {"grad_ys": []}, ValueError),
-        (ops.square, [X], {"grad_ys": [X[:1]]}, ValueError),
-        (ops.square, [X], {"grad_ys": [None]}, (TypeError, ValueError)),
-        (ops.square, [X], {"grad_ys": [X.astype("float16")]}, ValueError),
-        (ops.square, [X], {"grad_ys": X}, TypeError),
-        (ops.square, [X], {"stop_gradients": [1]}, ValueError),
-        (ops.square, [X], {"unconnected_gradients": "ones"}, (ValueError, NotImplementedError)),
-        (ops.sum, [X.astype("int32")], {}, TypeError),
-        (ops.sum, X, {}, TypeError),
-        (ops.argmax, [X], {}, TypeError),
-        ("sum", [X], {}, TypeError),
-    ],
-)
-def test_what_has_no_gradient_is_refused(function, xs, arguments, error):
-    with pytest.raises(error):
-        gradients(function, xs, **arguments)
