@@ -172,9 +172,8 @@ def test_lists_of_inputs_and_strings_go_through_fit():
 
     texts = np.array([["a a"], ["b"], ["a bbb"]])
     inputs = [X[:3].astype("float32"), texts]
-    backbone = Both()
-    backbone([inputs[0], keras.ops.convert_to_tensor(texts)])
-    model = DANN(backbone, num_classes=2)
+    symbols = [keras.Input((1,)), keras.Input((1,), dtype="string")]
+    model = DANN(keras.Model(symbols, Both()(symbols)), num_classes=2)
     model.compile("sgd", jit_compile=False)
     longer = [inputs[0], np.array([["a longer text"], ["b"], ["a"]])]
     model.fit(pair((inputs, [0, 1, 0]), longer, 3), verbose=0)
