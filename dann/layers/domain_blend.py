@@ -36,6 +36,9 @@ class DomainBlend(keras.layers.Layer):
         That of the source images, in the type that the layer computes in. In inference their values
         do not change.
 
+    Raises:
+        ValueError: If an argument is out of range, or the domains differ in their channels.
+
     Example:
 
     >>> import numpy as np
@@ -68,6 +71,9 @@ class DomainBlend(keras.layers.Layer):
 
     def call(self, inputs, training=False):
         source, target = (ops.cast(images, self.compute_dtype) for images in inputs)
+        if source.shape[-1] != target.shape[-1]:
+            channels = f"{source.shape[-1]} and {target.shape[-1]}"
+            raise ValueError(f"Both domains must have the same channels. Received: {channels}")
         if not training:
             return source
         examples = ops.arange(ops.shape(source)[0])

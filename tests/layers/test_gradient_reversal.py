@@ -9,14 +9,12 @@ from dann.layers import GradientReversal
 from dann.schedules import GaninSchedule
 
 
-def trained_weight(reversal, epochs=1, steps=1, learning_rate=1.0, **compiled):
+def trained_weight(reversal, steps=1, **compiled):
     """A weight w, from 0, under the loss w * x with x = 1, so that each step adds the strength."""
     dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
     model = keras.Sequential([keras.Input((1,)), dense, reversal])
-    model.compile(
-        keras.optimizers.SGD(learning_rate), lambda y, outputs: keras.ops.mean(outputs), **compiled
-    )
-    model.fit(np.ones((steps, 1)), np.ones((steps, 1)), batch_size=1, epochs=epochs, verbose=0)
+    model.compile(keras.optimizers.SGD(1.0), lambda y, outputs: keras.ops.mean(outputs), **compiled)
+    model.fit(np.ones((steps, 1)), np.ones((steps, 1)), batch_size=1, verbose=0)
     return model
 
 
@@ -45,50 +43,16 @@ def test_a_schedule_advances_inside_the_compiled_step(jit_compile, steps_per_exe
     )
 
 
-class CountingSchedule(GaninSchedule):
-    calls = 0
-
-    def __call__(self, step):
-        type(self).calls += 1
-        return super().__call__(step)
-
-
-@lacking.compiled
-def test_a_schedule_takes_one_trace():
-    CountingSchedule.calls = 0
-    reversal = GradientReversal(CountingSchedule(total_steps=100))
-    at_construction = CountingSchedule.calls
-    trained_weight(reversal, steps=40, epochs=2, steps_per_execution=20, jit_compile=True)
-    # Keras traces a symbolic call to build the model, and one step inside its loop.
-    assert CountingSchedule.calls - at_construction <= 3
-    assert int(reversal.step) == 80
-
-
-@pytest.mark.parametrize("way", ["assign", "attribute"])
-def test_a_new_strength_changes_the_compiled_gradient(way):
+def test_a_new_strength_changes_the_compiled_gradient():
     reversal = GradientReversal(1.0)
     model = trained_weight(reversal)
     assert weight(model) == pytest.approx(1.0)
-    if way == "assign":
-        reversal.strength.assign(0.5)
-    else:
-        reversal.strength = 0.5
+    reversal.strength.assign(0.5)
     model.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0)
     assert weight(model) == pytest.approx(1.5)
-
-
-def test_a_reloaded_model_resumes_at_the_same_step_and_strength(tmp_path):
-    schedule = GaninSchedule(total_steps=10)
-    reversal = GradientReversal(schedule)
-    model = trained_weight(reversal, steps=3)
-    keras.Sequential([keras.Input((1,)), *model.layers]).save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    assert int(again.layers[-1].step) == 3
-    assert float(again.layers[-1].strength) == pytest.approx(float(schedule(2)))
-    again.compile(keras.optimizers.SGD(1.0), lambda y, outputs: keras.ops.mean(outputs))
-    again.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0)
-    assert weight(again) - weight(model) == pytest.approx(float(schedule(3)), rel=1e-5)
-    assert int(again.layers[-1].step) == 4
+    reversal.strength = 0.25
+    model.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0)
+    assert weight(model) == pytest.approx(1.75)
 
 
 def test_inference_neither_counts_nor_changes_the_strength_and_its_state_does_not_train():
@@ -98,22 +62,6 @@ def test_inference_neither_counts_nor_changes_the_strength_and_its_state_does_no
     assert float(reversal.strength) == 0.0
     assert reversal.trainable_weights == []
     assert [variable.name for variable in reversal.non_trainable_weights] == ["step", "strength"]
-
-
-@pytest.mark.parametrize(
-    ("make", "error"),
-    [
-        (lambda: GradientReversal(-0.1), ValueError),
-        (lambda: GradientReversal(float("nan")), ValueError),
-        (lambda: GradientReversal("1.0"), TypeError),
-        (lambda: GradientReversal([0.5]), TypeError),
-        (lambda: GradientReversal(way="reverse"), ValueError),
-        (lambda: GradientReversal(lambda step: 1.0), ValueError),  # has no name for files
-    ],
-)
-def test_wrong_arguments_are_refused(make, error):
-    with pytest.raises(error):
-        make()
 
 
 def test_a_function_whose_name_another_has_is_refused():
@@ -126,15 +74,6 @@ def test_a_function_whose_name_another_has_is_refused():
     keras.saving.register_keras_serializable("tests", "twice")(lambda step: step)
     with pytest.raises(ValueError, match="a name of its own"):
         GradientReversal(first)
-
-
-def test_a_strength_that_is_set_is_checked_and_does_not_fight_a_schedule():
-    reversal = GradientReversal(1.0)
-    with pytest.raises(ValueError, match="at least 0.*Received: strength=-1"):
-        reversal.strength = -1
-    scheduled = GradientReversal(GaninSchedule(total_steps=10))
-    with pytest.raises(ValueError, match="follows the schedule.*Received: strength=0.5"):
-        scheduled.strength = 0.5
 
 
 @keras.saving.register_keras_serializable("tests")

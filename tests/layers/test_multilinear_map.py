@@ -1,7 +1,8 @@
 import keras
 import numpy as np
 import pytest
-from support.modes import each_mode
+from support.arrays import assert_all_close
+from support.differentiate import value_and_gradients
 
 from dann.layers import MultilinearMap
 
@@ -68,47 +69,27 @@ def test_a_seed_draws_the_same_projections_again():
     assert np.abs(drawn[0] - drawn[2]).max() > 0.1
 
 
-def pair_model(max_units):
-    """Two dense layers without biases, from 3 inputs to features and predictions, joined."""
-    entry = keras.Input((3,))
-    features, predictions = (keras.layers.Dense(units, use_bias=False)(entry) for units in (4, 3))
-    return keras.Model(entry, MultilinearMap(max_units)([features, predictions]))
-
-
-@each_mode
+@pytest.mark.parametrize("compiled", [False, True, "xla"])
 @pytest.mark.parametrize("max_units", [EXACT, RANDOMISED])
-def test_both_inputs_get_their_gradient(max_units, mode):
-    """One step of rate 1 down the loss `sum(c * y)`, by hand."""
-    model = pair_model(max_units)
-    slope = RNG.normal(size=max_units)
-    inputs = RNG.normal(size=(1, 3)).astype("float32")
-    start = [np.array(weight, "float64") for weight in model.trainable_weights]
-    fixed = [np.array(weight, "float64") for weight in model.non_trainable_weights]
-    f, g = (inputs @ kernel for kernel in start)
-    if fixed:
-        upstream = slope / np.sqrt(max_units)
-        of_features = (upstream * (g @ fixed[1])) @ fixed[0].T
-        of_predictions = (upstream * (f @ fixed[0])) @ fixed[1].T
-    else:
-        of_features = g @ slope.reshape(4, 3).T
-        of_predictions = f @ slope.reshape(4, 3)
-
-    def loss(y, outputs):
-        return keras.ops.sum(y * outputs)
-
-    model.compile(
-        keras.optimizers.SGD(1.0), loss, run_eagerly=mode == "eager", jit_compile=mode == "xla"
+def test_both_inputs_get_their_gradient(max_units, compiled):
+    """Of `sum(c * y)`, by hand."""
+    layer, c = MultilinearMap(max_units), RNG.normal(size=(5, max_units)).astype("float32")
+    products(layer)
+    _, found = value_and_gradients(
+        lambda f, g: layer([f, g]), FEATURES, PREDICTIONS, upstream=c, compiled=compiled
     )
-    model.fit(inputs, slope[None], verbose=0)
-    for kernel, before, slopes in zip(
-        model.trainable_weights, start, (of_features, of_predictions), strict=True
-    ):
-        np.testing.assert_allclose(before - kernel, inputs.T @ slopes, rtol=1e-4, atol=1e-5)
-    for weight, before in zip(model.non_trainable_weights, fixed, strict=True):
-        np.testing.assert_array_equal(weight, before.astype("float32"))
-
-
-@pytest.mark.parametrize("shapes", [[(5, 4), (5, 3, 1)], [(5, 4, 4), (5, 3)]])
-def test_inputs_that_are_not_flat_are_refused(shapes):
-    with pytest.raises(ValueError, match="must have the shape"):
-        MultilinearMap().build(shapes)
+    if max_units == EXACT:
+        matrices = c.reshape(5, 4, 3)
+        expected = [
+            np.einsum("bij,bj->bi", matrices, PREDICTIONS),
+            np.einsum("bij,bi->bj", matrices, FEATURES),
+        ]
+    else:
+        of_features, of_predictions = map(keras.ops.convert_to_numpy, layer.weights)
+        c = c / np.sqrt(max_units)
+        expected = [
+            (c * (PREDICTIONS @ of_predictions)) @ of_features.T,
+            (c * (FEATURES @ of_features)) @ of_predictions.T,
+        ]
+    assert_all_close(found, expected, 1e-4, 1e-5)
+    assert layer.trainable_weights == []

@@ -68,10 +68,3 @@ def test_rprelu_bends_and_shifts_each_channel(axis):
     np.testing.assert_allclose(seen[0], of_inputs, rtol=1e-6)
     for gradient, hand in zip(seen[1:], by_hand, strict=True):
         np.testing.assert_allclose(gradient.reshape(-1), hand, rtol=1e-6)
-
-
-@pytest.mark.parametrize("cls", [RSign, RPReLU])
-@pytest.mark.parametrize(("axis", "error"), [(3, IndexError), ("channels", TypeError)])
-def test_an_axis_is_one_of_the_inputs(cls, axis, error):
-    with pytest.raises(error):
-        cls(axis=axis).build((2, 3, 4))

@@ -4,13 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-import dann.networks
+from dann import networks
 from dann.networks import (
-    application_backbone,
-    binary_label_head,
     binary_lenet_backbone,
-    binary_mlp_backbone,
-    binary_resnet_backbone,
     cnn_backbone,
     domain_head,
     gtsrb_backbone,
@@ -22,73 +18,48 @@ from dann.networks import (
     time_series_backbone,
 )
 
-LABELS = {"num_features": 6, "num_classes": 4}
+LABELS = {"num_features": 6, "num_classes": 4, "hidden_units": (5, 3)}
+SMALL = {"input_shape": (16, 16, 1), "filters": (4, 6)}
+MLP = {"input_shape": (5, 2), "hidden_units": (4, 3)}
+SERIES = {"input_shape": (9, 2), "filters": (4, 6), "kernel_sizes": (3, 2), "dropout": 0.5}
 MAKERS = {  # with the length of the outputs
-    "binary_lenet": (binary_lenet_backbone, 6, {"input_shape": (16, 16, 1), "filters": (4, 6)}),
-    "binary_mlp": (
-        binary_mlp_backbone,
-        3,
-        {"input_shape": (5, 2), "hidden_units": (4, 3), "input_range": (0, 255)},
-    ),
-    "binary_resnet": (binary_resnet_backbone, 6, {"input_shape": (9, 8, 3), "filters": (4, 6)}),
-    "cnn": (
-        cnn_backbone,
-        6,
-        {"input_shape": (16, 16, 1), "filters": (4, 8), "units": 6, "dropout": 0.5},
-    ),
-    "gtsrb": (gtsrb_backbone, 1024, {}),
-    "keras_application": (
-        application_backbone,
+    "application_backbone": (
         256,
         {"input_shape": (32, 32, 3), "name": "MobileNet", "alpha": 0.25},
     ),
-    "lenet": (lenet_backbone, 6, {"bottleneck_units": 6, "initializer": "torch"}),
-    "mlp": (mlp_backbone, 3, {"input_shape": (5, 2), "hidden_units": (4, 3), "dropout": 0.5}),
-    "mnist": (mnist_backbone, 768, {}),
-    "svhn": (svhn_backbone, 128, {}),
-    "time_series": (
-        time_series_backbone,
-        6,
-        {"input_shape": (9, 2), "filters": (4, 6), "kernel_sizes": (3, 2), "dropout": 0.5},
-    ),
-    "binary_label_head": (binary_label_head, 4, LABELS | {"hidden_units": (5, 3)}),
-    "label_head": (label_head, 4, LABELS | {"hidden_units": (5,), "dropout": 0.5}),
-    "domain_head": (domain_head, 1, {"num_features": 6, "batch_norm": True}),
+    "binary_label_head": (4, LABELS),
+    "binary_lenet_backbone": (6, SMALL),
+    "binary_mlp_backbone": (3, MLP | {"input_range": (0, 255)}),
+    "binary_resnet_backbone": (6, SMALL | {"input_shape": (9, 8, 3)}),
+    "cnn_backbone": (6, SMALL | {"units": 6, "dropout": 0.5}),
+    "domain_head": (1, {"num_features": 6, "batch_norm": True}),
+    "gtsrb_backbone": (1024, {}),
+    "label_head": (4, LABELS | {"dropout": 0.5}),
+    "lenet_backbone": (6, {"bottleneck_units": 6, "initializer": "torch"}),
+    "mlp_backbone": (3, MLP | {"dropout": 0.5}),
+    "mnist_backbone": (768, {}),
+    "svhn_backbone": (128, {}),
+    "time_series_backbone": (6, SERIES),
 }
-each_network = pytest.mark.parametrize("name", MAKERS)
-
-
-def made(name):
-    make, _, arguments = MAKERS[name]
-    return make(**arguments)
 
 
 def test_every_network_is_exported_and_has_a_config_of_its_name():
     configs = pathlib.Path(__file__).parents[2] / "conf/network"
-    backbones = {name for name in dann.networks.__all__ if name.endswith("_backbone")}
-    assert {make.__name__ for make, *_ in MAKERS.values()} == set(dann.networks.__all__)
+    assert set(MAKERS) == set(networks.__all__)
     texts = list(map(pathlib.Path.read_text, configs.glob("*.yaml")))
-    for name in backbones:
+    for name in filter(lambda name: name.endswith("_backbone"), MAKERS):
         assert any(f"dann.networks.{name}\n" in text for text in texts)
 
 
-@each_network
-def test_it_gives_flat_outputs_of_the_promised_length(name):
-    model = made(name)
-    outputs = model.predict(np.zeros((2, *model.input_shape[1:])), verbose=0)
-    assert outputs.shape == (2, MAKERS[name][1])
-    assert model.output_shape == (None, outputs.shape[1])
-
-
-@each_network
-def test_it_comes_back_from_a_file(name, tmp_path):
-    model = made(name)
+@pytest.mark.parametrize("name", MAKERS)
+def test_it_gives_flat_outputs_of_the_promised_length_and_comes_back_from_a_file(name, reloaded):
+    length, arguments = MAKERS[name]
+    model = getattr(networks, name)(**arguments)
     inputs = np.random.default_rng(0).uniform(0, 255, (3, *model.input_shape[1:]))
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
-    np.testing.assert_array_equal(
-        again.predict(inputs, verbose=0), model.predict(inputs, verbose=0)
-    )
+    outputs = model.predict(inputs, verbose=0)
+    assert outputs.shape == (3, length)
+    assert model.output_shape == (None, length)
+    np.testing.assert_array_equal(reloaded(model).predict(inputs, verbose=0), outputs)
 
 
 @pytest.mark.parametrize(
@@ -169,22 +140,6 @@ def test_a_time_series_network_takes_the_mean_over_time():
 
 
 @pytest.mark.parametrize(
-    ("make", "shape"),
-    [
-        (mnist_backbone, (64,)),
-        (cnn_backbone, (7, 8, 3)),
-        (lenet_backbone, (15, 28, 1)),
-        (svhn_backbone, (28, 28, 3)),
-        (binary_resnet_backbone, (3, 8, 1)),
-        (time_series_backbone, (28, 28, 3)),
-    ],
-)
-def test_inputs_that_a_network_is_not_made_for_are_refused(make, shape):
-    with pytest.raises(ValueError, match="Received: "):
-        make(shape)
-
-
-@pytest.mark.parametrize(
     ("make", "least"),
     [
         (mnist_backbone, 16),
@@ -224,21 +179,3 @@ def test_logits_stay_in_single_precision():
     keras.config.set_dtype_policy("mixed_bfloat16")
     assert label_head(6, 4).outputs[0].dtype == "float32"
     assert domain_head(6).outputs[0].dtype == "float32"
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: mnist_backbone(input_range=(1, 1)),
-        lambda: label_head(6, 1),
-        lambda: binary_label_head(4, 1),
-        lambda: lenet_backbone(initializer="jax"),
-        lambda: label_head(6, 4, hidden_units=(3, 0)),
-        lambda: cnn_backbone((8, 8, 1), dropout=1.5),
-        lambda: time_series_backbone((9, 2), (4, 4), (3,)),
-        lambda: binary_mlp_backbone((3,), first_layer="int8"),
-    ],
-)
-def test_arguments_that_make_no_network_are_refused(make):
-    with pytest.raises(ValueError, match=r"Received|must|dropout|zip"):
-        make()
