@@ -1,18 +1,15 @@
 """Measurements of a model: does the reversal work, which player is winning, and many more."""
 
-from dann.diagnostics.catalogue import DIAGNOSTICS, measure
+from dann.diagnostics.catalogue import DIAGNOSTICS, HealthyRange
 from dann.diagnostics.certificate import certify
-from dann.diagnostics.check import Diagnosis, check
+from dann.diagnostics.check import Diagnosis, check, measure
 from dann.diagnostics.conflict import gradient_conflict
 from dann.diagnostics.diagnostics_callback import Diagnostics
-from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe
+from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe, proxy_a_distance
 from dann.diagnostics.feature_distance import feature_distance, squared_mmd
-from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.probe import proxy_a_distance
 from dann.diagnostics.jacobians import jacobians
 from dann.diagnostics.label_loss_baselines import label_loss_baselines
 from dann.diagnostics.minmax_spectrum import minmax_spectrum
-from dann.diagnostics.parity import way_parity
 from dann.diagnostics.sharpness import sharpness
 from dann.diagnostics.signal_propagation import signal_propagation
 from dann.diagnostics.straight_through_health import straight_through_health
@@ -39,5 +36,4 @@ __all__ = [
     "squared_mmd",
     "straight_through_health",
     "verdict",
-    "way_parity",
 ]

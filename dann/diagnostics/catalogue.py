@@ -1,12 +1,7 @@
-"""The diagnostics by name.
+"""The diagnostics by name, with the healthy ranges of their measurements.
 
 A diagnostic is a function `(model, data, ...)` that returns measurements by name and leaves the
-model as it is. A file of this folder registers its own:
-
-    @DIAGNOSTICS.register("sharpness", models=ADVERSARIAL, like_a_step=True)
-    def sharpness(model, data): ...
-
-These arguments mean the same in every diagnostic:
+model as it is. These arguments mean the same in every diagnostic:
 
 - `model`: a model of the kind that it measures
 - `data`: one batch, `({"source": xs, "target": xt}, ys)`; for a model from elsewhere than
@@ -16,127 +11,239 @@ These arguments mean the same in every diagnostic:
   which `fit` runs the model
 - `training`: whether layers work as in a training step, such as batch normalization by the batch.
   Defaults to `True`
-- `batch_size`: inputs at a time if there is nothing to differentiate. Defaults to `256`
 - `seed`: seed of everything random. Defaults to `0`
 
-A model of another kind raises a `TypeError`.
-
-The facts to register; only `models` is required:
-
-- `models`: the models that it measures, a `ModelKind`
-- `quick`: whether it takes a second or so, and `dann.diagnostics.check` runs it
-- `like_a_step`: whether it works like a training step; `measure` then gives it few examples
-- `healthy`: the healthy ranges of its measurements, a tuple of `HealthyRange`
-- `may_be_infinite`: names of measurements that may be infinite
-- `order`: a number; results are in this order, those without one last
+A model that does not fit raises a `TypeError` or a `ValueError`.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import keras
-import numpy as np
+from dann.diagnostics.certificate import ALIKE, OFF, TOLERANCE, certify
+from dann.diagnostics.conflict import gradient_conflict
+from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe
+from dann.diagnostics.feature_distance import feature_distance
+from dann.diagnostics.jacobians import jacobians
+from dann.diagnostics.label_loss_baselines import label_loss_baselines
+from dann.diagnostics.minmax_spectrum import minmax_spectrum
+from dann.diagnostics.sharpness import sharpness
+from dann.diagnostics.signal_propagation import signal_propagation
+from dann.diagnostics.straight_through_health import straight_through_health
 
-from dann.adaptation import AdversarialModel
-from dann.diagnostics.instruments.batch import as_batch
-from dann.registry import Registry
+SAME = 1e-6  # spread of the features below which they are the same for every example
+CONSTANT = 1e-4  # deviation of the discriminator's logits below which they are all equal
+APART = 0.35  # domain loss in nats below which the domains are apart; knowing nothing is .693
+BEHIND = 0.5  # nats by which a live discriminator may lose more than a fresh one
+ONE_CLASS = 0.9  # share of the target in one class, if the labels' share is far below
+UNLEARNT = 0.9  # label loss as a share of the loss if only the classes' shares are known
+PASSED = 0.1  # share of the gradient that a binary layer must pass
+GROWTH = 1.1  # a direction may grow by this factor in a step
 
-Diagnostic = Callable[..., dict[str, Any]]
-DIAGNOSTICS: Registry[Diagnostic] = Registry("diagnostic")
+Bounds = tuple[float, float]
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelKind:
-    """The models that a diagnostic is for: in words, and as a test of a model."""
-
-    text: str
-    holds: Callable[[Any], bool]
-
-    def __str__(self) -> str:
-        return self.text
-
-
-ANY_MODEL = ModelKind("any Keras model", lambda model: True)
-ADVERSARIAL = ModelKind(
-    "models of `dann.adaptation`", lambda model: isinstance(model, AdversarialModel)
-)
-CLASSIFIERS = ModelKind(
-    "models of `dann.adaptation` with 2 classes or more",
-    lambda model: ADVERSARIAL.holds(model) and model.num_classes > 1,
-)
-REVERSING = ModelKind(
-    "models of `dann.adaptation` with a reversal and a trainable backbone",
-    lambda model: (
-        ADVERSARIAL.holds(model)
-        and model.reversal is not None
-        and bool(model.backbone.trainable_variables)
-    ),
-)
-
-
-def in_order() -> list[str]:
-    """Returns the names of all diagnostics in the order of results and tables."""
-    return sorted(
-        DIAGNOSTICS, key=lambda name: DIAGNOSTICS.entry(name).facts.get("order", math.inf)
-    )
-
-
-def choose(
-    diagnostics: Sequence[str] | Mapping[str, Callable],
-) -> dict[str, Callable[..., dict[str, Any]]]:
-    """Returns diagnostics by name, from names in `DIAGNOSTICS` or from functions by any name."""
-    if isinstance(diagnostics, Mapping):
-        return dict(diagnostics)
-    return {name: DIAGNOSTICS.entry(name).thing for name in diagnostics}
-
-
-def measure(
-    model: Any,
-    data: Any,
-    diagnostics: Sequence[str] | Mapping[str, Callable] | None = None,
-    few: int = 32,
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Runs diagnostics on examples, and leaves out those that do not fit the model.
+class HealthyRange:
+    """The values at which a measurement is healthy.
 
     Args:
-        model: The model.
-        data: Examples of both domains, as a diagnostic takes them.
-        diagnostics: Names in `DIAGNOSTICS`, or functions by any name. Defaults to `None`: all.
-        few: The most examples of each domain for a diagnostic that works like a training step.
-            Defaults to `32`.
-
-    Returns:
-        Values by name, and for each diagnostic that raised a `TypeError` or `ValueError` its
-        message.
+        name: Name of the measurement. `*` stands for the name of a layer.
+        bounds: Smallest and largest healthy value, or a function from all measurements to them; a
+            `KeyError` in it means that they are not known.
+        advice: What a value means, in a sentence or two.
     """
-    found, left_out = {}, {}
-    data = as_batch(model, data)
-    of_few = first(data, few)
-    for name, function in choose(in_order() if diagnostics is None else diagnostics).items():
-        like_a_step = name in DIAGNOSTICS and DIAGNOSTICS.entry(name).facts.get("like_a_step")
-        try:
-            found.update(function(model, of_few if like_a_step else data))
-        except (TypeError, ValueError) as error:
-            left_out[name] = str(error)
-    return found, left_out
+
+    name: str
+    bounds: Bounds | Callable[[Mapping[str, Any]], Bounds]
+    advice: str
 
 
-def first(data: Any, count: int) -> tuple[dict[str, Any], np.ndarray]:
-    """Returns the first examples of each domain with labels; a labelled target stays whole."""
-    x, y = data
-    labels = np.asarray(y)
-    of_source, others = np.split(labels, [len(keras.tree.flatten(x["source"])[0])])
-    few = keras.tree.map_structure(lambda array: array[:count], x)
-    parts = {name: part if name == "target_labelled" else few[name] for name, part in x.items()}
-    return parts, np.concatenate([of_source[:count], others])
+@dataclasses.dataclass(frozen=True)
+class Diagnostic:
+    """A diagnostic and what is done with it.
+
+    Args:
+        function: The function `(model, data, ...)`.
+        healthy: The healthy ranges of its measurements.
+        quick: Whether it takes a second or so, and `check` runs it.
+        like_a_step: Whether it works like a training step; `measure` then gives it few examples.
+    """
+
+    function: Callable[..., dict[str, Any]]
+    healthy: tuple[HealthyRange, ...] = ()
+    quick: bool = False
+    like_a_step: bool = False
 
 
-def scalars(measurements: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the single numbers among measurements."""
-    return {
-        name: float(value)
-        for name, value in measurements.items()
-        if not isinstance(value, str) and np.ndim(value) == 0
-    }
+def _near_strength(found):
+    strength = found["reversal/strength"]
+    if strength == 0:  # a ratio of 0 is right then, but not healthy
+        return 1e-6, math.inf
+    return (1 - TOLERANCE) * strength, (1 + TOLERANCE) * strength
+
+
+DIAGNOSTICS: dict[str, Diagnostic] = {
+    "certificate": Diagnostic(
+        certify,
+        (
+            HealthyRange(
+                "reversal/cosine",
+                (-1.001, -ALIKE),  # -1 up to rounding
+                "Direction of the reversed gradient. +1: the reversal does nothing, or is there "
+                "twice.",
+            ),
+            HealthyRange(
+                "reversal/ratio",
+                _near_strength,
+                "Strength that arrives. It should be the one that the reversal reports, and above "
+                "0 once the schedule has begun.",
+            ),
+            HealthyRange(
+                "reversal/head_error",
+                (-math.inf, OFF),
+                "Change of the discriminator's gradient by the reversal. 2: it is reversed too.",
+            ),
+        ),
+        quick=True,
+        like_a_step=True,
+    ),
+    "winning": Diagnostic(
+        discriminator_vs_probe,
+        (
+            HealthyRange(
+                "features/spread",
+                (SAME, math.inf),
+                "Spread of the features. 0: they are the same for every example.",
+            ),
+            HealthyRange(
+                "domain/spread",
+                (CONSTANT, math.inf),
+                "Spread of the discriminator's output. 0: it says the same for every example.",
+            ),
+            HealthyRange(
+                "domain/loss",
+                lambda found: (APART, max(found.get("probe/loss", math.inf), APART) + BEHIND),
+                "Loss of the live discriminator in nats; .693 is chance. Far above that of a fresh "
+                "one, it is weak or overrun.",
+            ),
+            HealthyRange(
+                "probe/loss",
+                (APART, math.inf),
+                "Loss of a fresh discriminator in nats. .693: the domains are alike. Towards 0: "
+                "they are apart.",
+            ),
+        ),
+        quick=True,
+    ),
+    "distance": Diagnostic(feature_distance, quick=True),
+    "bounds": Diagnostic(
+        label_loss_baselines,
+        (
+            HealthyRange(
+                "target/largest_share",
+                lambda found: (
+                    -math.inf,
+                    max(ONE_CLASS, (1 + found.get("label/largest_share", 0.0)) / 2),
+                ),
+                "Share of the target predicted as one class. Near 1 the target has collapsed.",
+            ),
+            HealthyRange(
+                "label/loss",
+                lambda found: (-math.inf, UNLEARNT * found["label/prior_entropy"]),
+                "Label loss in nats. A model that knows only the classes' shares has little more "
+                "than the upper end.",
+            ),
+        ),
+        quick=True,
+    ),
+    "conflict": Diagnostic(
+        gradient_conflict,
+        (
+            HealthyRange(
+                "conflict/ratio",
+                (0.1, 100),
+                "Weight of the adversary on the backbone, beside the labels'. Below, it hardly "
+                "counts; above, the labels hardly count.",
+            ),
+            HealthyRange(
+                "conflict/cosine",
+                (-0.9, 1.0),
+                "Angle of both gradients. Somewhat negative is usual; near -1 they cancel.",
+            ),
+        ),
+        quick=True,
+        like_a_step=True,
+    ),
+    "jacobians": Diagnostic(
+        jacobians,
+        (
+            HealthyRange(
+                "jacobian/target_to_source",
+                (0.25, 4),
+                "How strongly the logits follow the inputs on the target, beside the source. Far "
+                "above 1 the target lies where the network was not trained.",
+            ),
+            HealthyRange(
+                "rank/target/rank_share",
+                (0.05, math.inf),
+                "Share of the directions that the target's features use. Near 0 they have "
+                "collapsed into a few.",
+            ),
+        ),
+    ),
+    "signal": Diagnostic(
+        signal_propagation,
+        (
+            HealthyRange(
+                "signal/target/gain_range",
+                (-math.inf, 1000),
+                "Range of the layers' gains. Many orders of magnitude are derivatives that explode "
+                "or vanish.",
+            ),
+        ),
+    ),
+    "game": Diagnostic(
+        minmax_spectrum,
+        (
+            HealthyRange(
+                "game/largest_stable_step",
+                lambda found: (found["game/step"], math.inf),
+                "Above this learning rate plain simultaneous descent overshoots.",
+            ),
+            HealthyRange(
+                "game/growth",
+                (-math.inf, GROWTH),
+                "Growth of the fastest direction in a step. A little above 1 is usual away from a "
+                "minimum.",
+            ),
+        ),
+        like_a_step=True,
+    ),
+    "straight_through": Diagnostic(
+        straight_through_health,
+        (
+            HealthyRange(
+                "binary/*/passed",
+                (PASSED, math.inf),
+                "Share of the gradient that a binary layer passes on. Near 0 the layers before it "
+                "stop learning.",
+            ),
+        ),
+        quick=True,
+        like_a_step=True,
+    ),
+    "sharpness": Diagnostic(
+        sharpness,
+        (
+            HealthyRange(
+                "sharpness/top_eigenvalue",
+                lambda found: (-math.inf, 2 / found["game/step"]),
+                "Largest curvature of the label loss. Above 2 divided by the learning rate plain "
+                "descent overshoots.",
+            ),
+        ),
+        like_a_step=True,
+    ),
+}

@@ -1,8 +1,7 @@
 """Whether the gradient that reaches the features is reversed, and if not, what is wrong."""
 
-import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -11,76 +10,51 @@ from keras import ops
 from dann.adaptation import AdversarialModel
 from dann.adaptation.networks import graph_of
 from dann.adaptation.smooth_task import frozen
-from dann.autodiff import vjp
-from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
-from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.layers import is_floating, leaves
-from dann.diagnostics.instruments.losses import check_adversarial
-from dann.diagnostics.instruments.modes import (
+from dann.autodiff import gradients, vjp
+from dann.diagnostics.passes import (
+    adversarial,
     as_tensors,
+    as_vector,
+    cosine,
+    features_of,
     in_mode,
-    inputs_of,
+    length_ratio,
+    losses_of,
     mode_of,
     modes_here,
+    to_numpy,
+    trains_backbone,
 )
-from dann.diagnostics.instruments.reversal_state import (
-    ALIKE,
-    OFF,
-    TOLERANCE,
-    Sides,
-    measured_of,
-    rises_later,
-    state_of,
-)
-from dann.diagnostics.instruments.reversed_pass import Gradients, reversed_pass
-from dann.diagnostics.instruments.vectors import cosine, length_ratio, norm, to_numpy
 from dann.layers import GradientReversal
 
+ALIKE = 0.99  # cosine above which two gradients have the same direction
+OFF = 0.1  # share of the discriminator's gradient that the reversal may change
+TOLERANCE = 0.02  # share of the strength by which the ratio may differ from it
+_NOTHING = 1e-6  # ratio below which no gradient comes through
+_VANISHED = 2e-7  # change of the loss by all of the features below which it is rounding
+_LATER = (1, 10, 100, 1000, 10**4, 10**5, 10**6)  # steps at which a schedule may have risen
+_SCALE = 2.0**10  # of a loss in half precision
 _ROUNDING = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
 
 
-def _near_strength(found):
-    strength = found.get("reversal/strength", math.nan)
-    if math.isnan(strength):
-        return None
-    if strength == 0:  # a ratio of 0 is right then, but not healthy
-        return 1e-6, math.inf
-    return (1 - TOLERANCE) * strength, (1 + TOLERANCE) * strength
+class _Pull(NamedTuple):
+    """Gradients by the features, by what the reversal returns, and by weights behind it."""
+
+    features: np.ndarray
+    after: np.ndarray
+    head: np.ndarray
+    own: np.ndarray  # the part of `head` by the discriminator's weights
 
 
-@DIAGNOSTICS.register(
-    "certificate",
-    models=ANY_MODEL,
-    quick=True,
-    like_a_step=True,
-    order=10,
-    healthy=(
-        HealthyRange(
-            "reversal/cosine",
-            "Direction of the reversed gradient",
-            "Cosine of the features' gradient with and without the reversal. -1: it is reversed. "
-            "+1: the reversal does nothing, or is there twice.",
-            low=-1.001,  # -1 up to rounding
-            high=-ALIKE,
-            words=f"at most {-ALIKE:g}",
-        ),
-        HealthyRange(
-            "reversal/ratio",
-            "Strength that arrives",
-            "Length of the reversed gradient divided by that of the plain one. It should be the "
-            "strength that the reversal reports, and above 0 once the schedule has begun.",
-            given=_near_strength,
-            words=f"within {TOLERANCE:.0%} of reversal/strength",
-        ),
-        HealthyRange(
-            "reversal/head_error",
-            "Change of the discriminator's gradient",
-            "Change by the reversal, as a share. It should be 0: the discriminator learns at full "
-            "rate. 2: it is reversed too.",
-            high=OFF,
-        ),
-    ),
-)
+class _Reversal(NamedTuple):
+    """What is known of a reversal without its gradients."""
+
+    size: float  # norm of its inputs
+    calls: int
+    strength: float | None  # that it reports
+    rises: bool  # whether a schedule raises it later
+
+
 def certify(
     model: Any,
     data: Any,
@@ -92,8 +66,19 @@ def certify(
     """Certifies that gradients are reversed on the way from the discriminator to the features.
 
     It compares the gradient `g` with respect to the features with the gradient `h` that would come
-    without the reversal: their cosine and lengths. It names the state. `docs/diagnostics.md` lists
-    the measurements with their formulas and healthy values. What is certified:
+    without the reversal, and names the state:
+
+    - `reversal/cosine`: `g'h / (||g|| ||h||)`, -1 if the reversal works
+    - `reversal/ratio`: `||g|| / ||h||`, which should be `reversal/strength`, the strength that the
+      reversal reports
+    - `reversal/head_error`: `||u - v|| / ||v||` for the gradients `u` and `v` of the
+      discriminator's weights with and without the reversal, 0 if it works; `reversal/head_norm`,
+      the norm of that of all weights behind the features
+    - `reversal/calls`: how many reversals there are on the way
+    - `reversal/state`: "alive", "not begun", "wrong strength", "no gradient", "not finite", "none",
+      "cannot tell", or a fault of `dann.diagnostics.verdict.FAULTS`
+
+    What is certified:
 
     - A model of `dann.adaptation`: `g` and `h` are those of its own adversarial loss in training,
       the latter with the identity in the reversal's place.
@@ -133,40 +118,62 @@ def certify(
     if isinstance(model, AdversarialModel):
         if model.reversal is None:
             return {"reversal/state": "none"}
-        return _of_method(check_adversarial(model), data, mode or mode_of(model))
-    data = inputs_of(data)
+        return _of_method(adversarial(model), data, mode or mode_of(model))
+    inputs = data[0] if isinstance(data, tuple) else data
     if isinstance(model, keras.Model):
-        return _of_functional(model, data, layer, strength, mode)
-    return _of_layer(model, data, ops.cast(_random(data), data.dtype), strength, mode)
+        return _of_functional(model, inputs, layer, strength, mode)
+    return _of_layer(model, inputs, _random(inputs), strength, mode)
 
 
 def _of_method(model, data, mode):
-    run = reversed_pass(model, data)
-    with np.errstate(invalid="ignore", over="ignore"):  # gradients may not be finite
-        found, plain = run.gradients(mode), run.gradients(mode, taken_out=True)
-        rises = rises_later(model.reversal, int(model.optimizer.iterations) > 0)
-        sides = Sides(found, plain, run.size, run.strength, rises)
-        measured = measured_of(sides)
+    training, calls = trains_backbone(model), []
+
+    def counting(inputs, training=False):
+        calls.append(inputs)
+        return model.reversal(inputs, training=training)
+
+    with frozen(model):
+        features = features_of(model, data[0], training)
+        losses_of(model, data, features, training, counting)
+        reported = float(to_numpy(ops.convert_to_tensor(model.reversal.strength)))
+    names, of_backbone = list(features), {id(one) for one in model.backbone.trainable_variables}
+    head = [one for one in model.trainable_variables if id(one) not in of_backbone]
     discriminator = getattr(model, "domain_head", None)
-    if discriminator is not None and plain.before:
-        own = {id(weight) for weight in discriminator.trainable_variables}
-        chosen = [i for i, weight in enumerate(run.head) if id(weight) in own]
-        given, expected = ([one.head[i] for i in chosen] for one in (found, plain))
-        difference = [a - b for a, b in zip(given, expected, strict=True)]
-        measured["reversal/head_error"] = length_ratio(difference, expected)
-    measured["reversal/head_norm"] = norm(found.head)
-    if run.backbone:
-        measured["reversal/backbone_cosine"] = cosine(found.backbone, plain.backbone)
-        measured["reversal/backbone_ratio"] = length_ratio(found.backbone, plain.backbone)
-    measured["reversal/state"] = state_of(sides, measured)
-    others = [one for one in leaves(model).values() if isinstance(one, GradientReversal)]
+    own = {id(one) for one in discriminator.trainable_variables} if discriminator else ()
+    # The gradient by what the reversal returns is that by zeros which are added to it.
+    zeros = [ops.zeros(one.shape, one.dtype) for one in calls]
+    values = [ops.convert_to_tensor(one.value) for one in head]
+    types = {keras.backend.standardize_dtype(one.dtype) for one in features.values()}
+    scale = _SCALE if "float16" in types else 1.0  # small gradients vanish there
+
+    def pull(reverse):
+        def loss(*xs):
+            added = list(xs[len(names) : len(names) + len(zeros)])
+
+            def reversal(inputs, training=False):
+                return reverse(inputs, training=training) + added.pop(0)
+
+            given = dict(zip(names, xs, strict=False))
+            with frozen(model, list(zip(head, xs[len(names) + len(zeros) :], strict=True))):
+                found = losses_of(model, data, given, training, reversal).adversarial
+                return scale * found
+
+        xs = [*features.values(), *zeros, *values]
+        found = in_mode(lambda *xs: gradients(loss, list(xs)), mode)(*xs)
+        found = [to_numpy(one) / scale for one in found]
+        of_head = found[len(names) + len(zeros) :]
+        of_own = [one for one, weight in zip(of_head, head, strict=True) if id(weight) in own]
+        after = found[len(names) : len(names) + len(zeros)]
+        return _Pull(*map(as_vector, (found[: len(names)], after, of_head, of_own)))
+
+    found, plain = pull(model.reversal), pull(lambda features, training: features)
+    rises = _rises_later(model.reversal, int(model.optimizer.iterations) > 0)
+    size = float(np.linalg.norm(as_vector(list(features.values()))))
+    measured = _judged(found, plain, _Reversal(size, len(calls), reported, rises))
+    others = {id(one) for one in model._flatten_layers() if isinstance(one, GradientReversal)}
     if len(others) > 1 and measured["reversal/state"] in ("alive", "wrong strength"):
         measured["reversal/state"] = "applied twice"
         measured["reversal/calls"] += len(others) - 1
-    if plain.before:
-        name = f"reversal/{model.reversal.name}"
-        measured[f"{name}/cosine"] = cosine(found.before, found.after)
-        measured[f"{name}/ratio"] = length_ratio(found.before, found.after)
     return measured
 
 
@@ -179,29 +186,28 @@ def _of_functional(model, data, name, strength, mode):
         reversals = named or [one for one in model.layers if isinstance(one, GradientReversal)]
     if not reversals:
         return {"reversal/state": "cannot tell"}
-    layer, outputs = reversals[0], keras.tree.flatten(graph[1])
+    layer = reversals[0]
     if _follows_itself(layer):
         return {"reversal/state": "applied twice", "reversal/calls": 2.0}
+    outputs = keras.tree.flatten(graph[1])
     is_last = any(one is layer.output for one in outputs)
     reached = [one for one in outputs if not is_last and _comes_from(layer.output, one)]
     if not reached and not is_last:
         return {"reversal/state": "not reached", "reversal/calls": 0.0}
-    before = keras.Model(graph[0], layer.input)
     after = None if is_last else keras.Model(layer.output, reached)
     with frozen(model):
-        features = before(data, training=True)
-        upstream = ops.cast(_random(features), features.dtype)
+        features = keras.Model(graph[0], layer.input)(data, training=True)
+        upstream = _random(features)
         if after is not None:
-            loss = lambda x: random_sum(after(x, training=True))  # noqa: E731
+            loss = lambda x: _random_sum(after(x, training=True))  # noqa: E731
             (upstream,) = vjp(loss, [layer(features, training=True)], [ops.ones(())])[1]
         found = _of_layer(layer, features, upstream, strength, mode or mode_of(model))
     behind = [] if after is None else after.layers
-    found["reversal/weights_behind"] = float(sum(len(one.trainable_weights) for one in behind))
     again = [one for one in behind if isinstance(one, GradientReversal) and one is not layer]
     if found["reversal/state"] in ("alive", "wrong strength"):
         if again:
             found |= {"reversal/state": "applied twice", "reversal/calls": 1.0 + len(again)}
-        elif not found["reversal/weights_behind"]:
+        elif not any(one.trainable_weights for one in behind):
             found["reversal/state"] = "behind the discriminator"
     return found
 
@@ -224,34 +230,79 @@ def _of_layer(call: Callable, x, upstream, strength, mode) -> dict[str, Any]:
     if not is_floating(x):
         return {"reversal/state": "cannot tell"}
     own = isinstance(call, GradientReversal)
-    runs = call if not isinstance(call, keras.Layer) else lambda x: call(x, training=True)
+    runs = (lambda x: call(x, training=True)) if isinstance(call, keras.Layer) else call
+
+    def both(x, upstream):
+        with frozen(call) if isinstance(call, keras.Layer) else keras.StatelessScope():
+            outputs, (gradient,) = vjp(runs, [x], [upstream])
+            return outputs, gradient, ops.convert_to_tensor(getattr(call, "strength", 0.0))
+
     every = []
     for one in [mode] if mode else modes_here():
-        values, gradient, reported = _pulled_back(call, runs, x, upstream, one)
-        given = reported if own and strength is None else strength
-        found = Gradients([gradient], [], [], [gradient], [to_numpy(upstream)])
-        plain = found._replace(features=[to_numpy(upstream)])
-        sides = Sides(found, plain, norm([to_numpy(x)]), given, own and rises_later(call, False))
-        measured = measured_of(sides)
-        state = state_of(sides, measured)
-        if not _same(values, x):
-            state = "changes values"
-        measured["reversal/state"] = state
+        outputs, gradient, reported = in_mode(both, one)(x, upstream)
+        given = float(to_numpy(reported)) if own and strength is None else strength
+        size = float(np.linalg.norm(to_numpy(x)))
+        reversal = _Reversal(size, 1, given, own and _rises_later(call, False))
+        measured = _judged(_of_one(gradient), _of_one(upstream), reversal)
+        if not _same(to_numpy(outputs), x):
+            measured["reversal/state"] = "changes values"
         every.append(measured)
     return max(every, key=lambda found: found["reversal/state"] != "alive")
 
 
-def _pulled_back(call, runs, x, upstream, mode):
-    """The outputs and the gradient of a layer, and the strength that it reports then."""
+def _of_one(gradient):
+    none, own = np.zeros(0), as_vector([gradient])
+    return _Pull(own, own, none, none)
 
-    def both(x, upstream):
-        scope = frozen(call) if isinstance(call, keras.Layer) else keras.StatelessScope()
-        with scope:
-            outputs, (gradient,) = vjp(runs, [x], [upstream])
-            return outputs, gradient, ops.convert_to_tensor(getattr(call, "strength", 0.0))
 
-    outputs, gradient, reported = map(to_numpy, in_mode(both, mode)(x, upstream))
-    return outputs, gradient, float(reported)
+def _judged(found: _Pull, plain: _Pull, reversal: _Reversal) -> dict[str, Any]:
+    """Returns the measurements of a reversal from the gradients with it and without it."""
+    with np.errstate(invalid="ignore", over="ignore"):  # gradients may not be finite
+        turn = cosine(found.features, plain.features)
+        ratio = length_ratio(found.features, plain.features)
+        measured = {"reversal/cosine": turn, "reversal/ratio": ratio}
+        measured["reversal/calls"] = float(reversal.calls)
+        wanted = (ratio if turn < 0 else 0.0) if reversal.strength is None else reversal.strength
+        measured["reversal/strength"] = wanted
+        if len(found.own) and reversal.calls:
+            measured["reversal/head_error"] = length_ratio(found.own - plain.own, plain.own)
+        if len(found.head):
+            measured["reversal/head_norm"] = float(np.linalg.norm(found.head))
+        return measured | {"reversal/state": _state(found, plain, reversal, measured)}
+
+
+def _state(found, plain, reversal, measured):
+    turn, ratio = measured["reversal/cosine"], measured["reversal/ratio"]
+    if not all(np.isfinite(part).all() for part in (*found, *plain)):
+        return "not finite"
+    size = max(reversal.size, 1.0)
+    if np.linalg.norm(plain.features) * size < _VANISHED:
+        return "cut" if np.linalg.norm(found.after) * size >= _VANISHED else "no gradient"
+    if ratio < _NOTHING:
+        if reversal.strength not in (0, None):
+            return "cut"
+        return "not begun" if reversal.rises else "strength 0"
+    if abs(turn) < ALIKE:
+        return "partly reversed"
+    if turn > 0:
+        if not reversal.calls:
+            return "forgotten"
+        twice = reversal.calls > 1 and measured["reversal/strength"] >= 0
+        return "applied twice" if twice else "wrong sign"
+    if measured.get("reversal/head_error", 0.0) > OFF:
+        return "discriminator reversed"
+    wanted = measured["reversal/strength"]
+    return "alive" if abs(ratio - wanted) <= TOLERANCE * wanted else "wrong strength"
+
+
+def _rises_later(layer: Any, trained: bool) -> bool:
+    """Returns whether a schedule rises later; it cannot if its steps are not counted."""
+    if layer.schedule is None:
+        return False
+    now = int(np.asarray(ops.convert_to_numpy(layer.step)))
+    if trained and now == 0:
+        return False
+    return any(float(layer.schedule(now + later)) > 0 for later in _LATER)
 
 
 def _same(values, x):
@@ -261,14 +312,18 @@ def _same(values, x):
     return np.allclose(before, values, rtol=close, atol=close * size, equal_nan=True)
 
 
+def is_floating(tensor: Any) -> bool:
+    """Whether it is a single tensor of a floating type, which gradients flow through."""
+    return ops.is_tensor(tensor) and "float" in keras.backend.standardize_dtype(tensor.dtype)
+
+
 def _random(tensor):
-    return ops.convert_to_tensor(
-        np.random.default_rng(0).normal(size=tuple(tensor.shape)), "float32"
-    )
+    values = np.random.default_rng(0).normal(size=tuple(tensor.shape))
+    return ops.cast(ops.convert_to_tensor(values, "float32"), tensor.dtype)
 
 
-def random_sum(outputs: Any) -> Any:
-    """Returns the sum of all floating-point numbers in outputs, each times a fixed random one."""
+def _random_sum(outputs):
+    """The sum of all floating-point numbers in outputs, each times a fixed random one."""
     rng = np.random.default_rng(0)
     total = ops.zeros(())
     for output in filter(is_floating, keras.tree.flatten(outputs)):

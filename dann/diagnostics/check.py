@@ -1,18 +1,24 @@
-"""The quick diagnostics of a model, and what they mean."""
+"""Runs diagnostics on a model, and says what they mean."""
 
 import dataclasses
 import json
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
-from dann.diagnostics.catalogue import DIAGNOSTICS, in_order
-from dann.diagnostics.instruments.batch import as_batch
-from dann.diagnostics.instruments.losses import DataError
+from dann.adaptation import AdversarialModel
+from dann.adaptation.batch import is_pair
+from dann.checks import check_choice
+from dann.data.pairs import Pairs
+from dann.diagnostics.catalogue import DIAGNOSTICS
+from dann.diagnostics.passes import adversarial
 from dann.diagnostics.verdict import Verdict, verdict
+
+_MOST = 256  # examples of each domain, of pairs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Diagnosis:
     def __str__(self) -> str:
         width = max((len(name) for name in self.measurements), default=0)
         lines = [f"{name:<{width}}  {_shown(value)}" for name, value in self.measurements.items()]
+        lines += [f"not measured: {name}: {why}" for name, why in self.left_out.items()]
         return "\n".join([str(self.verdict), "", *lines])
 
     def to_json(self) -> str:
@@ -49,35 +56,28 @@ def check(
     *,
     mode: str | None = None,
     layer: str | None = None,
-    before: Sequence[Any] | None = None,
-    steps: int = 1,
     probe: str = "logistic",
-    seed: int = 0,
-    batch_size: int = 256,
 ) -> Diagnosis:
     """Runs the quick diagnostics on a model and says what they mean.
 
-    For any Keras model or layer it runs `certify`, `way_parity` and `straight_through_health`; for
-    a model of `dann.adaptation` also `gradient_conflict`, `discriminator_vs_probe`,
-    `feature_distance` and, if the labels are classes, `label_loss_baselines`. They take some
-    seconds, mostly to trace the backward passes. The model does not change.
+    For any Keras model or layer it runs `certify` and `straight_through_health`; for a model of
+    `dann.adaptation` also `gradient_conflict`, `discriminator_vs_probe`, `feature_distance` and, if
+    the labels are classes, `label_loss_baselines`. They take some seconds, mostly to trace the
+    backward passes. The model does not change.
 
     Args:
         model: Model of `dann.adaptation`, compiled, or any Keras model or layer.
         data: `({"source": xs, "target": xt}, ys)`, one batch or some hundred examples, or pairs
             of `dann.data.pair`; for another model its inputs.
+        mode: As in every diagnostic.
         layer: Name of the reversal in a functional model; see `certify`.
-        before: Earlier weights, to count flips; see `straight_through_health`.
-        steps: Training steps since then.
         probe: See `discriminator_vs_probe`.
-
-    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Returns:
         Measurements and a verdict; `print` shows them.
 
     Raises:
-        ValueError: If a `dann` model is not compiled, or a domain has fewer than 4 examples.
+        ValueError: If a `dann` model is not compiled.
 
     Example:
 
@@ -90,28 +90,94 @@ def check(
     >>> found.measurements["reversal/state"]
     'alive'
     """
-    sampled = {"seed": seed, "batch_size": batch_size}
-    options: dict[str, dict[str, Any]] = {
+    if isinstance(model, AdversarialModel):
+        adversarial(model)
+    options = {
         "certificate": {"mode": mode, "layer": layer},
-        "parity": {"mode": mode},
         "conflict": {"mode": mode},
-        "winning": {"probe": probe, **sampled},
-        "distance": sampled,
-        "bounds": {"batch_size": batch_size},
-        "straight_through": {"before": before, "steps": steps},
+        "winning": {"probe": probe},
     }
-    data = as_batch(model, data)
-    measured: dict[str, Any] = {}
-    left_out: dict[str, str] = {}
-    with np.errstate(invalid="ignore", over="ignore"):  # a model that diverged has a verdict too
-        for name in in_order():
-            entry = DIAGNOSTICS.entry(name)
-            if entry.facts.get("quick") and entry.facts["models"].holds(model):
-                try:
-                    measured |= entry.thing(model, data, **options.get(name, {}))
-                except DataError as error:
-                    left_out[name] = str(error)
+    quick = [name for name, one in DIAGNOSTICS.items() if one.quick]
+    measured, left_out = measure(model, data, quick, None, options)
     return Diagnosis(verdict(measured), measured, left_out)
+
+
+def measure(
+    model: Any,
+    data: Any,
+    diagnostics: Sequence[str] | Mapping[str, Callable] | None = None,
+    few: int | None = 32,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Runs diagnostics on examples, and leaves out those that do not fit the model.
+
+    Args:
+        model: The model.
+        data: Examples of both domains, as a diagnostic takes them.
+        diagnostics: Names in `DIAGNOSTICS`, or functions by any name. Defaults to `None`: all.
+        few: The most examples of each domain for a diagnostic that works like a training step.
+            Defaults to `32`; `None` is all.
+        options: Further arguments of a diagnostic, by its name. Defaults to none.
+
+    Returns:
+        Values by name, and for each diagnostic that raised a `TypeError` or `ValueError` its
+        message.
+    """
+    found, left_out = {}, {}
+    data = as_batch(model, data)
+    of_few = data if few is None else first(data, few)
+    for name, function in choose(diagnostics or list(DIAGNOSTICS)).items():
+        like_a_step = name in DIAGNOSTICS and DIAGNOSTICS[name].like_a_step
+        given = (options or {}).get(name, {})
+        try:
+            with np.errstate(invalid="ignore", over="ignore"):  # the model may have diverged
+                found.update(function(model, of_few if like_a_step else data, **given))
+        except (TypeError, ValueError) as error:
+            left_out[name] = str(error)
+    return found, left_out
+
+
+def choose(diagnostics: Sequence[str] | Mapping[str, Callable]) -> dict[str, Callable]:
+    """Returns diagnostics by name, from names in `DIAGNOSTICS` or from functions by any name."""
+    if isinstance(diagnostics, Mapping):
+        return dict(diagnostics)
+    names = [check_choice("diagnostic", name, sorted(DIAGNOSTICS)) for name in diagnostics]
+    return {name: DIAGNOSTICS[name].function for name in names}
+
+
+def as_batch(model: Any, data: Any) -> Any:
+    """Returns data as one batch of arrays: `(inputs, labels)`, or inputs alone.
+
+    Args:
+        model: The model that takes them.
+        data: A batch `({"source": xs, "target": xt}, ys)`; or pairs of `dann.data.pair`, of which
+            it takes the first 256 examples of each domain. Weights are left out. For a model from
+            elsewhere than `dann.adaptation` its inputs, alone or with labels.
+
+    Raises:
+        ValueError: If it holds no pair of domains with labels of the source.
+    """
+    if isinstance(data, Pairs):
+        data = data.take(_MOST)
+    if not isinstance(model, AdversarialModel):
+        return data[:2] if isinstance(data, tuple) else data
+    if not isinstance(data, tuple | list) or len(data) not in (2, 3) or not is_pair(data[0]):
+        raise ValueError(
+            "A diagnostic needs both domains: `({'source': inputs, 'target': inputs}, labels)`, or "
+            f"the pairs that `dann.data.pair` makes. Received: {type(data).__name__}"
+        )
+    arrays = keras.tree.map_structure(keras.ops.convert_to_numpy, tuple(data[:2]))
+    return arrays[0], np.asarray(arrays[1])
+
+
+def first(data: Any, count: int) -> tuple[dict[str, Any], np.ndarray]:
+    """Returns the first examples of each domain with labels; a labelled target stays whole."""
+    x, y = data
+    labels = np.asarray(y)
+    of_source, others = np.split(labels, [len(keras.tree.flatten(x["source"])[0])])
+    few = keras.tree.map_structure(lambda array: array[:count], x)
+    parts = {name: part if name == "target_labelled" else few[name] for name, part in x.items()}
+    return parts, np.concatenate([of_source[:count], others])
 
 
 def _shown(value):

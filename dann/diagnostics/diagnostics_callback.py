@@ -1,4 +1,3 @@
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,8 +6,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_integer
-from dann.diagnostics.catalogue import choose, scalars
-from dann.diagnostics.instruments.batch import as_batch
+from dann.diagnostics.check import as_batch, choose
 
 
 class Diagnostics(keras.callbacks.Callback):
@@ -77,9 +75,9 @@ class Diagnostics(keras.callbacks.Callback):
                 "measure on. Received: None"
             )
         if self.log_dir is not None:
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+            import tensorflow as tf
 
-            self._writer = EventFileWriter(str(self.log_dir))
+            self._writer = tf.summary.create_file_writer(str(self.log_dir))
         if not self._goes_on:
             self._names = {}
             self._measure()  # raises the error of a diagnostic that does not fit the model
@@ -122,32 +120,23 @@ class Diagnostics(keras.callbacks.Callback):
             # The training's own logs have names such as `label/loss` too.
             self.latest.update({f"diagnostics/{name}": value for name, value in found.items()})
         if self._writer is not None:
-            _write(self._writer, self.latest, step)
+            import tensorflow as tf
+
+            with self._writer.as_default(step):
+                for name, value in self.latest.items():
+                    tf.summary.scalar(name, value)
+            self._writer.flush()
 
     def _found(self, diagnostic):
         try:
-            return scalars(self.diagnostics[diagnostic](self.model, self._batch))
+            found = self.diagnostics[diagnostic](self.model, self._batch)
         except (ArithmeticError, ValueError) as error:
             if diagnostic not in self._names:
                 raise
             warnings.warn(f"Diagnostic {diagnostic!r} is NaN. {error}", stacklevel=2)
             return dict.fromkeys(self._names[diagnostic], float("nan"))
+        numbers = {k: v for k, v in found.items() if not isinstance(v, str) and np.ndim(v) == 0}
+        return {name: float(value) for name, value in numbers.items()}
 
     def _step(self):
         return int(self.model.optimizer.iterations)
-
-
-def _write(writer, values, step):
-    from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
-    from tensorboard.compat.proto.summary_pb2 import (
-        Summary,  # pyright: ignore[reportAttributeAccessIssue]
-    )
-
-    summary = Summary(
-        value=[
-            Summary.Value(tag=name, simple_value=float(np.float32(value)))
-            for name, value in values.items()
-        ]
-    )
-    writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
-    writer.flush()

@@ -6,25 +6,17 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dann.checks import check_number
-from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
-from dann.diagnostics.instruments.pair_outputs import matched_source, pair_outputs
-from dann.diagnostics.instruments.probe import LEAST
-
-# The domains differ if `mmd/squared` is more than this, and more than so many null quantiles.
-DIFFERENT, TIMES_NULL = 0.05, 4
+from dann.diagnostics.discriminator_vs_probe import LEAST
+from dann.diagnostics.outputs import matched_source, pair_outputs
 
 
-@DIAGNOSTICS.register("distance", models=ADVERSARIAL, quick=True, order=40)
-def feature_distance(
-    model: Any,
-    data: Any,
-    *,
-    seed: int = 0,
-    batch_size: int = 256,
-) -> dict[str, float]:
+def feature_distance(model: Any, data: Any, *, seed: int = 0) -> dict[str, float]:
     """Measures the maximum mean discrepancy of both domains' features.
 
-    `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
+    - `mmd/squared`: see `squared_mmd`; `mmd/bandwidth`, the width of its kernel
+    - `mmd/null`: the 95% quantile of the same for domains that are assigned at random
+    - `mmd/matched`, `mmd/matched_null`: both with source examples drawn in the class shares that
+      the model predicts for the target, if there are enough
 
     The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
@@ -35,7 +27,7 @@ def feature_distance(
         - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html), equation 3 and
           section 5 (the null distribution).
     """
-    outputs = pair_outputs(model, data, batch_size)
+    outputs = pair_outputs(model, data)
     source, target = outputs.features["source"], outputs.features["target"]
     gram, sizes, bandwidth = kernel_matrix(source, target)
     measured = {

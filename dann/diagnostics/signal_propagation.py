@@ -4,42 +4,23 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
-from dann.adaptation import AdversarialModel
 from dann.adaptation.networks import graph_of
-from dann.autodiff import frobenius_norm, singular_values
-from dann.diagnostics.catalogue import ADVERSARIAL, DIAGNOSTICS
-from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.losses import check_flat
-from dann.diagnostics.instruments.vectors import to_numpy
-from dann.diagnostics.jacobians import DOMAINS, all_singular_values, as_floats, is_whole
+from dann.diagnostics.jacobians import as_floats, sensitivity
+from dann.diagnostics.passes import DOMAINS, adversarial, to_numpy
 
 
-@DIAGNOSTICS.register(
-    "signal",
-    models=ADVERSARIAL,
-    order=80,
-    healthy=(
-        HealthyRange(
-            "signal/target/gain_range",
-            "Range of the layers' gains",
-            "Largest divided by smallest gain from a layer to the features. Many orders of "
-            "magnitude are derivatives that explode or vanish.",
-            high=1000,
-        ),
-    ),
-)
-def signal_propagation(
-    model: AdversarialModel, data: Any, samples: int = 8, seed: int = 0
-) -> dict[str, float]:
+def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -> dict[str, float]:
     """Measures the outputs of each layer and how the features follow them.
 
-    `docs/diagnostics.md` lists the measurements with their formulas and healthy values.
+    - `signal/<domain>/<layer>/std`, `.../zero`: standard deviation of the layer's outputs, and
+      share of them that are 0
+    - `signal/<domain>/<layer>/gain`: `sqrt(mean ||J||_F^2 / num_features)` with the Jacobian `J` of
+      the features with respect to these outputs
+    - `signal/<domain>/gain_range`: the largest gain divided by the smallest
 
-    Layers inside a residual or parallel branch have no `gain` and `top`, because something flows
-    past them. Layers work as in inference. For large Jacobians `gain` is estimated with random
-    projections, to a few percent.
+    Layers inside a residual or parallel branch have no `gain`, because something flows past them.
+    Layers work as in inference. Jacobians are computed as in `jacobians`.
 
     Args:
         samples: Number of examples of each domain. Defaults to `8`.
@@ -61,46 +42,40 @@ def signal_propagation(
         - [Pennington et al., 2017](https://arxiv.org/abs/1711.04735): singular values of the
           input-output Jacobian near 1, dynamical isometry.
     """
-    check_flat(model)
-    graph = graph_of(model.backbone)
+    graph = graph_of(adversarial(model, compiled=False, flat=True).backbone)
     if graph is None:
         raise ValueError(
             "This diagnostic follows the layers of a functional or sequential backbone. "
             f"Received: {type(model.backbone).__name__}"
         )
-    layers = [layer for layer in model.backbone.layers if _is_measured(layer)]
+    layers = [layer for layer in model.backbone.layers if _has_one_output(layer)]
     watched = keras.Model(graph[0], [layer.output for layer in layers])
-    rests = {layer.name: _from(layer, graph[1]) for layer in layers}
+    rests = [_from(layer, graph[1]) for layer in layers]
     found = {}
     for domain in DOMAINS:
-        inputs = as_floats(data[0][domain])[:samples]
-        before, gains = inputs, []
-        for layer, outputs in zip(layers, _listed(watched(inputs, training=False)), strict=True):
-            values = np.asarray(ops.convert_to_numpy(outputs), "float32")
-            of_layer = _statistics(values, before)
-            rest = rests[layer.name]
+        inputs, gains = as_floats(data[0][domain])[:samples], []
+        outputs = watched(inputs, training=False)
+        outputs = outputs if isinstance(outputs, list) else [outputs]
+        for layer, rest, values in zip(layers, rests, map(to_numpy, outputs), strict=True):
+            prefix = f"signal/{domain}/{layer.name}"
+            found[f"{prefix}/std"] = float(values.std())
+            found[f"{prefix}/zero"] = float(np.mean(values == 0))
             if rest is not None:
-                of_layer.update(_sensitivity(rest, values, model.feature_shape[-1], seed))
-                gains.append(of_layer["gain"])
-            found.update(
-                {f"signal/{domain}/{layer.name}/{key}": value for key, value in of_layer.items()}
-            )
-            before = values
+                count = model.feature_shape[-1]
+                norms, _ = sensitivity(rest, count, values.astype("float32"), 1, seed)
+                gains.append(float(np.sqrt((norms**2).mean() / count)))
+                found[f"{prefix}/gain"] = gains[-1]
         if gains:
             found[f"signal/{domain}/gain_range"] = max(gains) / max(min(gains), 1e-30)
     return found
 
 
-def _is_measured(layer):
+def _has_one_output(layer):
     try:
         single = keras.tree.flatten(layer.output) == [layer.output]
     except (AttributeError, ValueError):  # it is called in several places
         return False
     return single and not isinstance(layer, keras.layers.InputLayer)
-
-
-def _listed(outputs):
-    return outputs if isinstance(outputs, list | tuple) else [outputs]
 
 
 def _from(layer, features):
@@ -112,24 +87,3 @@ def _from(layer, features):
         return keras.Function(layer.output, features)
     except ValueError:
         return None
-
-
-def _statistics(values, before):
-    size = float(np.sqrt(np.mean(np.square(values, dtype="float64"))))
-    previous = float(np.sqrt(np.mean(np.square(before, dtype="float64"))))
-    return {
-        "mean": float(values.mean(dtype="float64")),
-        "std": float(values.std(dtype="float64")),
-        "zero": float(np.mean(values == 0)),
-        "rms_ratio": size / previous if previous else 0.0,
-    }
-
-
-def _sensitivity(rest, values, num_features, seed):
-    if is_whole(num_features, int(np.prod(values.shape[1:])), len(values)):
-        all_values = all_singular_values(rest, values)
-        squares, top = (all_values**2).sum(axis=1), all_values[:, 0]
-    else:
-        squares = to_numpy(frobenius_norm(rest, values, seed=seed)[0]) ** 2
-        top = to_numpy(singular_values(rest, values, 1, seed=seed))[:, 0]
-    return {"gain": float(np.sqrt(squares.mean() / num_features)), "top": float(top.mean())}

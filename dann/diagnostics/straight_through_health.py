@@ -1,68 +1,35 @@
 """Whether gradients still pass the binary layers of a model."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from dann.adaptation import AdversarialModel
 from dann.adaptation.batch import parts_of
+from dann.adaptation.networks import graph_of
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
-from dann.checks import check_integer
-from dann.diagnostics.catalogue import ANY_MODEL, DIAGNOSTICS
-from dann.diagnostics.healthy_ranges import HealthyRange
-from dann.diagnostics.instruments.layers import Call, calls_of, is_binary
-from dann.diagnostics.instruments.vectors import to_numpy
-
-PASSED = 0.1  # share of the gradient that a binary layer must pass
+from dann.diagnostics.passes import as_tensors, to_numpy
+from dann.layers import BinarySign
 
 
-@DIAGNOSTICS.register(
-    "straight_through",
-    models=ANY_MODEL,
-    quick=True,
-    like_a_step=True,
-    order=100,
-    healthy=(
-        HealthyRange(
-            "binary/*/passed",
-            "Gradient through binary layer {}",
-            "Share of the units whose gradient is passed on. Near 0 the layer is saturated and "
-            "the layers before it stop learning.",
-            low=PASSED,
-        ),
-    ),
-)
-def straight_through_health(
-    model: keras.Layer,
-    data: Any,
-    *,
-    before: Sequence[Any] | None = None,
-    steps: int = 1,
-) -> dict[str, float]:
+def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
     """Measures what becomes of gradients at every layer that makes numbers binary.
 
-    For each layer that is the share of inputs whose gradient passes and, with `before`, earlier
-    weights of the model, the share of signs that flip in a step. `docs/diagnostics.md` lists the
-    measurements with their formulas and healthy values.
+    It measures every `dann.layers.BinarySign`, also within binary layers, where it sees inputs or
+    weights, in functional and sequential networks, on the values that reach it in training:
 
-    It measures every `dann.layers.BinarySign`, also within binary layers, and every layer that
-    turns other numbers into -1 and +1 only, in functional and sequential networks. The model does
-    not change.
+    - `binary/<layer>/passed`: share of the numbers whose gradient is passed on; for normal inputs
+      of deviation `d` and the estimator `clip` it is `erf(1 / (d sqrt 2))`
+    - `binary/<layer>/deviation`: standard deviation of these numbers
 
-    Args:
-        before: Result of `model.get_weights()`, `steps` steps ago. Defaults to `None`: no flips.
-        steps: Training steps since then, at least 1.
-
-    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
+    Layers that a network uses in several places are left out. The model does not change. The
+    arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Returns:
         Measurements by name; none if no layer is binary.
-
-    Raises:
-        ValueError: If `steps` is below 1, or `before` does not fit the model.
 
     Example:
 
@@ -76,65 +43,66 @@ def straight_through_health(
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 1.3, for saturation.
     """
-    check_integer("steps", steps, 1)
-    calls = [call for call in calls_of(model, data) if is_binary(call)]
-    earlier = [] if before is None else _calls_at(model, data, before)
-    measured: dict[str, float] = {}
-    for name in dict.fromkeys(call.name for call in calls):
-        own = [call for call in calls if call.name == name]
-        found = _passed(own, data)
-        if before is not None:
-            was = [call for call in earlier if call.name == name]
-            found["flips"] = _flips(was, own) / steps
-        measured |= {f"binary/{name}/{kind}": value for kind, value in found.items()}
+    data = as_tensors(data)
+    x = data[0] if isinstance(data, tuple) else data
+    if not model.built:
+        model(x)
+    with frozen(model):
+        signs = _of_pair(model, x) if isinstance(model, AdversarialModel) else _signs(model, x)
+        measured: dict[str, float] = {}
+        for name in dict.fromkeys(name for name, _, _ in signs):
+            own = [(sign, inputs) for other, sign, inputs in signs if other == name]
+            passes = np.concatenate([_passes(*one) for one in own])
+            inputs = np.concatenate([to_numpy(one) for _, one in own])
+            measured[f"binary/{name}/passed"] = float(passes.mean())
+            measured[f"binary/{name}/deviation"] = float(inputs.std())
     return measured
 
 
-def _calls_at(model, data, weights):
-    shapes = [tuple(v.shape) for v in model.weights]
-    if [np.shape(w) for w in weights] != shapes:
-        raise ValueError(
-            "Argument `before` must be an earlier result of `model.get_weights()`. Received: "
-            f"{len(weights)} arrays for {len(shapes)} weights, or arrays of other shapes"
-        )
-    values = [
-        (v, ops.convert_to_tensor(w, v.dtype)) for v, w in zip(model.weights, weights, strict=True)
-    ]
-    return [call for call in calls_of(model, data, values) if is_binary(call)]
+def _of_pair(model, x):
+    parts = list(parts_of(model.augment(x, True)).values())
+    if model.passes == "joint":
+        parts = [keras.tree.map_structure(lambda *one: ops.concatenate(one), *parts)]
+    found = []
+    for part in parts:
+        found += _signs(model.backbone, part)
+        found += _signs(model.label_head, model.backbone(part, training=True))
+    return found
 
 
-def _passed(calls: list[Call], data: Any) -> dict[str, float]:
-    inputs = np.concatenate([to_numpy(call.inputs) for call in calls])
-    passes = np.concatenate([_passes(call) for call in calls])
-    found = {
-        "passed": float(passes.mean()),
-        "saturated": float(1 - passes.mean()),
-        "deviation": float(inputs.std()),
-    }
-    return found | _by_domain(passes, data)
+def _signs(network, inputs):
+    """Returns name, layer and inputs of each sign in a network."""
+    graph = graph_of(network)
+    if graph is None:
+        return _signs_of_layer(network, inputs)
+    layers = [layer for layer in network.layers if has_one_place(layer)]
+    if not layers:
+        return []
+    reached = keras.Model(graph[0], [layer.input for layer in layers])(inputs, training=True)
+    reached = reached if isinstance(reached, list) else [reached]
+    pairs = zip(layers, reached, strict=True)
+    return [found for layer, given in pairs for found in _signs(layer, given)]
 
 
-def _passes(call: Call) -> np.ndarray:
+def has_one_place(layer: keras.Layer) -> bool:
+    """Whether a network uses a layer once, from one tensor to another."""
+    try:
+        single = [layer.input, layer.output]
+    except (AttributeError, ValueError):  # it is called in several places
+        return False
+    is_input = isinstance(layer, keras.layers.InputLayer)
+    return not is_input and keras.tree.flatten(single) == single
+
+
+def _signs_of_layer(layer, inputs):
+    if isinstance(layer, BinarySign):
+        return [(layer.name, layer, inputs)]
+    signs = [(layer.input_sign, inputs)] if getattr(layer, "input_sign", None) else []
+    signs += [(layer.kernel_sign, layer.kernel)] if hasattr(layer, "kernel_sign") else []
+    return [(f"{layer.name}/{sign.name}", sign, ops.convert_to_tensor(x)) for sign, x in signs]
+
+
+def _passes(sign, inputs):
     """Returns where a gradient of ones gets through."""
-    with frozen(call.layer):
-        (slope,) = gradients(lambda x: ops.sum(call.layer(x)), [call.inputs])
-    return to_numpy(slope) != 0
-
-
-def _by_domain(passes, data):
-    x = data[0] if isinstance(data, tuple) else None
-    if not isinstance(x, dict) or not {"source", "target"} <= set(x):
-        return {}
-    sizes = {name: len(part) for name, part in parts_of(x).items()}
-    if len(passes) != sum(sizes.values()):
-        return {}  # weights, or one domain alone
-    ends = np.cumsum(list(sizes.values()))
-    parts = dict(zip(sizes, np.split(passes, ends[:-1]), strict=True))
-    return {f"passed_{name}": float(parts[name].mean()) for name in ("source", "target")}
-
-
-def _flips(before: list[Call], after: list[Call]) -> float:
-    old, new = (
-        np.concatenate([to_numpy(call.outputs) for call in calls]) for calls in (before, after)
-    )
-    return float(np.mean(np.sign(old) != np.sign(new)))
+    (slope,) = gradients(lambda x: ops.sum(sign(x)), [inputs])
+    return to_numpy(slope).ravel() != 0

@@ -7,13 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.catalogue import DIAGNOSTICS
-from dann.diagnostics.discriminator_vs_probe import APART, BEHIND, CONSTANT, SAME
-from dann.diagnostics.feature_distance import DIFFERENT, TIMES_NULL
-from dann.diagnostics.instruments.reversal_state import FAULTS
-from dann.diagnostics.label_loss_baselines import ONE_CLASS, UNLEARNT
-from dann.diagnostics.minmax_spectrum import GROWTH, RUNAWAY
-from dann.diagnostics.straight_through_health import PASSED
+from dann.diagnostics.catalogue import (
+    APART,
+    BEHIND,
+    CONSTANT,
+    GROWTH,
+    ONE_CLASS,
+    PASSED,
+    SAME,
+    UNLEARNT,
+)
+
+RUNAWAY = 1.5  # no direction may grow more in a step, not even the way down from a saddle
+# The domains differ if `mmd/squared` is more than this, and more than so many null quantiles.
+DIFFERENT, TIMES_NULL = 0.05, 4
+ENDLESS = ("game/largest_stable_step", "jacobian/target_to_source")  # may be infinite
 
 VERDICTS = {
     "aligned": "The domains are aligned: a fresh discriminator cannot tell them apart well.",
@@ -27,6 +35,27 @@ VERDICTS = {
     "unstable": "The training is unstable.",
     "saturated binary layer": "A binary layer is saturated: hardly any gradient passes through.",
     "undetermined": "Too little was measured for a verdict.",
+}
+
+FAULTS = {
+    "forgotten": "Nothing reverses the gradient between the discriminator and the features: they "
+    "learn to separate the domains. Put a `GradientReversal` there.",
+    "applied twice": "The gradient is reversed and reversed back: {calls:.0f} calls of reversals "
+    "follow each other. Take one out.",
+    "wrong sign": "A reversal is there but does not change the sign of the gradient "
+    "(cosine {cosine:+.2f}).",
+    "changes values": "The reversal does not pass its inputs on as they are.",
+    "discriminator reversed": "The reversal changes the discriminator's own gradient (by "
+    "{head_error:.2g} of it), so it does not learn at its full rate to tell the domains apart. Put "
+    "the reversal before the discriminator.",
+    "behind the discriminator": "No trainable weight lies between the reversal and the output, so "
+    "it reverses the discriminator too. Put it before the discriminator.",
+    "not reached": "No output of the model comes from the reversal, so no loss reaches it.",
+    "strength 0": "The strength of the reversal is 0, and no known schedule raises it: the "
+    "features learn nothing about the domains.",
+    "cut": "No gradient of the discriminator arrives at the backbone: something on the way stops "
+    "it.",
+    "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
 }
 
 
@@ -127,13 +156,11 @@ def _is_sure(m):
 
 
 def _not_finite(m):
-    facts = [entry.facts for entry in DIAGNOSTICS.entries()]
-    endless = {name for each in facts for name in each.get("may_be_infinite", ())}
     broken = [
         name
         for name, value in m.items()
         if not isinstance(value, str)
-        and not (name in endless and value == math.inf)
+        and not (name in ENDLESS and value == math.inf)
         and not np.all(np.isfinite(np.asarray(value, float)))
     ]
     if m.get("reversal/state") == "not finite" and not broken:

@@ -5,8 +5,8 @@ import pathlib
 from dann.adaptation import AdversarialModel
 from dann.data import DomainPair
 from dann.diagnostics import Diagnosis, measure, verdict
-from dann.diagnostics.report.figures import draw
-from dann.diagnostics.report.page import page
+from dann.diagnostics.figures import draw
+from dann.diagnostics.page import page
 from dann.training.run_directory import RunDirectory
 
 

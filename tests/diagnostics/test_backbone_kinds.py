@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dann.adaptation import DANN
-from dann.diagnostics.catalogue import measure
+from dann.diagnostics import measure
 
 pytestmark = pytest.mark.tensorflow
 
@@ -41,7 +41,9 @@ def trained(backbone, pair):
 
 def test_what_differentiates_by_the_input_alone_is_left_out_where_there_are_several():
     names = ["certificate", "jacobians", "signal", "winning"]
-    found, left_out = measure(trained(OfTwo(), PAIR), (PAIR, LABELS), names, few=6)
+    inputs = {name: keras.Input((3,), name=name) for name in ("image", "meta")}
+    backbone = keras.Model(inputs, OfTwo()(inputs))
+    found, left_out = measure(trained(backbone, PAIR), (PAIR, LABELS), names, few=6)
     assert set(left_out) == {"jacobians", "signal"}
     assert "one input of a network. Received: 2 inputs in a dict" in left_out["jacobians"]
     assert found["reversal/cosine"] == pytest.approx(-1)

@@ -28,26 +28,22 @@ def linear_dann(cls=dann.DANN, strength=STRENGTH, **kwargs):
     return with_random_weights(model)
 
 
-def domain_slopes(weights):
-    """`dD/df` and `dD/dw` of the domain loss `D`, with `d = f w`; dBCE/dd = sigmoid - domain."""
+def slope_of_head(weights):
+    """`dD/dw` of the domain loss `D`, with `d = f w`; dBCE/dd = sigmoid - domain."""
     a, _, w = weights
     features = np.concatenate([SOURCE, TARGET]) @ a
     slope = (1 / (1 + np.exp(-features @ w)) - np.repeat([[0.0], [1.0]], 5, axis=0)) / 10
-    return slope @ w.T, features.T @ slope
+    return features.T @ slope
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_healthy_reversal_is_certified_to_the_strength_as_numpy_has_it(mode):
     model = linear_dann()
-    of_features, of_head = domain_slopes(weights_of(model))
+    of_head = slope_of_head(weights_of(model))
     found = certify(model, DATA, mode=mode)
     assert found["reversal/state"] == "alive"
-    for name in ("reversal", "reversal/reversal"):
-        assert found[f"{name}/cosine"] == pytest.approx(-1, abs=1e-6)
-        assert found[f"{name}/ratio"] == pytest.approx(STRENGTH, rel=1e-5)
-    assert found["reversal/backbone_cosine"] == pytest.approx(-1, abs=1e-6)
-    assert found["reversal/backbone_ratio"] == pytest.approx(STRENGTH, rel=1e-5)
-    assert found["reversal/feature_norm"] == pytest.approx(np.linalg.norm(of_features), rel=1e-5)
+    assert found["reversal/cosine"] == pytest.approx(-1, abs=1e-6)
+    assert found["reversal/ratio"] == pytest.approx(STRENGTH, rel=1e-5)
     assert found["reversal/head_norm"] == pytest.approx(np.linalg.norm(of_head), rel=1e-5)
     assert found["reversal/head_error"] < 1e-6
     assert found["reversal/strength"] == pytest.approx(STRENGTH)
@@ -234,7 +230,6 @@ def test_a_named_layer_of_a_functional_model_is_certified_between_its_sides(mode
     found = certify(model, INPUTS, layer="mine", mode=mode)
     assert found["reversal/state"] == "alive"
     assert found["reversal/ratio"] == pytest.approx(0.7, rel=1e-5)
-    assert found["reversal/weights_behind"] == 4
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.networks import network
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.util import tensor_util
 
 from dann.adaptation import DANN, SourceOnly
 from dann.diagnostics import Diagnostics, gradient_conflict
@@ -64,8 +65,11 @@ def test_between_epochs_it_measures_every_n_steps_and_writes_to_tensorboard(tmp_
     _, history = trained([Watch(), callback])
     events = EventAccumulator(str(tmp_path))
     events.Reload()
-    assert events.Tags()["scalars"] == ["diagnostics/length"]  # arrays have no curve
-    shown = {event.step: event.value for event in events.Scalars("diagnostics/length")}
+    assert events.Tags()["tensors"] == ["diagnostics/length"]  # arrays have no curve
+    shown = {
+        event.step: float(tensor_util.make_ndarray(event.tensor_proto))
+        for event in events.Tensors("diagnostics/length")
+    }
     assert list(shown) == [0, 2, 4, 6]
     for step in (2, 4, 6):
         assert shown[step] == pytest.approx(steps[step], rel=1e-6)
@@ -82,7 +86,7 @@ def test_what_cannot_be_measured_once_the_training_diverges_is_nan():
     messages = [str(warning.message) for warning in told]
     assert any("'jacobians' is NaN. SVD did not converge" in message for message in messages)
     assert any("'sharpness' is NaN. Second derivatives must" in message for message in messages)
-    for name in ("jacobian/source/logits/top", "rank/target/top_share", "sharpness/trace"):
+    for name in ("jacobian/source/logits/top", "rank/target/rank_share", "sharpness/trace"):
         assert np.isnan(history[f"diagnostics/{name}"]).all()
 
 

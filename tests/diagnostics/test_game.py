@@ -18,9 +18,9 @@ import dann
 from dann.adaptation import CDAN, DANN, faster_heads
 from dann.autodiff import gradients
 from dann.diagnostics import minmax_spectrum
-from dann.diagnostics.instruments.fields import descent_of, explicit_field, players, step_field
-from dann.diagnostics.instruments.spectrum import spectrum
+from dann.diagnostics.fields import descent_of, explicit_field, players, step_field
 from dann.diagnostics.minmax_spectrum import growth, stability
+from dann.diagnostics.spectrum import spectrum
 from dann.gradients import reverse_gradient
 from dann.schedules import GaninSchedule
 
@@ -43,7 +43,7 @@ def through_the_reversal(x, y):
 
 
 def test_a_bilinear_game_only_turns_with_the_singular_values_of_its_matrix():
-    found = spectrum(explicit, START).eigenvalues
+    found, _ = spectrum(explicit, START)
     turns = np.linalg.svd(MATRIX, compute_uv=False)
     np.testing.assert_allclose(found.real, 0, atol=1e-5)
     np.testing.assert_allclose(np.sort(found.imag), np.sort([*turns, *-turns]), atol=1e-5)
@@ -52,7 +52,7 @@ def test_a_bilinear_game_only_turns_with_the_singular_values_of_its_matrix():
 def test_through_the_reversal_the_same_field_seems_not_to_turn_at_all():
     for mine, theirs in zip(explicit(*START), through_the_reversal(*START), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-6)  # it is the same field
-    found = spectrum(through_the_reversal, START).eigenvalues
+    found, _ = spectrum(through_the_reversal, START)
     assert abs(found.imag).max() < 1e-5
     assert abs(found.real).max() > 1  # and pulls where in truth nothing does
 
@@ -61,7 +61,7 @@ def test_damping_moves_the_eigenvalues_to_where_the_quadratic_formula_says():
     def field(x, y):
         return [0.3 * x + 2.0 * y, -2.0 * x + 0.7 * y]
 
-    found = spectrum(field, [np.ones(1, "float32")] * 2).eigenvalues
+    found, _ = spectrum(field, [np.ones(1, "float32")] * 2)
     expected = 0.5 + 1j * np.sqrt(4 - 0.2**2)
     np.testing.assert_allclose(np.sort_complex(found), [expected.conjugate(), expected], rtol=1e-5)
 
@@ -72,14 +72,13 @@ def test_of_a_large_matrix_the_ends_of_the_spectrum_are_found():
     matrix[:2, :2] += [[0, 3], [-3, 0]]
     matrix[2, 2], matrix[3, 3] = 5, -2
     tensor = ops.convert_to_tensor(matrix, "float32")
-    found = spectrum(lambda x: [ops.sum(tensor * x, axis=1)], [np.ones(120, "float32")])
+    found, converged = spectrum(lambda x: [ops.sum(tensor * x, axis=1)], [np.ones(120, "float32")])
     true = np.linalg.eigvals(matrix)
     for key in (abs, lambda z: z.imag, lambda z: -z.real):
         best = true[np.argmax([key(value) for value in true])]
-        assert abs(found.eigenvalues - best).min() < 1e-2 * abs(best)
-    assert found.products < 300
-    assert len(found.eigenvalues) < 11
-    assert found.converged == 1
+        assert abs(found - best).min() < 1e-2 * abs(best)
+    assert len(found) < 11
+    assert converged == 1
 
 
 def test_an_end_of_the_spectrum_that_was_not_found_lowers_converged():
@@ -89,11 +88,11 @@ def test_an_end_of_the_spectrum_that_was_not_found_lowers_converged():
     matrix = np.block([[np.zeros((100, 100)), block], [-block.T, np.zeros((100, 100))]])
     matrix += 0.3 * rng.normal(size=matrix.shape) / 10
     tensor = ops.convert_to_tensor(matrix, "float32")
-    found = spectrum(lambda x: [ops.sum(tensor * x, axis=1)], [np.ones(200, "float32")])
+    found, converged = spectrum(lambda x: [ops.sum(tensor * x, axis=1)], [np.ones(200, "float32")])
     true = np.linalg.eigvals(matrix)
-    assert abs(found.eigenvalues.imag).max() == pytest.approx(abs(true.imag).max(), rel=1e-2)
-    assert found.eigenvalues.real.min() > 0.9 * true.real.min()
-    assert found.converged == pytest.approx(6 / 9)
+    assert abs(found.imag).max() == pytest.approx(abs(true.imag).max(), rel=1e-2)
+    assert found.real.min() > 0.9 * true.real.min()
+    assert converged == pytest.approx(6 / 9)
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.7])
@@ -104,7 +103,7 @@ def test_the_spectrum_of_a_dann_is_that_of_its_training_field_by_differences(str
     true = np.linalg.eigvals(jacobian)
     found = minmax_spectrum(model, DATA)
     eigenvalues = found["game/eigenvalues/real"] + 1j * found["game/eigenvalues/imag"]
-    assert len(eigenvalues) == len(true) == found["game/products"]
+    assert len(eigenvalues) == len(true)
     assert found["game/converged"] == 1
     for value in true:
         assert abs(eigenvalues - value).min() < 2e-4
@@ -163,7 +162,7 @@ def test_the_spectrum_of_another_method_is_that_of_its_field_by_differences():
     assert found["game/growth"] == pytest.approx(abs(1 - 0.05 * true).max(), abs=1e-3)
     # The derivative of the same field, through the reversal and the predictions, is another.
     values = [ops.convert_to_tensor(variable.value) for variable in players(model)]
-    wrong = spectrum(step_field(model, DATA), values).eigenvalues
+    wrong, _ = spectrum(step_field(model, DATA), values)
     assert max(abs(wrong - value).min() for value in true) > 0.05
 
 
@@ -192,8 +191,8 @@ def test_the_spectrum_of_a_class_that_changes_the_losses_of_dann_is_that_of_its_
 def test_differences_of_a_field_give_the_spectrum_of_its_derivative():
     model, _ = linear_dann()
     values = [ops.convert_to_tensor(variable.value) for variable in players(model)]
-    exact = spectrum(explicit_field(model, DATA), values).eigenvalues
-    near = spectrum(step_field(model, DATA), values, differences=True).eigenvalues
+    exact, _ = spectrum(explicit_field(model, DATA), values)
+    near, _ = spectrum(step_field(model, DATA), values, differences=True)
     assert max(abs(near - value).min() for value in exact) < 1e-3
 
 
@@ -220,8 +219,6 @@ def test_the_largest_stable_step_is_where_a_direction_stops_shrinking():
     assert abs(1 - 1.01 * step * eigenvalues[:3]).max() > 1
     assert found["game/rotation"] == 2.0
     assert found["game/least_real"] == -0.1
-    assert found["game/never_stable"] == 0.0  # what pushes away does not turn
-    assert stability(np.array([1.0, 2j, -2j]))["game/never_stable"] == 2.0
 
 
 @pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, False), (0.8, False), (0.8, True)])
@@ -252,17 +249,11 @@ def test_measuring_does_not_change_the_model():
 
 def test_other_fields_and_other_optimizers_are_not_mistaken_for_this_one():
     backbone = network((3, 2), "backbone")
-    with pytest.raises(TypeError, match="two players.*Received: SourceOnly, which has none"):
-        minmax_spectrum(dann.SourceOnly(backbone, num_classes=2), DATA)
-    with pytest.raises(TypeError, match="AdversarialModel.*Received: Functional"):
-        minmax_spectrum(backbone, DATA)
-    with pytest.raises(ValueError, match="Compile the model first"):
-        minmax_spectrum(CDAN(backbone, num_classes=2), DATA)
     smooth = DANN(backbone, num_classes=2, task_radius=0.05)
-    with pytest.raises(ValueError, match="smooth training.*task_radius=0.05"):
-        minmax_spectrum(smooth, DATA)
-    with pytest.raises(ValueError, match="moves more often. Received: a WDGRL with critic_steps=5"):
-        minmax_spectrum(dann.WDGRL(backbone, num_classes=2), DATA)
+    for other in (dann.SourceOnly(backbone, num_classes=2), smooth, dann.WDGRL(backbone, 2)):
+        other.compile("sgd")
+        with pytest.raises(ValueError, match="two players"):
+            minmax_spectrum(other, DATA)
 
     class OtherLoss(DANN):
         def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
@@ -274,8 +265,6 @@ def test_other_fields_and_other_optimizers_are_not_mistaken_for_this_one():
     assert minmax_spectrum(twice, DATA)["game/radius"] == pytest.approx(2 * radius, rel=1e-3)
     model, _ = linear_dann(optimizer=keras.optimizers.Adam(0.01))
     assert descent_of(model, players(model)) is None
-    with pytest.raises(ValueError, match="`k`.*at least 1.*k=0"):
-        spectrum(explicit, START, k=0)
 
 
 def test_weights_that_are_not_finite_raise_an_error():

@@ -10,7 +10,7 @@ from support.networks import network
 
 from dann.adaptation import SourceOnly
 from dann.diagnostics import jacobians, signal_propagation
-from dann.diagnostics.jacobians import condition, effective_rank, rank_of_features
+from dann.diagnostics.jacobians import effective_rank
 
 jacobians_file = importlib.import_module("dann.diagnostics.jacobians")
 RNG = np.random.default_rng(5)
@@ -26,13 +26,7 @@ def model_of(activation=None):
 
 
 def expected_of(values):
-    shares = values / values.sum()
-    return {
-        "norm": np.sqrt((values**2).sum()),
-        "top": values[0],
-        "condition": values[0] / values[-1],
-        "effective_rank": np.exp(-(shares * np.log(shares)).sum()),
-    }
+    return {"norm": np.sqrt((values**2).sum()), "top": values[0]}
 
 
 def test_of_a_linear_map_they_are_those_of_its_matrix():
@@ -73,14 +67,11 @@ def test_a_large_jacobian_is_estimated_with_its_error(monkeypatch):
     estimated = jacobians(model, DATA, k=3)
     for domain in ("source", "target"):
         prefix = f"jacobian/{domain}/features"
-        error = estimated[f"{prefix}/norm_error"]
-        assert 0 < error < 0.2 * whole[f"{prefix}/norm"]
-        assert abs(estimated[f"{prefix}/norm"] - whole[f"{prefix}/norm"]) < 4 * error
+        assert estimated[f"{prefix}/norm"] == pytest.approx(whole[f"{prefix}/norm"], rel=0.2)
         for key in ("top", "singular_values"):
             np.testing.assert_allclose(
                 estimated[f"{prefix}/{key}"], whole[f"{prefix}/{key}"], rtol=1e-3
             )
-        assert f"{prefix}/condition" not in estimated
 
 
 def test_images_in_bytes_are_differentiated_too():
@@ -92,20 +83,15 @@ def test_images_in_bytes_are_differentiated_too():
 def test_ranks_tell_how_many_directions_are_in_use():
     assert effective_rank(np.array([3.0, 3.0, 3.0, 0.0])) == pytest.approx(3)
     assert effective_rank(np.zeros(3)) == 0
-    assert condition(np.array([8.0, 2.0, 1e-9])) == 4
-    assert condition(np.zeros(2)) == 1
-    line = np.outer([1.0, 2.0, 3.0, 4.0], [1.0, -1.0, 0.0])
-    found = rank_of_features(line + 7)
-    assert found["effective_rank"] == pytest.approx(1, abs=1e-6)
-    assert found["rank_share"] == pytest.approx(1 / 3, abs=1e-6)
-    assert found["top_share"] == pytest.approx(1)
-    assert found["still"] == pytest.approx(1 / 3)
-    # Independent features of one deviation use every direction alike.
-    corners = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], float)
-    assert rank_of_features(corners)["rank_share"] == pytest.approx(1)
-    assert rank_of_features(np.ones((4, 3)))["effective_rank"] == 0
-    with pytest.raises(ValueError, match="at least 2 examples of each domain. Received: 1"):
-        rank_of_features(line[:1])
+    # Independent features of one deviation use every direction alike, and a line uses one.
+    corners = np.array([[1, 1, 0], [1, -1, 0], [-1, 1, 0], [-1, -1, 0]], "float32")
+    line = np.outer([1.0, 2.0, 3.0, 4.0], [1.0, -1.0, 0.0]).astype("float32")
+    model = SourceOnly(network((3, 3), "backbone"), num_classes=2)
+    model.backbone.trainable_variables[0].assign(np.eye(3))
+    found = jacobians(model, ({"source": corners, "target": line + 7}, np.arange(4) % 2))
+    assert found["rank/source/effective_rank"] == pytest.approx(2, abs=1e-5)
+    assert found["rank/source/rank_share"] == pytest.approx(2 / 3, abs=1e-5)
+    assert found["rank/target/effective_rank"] == pytest.approx(1, abs=1e-5)
 
 
 def test_collapsed_features_of_one_domain_show_in_its_rank_alone():
@@ -113,7 +99,6 @@ def test_collapsed_features_of_one_domain_show_in_its_rank_alone():
     found = jacobians(model_of("tanh"), data)
     assert found["rank/source/rank_share"] > 0.3
     assert found["rank/target/effective_rank"] == 0
-    assert found["rank/target/still"] == 1
 
 
 def deep_model():
@@ -149,17 +134,12 @@ def test_gains_are_those_of_the_layers_that_follow_and_none_exists_within_a_shor
         for name, after in (("joined", np.eye(4)), ("first", (np.eye(4) + inner).T)):
             matrices = [rest @ after for rest in rests]
             gain = np.sqrt(np.mean([np.sum(m**2) for m in matrices]) / 2)
-            top = np.mean([np.linalg.svd(m, compute_uv=False)[0] for m in matrices])
             assert found[f"signal/{domain}/{name}/gain"] == pytest.approx(gain, rel=1e-4)
-            assert found[f"signal/{domain}/{name}/top"] == pytest.approx(top, rel=1e-4)
         assert f"signal/{domain}/inner/gain" not in found
         assert f"signal/{domain}/last/gain" not in found
         outputs = np.maximum(joined @ last, 0)
         zeros = found[f"signal/{domain}/last/zero"]
         assert zeros == pytest.approx(np.mean(outputs == 0))
-        ratio = np.linalg.norm(outputs) / np.sqrt(outputs.size)
-        ratio /= np.linalg.norm(joined) / np.sqrt(joined.size)
-        assert found[f"signal/{domain}/last/rms_ratio"] == pytest.approx(ratio, rel=1e-4)
         assert found[f"signal/{domain}/first/std"] == pytest.approx(
             (inputs @ first).std(), rel=1e-4
         )

@@ -3,8 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from keras import ops
-from support.networks import linear, linear_parts, with_random_weights
+from support.networks import linear, linear_parts
 from support.pair import LABELS, PAIR, SOURCE, TARGET
 
 import dann
@@ -19,7 +18,6 @@ def test_the_share_that_passes_is_that_within_one():
     found = straight_through_health(BinarySign(name="sign"), x)
     assert found == {
         "binary/sign/passed": pytest.approx(4 / 6),
-        "binary/sign/saturated": pytest.approx(2 / 6),
         "binary/sign/deviation": pytest.approx(x.std()),
     }
 
@@ -32,14 +30,14 @@ def test_for_normal_numbers_the_share_is_that_of_the_docs(deviation, share):
 
 
 @pytest.mark.parametrize("passes", ["joint", "separate"])
-def test_each_domain_has_its_own_share(passes):
+def test_the_share_is_that_of_both_domains_together(passes):
     inputs = keras.Input((3,))
     features = keras.layers.Dense(4)(BinarySign(name="sign")(inputs))
     parts = linear_parts() | {"backbone": keras.Model(inputs, features, name="backbone")}
     model = dann.DANN(**parts, passes=passes)
     found = straight_through_health(model, (PAIR, LABELS))
-    for domain, x in (("source", SOURCE), ("target", TARGET)):
-        assert found[f"binary/sign/passed_{domain}"] == pytest.approx(np.mean(np.abs(x) <= 1))
+    both = np.concatenate([SOURCE, TARGET])
+    assert found["binary/sign/passed"] == pytest.approx(np.mean(np.abs(both) <= 1))
 
 
 def test_binary_layers_are_measured_at_their_inputs_and_at_their_kernels():
@@ -52,41 +50,5 @@ def test_binary_layers_are_measured_at_their_inputs_and_at_their_kernels():
     assert found["binary/dense/kernel_sign/passed"] == 1
 
 
-def test_any_binary_layer_is_found_by_its_outputs():
-    class Hard(keras.layers.Layer):
-        def call(self, inputs):
-            signs = ops.where(inputs >= 0, 1.0, -1.0)
-            return signs + 0.0 * inputs
-
-    found = straight_through_health(keras.Sequential([Hard(name="hard")]), X)
-    assert found["binary/hard/passed"] == 0
-
-
 def test_a_model_without_binary_layers_has_nothing_to_measure():
     assert straight_through_health(linear(3, 2, "plain"), X) == {}
-
-
-def test_flips_are_counted_between_two_sets_of_weights():
-    inputs = keras.Input((3,))
-    model = with_random_weights(
-        keras.Model(inputs, BinarySign(name="sign")(keras.layers.Dense(4, use_bias=False)(inputs)))
-    )
-    old = model.get_weights()
-    new = [np.random.default_rng(8).normal(size=(3, 4)).astype("float32")]
-    model.set_weights(new)
-    found = straight_through_health(model, X, before=old, steps=5)
-    flipped = np.mean((X @ old[0] >= 0) != (X @ new[0] >= 0))
-    assert found["binary/sign/flips"] == pytest.approx(flipped / 5)
-    np.testing.assert_array_equal(model.get_weights()[0], new[0])
-    unchanged = straight_through_health(model, X, before=new)
-    assert unchanged["binary/sign/flips"] == 0
-
-
-def test_steps_must_be_a_positive_number():
-    with pytest.raises(ValueError, match="steps"):
-        straight_through_health(BinarySign(), X, steps=0)
-
-
-def test_weights_of_another_model_are_refused():
-    with pytest.raises(ValueError, match="Received: 1 arrays for 0 weights"):
-        straight_through_health(BinarySign(), X, before=[np.ones(3)])

@@ -52,7 +52,7 @@ def test_a_run_is_diagnosed_reported_and_shown(folder, run_here):
     report = (folder / "run/report.html").read_text()
     assert f" {found['verdict'].capitalize()}</h1>" in report
     figures = {path.name for path in (folder / "run/figures").glob("diagnosis_*.svg")}
-    assert len(figures) == report.count("<img ") == 3
+    assert len(figures) == report.count("<img ") == 2
 
 
 def test_every_score_is_listed_with_its_regret(folder, run_here):

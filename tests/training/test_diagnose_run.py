@@ -2,7 +2,7 @@ from dann.diagnostics import Diagnosis, Verdict
 from dann.training import RunDirectory
 from dann.training.diagnose_run import write_diagnosis
 
-EARLIER = {"probe/loss": 0.5, "conflict/a/source_cosine": 0.1, "conflict/a/target_cosine": 0.2}
+EARLIER = {"probe/loss": 0.5, "signal/source/a/gain": 0.1, "signal/target/a/gain": 0.2}
 
 
 def of(measurements, name="aligned"):

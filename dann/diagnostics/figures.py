@@ -9,16 +9,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from dann.diagnostics.discriminator_vs_probe import APART
+from dann.diagnostics.catalogue import APART
 
 _SOURCE = {"color": "#1b4f8f", "marker": "o", "markerfacecolor": "white"}
 _TARGET = {"color": "#e0701b", "marker": "x", "linestyle": "--"}
 _ROUNDING = 1e-6  # of the largest singular value
 _STYLES = {"source": _SOURCE, "target": _TARGET}
-_BARS = {
-    "source": {"color": "#1b4f8f"},
-    "target": {"color": "white", "edgecolor": "#e0701b", "hatch": "////"},
-}
 
 
 class Picture(NamedTuple):
@@ -70,25 +66,6 @@ def _discriminators(axes, found):
     axes.set(ylabel="loss of the discriminator (nats)")
     axes.margins(y=0.25)
     axes.legend(fontsize=8, loc="upper right")
-    return True
-
-
-def _conflicts(axes, found):
-    for place, domain in enumerate(_STYLES):
-        ending = f"/{domain}_cosine"
-        cosines = {
-            name.removeprefix("conflict/").removesuffix(ending): value
-            for name, value in found.items()
-            if name.startswith("conflict/") and name.endswith(ending)
-        }
-        if not cosines:
-            return False
-        positions = np.arange(len(cosines)) + 0.4 * place - 0.2
-        axes.bar(positions, _finite(list(cosines.values())), 0.4, label=domain, **_BARS[domain])
-        _name_ticks(axes, cosines)
-    axes.axhline(0, color="0.3", linewidth=0.8)
-    axes.set(ylabel="cosine", ylim=(-1.05, 1.05))
-    axes.legend(fontsize=8)
     return True
 
 
@@ -165,11 +142,6 @@ _PAINTERS: dict[str, tuple[str, Callable[[Any, Mapping], bool]]] = {
         "Loss of the live discriminator, and of a fresh one trained on the same features. Matched: "
         "on source examples in the target's class shares.",
         _discriminators,
-    ),
-    "conflicts": (
-        "Cosine of the gradients of label loss and reversed domain loss in each layer of the "
-        "backbone, the latter through the features of each domain. Below 0 they pull apart.",
-        _conflicts,
     ),
     "game": (
         "Eigenvalues of the game's vector field. A step of plain gradient descent at the current "

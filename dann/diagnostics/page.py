@@ -1,16 +1,17 @@
 """A diagnosis as one page that needs no network and no other file."""
 
 import base64
+import fnmatch
 import html
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dann.diagnostics.catalogue import DIAGNOSTICS
 from dann.diagnostics.check import Diagnosis
-from dann.diagnostics.healthy_ranges import Evidence, evidence
-from dann.diagnostics.report.figures import Picture
+from dann.diagnostics.figures import Picture
 from dann.diagnostics.verdict import VERDICTS
 
 _STYLE = """\
@@ -28,12 +29,40 @@ td:last-child { text-align: right; padding-left: 1rem; }
 _OPEN = ("under-adapted", "undetermined")
 
 
+class Evidence(NamedTuple):
+    """A measured value beside its healthy range; the bounds may be infinite."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    advice: str
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the value lies in its range."""
+        return self.low <= self.value <= self.high
+
+
+def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
+    """Returns the measurements that have a healthy range, those outside it first."""
+    found = []
+    for one in (one for each in DIAGNOSTICS.values() for one in each.healthy):
+        for name in fnmatch.filter(measurements, one.name):
+            try:
+                low, high = one.bounds(measurements) if callable(one.bounds) else one.bounds
+            except KeyError:  # it depends on what was not measured
+                continue
+            found.append(Evidence(name, float(measurements[name]), low, high, one.advice))
+    return sorted(found, key=lambda each: each.is_healthy)
+
+
 def page(diagnosis: Diagnosis, pictures: Sequence[Picture]) -> str:
     """Returns the report as HTML.
 
     It opens with the verdict and its reasons. Then come the measurements that have a healthy range,
     those outside it first, then the figures, and then all numbers.
-    The pictures are those that `dann.diagnostics.report.figures.draw` made of the measurements.
+    The pictures are those that `dann.diagnostics.figures.draw` made of the measurements.
     """
     found = evidence(diagnosis.measurements)
     off = sum(not one.is_healthy for one in found)
@@ -81,10 +110,10 @@ def _opening(diagnosis):
 def _card(one: Evidence) -> str:
     state, mark = ("healthy", "✓ in") if one.is_healthy else ("off", "✗ out of")
     return (
-        f"<article class='{state}'>\n<h3>{_text(one.title)}</h3>\n"
+        f"<article class='{state}'>\n<h3><code>{_text(one.name)}</code></h3>\n"
         f"<p><strong>{_text(_number(one.value))}</strong> {mark} the healthy range</p>\n"
         f"<p>healthy: {_text(_range(one.low, one.high))}</p>\n"
-        f"<p>{_text(one.text)}</p>\n<p><code>{_text(one.name)}</code></p>\n</article>"
+        f"<p>{_text(one.advice)}</p>\n</article>"
     )
 
 

@@ -1,1 +1,0 @@
-"""The tools of the diagnostics: passes, probes, spectra, ranks, ..."""

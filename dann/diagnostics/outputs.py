@@ -1,0 +1,77 @@
+"""The outputs of an adversarial model for a pair of domains, as arrays."""
+
+import dataclasses
+from typing import Any
+
+import keras
+import numpy as np
+
+from dann.adaptation.smooth_task import frozen
+from dann.data.examples import strings_as_tensors
+from dann.diagnostics.passes import DOMAINS, adversarial, as_tensors, to_numpy
+
+_BATCH = 256  # examples at a time
+
+
+@dataclasses.dataclass(frozen=True)
+class PairOutputs:
+    """Arrays by domain, `"source"` and `"target"`.
+
+    Attributes:
+        features: Features `(n, num_features)`.
+        logits: Logits of the classes `(n, num_classes)`.
+        domain: Logits of the discriminator `(n, k)`, above 0 for the target; `None` if the method
+            has no such discriminator.
+        labels: Labels of the source `(n,)`, also if they came as a single column `(n, 1)`.
+    """
+
+    features: dict[str, np.ndarray]
+    logits: dict[str, np.ndarray]
+    domain: dict[str, np.ndarray] | None
+    labels: np.ndarray
+
+
+def pair_outputs(model: Any, data: tuple) -> PairOutputs:
+    """Runs the model on a pair in inference; the model does not change."""
+    adversarial(model, compiled=False, flat=True)
+    x, y = data
+    with frozen(model):  # methods may draw noise
+        features = {name: _features(model.backbone, x[name]) for name in DOMAINS}
+        heads_of = as_tensors({name: part.astype("float32") for name, part in features.items()})
+        logits = {k: to_numpy(model.label_head(part)) for k, part in heads_of.items()}
+        domain = None
+        if model.reversal is not None:
+            batch = model.batch_of(x, heads_of, training=False)
+            scores = model.domain_scores(batch, model.reversal, training=False)
+            if scores is not None:
+                domain = dict(zip(DOMAINS, map(to_numpy, batch.by_domain(scores)), strict=True))
+    labels = np.asarray(y)[: len(features["source"])]
+    if labels.ndim > 1 and labels.size == len(labels):
+        labels = labels.reshape(-1)
+    return PairOutputs(features, logits, domain, labels)
+
+
+def _features(backbone, inputs):
+    arrays = keras.tree.map_structure(np.asarray, inputs)
+    parts = []
+    for start in range(0, len(keras.tree.flatten(arrays)[0]), _BATCH):
+        part = keras.tree.map_structure(lambda x, i=start: x[i : i + _BATCH], arrays)
+        parts.append(to_numpy(backbone(strings_as_tensors(part), training=False)))
+    return np.concatenate(parts)
+
+
+def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
+    """Returns indices of examples of the source, in the class shares predicted for the target."""
+    rng = np.random.default_rng(seed)
+    kinds = [outputs.logits[domain].argmax(axis=1) for domain in DOMAINS]
+    shares = np.bincount(kinds[1], minlength=outputs.logits["source"].shape[1])
+    there = np.bincount(kinds[0], minlength=len(shares))
+    # A class of a few would leave almost no examples of the others.
+    shares[shares < shares.max() / 20] = 0
+    # Without replacement, because no example may be in both halves of a probe.
+    scale = min((there[k] / n for k, n in enumerate(shares) if n), default=0.0)
+    drawn = [
+        rng.permutation(np.flatnonzero(kinds[0] == k))[: int(scale * n)]
+        for k, n in enumerate(shares)
+    ]
+    return np.concatenate(drawn)

@@ -1,1 +1,0 @@
-"""The page and the figures of a diagnosis."""
