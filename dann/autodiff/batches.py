@@ -130,12 +130,6 @@ def pull_back_examples(call: Callable, x: Any) -> tuple[Any, Callable]:
     return engine.pull_back(lambda x: example_outputs(call(x), x), [x])
 
 
-def working_dtype(inputs: Any) -> str:
-    """Returns the type of the vectors: that of the inputs, but at least float32."""
-    dtype = keras.backend.standardize_dtype(inputs.dtype)
-    return "float64" if dtype == "float64" else "float32"
-
-
 def of_vectors(product: Callable, taken: Any, given: Any) -> Callable:
     """Returns a product with tensors like `taken` as one of vectors `(batch, size)`."""
     # Gradients of a loop of TensorFlow, as in an LSTM, do not know their shape.

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -61,13 +62,14 @@ def frobenius_norm(
 def _squares(call, x, samples, seed):
     y, pull = batches.pull_back_examples(call, x)
     multiply_transposed = batches.of_vectors(pull, y, x)
+    dtype = keras.backend.result_type(x.dtype, "float32")
     # While a batch of unknown size is traced, all examples share their vectors.
     size = samples, x.shape[0] or 1, math.prod(y.shape[1:])
     signs = 2 * np.random.default_rng(seed).integers(0, 2, size) - 1
     of_examples = ops.ones_like(ops.reshape(x, (x.shape[0] or -1, math.prod(x.shape[1:])))[:, :1])
 
     def square(signs):
-        vectors = signs * ops.cast(of_examples, batches.working_dtype(x))
+        vectors = signs * ops.cast(of_examples, dtype)
         return ops.sum(multiply_transposed(vectors) ** 2, axis=1)
 
-    return ops.map(square, ops.convert_to_tensor(signs, batches.working_dtype(x)))
+    return ops.map(square, ops.convert_to_tensor(signs, dtype))

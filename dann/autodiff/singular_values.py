@@ -61,7 +61,7 @@ def singular_values(
     # LAPACK is faster on tall ones.
     matrices = np.asarray(ops.convert_to_numpy(images), "float64").swapaxes(1, 2)
     values = np.linalg.svd(matrices, compute_uv=False)[:, :k]
-    return ops.convert_to_tensor(values, batches.working_dtype(x))
+    return ops.convert_to_tensor(values, keras.backend.result_type(x.dtype, "float32"))
 
 
 def _images_of_a_basis(call, x, k, iterations, seed):
@@ -74,7 +74,7 @@ def _images_of_a_basis(call, x, k, iterations, seed):
     start = np.random.default_rng(seed).normal(size=(x.shape[0], rank))
     if rank < columns:  # fewer outputs than inputs: take the transpose
         multiply, multiply_transposed = multiply_transposed, multiply
-    start = ops.convert_to_tensor(start, batches.working_dtype(x))
+    start = ops.convert_to_tensor(start, keras.backend.result_type(x.dtype, "float32"))
     return _expand(multiply, multiply_transposed, start, min(iterations, rank))
 
 

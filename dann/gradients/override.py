@@ -6,8 +6,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.gradients.naming import named
-
 
 def override_gradient(forward: Callable, backward: Callable, name: str | None = None) -> Callable:
     """Makes a function that computes `forward` and differentiates as `backward` says.
@@ -89,6 +87,36 @@ def check_gradients(gradients: Any, count: int, function: Callable) -> None:
             )
 
 
+def named(function: Callable, name: str | None, *parts: Callable) -> Callable:
+    """Gives `function` a name, by default from the functions that it is made of, and returns it.
+
+    Keras registers and saves a function by its name: two with one name would swap places in a file.
+    It refuses to save what is called a lambda, so a function with one among its parts is called so.
+    """
+    names = [getattr(part, "__name__", type(part).__name__) for part in parts]
+    joined = "<lambda>" if "<lambda>" in names else "_with_".join(names)
+    function.__name__ = name or joined
+    return function
+
+
+def floating_tensor(inputs: Any) -> Any:
+    """Returns `inputs` as a tensor of the running backend, if a gradient can flow through it.
+
+    Raises:
+        TypeError: If the data type is not a floating one: integers would silently get no gradient.
+    """
+    tensor: Any = ops.convert_to_tensor(inputs)
+    dtype = keras.backend.standardize_dtype(tensor.dtype)
+    if "float" not in dtype:
+        raise TypeError(
+            "Expected a floating-point tensor, because no gradient flows through other types: cast "
+            "numbers to float32; token ids pass an embedding first, complex numbers are split into "
+            f"real and imaginary parts. Received: dtype={dtype}"
+        )
+    # A variable, which TensorFlow counts among tensors, is read only by a cast.
+    return ops.cast(tensor, dtype)
+
+
 def _backend_function() -> Callable:
     """How the running backend joins a `forward` and a `gradient`."""
     backend = keras.backend.backend()
@@ -120,7 +148,7 @@ def _as_jax_function(forward: Callable, gradient: Callable) -> Callable:
 
 
 def _as_tensorflow_function(forward: Callable, gradient: Callable) -> Callable:
-    from dann.gradients.tensorflow_graph import as_graph_function
+    from dann.gradients.op_override import as_graph_function
 
     return as_graph_function(_as_keras_function(forward, gradient), autograph=False)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from keras import ops
 
-from dann.gradients.naming import named
+from dann.gradients.override import named
 
 
 def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None = None) -> Callable:

@@ -102,6 +102,7 @@ class Published:
     slope: Any
     steepest: float = 1.0
     same_bits: bool = False
+    sharpness: float | None = None
 
 
 PUBLISHED = {
@@ -115,6 +116,10 @@ PUBLISHED = {
     ),
     "ede": Published("ede", sign, ede_slope, 10.0),
     "reste": Published("reste", sign, reste_slope, 5.0),
+    "ede(0.001)": Published("ede", sign, lambda x: ede_slope(x, 1e-3), sharpness=1e-3),
+    "ede(0.7)": Published("ede", sign, lambda x: ede_slope(x, 0.7), sharpness=0.7),
+    "reste(1)": Published("reste", sign, lambda x: reste_slope(x, 1.0), sharpness=1.0),
+    "reste(2.2)": Published("reste", sign, lambda x: reste_slope(x, 2.2), 3.6, sharpness=2.2),
     "stochastic": Published("stochastic", sign, within, same_bits=True),
     "ternary": Published("ternary", ternary, within, same_bits=True),
     "ternary(None)": Published(Ternary(None), ternary_weights, within, same_bits=True),

@@ -84,13 +84,6 @@ def in_a_branch(function, inputs):
     return tape_inside(branch, inputs)
 
 
-def in_a_loop(function, inputs):
-    def once(inputs):
-        return tf.while_loop(lambda n, _: n < 1, lambda n, x: (n + 1, function(x)), (0, inputs))[1]
-
-    return tape_inside(once, inputs)
-
-
 def vectorized(function, inputs):
     def row(arguments):
         return value_and_gradient(function, *arguments)
@@ -121,8 +114,7 @@ CONTEXTS = {
     "tf.gradients": tf_gradients,
     "v1 graph": version_one_graph,
     "tf.cond": in_a_branch,
-    "tf.while_loop": in_a_loop,
-    "tf.map_fn": lambda function, inputs: tape_inside(
+    "tf.map_fn, a loop": lambda function, inputs: tape_inside(
         functools.partial(tf.map_fn, function), inputs
     ),
     "tf.recompute_grad": lambda function, inputs: tape_inside(tf.recompute_grad(function), inputs),
@@ -203,23 +195,3 @@ def test_a_step_of_fit_descends_the_gradient(name, way, options, policy, toleran
     model.fit(INPUTS, WEIGHTS, batch_size=4, shuffle=False, verbose=0)
     expected = np.eye(3) - INPUTS.T @ (WEIGHTS * slope) / 4
     np.testing.assert_allclose(dense.kernel, expected, tolerance, tolerance)
-
-
-def test_an_override_without_a_graph_of_its_own_is_found_wrong():
-    """The checks above can fail: TensorFlow 1's spelling alone does nothing here."""
-
-    @tf.RegisterGradient("test.NaiveReversal")
-    def naive(op, upstream):
-        return -STRENGTH * upstream
-
-    def function(inputs):
-        with tf.compat.v1.get_default_graph().gradient_override_map(
-            {"Identity": "test.NaiveReversal"}
-        ):
-            return tf.identity(inputs)
-
-    right = FUNCTIONS["reversal"][3] * WEIGHTS * (1.0 + INPUTS)
-    inputs = tf.constant(INPUTS)
-    for run in (value_and_gradient, tape_inside):
-        np.testing.assert_allclose(run(function, inputs)[1], -right / STRENGTH, 1e-6, 1e-6)
-    np.testing.assert_allclose(tape_outside(function, inputs)[1], right, 1e-6, 1e-6)

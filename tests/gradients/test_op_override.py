@@ -33,10 +33,6 @@ def test_sign_gets_the_gradient_of_htanh(gradient):
     assert value_and_gradient(sign, EDGES) == (SIGNS, [HTANH])
 
 
-def test_sign_alone_has_the_gradient_zero():
-    assert value_and_gradient(tf.sign, EDGES) == (SIGNS, [[0.0] * 7])
-
-
 def test_identity_with_minus_the_gradient_makes_that_of_a_sum_minus_one():
     negated = override_op_gradients(tf.identity, {"Identity": lambda op, upstream: -upstream})
 
@@ -45,18 +41,6 @@ def test_identity_with_minus_the_gradient_makes_that_of_a_sum_minus_one():
 
     assert value_and_gradient(reversed_sum, 3.0, 4.0) == (7.0, [-1.0, -1.0])
     assert value_and_gradient(tf.add, 3.0, 4.0) == (7.0, [1.0, 1.0])
-
-
-def test_stop_gradient_makes_minus_one_beside_one():
-    def f(x1, x2, x3):
-        return x1 + x2 * x3
-
-    def surrogate(x1, x2, x3):
-        t = -f(x1, x2, x3)
-        return t + tf.stop_gradient(f(x1, x2, x3) - t)
-
-    assert value_and_gradient(f, 2.0, 3.0, 4.0) == (14.0, [1.0, 4.0, 3.0])
-    assert value_and_gradient(surrogate, 2.0, 3.0, 4.0) == (14.0, [-1.0, -4.0, -3.0])
 
 
 def test_a_gradient_function_that_returns_zero_is_named():
@@ -68,21 +52,14 @@ def test_a_gradient_function_that_returns_zero_is_named():
         value_and_gradient(function, EDGES)
 
 
-def test_all_operations_of_a_type_are_overridden_and_no_other():
+def test_all_operations_of_the_types_are_overridden_and_no_other():
     def function(inputs):
-        return tf.sign(inputs) + tf.sign(2.0 * inputs) + inputs * inputs
+        return tf.sign(inputs) + tf.sign(2.0 * inputs) + inputs * inputs + tf.round(inputs)
 
-    overridden = override_op_gradients(function, {"Sign": lambda op, upstream: 10.0 * upstream})
-    # 10 from the first sign, 20 from the second, 2 * 3 from the square.
-    assert value_and_gradient(overridden, [3.0]) == ([11.0], [[10.0 + 20.0 + 6.0]])
-
-
-def test_two_types_are_overridden_at_once():
-    overridden = override_op_gradients(
-        lambda inputs: tf.sign(inputs) + tf.round(inputs),
-        {"Sign": lambda op, upstream: 2.0 * upstream, "Round": lambda op, upstream: 5.0 * upstream},
-    )
-    assert value_and_gradient(overridden, [1.4]) == ([2.0], [[7.0]])
+    times_ten, times_five = (lambda op, upstream, n=n: n * upstream for n in (10.0, 5.0))
+    overridden = override_op_gradients(function, {"Sign": times_ten, "Round": times_five})
+    # 10 from the first sign, 20 from the second, 2 * 3 from the square, 5 from the rounding.
+    assert value_and_gradient(overridden, [3.0]) == ([14.0], [[10.0 + 20.0 + 6.0 + 5.0]])
 
 
 def test_graphs_inside_the_function_are_not_reached():

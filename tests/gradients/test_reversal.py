@@ -2,7 +2,6 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support import lacking
 from support.differentiate import (
     BACKEND,
     DTYPES,
@@ -101,66 +100,27 @@ def test_strength_gets_no_gradient(way, compiled):
     assert [gradient.tolist() for gradient in gradients] == [[-0.5, -2.0], [0.0, 0.0]]
 
 
-@lacking.compiled
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="counts TensorFlow traces")
+@pytest.mark.parametrize("kind", ["tensor", "keras", "tensorflow", "trainable tensorflow"])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_strength_given_as_a_tensor_takes_one_trace(way):
-    traces = []
-
-    def gradient(inputs, strength):
-        traces.append(way)
-
-        def function(inputs):
-            return reverse_gradient(inputs, strength, way=way)
-
-        if BACKEND == "tensorflow":
-            import tensorflow as tf
-
-            return tf.gradients(function(inputs), inputs)[0]
-        import jax
-
-        return jax.grad(lambda inputs: function(inputs).sum())(inputs)
-
-    compiled = compile_function(gradient)
-    inputs = tensor([1.0, 2.0], "float32")
-    for strength in (0.25, 0.5, 3.0):
-        result = compiled(inputs, tensor(strength, "float32"))
-        assert np.asarray(result).tolist() == [-strength, -strength]
-    assert len(traces) == 1
-
-
-def compile_function(function):
-    if BACKEND == "tensorflow":
-        import tensorflow as tf
-
-        return tf.function(function, autograph=False)
-    import jax
-
-    return jax.jit(function)
-
-
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="a compiled function closes over the variable")
-@pytest.mark.parametrize("kind", ["keras", "tensorflow", "trainable tensorflow"])
-@pytest.mark.parametrize("way", WAYS)
-def test_a_strength_given_as_a_variable_takes_one_trace(way, kind):
+def test_a_strength_that_changes_takes_one_trace(way, kind):
     import tensorflow as tf
 
-    if kind == "keras":
-        strength = keras.Variable(0.0, trainable=False)
-    else:
-        strength = tf.Variable(0.0, trainable=kind.startswith("trainable"))
-    traces = []
+    make = keras.Variable if kind == "keras" else tf.Variable
+    variable, traces = make(0.0, trainable=kind.startswith("trainable")), []
 
     @tf.function(autograph=False)
-    def gradient(inputs):
+    def gradient(inputs, number):
         traces.append(way)
+        strength = number if kind == "tensor" else variable
         with tf.GradientTape() as tape:
             tape.watch(inputs)
             outputs = reverse_gradient(inputs, strength, way=way)
         return tape.gradient(outputs, inputs)
 
     for value in (0.25, 0.5, 3.0):
-        strength.assign(value)
-        assert gradient(tf.ones(2)).numpy().tolist() == [-value, -value]
+        variable.assign(value)
+        assert gradient(tf.ones(2), tf.constant(value)).numpy().tolist() == [-value, -value]
     assert len(traces) == 1
 
 

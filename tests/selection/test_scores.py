@@ -126,15 +126,28 @@ def test_snd_is_the_same_whatever_part_of_the_matrix_is_in_memory(side, monkeypa
     assert selection.snd(outputs(20)) == pytest.approx(references.snd(20), rel=1e-6)
 
 
-@pytest.mark.parametrize("temperature", [0.02, 0.3])
-def test_snd_of_certain_predictions_is_that_of_two_clusters(temperature):
-    # Two of one class and two of another: each has one neighbour, and two that are far away.
-    logits = np.array([[99.0, 0], [99, 0], [0, 99], [0, 99]])
-    near, far = 1.0, math.exp(-1 / temperature)
-    shares = np.array([near, far, far]) / (near + 2 * far)
-    expected = -np.sum(shares * np.log(shares))
-    found = selection.snd(Outputs(target_logits=logits), temperature=temperature)
-    assert found == pytest.approx(expected, abs=1e-5)
+ONE_HOT = 10_000 * np.tile(np.eye(3, dtype="float32"), (8, 1))
+UNIFORM, ONE_CLASS = np.zeros_like(ONE_HOT), np.repeat(ONE_HOT[:1], 24, axis=0)
+SURE, OTHERS = 7 * math.exp(20), 16
+CLUSTERS = math.log(SURE + OTHERS) - 20 * SURE / (SURE + OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "uniform", "in_equal_parts", "of_one_class"),
+    [
+        ("entropy", -math.log(3), 0.0, 0.0),
+        ("info_max", 0.0, math.log(3), 0.0),
+        ("snd", math.log(23), CLUSTERS, math.log(23)),
+        ("bnm", 1 / 3, 1.0, 1 / math.sqrt(3)),
+        ("mcc", -2 / 3, 0.0, -2 / 3),
+        ("mix_val", 0.5, 1.0, 0.5),
+    ],
+)
+def test_closed_forms(name, uniform, in_equal_parts, of_one_class):
+    expected = uniform, in_equal_parts, of_one_class
+    for target, value in zip((UNIFORM, ONE_HOT, ONE_CLASS), expected, strict=True):
+        found = SCORES[name](outputs_of(as_logits(), target=target, features=False))
+        assert found == pytest.approx(value, rel=1e-6, abs=1e-9)
 
 
 def test_the_memory_of_snd_does_not_grow_with_the_square_of_the_examples():
@@ -213,8 +226,7 @@ def test_inputs_may_be_several_by_name():
 
 
 def test_labels_of_the_source_may_be_one_hot():
-    one_hot = SOURCE[0], np.eye(3)[SOURCE[1]]
-    found = outputs_of(checkpoint(20), source=one_hot)
+    found = outputs_of(checkpoint(20), source=(SOURCE[0], np.eye(3)[SOURCE[1]]))
     np.testing.assert_array_equal(found.source_labels, SOURCE[1])
 
 
@@ -259,10 +271,10 @@ def test_what_cannot_be_scored_is_refused(model, arguments, error):
         compute_scores(model, **{"source": SOURCE, "target": TARGET, **arguments})
 
 
-@pytest.mark.parametrize(("name", "wrong"), [("snd", 0.01), ("mcc", -1.0)])
-def test_temperatures_out_of_range_are_refused(name, wrong):
-    with pytest.raises(ValueError, match="temperature"):
-        SCORES[name](outputs(0), temperature=wrong)
+def test_temperatures_out_of_range_are_refused():
+    for score, wrong in ((selection.snd, 0.01), (selection.mcc, -1.0)):
+        with pytest.raises(ValueError, match="temperature"):
+            score(outputs(0), temperature=wrong)
 
 
 def test_the_accuracy_of_mixtures_is_that_of_the_logits_of_mixtures():

@@ -2,7 +2,6 @@
 
 from dann.gradients.estimators.curves import EDE, ApproxSign, ReSTE, Sharpened, SwishSign
 from dann.gradients.estimators.estimator import ESTIMATORS, Estimator, register_estimator
-from dann.gradients.estimators.levels import DoReFa, Ternary
 from dann.gradients.estimators.named import (
     Quantizer,
     get_estimator,
@@ -10,10 +9,12 @@ from dann.gradients.estimators.named import (
     name_or_estimator,
 )
 from dann.gradients.estimators.straight_through import (
+    DoReFa,
     Htanh,
     Identity,
     MagnitudeAware,
     Stochastic,
+    Ternary,
 )
 
 __all__ = [

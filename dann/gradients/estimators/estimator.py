@@ -9,8 +9,7 @@ import keras
 from keras import ops
 
 from dann.checks import check_choice
-from dann.gradients.floating_tensor import floating_tensor
-from dann.gradients.override import override_gradient
+from dann.gradients.override import floating_tensor, override_gradient
 from dann.gradients.stop_gradient import surrogate_gradient
 from dann.registry import Registry
 

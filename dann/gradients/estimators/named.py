@@ -9,9 +9,8 @@ from keras import ops
 
 from dann.checks import check_choice, check_registered
 from dann.gradients.estimators.estimator import ESTIMATORS, Estimator
-from dann.gradients.estimators.levels import DoReFa
-from dann.gradients.estimators.straight_through import MagnitudeAware
-from dann.gradients.floating_tensor import floating_tensor
+from dann.gradients.estimators.straight_through import DoReFa, MagnitudeAware
+from dann.gradients.override import floating_tensor
 
 
 @keras.saving.register_keras_serializable("dann")
