@@ -26,7 +26,9 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from dann.config.building import ConfigError, check_targets, did_you_mean
 
-CONF = pathlib.Path(__file__).parents[2] / "conf"
+PACKAGE = pathlib.Path(__file__).parents[1]
+# A wheel holds the configs in the package, a clone beside it.
+CONF = next(path for path in (PACKAGE / "conf", PACKAGE.parent / "conf") if path.is_dir())
 # What a user can mend; any other error shows its traceback.
 _TOLD = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
 _TOLD += (HydraException, OmegaConfBaseException)
