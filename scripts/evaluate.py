@@ -1,22 +1,59 @@
-"""Lists what each label-free score of a run would have chosen, beside the oracle.
+"""Evaluates a finished run: accuracy, a table of the classes and the confusion matrix.
 
-python scripts/train.py trainer.oracle_curve=true hydra.run.dir=run
-python scripts/evaluate.py run=run
+python scripts/train.py hydra.run.dir=run
+python scripts/evaluate.py run=run                     on the run's test sets
+python scripts/evaluate.py run=run target=new_photos   on other data of the target's kind
 
-The regret of a score is the best target accuracy of all epochs minus that of the epoch which the
-score puts first. The choices are made without target labels; the two columns on the right need
-them. A score that the run did not compute is listed too, with the reason.
+`target` is a folder of images, with class folders or not, a `.npz` file or a `.csv` file, as the
+target of the run. The predicted classes go to predictions.csv in the run directory, or, of another
+target, to predictions_<name>.csv.
+
+For a run with `trainer.oracle_curve=true` it also lists what each label-free score would have
+chosen. The regret of a score is the best target accuracy of all epochs minus that of the epoch
+which the score puts first. A score that the run did not compute is listed with the reason.
 """
+
+import functools
+import pathlib
 
 import environment  # noqa: F401
 
 from dann import config
-from dann.training.evaluate_run import evaluate_run, evaluation_table
+from dann.training import RunDirectory
+from dann.training.evaluate_run import accuracy_report, evaluate_run, evaluation_table
+from dann.training.predictions import target_predictions
+from dann.training.run_callbacks import HostModel
+
+TAKES_NEW = {f"dann.data.{reader}" for reader in ("image_folder", "npz", "csv_table")}
 
 
 @config.script("evaluate")
 def main(cfg):
-    print(evaluation_table(evaluate_run(cfg.run)))
+    run = RunDirectory(cfg.run)
+    classifier = run.classifier()
+    predict = functools.partial(HostModel(classifier).predict, classifier)
+    made = config.config_of_run(cfg.run, cfg.paths)
+    tests, splits, name = ["source", "target"], ["train", "test"], ""
+    if cfg.target is not None:
+        if made.data["_target_"] not in TAKES_NEW:
+            raise config.ConfigError(
+                "target= needs a run on data=image_folder, npz or csv. "
+                f"Received: a run on {made.data['_target_']}"
+            )
+        made.data["target_new"] = cfg.target
+        tests, splits, name = ["target"], ["test"], pathlib.Path(cfg.target).absolute().stem
+    domains = config.build_domains(made)
+    names = domains.class_names or [str(number) for number in range(domains.num_classes)]
+    for domain in tests:
+        inputs, labels = getattr(domains, f"{domain}_test")
+        print(f"{domain}: {cfg.target or getattr(domains, domain)}")
+        if labels is None:
+            print(f"{domain} accuracy: unknown (no labels)")
+        else:
+            print(accuracy_report(labels, predict(inputs).argmax(axis=1), names))
+    print(f"Written to {run.write_predictions(target_predictions(domains, predict, splits), name)}")
+    if cfg.target is None and run.oracle_file.is_file():
+        print(evaluation_table(evaluate_run(cfg.run)))
 
 
 if __name__ == "__main__":

@@ -21,13 +21,18 @@ from dann.training import RunDirectory
 
 @config.script("export")
 def main(cfg):
+    if cfg.format not in FORMATS:
+        meant = config.did_you_mean(cfg.format, FORMATS)
+        raise config.ConfigError(
+            f"No format={cfg.format}.{meant or f' Choose of {list(FORMATS)}.'}"
+        )
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
     domains = config.build_domains(config.config_of_run(cfg.run, cfg.paths))
     inputs = domains.target_test[0]
     count = min(cfg.examples, len(inputs))
     spread = np.linspace(0, len(inputs) - 1, count).astype(int)
-    ending = FORMATS[cfg.format][0] if cfg.format in FORMATS else ""
+    ending = FORMATS[cfg.format][0]
     path = run.exports / f"{'classifier' if ending else cfg.format}{ending}"
     found = export(classifier, path, cfg.format, np.asarray(inputs[spread]), cfg.tolerance)
     print(

@@ -98,6 +98,7 @@ class EvaluateConfig:
     """Everything that `scripts/evaluate.py` takes."""
 
     run: str = MISSING
+    target: str | None = None
     paths: PathsConfig = MISSING
 
 

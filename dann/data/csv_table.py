@@ -32,6 +32,7 @@ def csv_table(
     source_name: str | None = None,
     target_name: str | None = None,
     max_categories: int = 1000,
+    target_new: str | os.PathLike | None = None,
     **options: Any,
 ) -> DomainPair:
     """Pairs two CSV files (UTF-8, with a header) that have the same columns, in any order.
@@ -64,6 +65,8 @@ def csv_table(
         target_name: Name of the target. Defaults to the file's name.
         max_categories: The most categories of a column. Defaults to `1000`: a text with more is
             rather a name or a sentence.
+        target_new: Path of further target examples, labelled or not, in the place of the target's
+            test set, as `scripts/evaluate.py target=` gives it. Defaults to `None`.
         **options: `test_share` and `seed` of `dann.data.arrays`.
 
     Returns:
@@ -79,7 +82,7 @@ def csv_table(
     import pandas
 
     given = {"source": source, "target": target}
-    given |= {"source test": source_test, "target test": target_test}
+    given |= {"source test": source_test, "target test": target_test, "target new": target_new}
     paths = {part: pathlib.Path(path).expanduser() for part, path in given.items() if path}
     check_apart(paths, same_file, "files")
     check_integer("max_categories", max_categories, 2)

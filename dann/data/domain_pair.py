@@ -40,6 +40,8 @@ class DomainPair:
         balanced: Whether training draws the source's classes in equal parts. Defaults to `False`.
         source_domain: The number of each source training example's domain, `(n,)`, if the source is
             several domains; see `dann.data.several_sources`. Defaults to `None`.
+        target_names: The file or row number of each example of `target_train` and of `target_test`,
+            for a table of predictions. Defaults to `None`: their places.
 
     Raises:
         ValueError: If a part is empty, shapes or types differ, or a label is out of range.
@@ -57,6 +59,7 @@ class DomainPair:
     target_labelled: tuple[Any, np.ndarray] | None = None
     balanced: bool = False
     source_domain: np.ndarray | None = None
+    target_names: tuple[Any, Any] | None = None
 
     def __post_init__(self):
         parts = {

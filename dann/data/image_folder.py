@@ -28,6 +28,7 @@ def image_folder(
     classes: str = "same",
     cache: bool = False,
     cache_dir: str = "~/.cache/dann",
+    target_new: str | os.PathLike | None = None,
 ) -> DomainPair:
     """Pairs two domains of colour images in folders, `root/domain/class/...`.
 
@@ -61,6 +62,8 @@ def image_folder(
             runs read them too, `height * width * 3` bytes an image. A printed line tells its size.
             The batches are the same. Defaults to `False`.
         cache_dir: Folder of those files.
+        target_new: Folder of further target examples, labelled or not, in the place of the target's
+            test set, as `scripts/evaluate.py target=` gives it. Defaults to `None`.
 
     Returns:
         A pair with images uint8 `(n, height, width, 3)`, read from the cache or decoded batch by
@@ -87,14 +90,20 @@ def image_folder(
     chosen = _common_classes(
         list(names["source"].values()), list(names["target"].values()), classes
     )
-    inputs, labels = {}, {}
+    if target_new is not None:
+        further = pathlib.Path(target_new).expanduser().absolute()
+        found["target new"] = read_images(further.parent, further.name)
+        are_classes = set(found["target new"].values()) <= {*chosen}
+        names["target new"] = {name: name for name in chosen} if are_classes else {}
+    inputs, labels, files_of = {}, {}, {}
     for part, images in found.items():
-        its = names[part.split()[0]]
+        its = names.get(part, names[part.split()[0]])
         kept = [path for path, label in images.items() if not its or its[label] in chosen]
         files = ImageFiles(kept, image_size)
         files.check()
         inputs[part] = files.cached(pathlib.Path(cache_dir) / "images") if cache else files
         labels[part] = [its[images[path]] for path in kept] if its else None
+        files_of[part] = [os.path.relpath(path, folder) for path in kept]
     return pair_of_parts(
         inputs,
         labels,
@@ -103,6 +112,7 @@ def image_folder(
         test_share=test_share,
         seed=seed,
         class_names=chosen,
+        names=files_of,
     )
 
 

@@ -19,6 +19,7 @@ def npz(
     *,
     source_name: str | None = None,
     target_name: str | None = None,
+    target_new: str | os.PathLike | None = None,
     **options: Any,
 ) -> DomainPair:
     """Pairs two `.npz` files, as `numpy.savez(path, x=inputs, y=labels)` writes them.
@@ -31,6 +32,8 @@ def npz(
         target: Path of the target's file.
         source_name: Name of the source. Defaults to the file's name.
         target_name: Name of the target. Defaults to the file's name.
+        target_new: Path of further target examples, labelled or not, in the place of the target's
+            test set, as `scripts/evaluate.py target=` gives it. Defaults to `None`.
         **options: `test_share`, `seed`, `num_classes` and `class_names` of `dann.data.arrays`.
 
     Raises:
@@ -39,8 +42,8 @@ def npz(
             both domains are one file.
         zipfile.BadZipFile: If a file is broken.
     """
-    paths = {"source": pathlib.Path(source), "target": pathlib.Path(target)}
-    paths = {domain: path.expanduser() for domain, path in paths.items()}
+    given = {"source": source, "target": target, "target_test": target_new}
+    paths = {name: pathlib.Path(path).expanduser() for name, path in given.items() if path}
     check_apart(paths, same_file, "files")
     parts = {}
     for domain, path in paths.items():
@@ -49,7 +52,7 @@ def npz(
         if "x" not in found:
             raise ValueError(f"The {domain}'s file must hold `x`. Received: {path} without it")
         parts[domain] = found["x"], found.get("y")
-        if "x_test" in found:
+        if "x_test" in found and domain != "target_test":
             parts[f"{domain}_test"] = found["x_test"], found.get("y_test")
     return arrays(
         **parts,

@@ -23,17 +23,20 @@ def pair_of_parts(
     seed: int = 0,
     num_classes: int | None = None,
     class_names: Sequence[str] | None = None,
+    names: Mapping[str, Sequence[str]] | None = None,
 ) -> DomainPair:
     """Numbers the classes, draws the test sets that are missing and makes the pair.
 
     Args:
-        inputs: Array-likes of `"source"` and `"target"`, and perhaps of `"source test"` and
-            `"target test"`. Rows of what is no array in memory are read on demand.
+        inputs: Array-likes of `"source"` and `"target"`, and perhaps of `"source test"`,
+            `"target test"` and `"target new"`, which takes the place of the target's test set.
+            Rows of what is no array in memory are read on demand.
         labels: Labels `(n,)` by the same names: integers, or strings that name the classes. Of the
             target they may be absent or `None`; an unknown one is -1, or an empty string.
         source_name: Name of the source.
         target_name: Name of the target.
         test_share: See `dann.data.arrays`, as for the other arguments.
+        names: Names of a part's examples, such as files. Defaults to `None`: the numbers of rows.
 
     Raises:
         ValueError: If labels do not fit; else as `DomainPair` and `hold_out`.
@@ -43,27 +46,32 @@ def pair_of_parts(
     numbers = {part: _as_labels(part, one, len(inputs[part])) for part, one in labelled.items()}
     if not {part for part in inputs if part.startswith("source")} <= numbers.keys():
         raise ValueError("The source must be `(inputs, labels)`. Received: no labels")
-    numbers, names = _numbered(numbers, class_names)
+    numbers, class_names = _numbered(numbers, class_names)
     if num_classes is None:
         most = max(numbers[part].max(initial=0) for part in numbers if part.startswith("source"))
-        num_classes = len(names) if names else int(most) + 1
+        num_classes = len(class_names) if class_names else int(most) + 1
     for part in inputs:
         numbers.setdefault(part, np.full(len(inputs[part]), UNKNOWN))
+    rows_of = {part: np.arange(len(inputs[part])) for part in inputs}
+    rows_of |= {part: np.array(its) for part, its in (names or {}).items()}
     for name in ("source", "target"):
         if f"{name} test" not in inputs:
             train, test = _drawn(numbers[name], name == "source", test_share, seed)
             for part, rows in ((f"{name} test", test), (name, train)):
                 inputs[part], numbers[part] = _rows(inputs[name], rows), numbers[name][rows]
+                rows_of[part] = rows_of[name][rows]
+    test = "target new" if "target new" in inputs else "target test"
     return DomainPair(
         source=source_name,
         target=target_name,
         source_train=(inputs["source"], numbers["source"]),
         source_test=(inputs["source test"], numbers["source test"]),
         target_train=inputs["target"],
-        target_test=(inputs["target test"], _if_any(numbers["target test"])),
+        target_test=(inputs[test], _if_any(numbers[test])),
         num_classes=num_classes,
-        class_names=names,
+        class_names=class_names,
         target_train_labels=_if_any(numbers["target"]),
+        target_names=(rows_of["target"], rows_of[test]),
     )
 
 

@@ -1,10 +1,37 @@
-"""What each label-free score would have chosen in a run, beside the oracle."""
+"""What a finished run gives on test sets, and what each score would have chosen."""
 
 import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import classification_report, confusion_matrix
 
 from dann.selection import Evaluation, evaluate
 from dann.selection.regret import NOT_COMPUTED
 from dann.training.run_directory import RunDirectory
+
+
+def accuracy_report(labels: np.ndarray, predicted: np.ndarray, class_names: Sequence[str]) -> str:
+    """Formats an accuracy, a table of the classes and the confusion matrix of class numbers.
+
+    The table has precision, recall, F1 and the number of examples of each class; a row of the
+    matrix holds the examples of one class, by the class that was predicted.
+    """
+    import pandas
+
+    names: Any = list(class_names)
+    classes = np.arange(len(names))
+    never: Any = 0.0  # precision of a class that is never predicted
+    report = classification_report(
+        labels, predicted, labels=classes, target_names=names, digits=3, zero_division=never
+    )
+    matrix = confusion_matrix(labels, predicted, labels=classes)
+    shown = pandas.DataFrame(matrix, names, names).to_string()
+    return (
+        f"accuracy {np.mean(labels == predicted):.1%} of {len(labels)} examples\n\n{report}\n"
+        f"Confusion: a row a class, a column a predicted class\n{shown}\n"
+    )
 
 
 def evaluate_run(directory: str | os.PathLike) -> Evaluation:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import keras
+import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.fitting import replicas_of
@@ -11,6 +12,7 @@ from dann.checks import check_choice, check_integer
 from dann.training.devices import Distribution, accelerators
 
 _STEPS_IN_A_CALL = 20
+_SPREADS = 0.01, 10.0  # of inputs that a network has rescaled
 
 
 def start(seed: int, precision: str = "float32", distribution: Distribution | None = None) -> None:
@@ -26,6 +28,33 @@ def start(seed: int, precision: str = "float32", distribution: Distribution | No
     keras.config.set_dtype_policy(precision)
     keras.utils.set_random_seed(seed)
     (distribution or Distribution()).use()
+
+
+def scale_remark(network: Any, inputs: Any) -> str | None:
+    """Says so if inputs do not have the range that a network's `Rescaling` layer is made for.
+
+    They do if their standard deviation is from 0.01 to 10 after that layer. Bytes divided by 127.5
+    do; features of variance 1 that are divided by it do not, and training would stay at chance.
+
+    Args:
+        network: A backbone. Without such a layer there is nothing to say.
+        inputs: Array-like `(n, ...)`, of which up to 256 rows are looked at.
+    """
+    layers = getattr(network, "layers", ())
+    layers = [layer for layer in layers if isinstance(layer, keras.layers.Rescaling)]
+    if not layers:
+        return None
+    scale = float(np.mean(layers[0].scale))
+    rows = np.linspace(0, len(inputs) - 1, min(len(inputs), 256)).astype(int)
+    sample = np.asarray(inputs[rows])
+    mean, spread = float(sample.mean()), float(sample.std())
+    if _SPREADS[0] <= spread * scale <= _SPREADS[1]:
+        return None
+    return (
+        f"the inputs have mean {mean:.3g} and spread {spread:.3g}, but the network first divides "
+        f"them by {1 / scale:.4g}. Set network.backbone.input_range to their smallest and largest "
+        "value, or take network=tabular, which does not rescale"
+    )
 
 
 def check_trainer(trainer: Any) -> None:

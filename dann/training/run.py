@@ -18,7 +18,8 @@ from dann.training import run_figures
 from dann.training.checkpoints import Checkpoints, atomic_write, lock_directory
 from dann.training.devices import hardware, processes
 from dann.training.non_finite import StopOnNonFinite
-from dann.training.preparation import check_trainer
+from dann.training.predictions import target_predictions
+from dann.training.preparation import check_trainer, scale_remark
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import Clock, HostModel, OracleCurve, RunScores, target_classes
 from dann.training.run_directory import RunDirectory
@@ -27,9 +28,9 @@ from dann.training.run_directory import RunDirectory
 class Run:
     """Trains a model, beside a baseline if there is one, and writes the run directory.
 
-    It writes checkpoints, the classifier, the summary, figures and, if there are scores, the
-    classes that it predicts for some of the target's training inputs, by which runs are compared.
-    Callbacks write metrics and TensorBoard events.
+    It writes checkpoints, the classifier, the summary, figures, the classes that it predicts for
+    all of the target's examples and, if there are scores, those of some of them in a form by which
+    runs are compared. Callbacks write metrics and TensorBoard events.
 
     The flat keys of the summary are `method`, `oracle` (whether it learns from the target's
     labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `backend`, `seconds`
@@ -126,6 +127,8 @@ class Run:
         if not (self.resume and self.directory.has_checkpoints()):
             self._begin_anew()
         summary = self._describe()
+        if remark := scale_remark(self.model.backbone, self.domains.source_train[0]):
+            print(f"warning: {remark}", file=sys.stderr)
         before, label = self.host, "before training"
         if self.baseline is not None:
             before, label = HostModel(self.baseline), "source only"
@@ -144,6 +147,8 @@ class Run:
         if self.samples:
             found = target_classes(self.host, self.domains, self.samples)
             self.directory.write_target_classes(*found)
+        predict = partial(self.host.predict, self.model.classifier)
+        self.directory.write_predictions(target_predictions(self.domains, predict))
         self.directory.write_summary(summary)
         print(accuracy_table(summary))
         views.append((type(self.model).__name__, run_figures.features_of(self.host, self.domains)))
@@ -264,4 +269,8 @@ def accuracy_table(summary: Mapping[str, Any]) -> str:
     if len(rows) == 2 and "target/accuracy" in summary:
         gain = summary["target/accuracy"] - summary["source_only/target/accuracy"]
         lines.append(f"{'gain':<14}{'':>10}{100 * gain:>+11.1f} points")
+    if "target/accuracy" not in summary:
+        scores = [name for name in summary if name.startswith("selection/")]
+        lines.append("target accuracy: unknown (no labels)")
+        lines += [f"{name:<28}{summary[name]:>10.4f}" for name in scores]
     return "\n".join(lines)

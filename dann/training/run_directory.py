@@ -49,6 +49,7 @@ class RunDirectory:
         self.metrics_file = self.path / "metrics.csv"
         self.oracle_file = self.path / "oracle.csv"
         self.classifier_file = self.path / "classifier.keras"
+        self.predictions_file = self.path / "predictions.csv"
         self.classes_file = self.path / "target_classes.npz"
         self.checkpoints = self.path / "checkpoints"
         self.baseline_checkpoints = self.checkpoints / "source_only"
@@ -95,7 +96,8 @@ class RunDirectory:
 
     def discard_summary(self) -> None:
         """Deletes the results, so that a restarted run does not look finished."""
-        for path in (self.summary_file, self.classifier_file, self.classes_file):
+        told = self.summary_file, self.classifier_file, self.classes_file, self.predictions_file
+        for path in told:
             path.unlink(missing_ok=True)
 
     def discard_results(self) -> None:
@@ -130,6 +132,14 @@ class RunDirectory:
         """Saves the classifier, which then loads without this package unless a layer needs it."""
         with atomic_write(self.classifier_file) as draft:
             with_keras_batch_normalization(classifier).save(draft)
+
+    def write_predictions(self, table: Any, name: str = "") -> pathlib.Path:
+        """Writes a frame of predictions, of the data with this name or of the run's own target."""
+        path = self.predictions_file
+        path = path.with_stem(f"{path.stem}_{name}") if name else path
+        with atomic_write(path) as draft:
+            table.to_csv(draft, index=False)
+        return path
 
     def target_classes(self) -> tuple[str, Any]:
         """Returns the digest of some target examples and the classes predicted for them."""

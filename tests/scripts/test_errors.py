@@ -28,7 +28,7 @@ WRONG = {
         "method.way=other": "Received: way='other'",
         "optimizer.momentum=-1": "optimizer: `momentum` must be",
         "trainer.steps=150": "trainer.steps must be a multiple of trainer.steps_per_epoch",
-        "trainer.batch_size=9000": "must fill a batch of 9000",
+        "trainer.batch_size=9000": "from 1 to 8000, the source must fill one",
         "callbacks.metrics=0": "callbacks.metrics must name a Callback",
         "network=binary_lenet network.binary=false callbacks=binary": "none trains",
     },
@@ -101,3 +101,13 @@ def test_a_run_in_a_place_that_cannot_hold_it_is_refused(tmp_path, run_here, che
 def test_what_stands_in_the_way_of_a_runs_files_is_told(name, tmp_path, run_here):
     (tmp_path / "run" / name / "mine").mkdir(parents=True)
     check_failed(run_here("train.py", SHORT, tmp_path), tmp_path, "[Errno 21] Is a directory")
+
+
+def test_raw_files_that_are_not_there_are_told_at_once_by_key_and_name(
+    tmp_path, run_here, check_refused
+):
+    (tmp_path / "raw").mkdir()
+    wrong = ["data=mnist_to_mnist_m", "paths.data_dir=raw", "paths.cache_dir=cache"]
+    result = run_here("train.py", wrong, tmp_path)
+    check_refused(result, "paths.data_dir) must hold mnist/ for mnist")
+    assert not list(tmp_path.rglob("downloads"))

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 
 import keras
@@ -55,10 +56,26 @@ def test_a_run_is_diagnosed_reported_and_shown(folder, run_here):
     assert len(figures) == report.count("<img ") == 2
 
 
+def test_a_run_is_evaluated_on_its_test_sets(folder, run_here):
+    result = run_here("evaluate.py", ["run=run"], folder)
+    assert result.returncode == 0, result.stderr
+    summary = json.loads((folder / "run/summary.json").read_text())
+    accuracies = [summary[f"{domain}/accuracy"] for domain in ("source", "target")]
+    told = re.findall(r"^accuracy (.*)% of 20 examples", result.stdout, re.MULTILINE)
+    assert told == [f"{100 * accuracy:.1f}" for accuracy in accuracies]
+    # The diagonal of each confusion matrix, too.
+    matrices = re.findall(r"predicted class\n.*\n((?:\d .*\n){4})", result.stdout)
+    for text, accuracy in zip(matrices, accuracies, strict=True):
+        matrix = np.array([line.split()[1:] for line in text.splitlines()], int)
+        assert matrix.sum() == 20
+        assert matrix.trace() == pytest.approx(20 * accuracy)
+
+
 def test_every_score_is_listed_with_its_regret(folder, run_here):
     result = run_here("evaluate.py", ["run=run"], folder)
     assert result.returncode == 0, result.stderr
-    lines = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
+    text = result.stdout[result.stdout.index("\nscore ") + 1 :]
+    lines = [line.split(maxsplit=1) for line in text.splitlines()]
     left_out = {name for name, rest in lines if rest.startswith("left out: not computed")}
     assert left_out == {"dev", "mix_val", "reverse_validation"}
     cheap = {"source_accuracy", "entropy", "info_max", "snd", "bnm", "mcc"}
@@ -124,12 +141,14 @@ WRONG = {
     },
     "export.py": {
         "run=nowhere": "no nowhere/",
-        "run=run format=gguf": "Received: format='gguf'",
+        "run=run format=gguf": "No format=gguf. Choose of ['packed', ",
+        "run=run format=tflite": "No format=tflite. Did you mean litert?",
     },
     "evaluate.py": {
         ".": "Did you mean run=.?",
         "": "Missing required key: run",
-        "run=nowhere": "nowhere/metrics.csv",
+        "run=nowhere": "nowhere/classifier.keras",
+        "run=run target=nothing.npz": "nothing.npz",
     },
     "train.py": {
         "method=dirt_t": "Missing required key: method.teacher",

@@ -2,8 +2,11 @@
 
 import csv
 import json
+import re
+import shutil
 
 import numpy as np
+import pandas
 import pytest
 from PIL import Image
 
@@ -42,6 +45,42 @@ def test_a_run_on_files_of_ones_own_ends_with_a_summary(kind, folder, run_here):
     for domain in ("source", "target"):  # the tests hold 20 examples each
         right = 20 * summary[f"{domain}/accuracy"]
         assert right == pytest.approx(round(right), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_target_without_labels_is_predicted_and_so_is_new_data(kind, folder, run_here):
+    labelled, new = {"npz": "c.npz", "csv": "c.csv", "images": "c"}[kind], f"new.{kind}"
+    if kind == "npz":
+        shutil.copy(folder / "b.npz", folder / labelled)
+        for name in ("b.npz", new):
+            np.savez(folder / name, x=np.load(folder / labelled)["x"])
+    elif kind == "csv":
+        shutil.copy(folder / "b.csv", folder / labelled)
+        for name in ("b.csv", new):
+            pandas.read_csv(folder / labelled).drop(columns="label").to_csv(folder / name, index=0)
+    else:
+        (folder / "b").rename(folder / labelled)
+        for name in ("b", new):
+            (folder / name).mkdir()
+            for path in (folder / labelled).rglob("*.png"):
+                shutil.copy(path, folder / name)
+    result = run_here("train.py", [*SHORT, *FILES[kind]], folder)
+    assert result.returncode == 0, result.stderr
+    assert "target accuracy: unknown (no labels)\nselection/" in result.stdout
+    own = pandas.read_csv(folder / "run/predictions.csv").sort_values("example")
+    assert list(own) == ["split", "example", "class", "probability"]
+    assert own["split"].value_counts().to_dict() == {"train": 80, "test": 20}
+    assert own["probability"].between(1 / 4, 1).all()
+    classes = {"npz": range(4), "csv": ["bad", "good"], "images": ["round", "square"]}
+    assert set(own["class"]) <= set(classes[kind])
+
+    result = run_here("evaluate.py", ["run=run", f"target={new}"], folder)
+    assert result.returncode == 0, result.stderr
+    found = pandas.read_csv(folder / "run/predictions_new.csv").sort_values("example")
+    assert list(found["class"]) == list(own["class"])  # the same examples, so scaled alike
+    result = run_here("evaluate.py", ["run=run", f"target={labelled}"], folder)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"accuracy \d+\.\d% of 100 examples", result.stdout)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,8 @@ def test_a_run_that_begins_anew_leaves_nothing_that_tells_of_the_earlier_one(dom
         (tmp_path / name).write_text("")
     assert {"oracle.csv", "metrics.csv"} <= {path.name for path in tmp_path.iterdir()}
     training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN)).train()
-    kept = {"checkpoints", "classifier.keras", "export", "figures", "summary.json"}
+    kept = {"checkpoints", "classifier.keras", "export", "figures", "predictions.csv"}
+    kept.add("summary.json")
     assert {path.name for path in tmp_path.iterdir() if path.name[0] != "."} == kept
     assert not (tmp_path / "figures/old.png").exists()
 
@@ -262,7 +263,26 @@ def test_a_target_without_labels_has_no_accuracy(domains, figures, tmp_path, cap
     summary = training.Run(tmp_path, unknown, TRAINER, 1, compiled(DANN)).train()
     assert "source/accuracy" in summary
     assert "target/accuracy" not in summary
-    assert "warning" not in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert "target accuracy: unknown (no labels)" in told.out
+    assert "warning" not in told.err
+    text = (tmp_path / "predictions.csv").read_text()
+    assert [line.split(",")[:2] for line in text.splitlines()] == [
+        ["split", "example"],
+        *([split, str(row)] for split in ("train", "test") for row in range(12)),
+    ]
+
+
+@pytest.mark.parametrize(("factor", "warned"), [(1, False), (1 / 255, True)])
+def test_inputs_outside_the_range_of_the_network_are_told_once(
+    factor, warned, domains, tmp_path, capsys
+):
+    images = np.float32(factor) * domains.target_train
+    labels = domains.source_train[1]
+    scaled = DomainPair("a", "b", (images, labels), (images, labels), images, (images, labels), 3)
+    training.Run(tmp_path, scaled, TRAINER, 1, compiled(DANN)).train()
+    told = capsys.readouterr().err
+    assert told.count("the network first divides them by 127.5. Set network.backbone") == warned
 
 
 def test_an_oracle_trains_on_the_targets_labels_and_no_method_does(domains, tmp_path):
@@ -346,7 +366,7 @@ def test_it_keeps_the_classes_of_the_same_target_examples_whatever_its_seed(doma
         ),
         ({}, None, {}, TargetOnly, "labels"),
         ({}, {"keep": "snd"}, {}, DANN, "keep"),
-        ({}, {"scores": [], "keep": "snd"}, {}, DANN, "scores"),
+        ({}, {"scores": [], "keep": "snd"}, {}, DANN, "keep"),
         ({}, {"scores": ["target_accuracy"]}, {}, DANN, "scores"),
         ({}, {}, {"target_test": "source_test"}, DANN, "the same test set"),
     ],

@@ -25,7 +25,8 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
     sets cannot be prepared.
 
     Raises:
-        OSError: If `data_dir` does not exist, or `cache_dir` is a file.
+        OSError: If `data_dir` does not exist or lacks the data set's files, or `cache_dir` is a
+            file.
         ValueError: If there is no data set or configuration of this name.
     """
     raw = None if data_dir is None else pathlib.Path(data_dir).expanduser()
@@ -51,11 +52,26 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
         builder = found(**kind)
         if builder.data_path.exists():
             return found()
+        if raw is not None:
+            _check_raw(stem, raw)
         print(f"Preparing {builder.name}, once, in {builder.data_path}", flush=True)
         tfds.disable_progress_bar()
         settings = tfds.download.DownloadConfig(manual_dir=raw)
         builder.download_and_prepare(download_config=settings)
     return builder
+
+
+def _check_raw(name, raw):
+    """Says at once what a folder of raw files lacks; trying to download it may take minutes."""
+    wanted = {"mnist": ("mnist",), "mnist_m": ("mnist", "bsds500"), "usps": ("usps",)}
+    missing = [part for part in wanted.get(name, ()) if not (raw / part).is_dir()]
+    if _local("mnist", raw) == "mnist_files" and "mnist" in missing:
+        missing.remove("mnist")  # its files lie in the folder itself
+    if missing:
+        raise FileNotFoundError(
+            f"`data_dir` (paths.data_dir) must hold {'/ and '.join(missing)}/ for {name}; leave it "
+            f"out to download the files. Received: {raw}"
+        )
 
 
 def _local(name, data_dir):
