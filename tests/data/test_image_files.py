@@ -9,135 +9,107 @@ from sklearn.datasets import load_sample_image
 from dann.data import image_files
 from dann.data.image_files import EXTENSIONS, ImageFiles, check_image_size
 
-RNG = np.random.default_rng(0)
-PIXELS = RNG.integers(0, 256, (5, 6, 8, 3)).astype("uint8")
+PIXELS = np.random.default_rng(0).integers(0, 256, (5, 6, 8, 3)).astype("uint8")
 SIZE = (6, 8)
 RED_AND_BLUE = np.array([[[255, 0, 0], [0, 0, 255]]] * 2, "uint8")
+DEEP = np.full((2, 2), 77 * 256 + 200)  # 16 bits
 
 
 @pytest.fixture
 def paths(tmp_path):
     """Five PNG files of those pixels."""
-    folder = tmp_path / "images"
-    folder.mkdir()
-    names = [folder / f"{index}.png" for index in range(len(PIXELS))]
+    names = [tmp_path / f"{index}.png" for index in range(len(PIXELS))]
     for name, pixels in zip(names, PIXELS, strict=True):
         Image.fromarray(pixels).save(name)
     return names
 
 
-def decoded(path, size, **arguments):
-    return ImageFiles([path], size, **arguments)[0]
+def decoded(path, image, size=(2, 2), channels=3, **options):
+    """An image after it was in a file."""
+    image.save(path, **options)
+    return ImageFiles([path], size, channels)[0]
 
 
 @pytest.mark.parametrize(
-    "chosen",
-    [2, -1, np.int64(1), slice(1, 4), slice(0, 0), np.array([4, 0, 0]), np.arange(5) % 2 == 0],
-    ids=str,
+    "chosen", [2, -1, slice(1, 4), slice(0, 0), np.array([4, 0, 0]), np.arange(5) % 2 == 0], ids=str
 )
 def test_images_are_indexed_like_an_array(paths, chosen):
     images = ImageFiles(paths, SIZE)
     assert (images.shape, images.dtype, len(images)) == (PIXELS.shape, np.dtype("uint8"), 5)
     np.testing.assert_array_equal(images[chosen], PIXELS[chosen])
     assert images[chosen].dtype == np.uint8
-
-
-def test_an_index_out_of_range_is_refused(paths):
     with pytest.raises(IndexError):
-        ImageFiles(paths, SIZE)[5]
+        images[5]
 
 
-@pytest.mark.parametrize("name", sorted(f"a{suffix}" for suffix in EXTENSIONS))
-def test_every_format_is_read(tmp_path, name):
+@pytest.mark.parametrize("suffix", EXTENSIONS)
+def test_every_format_is_read(tmp_path, suffix):
     jpeg = {"quality": 100, "subsampling": 0}
-    options = {"a.webp": {"lossless": True}, "a.jpg": jpeg, "a.jpeg": jpeg}.get(name, {})
-    Image.fromarray(RED_AND_BLUE).save(tmp_path / name, **options)
-    found = decoded(tmp_path / name, (2, 2)).astype(int)
-    assert np.abs(found - RED_AND_BLUE).max() <= (3 if "jp" in name else 0)
+    options = {".webp": {"lossless": True}, ".jpg": jpeg, ".jpeg": jpeg}.get(suffix, {})
+    if suffix == ".gif":  # of an animation the first frame is read
+        options = {"save_all": True, "append_images": [Image.new("RGB", (2, 2), "blue")]}
+    found = decoded(tmp_path / f"a{suffix}", Image.fromarray(RED_AND_BLUE), **options)
+    assert np.abs(found.astype(int) - RED_AND_BLUE).max() <= (3 if "jp" in suffix else 0)
 
 
-def test_a_tiff_is_read_as_a_png_is(tmp_path):
-    assert {".tif", ".tiff"} <= set(EXTENSIONS)
-    upper = np.array([[1, 77], [128, 255]], "uint8")
-    deep = np.ascontiguousarray(upper.astype(">u2") * 256 + 200)
-    for order in ("<u2", ">u2"):
-        Image.fromarray(deep.astype(order)).save(tmp_path / "a.tif")
-        np.testing.assert_array_equal(
-            decoded(tmp_path / "a.tif", (2, 2), channels=1)[..., 0], upper
-        )
-    exif = Image.Exif()
-    exif[0x112] = 6
-    Image.fromarray(PIXELS[0]).save(tmp_path / "a.tif", exif=exif, compression="tiff_lzw")
-    turned = PIXELS[0].swapaxes(0, 1)[:, ::-1]
-    np.testing.assert_array_equal(decoded(tmp_path / "a.tif", (8, 6)), turned)
+@pytest.mark.parametrize(
+    ("name", "image", "expected"),
+    [
+        ("a.png", Image.new("L", (2, 2), 77), [77, 77, 77]),
+        ("a.png", Image.new("LA", (2, 2), (77, 9)), [77, 77, 77]),
+        ("a.png", Image.new("1", (2, 2), 1), [255, 255, 255]),
+        ("a.png", Image.new("RGBA", (2, 2), (1, 2, 3, 0)), [1, 2, 3]),
+        ("a.png", Image.fromarray(RED_AND_BLUE).quantize(2), [255, 0, 0]),
+        ("a.png", Image.fromarray(DEEP.astype("uint16")), [77, 77, 77]),
+        ("a.tif", Image.fromarray(DEEP.astype("<u2")), [77, 77, 77]),
+        ("a.tif", Image.fromarray(DEEP.astype(">u2")), [77, 77, 77]),
+    ],
+)
+def test_every_mode_becomes_red_green_and_blue(tmp_path, name, image, expected):
+    np.testing.assert_array_equal(decoded(tmp_path / name, image)[0, 0], expected)
 
 
 @pytest.mark.parametrize(
     ("dtype", "value"), [("float32", 0.5), ("int32", 70000), ("int32", -1), ("int32", 200)]
 )
 def test_values_that_are_neither_8_nor_16_bits_are_refused(tmp_path, dtype, value):
-    Image.fromarray(np.full((1, 1), value, dtype)).save(tmp_path / "a.tif")
     with pytest.raises(ValueError, match="Expected 8 or 16 bits"):
-        decoded(tmp_path / "a.tif", (1, 1))
-
-
-def test_of_an_animation_the_first_frame_is_read(tmp_path):
-    frames = [Image.new("RGB", (2, 2), colour) for colour in ("red", "blue")]
-    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
-    np.testing.assert_array_equal(decoded(tmp_path / "a.gif", (2, 2))[0, 0], [255, 0, 0])
-
-
-MODES = {
-    "grey": (Image.new("L", (2, 2), 77), [77, 77, 77]),
-    "grey with transparency": (Image.new("LA", (2, 2), (77, 9)), [77, 77, 77]),
-    "black and white": (Image.new("1", (2, 2), 1), [255, 255, 255]),
-    "16 bits": (Image.fromarray(np.full((2, 2), 77 * 256 + 200, "uint16")), [77, 77, 77]),
-    "transparency": (Image.new("RGBA", (2, 2), (1, 2, 3, 0)), [1, 2, 3]),
-    "palette": (Image.fromarray(RED_AND_BLUE).quantize(2), [255, 0, 0]),
-}
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_every_mode_becomes_red_green_and_blue(tmp_path, mode):
-    image, expected = MODES[mode]
-    image.save(tmp_path / "a.png")
-    np.testing.assert_array_equal(decoded(tmp_path / "a.png", (2, 2))[0, 0], expected)
+        decoded(tmp_path / "a.tif", Image.fromarray(np.full((1, 1), value, dtype)))
 
 
 def test_a_palette_with_transparency_is_read_without_a_warning(tmp_path):
     palette = Image.fromarray(RED_AND_BLUE).quantize(2)
-    palette.save(tmp_path / "a.png", transparency=bytes([0, 128]))
-    np.testing.assert_array_equal(decoded(tmp_path / "a.png", (2, 2)), RED_AND_BLUE)
+    found = decoded(tmp_path / "a.png", palette, transparency=bytes([0, 128]))
+    np.testing.assert_array_equal(found, RED_AND_BLUE)
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg"])
 def test_one_channel_is_the_luma(tmp_path, name):
-    Image.new("RGB", (8, 8), (200, 100, 50)).save(tmp_path / name)
-    luma = 0.299 * 200 + 0.587 * 100 + 0.114 * 50
-    found = decoded(tmp_path / name, (4, 4), channels=1)
+    found = decoded(tmp_path / name, Image.new("RGB", (8, 8), (200, 100, 50)), (4, 4), 1)
     assert found.shape == (4, 4, 1)
-    assert np.abs(found - luma).max() <= 1
+    assert np.abs(found - (0.299 * 200 + 0.587 * 100 + 0.114 * 50)).max() <= 1
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_an_image_is_turned_as_its_exif_entry_says(tmp_path, orientation):
+@pytest.mark.parametrize("name", ["a.png", "a.tif"])
+def test_an_image_is_turned_as_its_exif_entry_says(tmp_path, orientation, name):
     exif = Image.Exif()
     exif[0x112] = orientation
-    Image.fromarray(PIXELS[0]).save(tmp_path / "a.png", exif=exif)
     upright = PIXELS[0]
     if orientation >= 5:  # rows and columns are exchanged
         upright = upright.swapaxes(0, 1)
     flipped_rows = orientation in (3, 4, 7, 8)
     flipped_columns = orientation in (2, 3, 6, 7)
     upright = upright[:: -1 if flipped_rows else 1, :: -1 if flipped_columns else 1]
-    np.testing.assert_array_equal(decoded(tmp_path / "a.png", upright.shape[:2]), upright)
+    found = decoded(tmp_path / name, Image.fromarray(PIXELS[0]), upright.shape[:2], exif=exif)
+    np.testing.assert_array_equal(found, upright)
 
 
 def test_shrinking_is_bilinear_and_antialiased(tmp_path):
-    Image.fromarray(PIXELS[0]).save(tmp_path / "a.png")
     # A triangle of the width of two new pixels has these weights on four old ones.
     weights = np.array([1, 3, 3, 1]) / 8
-    found = decoded(tmp_path / "a.png", (6, 4))  # of 6x8: the aspect is not kept
+    # Of 6x8: the aspect is not kept.
+    found = decoded(tmp_path / "a.png", Image.fromarray(PIXELS[0]), (6, 4))
     for column in (1, 2):
         expected = np.einsum("rkc,k->rc", PIXELS[0][:, 2 * column - 1 : 2 * column + 3], weights)
         assert np.abs(found[:, column] - expected).max() <= 0.51
@@ -147,8 +119,8 @@ def test_shrinking_is_bilinear_and_antialiased(tmp_path):
 def test_a_large_jpeg_is_close_to_its_full_decoding(tmp_path, orientation):
     exif = Image.Exif()
     exif[0x112] = orientation
-    Image.fromarray(load_sample_image("flower.jpg")).save(tmp_path / "a.jpg", exif=exif)
-    found = decoded(tmp_path / "a.jpg", (20, 60)).astype(int)
+    photo = Image.fromarray(load_sample_image("flower.jpg"))
+    found = decoded(tmp_path / "a.jpg", photo, (20, 60), exif=exif).astype(int)
     full = Image.open(tmp_path / "a.jpg").convert("RGB")
     if orientation == 6:
         full = full.transpose(Image.Transpose.ROTATE_270)
@@ -161,41 +133,23 @@ def test_a_size_is_a_side_or_a_height_and_a_width(size):
     assert check_image_size(size) == (8, 8)
 
 
-@pytest.mark.parametrize("size", [0, [4, -1], [4], (1, 2, 3), "large", 2.5, [8, 2.5], True])
-def test_a_size_that_is_not_pixels_is_refused(size):
-    with pytest.raises((ValueError, TypeError), match="`image_size` must be .*Received"):
-        check_image_size(size)
-
-
-def test_images_have_1_or_3_channels():
-    with pytest.raises(ValueError, match="`channels` must be one of 1, 3. Received: channels=2"):
-        ImageFiles([], SIZE, channels=2)
-
-
-@pytest.fixture
-def broken(paths):
-    """The second file is cut short, the fourth is text."""
+def test_broken_images_are_named_when_they_are_read(paths):
     paths[1].write_bytes(paths[1].read_bytes()[:100])
     paths[3].write_text("no image")
-    return paths
-
-
-def test_broken_images_are_named_when_they_are_read(broken):
-    images = ImageFiles(broken, SIZE)
+    images = ImageFiles(paths, SIZE)
     np.testing.assert_array_equal(images[[0, 2, 4]], PIXELS[[0, 2, 4]])
     for chosen, name in ((slice(2, 4), "3.png"), (1, "1.png")):
         with pytest.raises(ValueError, match=f"an image. Received: .*{name}"):
             images[chosen]
-    with pytest.raises(ValueError, match=".*3.png"):
+    with pytest.raises(ValueError, match="3.png"):
         images.check()  # which reads headers alone
 
 
-def test_other_formats_are_refused_under_any_name(tmp_path):
+@pytest.mark.parametrize("kind", ["EPS", "TGA", "ICO", "PDF"])
+def test_other_formats_are_refused_under_any_name(tmp_path, kind):
     """Pillow would start Ghostscript for a PostScript file."""
-    for kind in ("EPS", "TGA", "ICO", "PDF"):
-        Image.new("RGB", (4, 4)).save(tmp_path / "a.png", kind)
-        with pytest.raises(ValueError, match=r"a.png"):
-            ImageFiles([tmp_path / "a.png"], 4).check()
+    with pytest.raises(ValueError, match="a.png"):
+        decoded(tmp_path / "a.png", Image.new("RGB", (4, 4)), format=kind)
 
 
 @pytest.fixture
@@ -255,10 +209,8 @@ def test_an_interrupted_caching_leaves_nothing_and_starts_again(cache, tmp_path,
 
 
 def test_two_at_a_time_decode_once(paths, tmp_path, capsys):
-    def work():
-        ImageFiles(paths, SIZE).cached(tmp_path / "cache")
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
+    files = ImageFiles(paths, SIZE)
+    threads = [threading.Thread(target=files.cached, args=[tmp_path]) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -104,26 +104,6 @@ def test_classes_are_numbers_where_folders_do_not_tell_them(root, labels):
     assert names_of(found) == {label: str(label) for label in sorted(set(labels))}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "photo/cup/0.png 1\nphoto/cup/1.png one",
-        "photo/cup/0.png -1",
-        "photo/cup/0.png ²",
-        "7",
-        "",
-        "cup/0.png 1\ncup/40.png 1",
-        "photo/cup/0.png 1\ncup/0.png 2",
-        "photo/cup/0.png 1\ncup/1.png",
-        "\udcff",
-    ],
-)
-def test_a_faulty_list_is_refused(root, text):
-    (root / "list.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(ValueError, match=r"list.txt|utf-8"):
-        read_images(root, "photo", "list.txt")
-
-
 def test_what_is_not_there_is_refused(root):
     (root / "empty/cup").mkdir(parents=True)
     for arguments in (["Photo"], ["photo", "no.txt"]):

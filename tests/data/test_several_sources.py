@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 
 import numpy as np
-import pytest
 
 from dann.data import arrays, several_sources
 from dann.data.lazy_arrays import Rows
@@ -52,27 +51,6 @@ def test_the_oracle_is_one_domain():
     oracle = several_sources([pair_from(5.0), pair_from(1.0)]).oracle()
     assert oracle.num_sources == 1
     assert "source_domain" not in next(iter(oracle.batches(4)))[0]
-
-
-@pytest.mark.parametrize(
-    "pairs",
-    [
-        lambda: [],
-        lambda: [pair_from(5.0), arrays((TARGET[0] + 1, LABELS), TARGET, target_name="other")],
-        lambda: [pair_from(5.0), arrays(TARGET, (np.zeros((10, 3)), LABELS[:10]))],
-        lambda: [pair_from(5.0), arrays(TARGET, (TARGET[0] + 1, LABELS), source_name="far")],
-        lambda: [pair_from(5.0), arrays((TARGET[0] + 1, LABELS), (TARGET[0], 1 - LABELS))],
-        lambda: [pair_from(5.0), arrays((TARGET[0] + 1, LABELS), TARGET[0])],
-    ],
-)
-def test_pairs_that_do_not_share_a_target_are_refused(pairs):
-    with pytest.raises(ValueError, match="Received"):
-        several_sources(pairs())
-
-
-def test_unlabelled_targets_are_shared_too():
-    pairs = [arrays((np.full((20, 3), x), LABELS), TARGET[0]) for x in (5.0, 1.0)]
-    assert several_sources(pairs).target_test[1] is None
 
 
 def test_pairs_with_several_sources_keep_them_all():

@@ -79,7 +79,7 @@ def test_a_generator_gives_one_pass():
         pairs[2]
 
 
-@hypothesis.settings(max_examples=30, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=20, deadline=None, derandomize=True)
 @hypothesis.given(
     strategies.lists(strategies.integers(1, 5), min_size=1, max_size=4), strategies.integers(1, 7)
 )
@@ -91,12 +91,6 @@ def test_batches_of_any_size_are_cut_to_one(sizes, batch_size):
     for step in range(6):
         expected = np.arange(step * batch_size, (step + 1) * batch_size) % ends[-1]
         np.testing.assert_array_equal(pairs[step][1], expected)
-
-
-def test_rows_of_several_shapes_are_refused():
-    pairs = pair(iter([(np.ones((2, 3)), Y[:2]), (np.ones((2, 4)), Y[:2])]), np.ones((4, 3)), 2)
-    with pytest.raises(ValueError, match="dimensions"):
-        pairs[0], pairs[1]
 
 
 def test_inputs_may_be_nested():

@@ -1,0 +1,295 @@
+"""What readers and pairs refuse: each of these would else fail late, or not at all."""
+
+import dataclasses
+import pickle
+import zipfile
+
+import hypothesis
+import numpy as np
+import pandas
+import pytest
+from hypothesis import strategies
+from PIL import Image
+
+from dann.data import (
+    DomainPair,
+    ImageFiles,
+    arrays,
+    csv_table,
+    image_folder,
+    npz,
+    pair,
+    several_sources,
+)
+from dann.data.image_paths import read_images
+
+X = np.random.default_rng(0).normal(size=(60, 5, 2))
+Y = np.arange(60) % 3
+NAMED = np.array(["cat", "ant", "bee"])[Y]
+FRAME = pandas.DataFrame(X[:, :, 0], columns=list("abcde"))
+SWAPPED = FRAME[list("ebcda")] + 9
+IMAGES = np.zeros((6, 4, 4, 1), "uint8")
+PAIR = DomainPair("a", "b", (IMAGES, Y[:6]), (IMAGES, Y[:6]), IMAGES, (IMAGES, Y[:6]), 3)
+LABELLED = dataclasses.replace(PAIR, target_train_labels=Y[:6])
+OTHER = arrays((X, Y), (X + 9, Y))
+TABLE = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
+
+
+class Trap:
+    def __reduce__(self):
+        return pytest.fail, ("a pickle was run",)
+
+
+def read(source=(X, Y), target=X + 9, **options):
+    return lambda _: arrays(source, target, **options)
+
+
+def paired(source=(X, Y), target=X, size=2, **options):
+    return lambda _: pair(source, target, size, **options)[0]
+
+
+def changed(domains=PAIR, **fields):
+    return lambda _: dataclasses.replace(domains, **fields)
+
+
+def joined(*domains):
+    return lambda _: several_sources(domains)
+
+
+def table(a=TABLE, b=TABLE, label="label", **options):
+    def call(folder):
+        for name, text in (("a", a), ("b", b)):
+            (folder / f"{name}.csv").write_bytes(text.encode("latin-1"))
+        return csv_table(folder / "a.csv", folder / "b.csv", label, **options)
+
+    return call
+
+
+def file(content=None, **contents):
+    def call(folder):
+        np.savez(folder / "a.npz", x=X, y=Y)
+        np.savez(folder / "b.npz", **contents)
+        if content is not None:
+            (folder / "b.npz").write_bytes(content)
+        return npz(folder / "b.npz", folder / "a.npz")
+
+    return call
+
+
+def images(source="photo", target="sketch", image_size=4, root=".", text=None, **options):
+    def call(folder):
+        for name in ("photo/bike/0", "photo/cup/1", "sketch/bike/2", "sketch/cup/3"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (2, 2)).save(folder / f"{name}.png")
+        if text is not None:
+            (folder / "list.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
+            return read_images(folder, source, "list.txt")
+        return image_folder(folder / root, source, target, image_size, **options)
+
+    return call
+
+
+VALUE_ERRORS = [
+    # arrays
+    read((np.ma.masked_equal(X, X[0, 0, 0]), Y)),
+    read((X.astype(str), Y)),
+    read(target=np.full(X.shape, 1e300)),
+    read((X[:, 0, 0], Y)),
+    read(X),
+    read((X[:0], Y[:0])),
+    read(target=([], [])),
+    read(target=(X, Y, Y)),
+    read((X, Y[:4])),
+    read((X, np.eye(3)[Y])),
+    read((X, Y + 0.5)),
+    read((X, Y - 1)),
+    read((X, NAMED), (X + 9, Y)),
+    read((X, NAMED), (X + 9, np.where(Y, NAMED, "dog"))),
+    read(target=(X + 9, Y * 2)),
+    read(target=(X + 9, Y), num_classes=2),
+    read(target=X[:, :4] + 9),
+    read(source_test=X + 1),
+    read(target_test=(X + 2, Y - 1)),
+    read(test_share=1.5),
+    read((X[:1], Y[:1])),
+    read((X[:3], Y[:3])),  # a class of each
+    read((X, Y * 0)),
+    read((FRAME, Y), SWAPPED),
+    read((FRAME, Y), SWAPPED.rename(columns={"b": "z"})),
+    # what is trained on is not tested on
+    read(target=X),
+    read(target=(X[::-1], Y)),
+    read(target_test=(X[-3:], Y[-3:])),
+    read(source_test=(X[-3:], Y[-3:])),
+    # DomainPair
+    changed(target_train=IMAGES[:0]),
+    changed(target_train=IMAGES[:, :3]),
+    changed(target_test=(IMAGES.astype("float32"), Y[:6])),
+    changed(source_test=(IMAGES, Y[:2])),
+    changed(num_classes=2),
+    changed(target_test=(IMAGES, Y[:6] + 1)),
+    changed(target_labelled=(IMAGES, Y[:6] + 1)),
+    changed(target_train_labels=Y[:2]),
+    changed(class_names=("a",)),
+    lambda _: PAIR.oracle(),
+    lambda _: dataclasses.replace(LABELLED, target_train_labels=Y[:6] * 0 - 1).oracle(),
+    lambda _: dataclasses.replace(LABELLED, target_test=(IMAGES, None)).oracle(),
+    lambda _: PAIR.with_target_labelled(1),
+    lambda _: LABELLED.with_target_labelled(3),
+    # several_sources
+    joined(),
+    joined(OTHER, dataclasses.replace(OTHER, target="other")),
+    joined(OTHER, read(target=(X + 8, Y))(None)),
+    joined(OTHER, read(target=(X[:30] + 9, Y[:30]))(None)),
+    joined(OTHER, read(target=(X + 9, Y[::-1]))(None)),
+    joined(OTHER, read()(None)),
+    # pair
+    paired(target=X[:0]),
+    paired((X[:0], Y[:0])),
+    paired(target=X[:, :4]),
+    paired(target=X.astype("float32")),
+    paired((X, Y[:3])),
+    paired(target={"a": X}),
+    paired(X),
+    paired(({"a": X, "b": X[:3]}, Y)),
+    paired(([[1.0], [2.0, 3.0]], [0, 1])),
+    paired(([np.ones(3), np.ones(3)], [0, 1])),
+    paired((*PAIR.source_train, Y[:6], Y[:6])),
+    paired((FRAME, Y), SWAPPED),
+    paired((FRAME, Y), (SWAPPED, Y)),
+    paired((FRAME, Y), FRAME, target_labelled=(SWAPPED, Y)),
+    paired(({"a": FRAME}, Y), {"a": SWAPPED}),
+    paired((X, Y, Y - 1.0)),
+    paired((X, Y, X)),
+    paired(size=61),
+    paired(size=0),
+    paired(source_domain=Y[:9]),
+    paired(source_domain=Y[:, np.newaxis]),
+    paired(source_domain=Y / 2),
+    paired(target_labelled=X),
+    paired(target_labelled=(X[:4], Y[:3])),
+    paired(target_labelled=(X[:, :4], Y)),
+    paired(target_labelled=(X[:0], Y[:0])),
+    paired(target_labelled=(X, Y[:, np.newaxis])),
+    paired(num_processes=2, process_id=2),
+    paired(num_processes=2, process_id=-1),
+    paired(num_processes=3),
+    # datasets of batches
+    paired(iter([X])),
+    paired(iter([])),
+    paired(target=iter([])),
+    paired(iter([(X, Y[:3])])),
+    paired(iter([{"image": X, "label": Y}])),
+    paired(zip(X[:, 0, 0], Y, strict=True)),
+    paired(iter([(X, Y)]), balanced=True),
+    paired(iter([(X, Y)]), num_processes=2),
+    paired(iter([(X[:1], Y[:1]), (X[:1, :4], Y[:1])]), X),
+    # csv_table
+    table(""),
+    table(b="age,city,label\n"),
+    table(b=TABLE + "\n1,x,yes,no\n"),
+    table(b="age,city,label\n1,x,yes,no\n"),
+    table(b=TABLE.replace("age", "years")),
+    table(label="class"),
+    table("label\nyes\n", "label\nyes\n"),
+    table(TABLE + "4,x,\n"),
+    table(b=TABLE + "4,x,maybe\n"),
+    table(numeric=["city"]),
+    table(numeric=["height"]),
+    table(categorical=["label"]),
+    table(numeric=[], categorical=[]),
+    table(b=TABLE + "-inf,x,no\n"),
+    table(b=TABLE + "1e200,x,yes\n-1e200,x,yes\n" * 9),
+    table(max_categories=2),
+    table(delimiter=";"),
+    table(b="age,city,label\n1,\xff,yes\n"),
+    # npz
+    file(y=Y),
+    file(x=X),
+    file(x=X, y=Y, x_test=X),
+    file(x=np.array([Trap()], dtype=object), y=Y),
+    file(pickle.dumps(Trap())),
+    lambda folder: npz(folder / "a.npz", folder / "link.npz"),
+    # images
+    images(image_size=0),
+    images(image_size=[4]),
+    images(classes="all"),
+    images(test_share=1.0),
+    images(target="photo"),
+    images(source="."),
+    images(source="photo/cup"),
+    images(text=""),
+    images(text="7"),
+    images(text="photo/cup/1.png 1\nphoto/bike/0.png one"),
+    images(text="photo/cup/1.png -1"),
+    images(text="cup/1.png 1\ncup/40.png 1"),
+    images(text="photo/cup/1.png 1\ncup/1.png 2"),
+    images(text="photo/cup/1.png 1\nbike/0.png"),
+    images(text="\udcff"),
+    lambda _: ImageFiles([], 4, channels=2),
+]
+OTHERS = [
+    (paired((X, Y), target_labelled=(X, Y + 0.5)), TypeError),
+    (paired(size=4.5), TypeError),
+    (paired(lambda: iter([(X, Y)])), ValueError),
+    (paired("photos/"), ValueError),
+    (images(image_size=2.5), TypeError),
+    (images(root="nowhere"), FileNotFoundError),
+    (images(target="nowhere"), FileNotFoundError),
+    (images(target_test_list="no.txt"), FileNotFoundError),
+    (lambda folder: npz(folder / "a.npz", folder / "no.npz"), FileNotFoundError),
+    (lambda folder: csv_table(folder / "no.csv", folder / "a.csv", "y"), FileNotFoundError),
+    (file(b""), EOFError),
+    (file(b"PK\3\4" + bytes(50)), zipfile.BadZipFile),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("refused")
+    np.savez(folder / "a.npz", x=X, y=Y)
+    (folder / "link.npz").symlink_to(folder / "a.npz")
+    return folder
+
+
+@pytest.mark.parametrize(("call", "error"), [*((one, ValueError) for one in VALUE_ERRORS), *OTHERS])
+def test_it_is_refused(folder, call, error):
+    with pytest.raises(error):
+        call(folder)
+
+
+class Lazy:
+    """Rows that are computed where they are read."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.dtype = values, values.shape, values.dtype
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, chosen):
+        return self.values[chosen]
+
+
+@hypothesis.settings(max_examples=20, deadline=None, derandomize=True)
+@hypothesis.given(
+    strategies.sampled_from([np.nan, np.inf, -np.inf]),
+    strategies.tuples(*(strategies.integers(0, size - 1) for size in X.shape)),
+)
+def test_numbers_that_are_missing_or_infinite_are_refused_wherever_they_stand(value, place):
+    spoilt, weights = X.copy(), np.ones(60)
+    spoilt[place] = weights[place[0]] = value
+    for call in (
+        read((spoilt, Y)),
+        read(target=spoilt),
+        paired((spoilt, Y)),
+        paired(target=spoilt),
+        paired(target=[X, spoilt]),
+        paired((X, weights)),
+        paired((X, Y, weights)),
+        paired((Lazy(spoilt), Y), size=60),
+        paired((pandas.DataFrame(spoilt[:, :, 0]), Y), pandas.DataFrame(spoilt[:, :, 1])),
+        paired((spoilt.astype(object).tolist(), Y)),
+    ):
+        with pytest.raises(ValueError, match=r"Received"):
+            call(None)
