@@ -21,13 +21,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dann.diagnostics.certificate import ALIKE, OFF, TOLERANCE, certify
+from dann.diagnostics.certificate import certify
 from dann.diagnostics.conflict import gradient_conflict
 from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe
 from dann.diagnostics.feature_distance import feature_distance
 from dann.diagnostics.jacobians import jacobians
 from dann.diagnostics.label_loss_baselines import label_loss_baselines
 from dann.diagnostics.minmax_spectrum import minmax_spectrum
+from dann.diagnostics.reversal_state import ALIKE, OFF, TOLERANCE
 from dann.diagnostics.sharpness import sharpness
 from dann.diagnostics.signal_propagation import signal_propagation
 from dann.diagnostics.straight_through_health import straight_through_health

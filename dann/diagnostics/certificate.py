@@ -1,7 +1,7 @@
 """Whether the gradient that reaches the features is reversed, and if not, what is wrong."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,44 +15,19 @@ from dann.diagnostics.passes import (
     adversarial,
     as_tensors,
     as_vector,
-    cosine,
     features_of,
     in_mode,
-    length_ratio,
     losses_of,
     mode_of,
     modes_here,
     to_numpy,
     trains_backbone,
 )
+from dann.diagnostics.reversal_state import Pull, Reversal, judged, pull_of, rises_later
 from dann.layers import GradientReversal
 
-ALIKE = 0.99  # cosine above which two gradients have the same direction
-OFF = 0.1  # share of the discriminator's gradient that the reversal may change
-TOLERANCE = 0.02  # share of the strength by which the ratio may differ from it
-_NOTHING = 1e-6  # ratio below which no gradient comes through
-_VANISHED = 2e-7  # change of the loss by all of the features below which it is rounding
-_LATER = (1, 10, 100, 1000, 10**4, 10**5, 10**6)  # steps at which a schedule may have risen
 _SCALE = 2.0**10  # of a loss in half precision
 _ROUNDING = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
-
-
-class _Pull(NamedTuple):
-    """Gradients by the features, by what the reversal returns, and by weights behind it."""
-
-    features: np.ndarray
-    after: np.ndarray
-    head: np.ndarray
-    own: np.ndarray  # the part of `head` by the discriminator's weights
-
-
-class _Reversal(NamedTuple):
-    """What is known of a reversal without its gradients."""
-
-    size: float  # norm of its inputs
-    calls: int
-    strength: float | None  # that it reports
-    rises: bool  # whether a schedule raises it later
 
 
 def certify(
@@ -164,12 +139,12 @@ def _of_method(model, data, mode):
         of_head = found[len(names) + len(zeros) :]
         of_own = [one for one, weight in zip(of_head, head, strict=True) if id(weight) in own]
         after = found[len(names) : len(names) + len(zeros)]
-        return _Pull(*map(as_vector, (found[: len(names)], after, of_head, of_own)))
+        return Pull(*map(as_vector, (found[: len(names)], after, of_head, of_own)))
 
     found, plain = pull(model.reversal), pull(lambda features, training: features)
-    rises = _rises_later(model.reversal, int(model.optimizer.iterations) > 0)
+    rises = rises_later(model.reversal, int(model.optimizer.iterations) > 0)
     size = float(np.linalg.norm(as_vector(list(features.values()))))
-    measured = _judged(found, plain, _Reversal(size, len(calls), reported, rises))
+    measured = judged(found, plain, Reversal(size, len(calls), reported, rises))
     others = {id(one) for one in model._flatten_layers() if isinstance(one, GradientReversal)}
     if len(others) > 1 and measured["reversal/state"] in ("alive", "wrong strength"):
         measured["reversal/state"] = "applied twice"
@@ -242,67 +217,12 @@ def _of_layer(call: Callable, x, upstream, strength, mode) -> dict[str, Any]:
         outputs, gradient, reported = in_mode(both, one)(x, upstream)
         given = float(to_numpy(reported)) if own and strength is None else strength
         size = float(np.linalg.norm(to_numpy(x)))
-        reversal = _Reversal(size, 1, given, own and _rises_later(call, False))
-        measured = _judged(_of_one(gradient), _of_one(upstream), reversal)
+        reversal = Reversal(size, 1, given, own and rises_later(call, False))
+        measured = judged(pull_of(gradient), pull_of(upstream), reversal)
         if not _same(to_numpy(outputs), x):
             measured["reversal/state"] = "changes values"
         every.append(measured)
     return max(every, key=lambda found: found["reversal/state"] != "alive")
-
-
-def _of_one(gradient):
-    none, own = np.zeros(0), as_vector([gradient])
-    return _Pull(own, own, none, none)
-
-
-def _judged(found: _Pull, plain: _Pull, reversal: _Reversal) -> dict[str, Any]:
-    """Returns the measurements of a reversal from the gradients with it and without it."""
-    with np.errstate(invalid="ignore", over="ignore"):  # gradients may not be finite
-        turn = cosine(found.features, plain.features)
-        ratio = length_ratio(found.features, plain.features)
-        measured = {"reversal/cosine": turn, "reversal/ratio": ratio}
-        measured["reversal/calls"] = float(reversal.calls)
-        wanted = (ratio if turn < 0 else 0.0) if reversal.strength is None else reversal.strength
-        measured["reversal/strength"] = wanted
-        if len(found.own) and reversal.calls:
-            measured["reversal/head_error"] = length_ratio(found.own - plain.own, plain.own)
-        if len(found.head):
-            measured["reversal/head_norm"] = float(np.linalg.norm(found.head))
-        return measured | {"reversal/state": _state(found, plain, reversal, measured)}
-
-
-def _state(found, plain, reversal, measured):
-    turn, ratio = measured["reversal/cosine"], measured["reversal/ratio"]
-    if not all(np.isfinite(part).all() for part in (*found, *plain)):
-        return "not finite"
-    size = max(reversal.size, 1.0)
-    if np.linalg.norm(plain.features) * size < _VANISHED:
-        return "cut" if np.linalg.norm(found.after) * size >= _VANISHED else "no gradient"
-    if ratio < _NOTHING:
-        if reversal.strength not in (0, None):
-            return "cut"
-        return "not begun" if reversal.rises else "strength 0"
-    if abs(turn) < ALIKE:
-        return "partly reversed"
-    if turn > 0:
-        if not reversal.calls:
-            return "forgotten"
-        twice = reversal.calls > 1 and measured["reversal/strength"] >= 0
-        return "applied twice" if twice else "wrong sign"
-    if measured.get("reversal/head_error", 0.0) > OFF:
-        return "discriminator reversed"
-    wanted = measured["reversal/strength"]
-    return "alive" if abs(ratio - wanted) <= TOLERANCE * wanted else "wrong strength"
-
-
-def _rises_later(layer: Any, trained: bool) -> bool:
-    """Returns whether a schedule rises later; it cannot if its steps are not counted."""
-    if layer.schedule is None:
-        return False
-    now = int(np.asarray(ops.convert_to_numpy(layer.step)))
-    if trained and now == 0:
-        return False
-    return any(float(layer.schedule(now + later)) > 0 for later in _LATER)
 
 
 def _same(values, x):
