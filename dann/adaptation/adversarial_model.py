@@ -128,8 +128,8 @@ class AdversarialModel(keras.Model):
     ) -> dict[str, Any]:
         """Returns the method's terms, scalars by name.
 
-        A term whose name ends in `/loss` is added to the label loss; others are logged alone. A
-        `label/loss` among them takes the place of the usual one.
+        A term whose name ends in `/loss` is added to the label loss as it is, so it has its factor
+        already; others are logged alone. A `label/loss` takes the place of the usual one.
 
         Args:
             batch: Features and logits of a pair.

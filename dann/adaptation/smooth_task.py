@@ -1,6 +1,6 @@
 """Losses at weights that were moved up the task's loss: smooth domain-adversarial training.
 
-`sdat` is CDAN+E with it, and registered beside CDAN; any method takes `task_radius`.
+`sdat` is CDAN with it, and registered beside CDAN; any method takes `task_radius`.
 """
 
 import functools

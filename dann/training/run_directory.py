@@ -1,4 +1,4 @@
-"""The files of a run. Only this module knows their names."""
+"""The files of a run. Their names stand here, and that of metrics.csv in conf/callbacks too."""
 
 import csv
 import json

@@ -45,7 +45,7 @@ def test_the_planted_accuracies_are_what_the_angles_say():
 def test_values_and_ranks_of_checkpoints_follow_the_formula(name):
     tolerance = {"dev": 1e-4}.get(name, 1e-5)  # as exactly as the domain classifier is fitted
     formula = getattr(references, name, None)
-    assert formula, f"write `def {name}(turn)`, its formula, in tests/support/references.py"
+    assert formula, f"write `def {name}(turn)`, its formula, in tests/selection/references.py"
     expected = [formula(turn) for turn in TURNS]
     scores = [SCORES[name](outputs(turn)) for turn in TURNS]
     assert all(isinstance(score, float) for score in scores)

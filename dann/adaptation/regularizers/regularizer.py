@@ -7,8 +7,7 @@ from dann.adaptation.batch import Batch
 from dann.checks import check_number
 from dann.registry import Registry
 
-# The fact `when` of an entry says when to pick it; `needs` are arguments without a default, with
-# values to try them.
+# The fact `needs` of an entry: arguments without a default, with values to try them.
 REGULARIZERS: Registry[type["Regularizer"]] = Registry("regularizer")
 
 
