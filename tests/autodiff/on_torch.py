@@ -56,7 +56,8 @@ def methods():
         (dann.DIRTT, {"radius": 0.5}),
         (dann.CDAN, {}),
     ):
-        model = method(keras.Sequential([keras.layers.Dense(4)]), num_classes=3, **settings)
+        backbone = keras.Sequential([keras.Input((2,)), keras.layers.Dense(4)])
+        model = method(backbone, num_classes=3, **settings)
         model.compile("adam")
         model(X)
         before = [np.array(ops.convert_to_numpy(w)) for w in model.trainable_weights]
