@@ -15,7 +15,7 @@ from dann.adaptation.batch import is_pair
 from dann.checks import check_choice
 from dann.data.pairs import Pairs
 from dann.diagnostics.catalogue import DIAGNOSTICS
-from dann.diagnostics.passes import adversarial
+from dann.diagnostics.passes import adversarial, modes_here
 from dann.diagnostics.verdict import Verdict, verdict
 
 _MOST = 256  # examples of each domain, of pairs
@@ -77,7 +77,7 @@ def check(
         Measurements and a verdict; `print` shows them.
 
     Raises:
-        ValueError: If a `dann` model is not compiled.
+        ValueError: If a `dann` model is not compiled, the mode is unknown or no layer has the name.
 
     Example:
 
@@ -92,6 +92,10 @@ def check(
     """
     if isinstance(model, AdversarialModel):
         adversarial(model)
+    if mode is not None:
+        check_choice("mode", mode, modes_here())
+    if layer is not None:
+        model.get_layer(layer)  # raises if there is none
     options = {
         "certificate": {"mode": mode, "layer": layer},
         "conflict": {"mode": mode},

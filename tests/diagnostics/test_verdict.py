@@ -182,6 +182,13 @@ def test_labels_in_a_column_are_those_in_a_row():
         assert column.measurements[name] == pytest.approx(row.measurements[name])
 
 
+@pytest.mark.parametrize("wrong", [{"mode": "fast"}, {"layer": "reversed"}])
+def test_mistakes_in_the_arguments_are_refused(wrong):
+    """They must not end as "undetermined"."""
+    with pytest.raises(ValueError, match=next(iter(wrong.values()))):
+        check(planted.dann(), planted.batch(0), **wrong)
+
+
 def test_a_model_that_was_not_compiled_is_refused():
     model = planted.dann()
     model = type(model).from_config(model.get_config())
