@@ -5,7 +5,6 @@
 
 from dann.data.arrays import arrays
 from dann.data.csv_table import csv_table
-from dann.data.digit_pairs import digits_to_photos, mnist_to_mnist_m
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles
 from dann.data.image_folder import image_folder
@@ -14,7 +13,7 @@ from dann.data.pair import pair
 from dann.data.pairs import Pairs
 from dann.data.parts import READERS
 from dann.data.several_sources import several_sources
-from dann.data.tfds_pair import tfds_pair
+from dann.data.tfds_pair import digits_to_photos, mnist_to_mnist_m, tfds_pair
 
 __all__ = [
     "READERS",

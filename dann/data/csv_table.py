@@ -14,8 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dann.checks import check_integer
 from dann.data.domain_pair import DomainPair
-from dann.data.parts import READERS, pair_of_parts
-from dann.data.splits import check_apart, same_file
+from dann.data.parts import READERS, check_apart, pair_of_parts, same_file
 
 
 @READERS.register("csv_table")

@@ -1,6 +1,6 @@
 """Examples of a domain that are read by index."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
@@ -73,6 +73,14 @@ class BatchesInOrder(keras.utils.PyDataset):
         first = index * self.batch_size
         rows = np.arange(first, min(first + self.batch_size, self.examples.count))
         return tuple(self.examples.rows(rows).values())
+
+
+def is_dataset(given: Any) -> bool:
+    """Returns whether it is a dataset of batches, not made of arrays."""
+    arrays = any(hasattr(given, name) for name in ("shape", "__array__"))
+    return isinstance(given, Iterable) and not (
+        arrays or isinstance(given, dict | tuple | list | str | bytes)
+    )
 
 
 def columns_of(given: Any, with_labels: bool, domain: str) -> dict[str, Any]:
@@ -180,3 +188,32 @@ def strings_as_tensors(inputs: Any) -> Any:
         ),
         inputs,
     )
+
+
+def class_numbers(labels: Any) -> np.ndarray:
+    """Returns the class of each example, integers `(n,)`.
+
+    Args:
+        labels: Whole numbers of any type or booleans, `(n,)` or one column `(n, 1)`, or one-hot
+            `(n, classes)`.
+
+    Raises:
+        ValueError: If they are neither.
+
+    Example:
+
+    >>> from dann.data.examples import class_numbers
+    >>> class_numbers([[0, 1], [1, 0]]).tolist(), class_numbers([[2.0], [0.0]]).tolist()
+    ([1, 0], [2, 0])
+    """
+    found = np.asarray(labels)
+    if found.ndim == 2 and found.shape[1] > 1 and np.isin(found, (0, 1)).all():
+        found = found.argmax(axis=1)
+    whole = found.dtype.kind in "biuf" and np.array_equal(found, np.round(found))
+    if found.size != len(found) or not whole:
+        raise ValueError(
+            "The labels must be the number of a class for each example, or one-hot; "
+            "`numpy.unique(labels, return_inverse=True)` numbers strings, and of maps only what a "
+            f"model pools is compared. Received: {found.dtype} of shape {found.shape}"
+        )
+    return found.reshape(-1).astype("int64", copy=False)

@@ -8,8 +8,7 @@ import numpy as np
 
 from dann.data.arrays import arrays
 from dann.data.domain_pair import DomainPair
-from dann.data.parts import READERS
-from dann.data.splits import check_apart, same_file
+from dann.data.parts import READERS, check_apart, same_file
 
 
 @READERS.register("npz")

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.examples import Examples, check_alike, columns_of
+from dann.data.examples import Examples, check_alike, columns_of, is_dataset
 from dann.data.pairs import IndexedDomain, Pairs
 from dann.data.sampling import Sampler, groups_to_balance
-from dann.data.streams import Stream, is_dataset
+from dann.data.streams import Stream
 
 _BATCH_SIZE = 64
 

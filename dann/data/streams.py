@@ -1,6 +1,5 @@
 """Batches of a domain that can only be read one after the other."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -77,14 +76,6 @@ class Stream:
             left = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
         self._left = keras.tree.map_structure(lambda leaf: leaf[size:], left)
         return keras.tree.map_structure(lambda leaf: leaf[:size], left)
-
-
-def is_dataset(given: Any) -> bool:
-    """Returns whether it is a dataset of batches, not made of arrays."""
-    arrays = any(hasattr(given, name) for name in ("shape", "__array__"))
-    return isinstance(given, Iterable) and not (
-        arrays or isinstance(given, dict | tuple | list | str | bytes)
-    )
 
 
 def _endless(given, with_labels, domain):

@@ -1,7 +1,9 @@
-"""The reader of TFDS data sets of images."""
+"""The readers of TFDS data sets of images, which are decoded once into files."""
 
 import functools
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,10 @@ from PIL import Image
 
 from dann.checks import check_choice
 from dann.data.domain_pair import UNKNOWN, DomainPair
-from dann.data.image_files import check_image_size
-from dann.data.parts import READERS, pair_of_parts
-from dann.data.splits import check_apart
-from dann.data.tfds_images import keys_of, read_split
+from dann.data.image_files import check_image_size, decoded_once
+from dann.data.parts import READERS, check_apart, pair_of_parts
 
+_CHUNK = 256
 _LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
 
 
@@ -72,7 +73,7 @@ def tfds_pair(
     from dann.data.builders.prepared import prepared
 
     builders = {name: prepared(name, cache_dir, data_dir) for name in (source, target)}
-    keys = {name: keys_of(name, builder.info) for name, builder in builders.items()}
+    keys = {name: _keys_of(name, builder.info) for name, builder in builders.items()}
     names = {"source": source, "target": target, "source test": source, "target test": target}
     splits = {"source": source_split, "target": target_split}
     splits |= {"source test": source_test_split, "target test": target_test_split}
@@ -86,7 +87,7 @@ def tfds_pair(
     form = functools.partial(unify, size=size, channels=depth)
     inputs, labels = {}, {}
     for part, name in names.items():
-        read = read_split(builders[name], splits[part], keys[name], (*size, depth), form)
+        read = _read_split(builders[name], splits[part], keys[name], (*size, depth), form)
         inputs[part], numbers = read
         known = np.where(numbers < 0, UNKNOWN, order[numbers])
         labels[part] = known if part.startswith("target") else numbers
@@ -96,6 +97,43 @@ def tfds_pair(
         source_name=source_name or source,
         target_name=target_name or target,
         class_names=classes[source],
+    )
+
+
+@READERS.register("digits_to_photos")
+def digits_to_photos(cache_dir: str) -> DomainPair:
+    """Pairs handwritten digits on black with digits over photos, 16x16 in colour.
+
+    Everything comes from scikit-learn's package; see `ChalkDigits`.
+
+    Args:
+        cache_dir: Folder for prepared data sets.
+    """
+    return tfds_pair(
+        "chalk_digits/black",
+        "chalk_digits/photo",
+        cache_dir=cache_dir,
+        source_name="digits on black",
+        target_name="digits over photos",
+    )
+
+
+@READERS.register("mnist_to_mnist_m")
+def mnist_to_mnist_m(cache_dir: str, data_dir: str | None = None) -> DomainPair:
+    """Pairs MNIST with MNIST-M, 28x28 with three channels: the DANN paper's first experiment.
+
+    Args:
+        cache_dir: Folder for prepared data sets.
+        data_dir: Folder of the raw files, `mnist/*.gz` and `bsds500/*.jpg`. Defaults to `None`:
+            they are downloaded.
+    """
+    return tfds_pair(
+        "mnist",
+        "mnist_m",
+        cache_dir=cache_dir,
+        data_dir=data_dir,
+        source_name="MNIST",
+        target_name="MNIST-M",
     )
 
 
@@ -168,3 +206,77 @@ def _matched(source, names, target, target_names):
             f"only in {target}: {sorted(set(target_names) - set(names))}"
         )
     return np.array([names.index(name) for name in target_names])
+
+
+def _keys_of(name: str, info: Any) -> tuple[Any, str | None]:
+    """Returns the names of the features of the image and of the class; `None` without classes.
+
+    Args:
+        name: Name of the data set.
+        info: What TFDS knows about it: its supervised keys name the image and its class, or else it
+            has a single image.
+
+    Raises:
+        ValueError: If there is no image, or there are several of which none is named.
+    """
+    import tensorflow_datasets as tfds
+
+    features = info.features
+    images = [key for key, one in features.items() if isinstance(one, tfds.features.Image)]
+    keys = info.supervised_keys or (images if len(images) == 1 else ())
+    image, *others = [key if isinstance(key, str) else None for key in keys] or [None]
+    if image not in images:
+        raise ValueError(
+            f"{name} must be a data set of images. "
+            f"Received: supervised keys {info.supervised_keys} of {dict(features)}"
+        )
+    label = others[0] if others else None
+    return image, label if label and isinstance(features[label], tfds.features.ClassLabel) else None
+
+
+def _read_split(
+    builder: Any,
+    split: str,
+    keys: tuple[str, str | None],
+    shape: Sequence[int],
+    form: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the images of a split, a memory map uint8 `(n, *shape)`, and labels int64 `(n,)`.
+
+    The first time they are read into files beside the data set. Labels are -1 without classes.
+
+    Args:
+        builder: Builder of a data set that is prepared.
+        split: The split, in TFDS's notation.
+        keys: Names of the features of the image and of the class; see `_keys_of`.
+        shape: Height, width and channels of the images.
+        form: Brings an image of any size to that shape.
+    """
+    stem = re.sub(r"[^\w%:+-]", "_", f"{split}-{'x'.join(map(str, shape))}")
+    path = builder.data_path / "decoded" / f"{stem}.npy"
+    labels_path = path.with_name(f"{stem}-labels.npy")
+
+    def parts():
+        labels, examples = [], _examples(builder, split, keys)
+        while part := list(itertools.islice(examples, _CHUNK)):
+            labels += [label for _, label in part]
+            yield np.stack([form(image) for image, _ in part])
+        np.save(labels_path, np.array(labels, np.int64))  # before the images are renamed
+
+    count = builder.info.splits[split].num_examples
+    images = decoded_once(path, (count, *shape), parts)
+    return images, np.load(labels_path)
+
+
+def _examples(builder, split, keys) -> Iterator[Any]:
+    """The images and labels of a split in their order."""
+    import tensorflow_datasets as tfds
+
+    kind = builder.info.file_format
+    if kind is not None and kind in type(kind).with_random_access():  # without TensorFlow
+        records = builder.as_data_source(split=split)
+    else:
+        records = tfds.as_numpy(builder.as_dataset(split=split))
+    image, label = keys
+    for record in records:
+        yield record[image], record[label] if label else -1

@@ -10,7 +10,7 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.checks import check_class_range
-from dann.data.labels import class_numbers
+from dann.data.examples import class_numbers
 
 
 class NotFiniteError(ValueError):

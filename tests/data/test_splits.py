@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dann.data.splits import hold_out
+from dann.data.parts import hold_out
 
 
 @pytest.mark.parametrize("sizes", [None, [60, 30, 10], [500, 20, 1], [3, 1, 1], [2, 2, 2], [19, 1]])

@@ -9,7 +9,7 @@ import tensorflow_datasets as tfds
 from scipy import ndimage
 from sklearn.datasets import load_digits, load_sample_images
 
-from dann.data.builders.digit_images import ALPAYDIN_1998, digit_images, png
+from dann.data.builders.digit_images import ALPAYDIN_1998, DigitImages
 from dann.data.builders.digits import thirds
 
 _SIZE = 16
@@ -18,7 +18,7 @@ _TRAIN = 8000
 _PARTS = {"black": 0, "photo": 1, "test": 2}
 
 
-class ChalkDigits(tfds.core.GeneratorBasedBuilder):
+class ChalkDigits(DigitImages):
     """TFDS builder of 16x16 colour images of handwritten digits, with no download.
 
     The configuration `black` has the digits on black. In `photo` they look like chalk over crops of
@@ -31,40 +31,35 @@ class ChalkDigits(tfds.core.GeneratorBasedBuilder):
     from the left halves of the photos, test crops from the right halves. The draws are seeded.
     """
 
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES = {"1.0.0": "First version."}
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(name="black", description="Digits on black."),
         tfds.core.BuilderConfig(name="photo", description="Digits over photos."),
     ]
 
-    def _info(self) -> tfds.core.DatasetInfo:
-        return self.dataset_info_from_configs(
-            description="Handwritten digits on black, and over photos.",
-            **digit_images(_SIZE, _SIZE, 3),
-            homepage="https://scikit-learn.org/stable/datasets/toy_dataset.html",
-            citation=ALPAYDIN_1998,
-        )
+    SHAPE = (_SIZE, _SIZE, 3)
+    DESCRIPTION = "Handwritten digits on black, and over photos."
+    HOMEPAGE = "https://scikit-learn.org/stable/datasets/toy_dataset.html"
+    CITATION = ALPAYDIN_1998
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         return {
-            "train": self._generate_examples("train", count=_TRAIN),
-            "test": self._generate_examples("test", count=None),
+            "train": self._generate_examples(_images(self.builder_config.name, "train", _TRAIN)),
+            "test": self._generate_examples(_images(self.builder_config.name, "test", None)),
         }
 
-    def _generate_examples(self, split, count):
-        kind = self.builder_config.name
-        seed = 2 * _PARTS[kind] + (split == "test")
-        rng = np.random.default_rng(seed)
-        digits, labels = _digits("test" if split == "test" else kind)
-        chosen = np.arange(len(digits)) if count is None else rng.integers(len(digits), size=count)
-        ink = [_drawn(digits[i], rng, jitter=split == "train") for i in chosen]
-        black = itertools.repeat(np.zeros((_SIZE, _SIZE, 3)))
-        crops = _crops(rng, right=split == "test") if kind == "photo" else black
-        for key, (index, shades, crop) in enumerate(zip(chosen, ink, crops, strict=False)):
-            shades = shades[:, :, np.newaxis]
-            image = 255 * shades + (1 - shades) * _BRIGHTNESS * crop
-            yield key, {"image": png(np.rint(image).astype(np.uint8)), "label": labels[index]}
+
+def _images(kind, split, count):
+    """The images of a split and their labels: `count` draws, or each digit once."""
+    rng = np.random.default_rng(2 * _PARTS[kind] + (split == "test"))
+    digits, labels = _digits("test" if split == "test" else kind)
+    chosen = np.arange(len(digits)) if count is None else rng.integers(len(digits), size=count)
+    ink = [_drawn(digits[i], rng, jitter=split == "train") for i in chosen]
+    black = itertools.repeat(np.zeros((_SIZE, _SIZE, 3)))
+    crops = _crops(rng, right=split == "test") if kind == "photo" else black
+    for index, shades, crop in zip(chosen, ink, crops, strict=False):
+        shades = shades[:, :, np.newaxis]
+        image = 255 * shades + (1 - shades) * _BRIGHTNESS * crop
+        yield np.rint(image).astype(np.uint8), labels[index]
 
 
 def _digits(part: str) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from sklearn.datasets import load_digits
 
-from dann.data.builders.digit_images import ALPAYDIN_1998, digit_images, png
+from dann.data.builders.digit_images import ALPAYDIN_1998, DigitImages
 
 
 def thirds() -> list[np.ndarray]:
@@ -20,7 +20,7 @@ def thirds() -> list[np.ndarray]:
     return np.array_split(order, 3)
 
 
-class Digits(tfds.core.GeneratorBasedBuilder):
+class Digits(DigitImages):
     """TFDS builder of scikit-learn's 1,797 digits, 8x8 grey, white on black, with no download.
 
     Ink from 0 to 16 becomes 0 to 255. A seeded third of the digits is the test split, the same that
@@ -33,13 +33,10 @@ class Digits(tfds.core.GeneratorBasedBuilder):
         "2.0.0": "The test split has the digits of ChalkDigits' test split.",
     }
 
-    def _info(self) -> tfds.core.DatasetInfo:
-        return self.dataset_info_from_configs(
-            description="Handwritten digits at a very low resolution.",
-            **digit_images(8, 8, 1),
-            homepage="https://scikit-learn.org/stable/datasets/toy_dataset.html",
-            citation=ALPAYDIN_1998,
-        )
+    SHAPE = (8, 8, 1)
+    DESCRIPTION = "Handwritten digits at a very low resolution."
+    HOMEPAGE = "https://scikit-learn.org/stable/datasets/toy_dataset.html"
+    CITATION = ALPAYDIN_1998
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         data: Any = load_digits()
@@ -47,10 +44,8 @@ class Digits(tfds.core.GeneratorBasedBuilder):
         images = ((255 * data.images.astype(np.int64) + 8) // 16).astype(np.uint8)
         *train, test = thirds()
         return {
-            "train": self._generate_examples(images, data.target, np.concatenate(train)),
-            "test": self._generate_examples(images, data.target, test),
+            split: self._generate_examples(
+                zip(images[rows, :, :, np.newaxis], data.target[rows], strict=True), rows.tolist()
+            )
+            for split, rows in (("train", np.concatenate(train)), ("test", test))
         }
-
-    def _generate_examples(self, images, labels, chosen):
-        for index in chosen.tolist():
-            yield index, {"image": png(images[index, :, :, np.newaxis]), "label": labels[index]}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow_datasets as tfds
 
-from dann.data.builders.digit_images import digit_images, png
+from dann.data.builders.digit_images import DigitImages
 
 FILES = {
     ("train", "images"): "train-images-idx3-ubyte.gz",
@@ -18,32 +18,26 @@ FILES = {
 }
 
 
-class MnistFiles(tfds.core.GeneratorBasedBuilder):
+class MnistFiles(DigitImages):
     """TFDS builder of MNIST, 28x28 grey, from the four IDX files in the manual directory.
 
     TFDS's own `mnist` always downloads, and refuses files that were compressed again.
     """
 
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES = {"1.0.0": "First version."}
     MANUAL_DOWNLOAD_INSTRUCTIONS = "The four IDX files of MNIST, as they are or in `mnist/`."
 
-    def _info(self) -> tfds.core.DatasetInfo:
-        return self.dataset_info_from_configs(
-            description="Handwritten digits.",
-            **digit_images(28, 28, 1),
-            homepage="http://yann.lecun.com/exdb/mnist/",
-            citation="LeCun et al., 1998, Gradient-Based Learning Applied to Document Recognition",
-        )
+    SHAPE = (28, 28, 1)
+    DESCRIPTION = "Handwritten digits."
+    HOMEPAGE = "http://yann.lecun.com/exdb/mnist/"
+    CITATION = "LeCun et al., 1998, Gradient-Based Learning Applied to Document Recognition"
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         paths = find_mnist(pathlib.Path(dl_manager.manual_dir))
-        return {split: self._generate_examples(paths, split) for split in ("train", "test")}
-
-    def _generate_examples(self, paths, split):
-        images, labels = read_mnist(paths, split)
-        for index, (image, label) in enumerate(zip(images, labels, strict=True)):
-            yield index, {"image": png(image[..., None]), "label": label}
+        return {
+            split: self._generate_examples(zip(images[..., np.newaxis], labels, strict=True))
+            for split in ("train", "test")
+            for images, labels in [read_mnist(paths, split)]
+        }
 
 
 def find_mnist(directory: str | pathlib.Path) -> dict[tuple[str, str], pathlib.Path]:

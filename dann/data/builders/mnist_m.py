@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from dann.data.builders.digit_images import GANIN_2016, digit_images, png
+from dann.data.builders.digit_images import GANIN_2016, DigitImages
 from dann.data.builders.mnist_files import FILES, find_mnist, read_mnist
 
 _MNIST_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
@@ -22,7 +22,7 @@ _PHOTOS = "b626d29a9653bf7a573863ad2470032b8d6e01a04a88d1c1e4b599055eb60e71"
 _ARBELAEZ_2011 = "Arbelaez et al., 2011, Contour Detection and Image Segmentation, TPAMI 33(5)"
 
 
-class MnistM(tfds.core.GeneratorBasedBuilder):
+class MnistM(DigitImages):
     """TFDS builder of MNIST-M.
 
     Each MNIST digit is blended over a 28x28 crop, at a random place, of a random BSDS500 training
@@ -34,30 +34,21 @@ class MnistM(tfds.core.GeneratorBasedBuilder):
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.4.
     """
 
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES = {"1.0.0": "First version."}
     MANUAL_DOWNLOAD_INSTRUCTIONS = "Optional: MNIST's IDX files in `mnist/`, `bsds500/*.jpg`."
 
-    def _info(self) -> tfds.core.DatasetInfo:
-        return self.dataset_info_from_configs(
-            description="MNIST digits blended over crops of BSDS500 photos, |crop - digit|.",
-            **digit_images(28, 28, 3),
-            homepage="https://jmlr.org/papers/v17/15-239.html",
-            citation=f"{GANIN_2016}; {_ARBELAEZ_2011}",
-        )
+    SHAPE = (28, 28, 3)
+    DESCRIPTION = "MNIST digits blended over crops of BSDS500 photos, |crop - digit|."
+    HOMEPAGE = "https://jmlr.org/papers/v17/15-239.html"
+    CITATION = f"{GANIN_2016}; {_ARBELAEZ_2011}"
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         mnist, photo_paths = _files(dl_manager)
         photos = [_decode(path) for path in photo_paths]
         return {
-            split: self._generate_examples(read_mnist(mnist, split), photos, seed)
+            split: self._generate_examples(zip(blend(digits, photos, seed), labels, strict=True))
             for seed, split in enumerate(("train", "test"))
+            for digits, labels in [read_mnist(mnist, split)]
         }
-
-    def _generate_examples(self, digits, photos, seed):
-        images, labels = digits
-        for index, image in enumerate(blend(images, photos, seed)):
-            yield index, {"image": png(image), "label": labels[index]}
 
 
 def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterator[np.ndarray]:

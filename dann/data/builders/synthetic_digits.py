@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from dann.data.builders.digit_images import GANIN_2016, digit_images, png
+from dann.data.builders.digit_images import GANIN_2016, DigitImages
 
 _SIZE = 32
 _SCALE = 2  # ink is drawn larger, so that turning and scaling leave no jagged edges
@@ -20,15 +20,15 @@ _SPLITS = {
     "full": {"train": 479_400, "test": 9_553},
 }
 _FONTS = (
-    *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
-    *(f"DejaVuSansMono{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
-    *(f"DejaVuSerif{style}" for style in ("", "-Bold", "-Italic", "-BoldItalic")),
-    *(f"STIXGeneral{style}" for style in ("", "Bol", "Italic", "BolIta")),
+    *map("DejaVuSans{}".format, ("", "-Bold", "-Oblique", "-BoldOblique")),
+    *map("DejaVuSansMono{}".format, ("", "-Bold", "-Oblique", "-BoldOblique")),
+    *map("DejaVuSerif{}".format, ("", "-Bold", "-Italic", "-BoldItalic")),
+    *map("STIXGeneral{}".format, ("", "Bol", "Italic", "BolIta")),
     *("cmb10", "cmr10", "cmss10", "cmti10", "cmtt10"),
 )
 
 
-class SyntheticDigits(tfds.core.GeneratorBasedBuilder):
+class SyntheticDigits(DigitImages):
     """TFDS builder of synthetic digits, 32x32 in colour, with no download.
 
     Numbers of one, two or three digits, printed in one of matplotlib's text fonts, differ in
@@ -43,32 +43,27 @@ class SyntheticDigits(tfds.core.GeneratorBasedBuilder):
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.4.
     """
 
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES = {"1.0.0": "First version."}
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(name="small", description="20,000 images to train on."),
         tfds.core.BuilderConfig(name="full", description="479,400 images, as in the paper."),
     ]
 
-    def _info(self) -> tfds.core.DatasetInfo:
-        return self.dataset_info_from_configs(
-            description="Printed numbers; the label is the digit in the middle.",
-            **digit_images(_SIZE, _SIZE, 3),
-            homepage="https://jmlr.org/papers/v17/15-239.html",
-            citation=GANIN_2016,
-        )
+    SHAPE = (_SIZE, _SIZE, 3)
+    DESCRIPTION = "Printed numbers; the label is the digit in the middle."
+    HOMEPAGE = "https://jmlr.org/papers/v17/15-239.html"
+    CITATION = GANIN_2016
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         sizes = _SPLITS[self.builder_config.name]
         return {
-            split: self._generate_examples(seed, sizes[split])
+            split: self._generate_examples(_numbers(seed, sizes[split]))
             for seed, split in enumerate(("train", "test"))
         }
 
-    def _generate_examples(self, seed, count):
-        for index in range(count):
-            image, label = draw_number(np.random.default_rng((seed, index)))
-            yield index, {"image": png(image), "label": label}
+
+def _numbers(seed, count):
+    for index in range(count):
+        yield draw_number(np.random.default_rng((seed, index)))
 
 
 def draw_number(rng: np.random.Generator) -> tuple[np.ndarray, int]:

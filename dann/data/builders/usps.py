@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from sklearn.datasets import load_svmlight_file
 
-from dann.data.builders.digit_images import digit_images, png
+from dann.data.builders.digit_images import DigitImages
 
 _URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 _LIBSVM = {"train": "usps.bz2", "test": "usps.t.bz2"}
@@ -18,7 +18,7 @@ _MD5 = {"train": "ec16c51db3855ca6c91edd34d0e9b197", "test": "8ea070ee2aca1ac397
 _SIZE = 16
 
 
-class Usps(tfds.core.GeneratorBasedBuilder):
+class Usps(DigitImages):
     """TFDS builder of USPS, 16x16 grey, white on black: 7,291 digits to train on, 2,007 to test.
 
     The HDF5 file and the LIBSVM files give the same images to the last bit.
@@ -27,26 +27,19 @@ class Usps(tfds.core.GeneratorBasedBuilder):
         - Hull, 1994, A database for handwritten text recognition research.
     """
 
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES = {"1.0.0": "First version."}
     MANUAL_DOWNLOAD_INSTRUCTIONS = "Optional: `usps/usps.h5`, or LIBSVM's `usps.bz2`, `usps.t.bz2`."
 
-    def _info(self) -> tfds.core.DatasetInfo:
-        return self.dataset_info_from_configs(
-            description="Handwritten digits from the zip codes on envelopes.",
-            **digit_images(_SIZE, _SIZE, 1),
-            homepage="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
-            citation="Hull, 1994, A Database for Handwritten Text Recognition, TPAMI 16(5)",
-        )
+    SHAPE = (_SIZE, _SIZE, 1)
+    DESCRIPTION = "Handwritten digits from the zip codes on envelopes."
+    HOMEPAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps"
+    CITATION = "Hull, 1994, A Database for Handwritten Text Recognition, TPAMI 16(5)"
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         paths = _files(dl_manager)
-        return {split: self._generate_examples(paths[split], split) for split in _LIBSVM}
-
-    def _generate_examples(self, path, split):
-        images, labels = read_usps(path, split)
-        for index, image in enumerate(images):
-            yield index, {"image": png(image), "label": labels[index]}
+        return {
+            split: self._generate_examples(zip(*read_usps(paths[split], split), strict=True))
+            for split in _LIBSVM
+        }
 
 
 def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +84,7 @@ def _read_libsvm(path, split):
     return (values.toarray() + 1) / 2, labels - 1
 
 
-def _files(dl_manager):
+def _files(dl_manager) -> Any:
     """Paths by split, in the manual folder or else downloaded."""
     try:
         paths = _at_hand(pathlib.Path(dl_manager.manual_dir))

@@ -1,90 +1,70 @@
-import pkgutil
-import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dann.data import builders
-from dann.data.builders import ChalkDigits, Digits, MnistFiles, MnistM, SyntheticDigits, Usps
-from dann.data.builders.mnist_files import FILES
+from dann.data.builders.mnist_files import FILES, find_mnist, read_mnist
+from dann.data.builders.prepared import prepared
 
-pytest.importorskip("tensorflow")
 tfds = pytest.importorskip("tensorflow_datasets")
+pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
-BUILDERS = {
-    "chalk_digits": ChalkDigits,
-    "digits": Digits,
-    "mnist_files": MnistFiles,
-    "mnist_m": MnistM,
-    "synthetic_digits": SyntheticDigits,
-    "usps": Usps,
-}
 TINY = {"train": 12, "test": 6}
+SPLITS = {
+    "chalk_digits/black": {"train": 12, "test": 599},
+    "chalk_digits/photo": {"train": 12, "test": 599},
+    "digits": {"train": 1198, "test": 599},
+    "mnist_files": TINY,
+    "mnist_m": TINY,
+    "synthetic_digits": TINY,
+    "usps": TINY,
+}
 
 
-class Tiny:
-    """What TFDS's battery runs on: the files of `raw_files`, and a few drawn digits."""
-
-    DATASET_CLASS: Any = None
-    EXAMPLE_DIR: Any = None
-    SPLITS = TINY
-    SKIP_CHECKSUMS = True  # everything lies in the manual folder
-
-    @pytest.fixture(autouse=True)
-    def examples(self, raw_files, monkeypatch):
-        type(self).EXAMPLE_DIR = raw_files
-        monkeypatch.setattr("dann.data.builders.chalk_digits._TRAIN", 12)
-        monkeypatch.setattr(
-            "dann.data.builders.synthetic_digits._SPLITS", {"small": TINY, "full": TINY}
-        )
-
-
-class TestChalkDigits(Tiny, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = ChalkDigits
-    SPLITS = {"train": 12, "test": 599}
+@pytest.mark.parametrize("name", SPLITS)
+def test_a_builder_prepares_its_splits_once(name, raw_files, tmp_path, monkeypatch):
+    monkeypatch.setattr("dann.data.builders.chalk_digits._TRAIN", 12)
+    monkeypatch.setattr("dann.data.builders.synthetic_digits._SPLITS", {"small": TINY})
+    cache = str(tmp_path / "cache")
+    builder: Any = prepared(name, cache, str(raw_files))
+    info = builder.info
+    assert {split: one.num_examples for split, one in info.splits.items()} == SPLITS[name]
+    assert info.supervised_keys == ("image", "label")
+    assert info.features["label"].names == [str(digit) for digit in range(10)]
+    assert info.citation
+    assert info.homepage.startswith("http")
+    example = next(iter(tfds.as_numpy(builder.as_dataset(split="train"))))
+    assert example["image"].shape == info.features["image"].shape
+    monkeypatch.setattr(type(builder), "download_and_prepare", pytest.fail)
+    assert prepared(name, cache).data_path == builder.data_path  # without raw files
 
 
-class TestDigits(Tiny, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = Digits
-    SPLITS = {"train": 1198, "test": 599}
-
-
-class TestMnistFiles(Tiny, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = MnistFiles
-
-
-class TestMnistM(Tiny, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = MnistM
-
-
-class TestSyntheticDigits(Tiny, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = SyntheticDigits
-
-
-class TestUsps(Tiny, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = Usps
-
-
-def test_every_builder_of_the_package_is_enrolled():
-    files = [f"{builders.__name__}.{file.name}" for file in pkgutil.iter_modules(builders.__path__)]
-    kinds = [kind for name in files for kind in vars(sys.modules[name]).values()]
-    found = {kind for kind in kinds if isinstance(kind, type)}
-    found = {kind for kind in found if issubclass(kind, tfds.core.DatasetBuilder)}
-    battery = {kind.DATASET_CLASS for kind in Tiny.__subclasses__()}
-    assert found == battery == set(BUILDERS.values())
-
-
-@pytest.mark.parametrize("name", BUILDERS)
-def test_a_builder_is_known_by_its_name(name, tmp_path):
-    builder: Any = tfds.builder(name, data_dir=tmp_path)
-    assert type(builder) is BUILDERS[name]
-    assert builder.info.supervised_keys == ("image", "label")
-    assert builder.info.features["label"].names == [str(digit) for digit in range(10)]
-    assert builder.info.citation
-    assert builder.info.homepage.startswith("http")
+def test_every_builder_of_the_package_is_prepared_here():
+    names = {getattr(builders, kind).name for kind in builders.__all__}
+    assert names == {name.partition("/")[0] for name in SPLITS}
 
 
 def test_the_checksums_of_downloads_are_found_beside_the_builders():
-    names = {url.rsplit("/", 1)[1] for url in MnistM.url_infos}
+    names = {url.rsplit("/", 1)[1] for url in builders.MnistM.url_infos}
     assert names == set(FILES.values())
+
+
+def test_mnist_is_read_from_the_folder_and_a_tilde_is_the_home(raw_files, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(raw_files.parent))
+    folder = f"~/{raw_files.name}"
+    builder: Any = prepared("mnist", str(tmp_path / "cache"), folder)
+    assert builder.name == "mnist_files"
+    found = tfds.as_numpy(builder.as_dataset(split="test", batch_size=-1))
+    _, labels = read_mnist(find_mnist(folder), "test")
+    np.testing.assert_array_equal(np.sort(found["label"]), np.sort(labels))
+
+
+@pytest.mark.parametrize("place", ["nowhere", "~/nowhere", "file"])
+def test_a_data_dir_that_is_not_a_folder_is_no_download(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "file").touch()
+    place = place if place.startswith("~") else str(tmp_path / place)
+    with pytest.raises(FileNotFoundError, match=f"`data_dir` must be.*Received: {place}$"):
+        prepared("mnist", str(tmp_path), place)

@@ -1,3 +1,5 @@
+"""The builders of the digits that scikit-learn ships."""
+
 import hashlib
 from typing import Any
 
@@ -6,8 +8,11 @@ import pytest
 import tensorflow_datasets as tfds
 from sklearn.datasets import load_digits
 
-from dann.data.builders.chalk_digits import _digits
+from dann.data import digits_to_photos
+from dann.data.builders.chalk_digits import _crops, _digits, _drawn
 from dann.data.builders.prepared import prepared
+
+DATA: Any = load_digits()
 
 
 @pytest.fixture(scope="module")
@@ -23,16 +28,12 @@ def splits(cache):
 
 
 def test_every_digit_is_there_once_with_its_label(splits):
-    assert (len(splits["train"]), len(splits["test"])) == (1198, 599)
-    image, _ = splits["train"][0]
-    assert (image.shape, image.dtype) == ((8, 8, 1), np.uint8)
-    data: Any = load_digits()
     bytes_of_shade = np.array([round(255 * shade / 16) for shade in range(17)], "uint8")
-    expected = bytes_of_shade[data.images.astype(int)]
     assert (bytes_of_shade[0], bytes_of_shade[8], bytes_of_shade[16]) == (0, 128, 255)
+    images = bytes_of_shade[DATA.images.astype(int)]
     found = [(image.tobytes(), label) for part in splits.values() for image, label in part]
     assert sorted(found) == sorted(
-        (image.tobytes(), int(label)) for image, label in zip(expected, data.target, strict=True)
+        (image.tobytes(), int(label)) for image, label in zip(images, DATA.target, strict=True)
     )
 
 
@@ -50,6 +51,39 @@ def test_the_split_is_the_same_everywhere(splits):
     )
 
 
-def test_both_splits_have_every_class(splits):
-    for examples in splits.values():
-        assert np.bincount([label for _, label in examples]).min() >= 0.05 * len(examples)
+@pytest.fixture(scope="module")
+def domains(cache):
+    return digits_to_photos(str(cache))
+
+
+def test_chalk_digits_are_grey_on_black_and_coloured_over_photos(domains):
+    assert domains.input_shape == (16, 16, 3)
+    sizes = len(domains.source_train[0]), len(domains.target_train), len(domains.target_test[0])
+    assert sizes == (8000, 8000, 599)
+    source, target = domains.source_test[0].astype(int), domains.target_test[0].astype(int)
+    assert np.ptp(source, axis=-1).max() == 0
+    assert np.ptp(target, axis=-1).mean() > 10
+    np.testing.assert_array_equal(np.sort(domains.source_test[1]), np.sort(domains.target_test[1]))
+
+
+def test_source_target_and_test_digits_are_disjoint():
+    parts = [{digit.tobytes() for digit in _digits(part)[0]} for part in ("black", "photo", "test")]
+    assert set.union(*parts) == {(image / 16).tobytes() for image in DATA.images}
+    assert sum(map(len, parts)) == len(set.union(*parts))
+
+
+def test_a_digit_that_is_not_jittered_keeps_its_ink():
+    digit = DATA.images[0] / 16
+    drawn = _drawn(digit, np.random.default_rng(0), jitter=False)
+    assert drawn.shape == (16, 16)
+    # Bilinear enlargement: each original pixel is the mean of its four, away from its neighbours.
+    np.testing.assert_allclose(drawn.sum(), 4 * digit.sum(), rtol=0.03)
+    np.testing.assert_allclose(drawn[7:9, 7:9].mean(), digit[3:5, 3:5].mean(), atol=0.02)
+
+
+def test_train_and_test_crops_come_from_different_halves():
+    halves = [
+        {next(crops)[3, 3].tobytes() for _ in range(3000)}
+        for crops in (_crops(np.random.default_rng(0), right=side) for side in (False, True))
+    ]
+    assert len(halves[0] & halves[1]) < 0.01 * len(halves[0])

@@ -6,13 +6,11 @@ import types
 
 import numpy as np
 import pytest
-import tensorflow_datasets as tfds
 
 from dann.data import mnist_to_mnist_m
 from dann.data.builders import mnist_m
 from dann.data.builders.mnist_files import find_mnist, read_mnist
 from dann.data.builders.mnist_m import blend
-from dann.data.builders.prepared import prepared
 
 RAW = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data"))
 needs_both = pytest.mark.skipif(
@@ -52,40 +50,6 @@ def test_a_digit_is_blended_as_the_absolute_difference():
     assert len(found) == 12  # every place is drawn
 
 
-def test_blending_is_a_matter_of_the_seed():
-    digits = np.zeros((3, 28, 28), "uint8")
-    photos = [
-        np.random.default_rng(s).integers(0, 256, (40, 40, 3)).astype("uint8") for s in (0, 1)
-    ]
-    first, again, other = (np.stack(list(blend(digits, photos, seed))) for seed in (0, 0, 1))
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-@pytest.mark.parametrize("photos", [[], [np.zeros((20, 40, 3), "uint8")]])
-def test_photos_that_are_too_small_are_refused(photos):
-    with pytest.raises(ValueError, match=f"at least 28x28. Received: {len(photos)} photos"):
-        next(blend(np.zeros((1, 28, 28), "uint8"), photos, seed=0))
-
-
-def examples(builder, split):
-    return [(e["image"], int(e["label"])) for e in tfds.as_numpy(builder.as_dataset(split=split))]
-
-
-def test_the_builder_reads_the_manual_folder_and_stores_the_blends(raw_files, tmp_path):
-    builder = prepared("mnist_m", str(tmp_path / "cache"), str(raw_files))
-    photos = [mnist_m._decode(raw_files / "bsds500" / name) for name in ("1.jpg", "2.jpg")]
-    for seed, split in enumerate(("train", "test")):
-        digits, labels = read_mnist(find_mnist(raw_files), split)
-        blended = zip(blend(digits, photos, seed), labels.tolist(), strict=True)
-        found = examples(builder, split)
-        assert {image.shape for image, _ in found} == {(28, 28, 3)}
-        assert {image.dtype for image, _ in found} == {np.dtype("uint8")}
-        assert sorted((image.tobytes(), label) for image, label in found) == sorted(
-            (image.tobytes(), label) for image, label in blended
-        )
-
-
 @needs_both
 @pytest.mark.parametrize(
     ("seed", "split", "sha256"),
@@ -105,51 +69,46 @@ def test_the_genuine_files_give_the_same_images_everywhere(seed, split, sha256):
     assert digest.hexdigest() == sha256
 
 
-@pytest.fixture
-def downloaded(raw_files):
-    """A download manager that has to download the photos, and their folder."""
+def test_the_pair_holds_the_blends_of_the_manual_folder(raw_files, tmp_path):
+    domains = mnist_to_mnist_m(str(tmp_path / "cache"), str(raw_files))
+    photos = [mnist_m._decode(raw_files / "bsds500" / name) for name in ("1.jpg", "2.jpg")]
+    digits, labels = read_mnist(find_mnist(raw_files), "test")
+    blended = zip(blend(digits, photos, 1), labels.tolist(), strict=True)
+    found = zip(domains.target_test[0], domains.target_test[1].tolist(), strict=True)
+    assert sorted((image.tobytes(), label) for image, label in found) == sorted(
+        (image.tobytes(), label) for image, label in blended
+    )
+    images = domains.source_train[0]
+    assert images.shape == domains.target_train.shape == (12, 28, 28, 3)
+    np.testing.assert_array_equal(images[..., 0], images[..., 2])
+
+
+def test_downloaded_photos_are_taken_if_they_are_genuine(raw_files, monkeypatch):
     photos = raw_files / "download/BSR/BSDS500/data/images/train"
     photos.parent.mkdir(parents=True)
     (raw_files / "bsds500").rename(photos)
     manager = types.SimpleNamespace(
         manual_dir=str(raw_files), download_and_extract=lambda url: raw_files / "download"
     )
-    return manager, photos
-
-
-def test_downloaded_photos_that_differ_are_refused(downloaded):
     with pytest.raises(ValueError, match="200 training photos.*b626d29a.*Received: 2 photos of"):
-        mnist_m._files(downloaded[0])
-
-
-def test_downloaded_photos_that_are_genuine_are_taken(downloaded, monkeypatch):
-    manager, photos = downloaded
+        mnist_m._files(manager)
     content = (photos / "1.jpg").read_bytes() + (photos / "2.jpg").read_bytes()
     monkeypatch.setattr(mnist_m, "_PHOTOS", hashlib.sha256(content).hexdigest())
     assert mnist_m._files(manager)[1] == [photos / "1.jpg", photos / "2.jpg"]
 
 
-def test_the_pair_has_three_channels_and_no_target_train_labels(raw_files, tmp_path):
-    domains = mnist_to_mnist_m(str(tmp_path / "cache"), str(raw_files))
-    assert domains.input_shape == (28, 28, 3)
-    assert isinstance(domains.target_train, np.ndarray)
-    images = domains.source_train[0]
-    np.testing.assert_array_equal(images[..., 0], images[..., 2])
-
-
-def test_a_folder_without_mnist_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="Expected the MNIST files.*without them"):
-        find_mnist(tmp_path)
-
-
-def test_a_file_of_another_format_is_refused(raw_files):
-    (raw_files / "mnist/train-images-idx3-ubyte.gz").write_bytes(b"hello")
-    with pytest.raises(ValueError, match="Expected an IDX file.*5 bytes that begin with 68656c6c"):
+def test_what_is_no_mnist_is_refused(raw_files, tmp_path):
+    with pytest.raises(FileNotFoundError, match="Expected the MNIST files"):
+        find_mnist(raw_files / "usps")
+    images, labels = (
+        raw_files / f"mnist/train-{n}-ubyte.gz" for n in ("images-idx3", "labels-idx1")
+    )
+    labels.write_bytes(gzip.compress(gzip.decompress(labels.read_bytes())[:-2]))
+    with pytest.raises(ValueError, match="Expected an IDX file.*labels"):
         read_mnist(find_mnist(raw_files), "train")
-
-
-def test_a_truncated_file_is_refused(raw_files):
-    path = raw_files / "mnist/train-labels-idx1-ubyte.gz"
-    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes())[:-2]))
-    with pytest.raises(ValueError, match="Expected an IDX file"):
+    images.write_bytes(b"hello")
+    with pytest.raises(ValueError, match="5 bytes that begin with 68656c6c"):
         read_mnist(find_mnist(raw_files), "train")
+    for photos in ([], [np.zeros((20, 40, 3), "uint8")]):
+        with pytest.raises(ValueError, match="at least 28x28"):
+            next(blend(np.zeros((1, 28, 28), "uint8"), photos, seed=0))

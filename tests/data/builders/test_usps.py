@@ -3,6 +3,7 @@ import hashlib
 import math
 import os
 import pathlib
+import types
 
 import h5py
 import numpy as np
@@ -14,22 +15,6 @@ from dann.data.builders.usps import read_usps
 RAW = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data"))
 REAL = RAW / "usps/usps.h5"
 NAMES = {"train": "usps.bz2", "test": "usps.t.bz2"}
-
-
-class Downloads:
-    """A download manager whose downloads are the files of a folder."""
-
-    def __init__(self, folder, manual_dir=None):
-        self.folder, self._manual_dir, self.urls = folder, manual_dir, []
-
-    @property
-    def manual_dir(self):
-        assert self._manual_dir, "as TFDS's own does it"
-        return self._manual_dir
-
-    def download(self, urls):
-        self.urls = list(urls.values())
-        return {split: self.folder / url.rsplit("/", 1)[1] for split, url in urls.items()}
 
 
 @pytest.mark.skipif(not REAL.is_file(), reason=f"needs the real USPS in {RAW}, or DANN_DATA_DIR")
@@ -56,59 +41,6 @@ def test_the_real_usps_is_read_to_the_last_byte(split, counts, sha256):
     assert hashlib.sha256(images.tobytes()).hexdigest() == sha256
 
 
-@pytest.mark.parametrize(("split", "name"), NAMES.items())
-def test_both_formats_give_the_same_bytes(usps_files, usps_digits, split, name):
-    images, labels = read_usps(usps_files / "usps.h5", split)
-    others, other_labels = read_usps(usps_files / name, split)
-    assert images.dtype == np.uint8
-    np.testing.assert_array_equal(images, others)
-    np.testing.assert_array_equal(labels, other_labels)
-    np.testing.assert_array_equal(labels, usps_digits[split][1])
-
-
-def test_grey_values_are_rounded_half_up(usps_files, usps_digits):
-    thousandths = usps_digits["train"][0].ravel()
-    assert set(thousandths) == set(range(-1000, 1001))
-    images, _ = read_usps(usps_files / "usps.bz2", "train")
-    exact = [fractions.Fraction(255 * (int(k) + 1000), 2000) for k in thousandths]
-    expected = [math.floor(value + fractions.Fraction(1, 2)) for value in exact]
-    np.testing.assert_array_equal(images.ravel(), expected)
-    assert images.ravel()[thousandths == 0][0] == 128  # from 127.5
-
-
-@pytest.mark.parametrize(
-    ("removed", "taken"),
-    [([], ["usps.h5", "usps.h5"]), (["usps.h5"], ["usps.bz2", "usps.t.bz2"])],
-)
-def test_files_in_the_manual_folder_are_not_downloaded(usps_files, removed, taken):
-    for name in removed:
-        (usps_files / name).unlink()
-    manager = Downloads(usps_files, manual_dir=usps_files.parent)
-    expected = [usps_files / name for name in taken]
-    assert usps._files(manager) == dict(zip(["train", "test"], expected, strict=True))
-    assert manager.urls == []
-
-
-@pytest.mark.parametrize("manual", [False, True], ids=["no folder", "half of it"])
-def test_missing_files_are_downloaded_and_checked(usps_files, tmp_path, manual, monkeypatch):
-    manual_dir = tmp_path / "manual" if manual else None
-    if manual:
-        (manual_dir / "usps").mkdir(parents=True)
-        (manual_dir / "usps/usps.bz2").write_bytes(b"half of it")
-    paths = {split: usps_files / name for split, name in NAMES.items()}
-    md5 = {split: hashlib.md5(path.read_bytes()).hexdigest() for split, path in paths.items()}
-    monkeypatch.setattr(usps, "_MD5", md5)
-    manager = Downloads(usps_files, manual_dir)
-    assert usps._files(manager) == paths
-    site = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
-    assert manager.urls == [site + name for name in NAMES.values()]
-
-
-def test_a_download_with_another_md5_is_refused(usps_files):
-    with pytest.raises(ValueError, match="usps.bz2 with the MD5 ec16c51d.*Received: .*; delete"):
-        usps._files(Downloads(usps_files))
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -128,3 +60,48 @@ def test_a_file_that_does_not_hold_usps_is_refused(usps_files, change):
                 file[name] = content
     with pytest.raises((ValueError, KeyError)):
         read_usps(usps_files / "usps.h5", "train")
+
+
+@pytest.mark.parametrize("split", NAMES)
+def test_both_formats_give_the_same_bytes_with_grey_rounded_half_up(usps_files, usps_digits, split):
+    thousandths, labels = usps_digits[split]
+    exact = [fractions.Fraction(255 * (int(k) + 1000), 2000) for k in thousandths.ravel()]
+    expected = [math.floor(value + fractions.Fraction(1, 2)) for value in exact]
+    for name in ("usps.h5", NAMES[split]):
+        images, found = read_usps(usps_files / name, split)
+        assert images.dtype == np.uint8
+        np.testing.assert_array_equal(images.ravel(), expected)
+        np.testing.assert_array_equal(found, labels)
+
+
+def manager_of(downloads, **attributes):
+    """A download manager whose downloads are the files of a folder."""
+
+    def download(urls):
+        site = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
+        assert urls == {split: site + name for split, name in NAMES.items()}
+        return {split: downloads / name for split, name in NAMES.items()}
+
+    return types.SimpleNamespace(download=download, **attributes)
+
+
+@pytest.mark.parametrize("removed", [[], ["usps.h5"]])
+def test_files_in_the_manual_folder_are_not_downloaded(usps_files, removed):
+    for name in removed:
+        (usps_files / name).unlink()
+    names = NAMES if removed else dict.fromkeys(NAMES, "usps.h5")
+    expected = {split: usps_files / name for split, name in names.items()}
+    manual = types.SimpleNamespace(manual_dir=usps_files.parent)  # without `download`
+    assert usps._files(manual) == expected
+
+
+def test_missing_files_are_downloaded_and_checked(usps_files, tmp_path, monkeypatch):
+    (tmp_path / "manual/usps").mkdir(parents=True)
+    (tmp_path / "manual/usps/usps.bz2").write_bytes(b"half of it")
+    manager = manager_of(usps_files, manual_dir=tmp_path / "manual")
+    with pytest.raises(ValueError, match="usps.bz2 with the MD5 ec16c51d.*Received: .*; delete"):
+        usps._files(manager)
+    paths = {split: usps_files / name for split, name in NAMES.items()}
+    md5 = {split: hashlib.md5(path.read_bytes()).hexdigest() for split, path in paths.items()}
+    monkeypatch.setattr(usps, "_MD5", md5)
+    assert usps._files(manager) == paths
