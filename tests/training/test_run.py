@@ -267,6 +267,9 @@ def test_a_target_without_labels_has_no_accuracy(domains, figures, tmp_path, cap
     assert "target accuracy: unknown (no labels)" in told.out
     assert "warning" not in told.err
     text = (tmp_path / "predictions.csv").read_text()
+    most = max(text.count(f",{number},0.") for number in range(3)) / 24
+    assert "predicted for the target: " in told.out
+    assert f" {most:.0%}" in told.out
     assert [line.split(",")[:2] for line in text.splitlines()] == [
         ["split", "example"],
         *([split, str(row)] for split in ("train", "test") for row in range(12)),
