@@ -3,9 +3,9 @@
 import re
 
 import nbformat
+import pages
 import pytest
 from nbclient import NotebookClient
-from support import pages
 
 pytestmark = pytest.mark.tensorflow
 
