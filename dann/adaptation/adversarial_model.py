@@ -16,7 +16,7 @@ from dann.adaptation.batch import (
     parts_of,
 )
 from dann.adaptation.labels import check_form, loss_of_logits, metrics_of_logits, refuse_classes
-from dann.adaptation.networks import features_of, fitting_label_head
+from dann.adaptation.networks import OneCall, features_of, fitting_label_head
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.saving import deserialized, load_seeds, save_seeds, serialized
 from dann.adaptation.smooth_task import smooth_terms
@@ -102,6 +102,8 @@ class AdversarialModel(keras.Model):
         # Not tracked, because its layers are already.
         classifier = keras.Model(inputs, self.label_head(features), name="classifier")
         object.__setattr__(self, "classifier", classifier)
+        # A method, because Keras would save the networks with the layer instead of where they are.
+        self._in_one_call = OneCall(self.backbone, self.label_head).__call__
         self.num_classes: int = self.classifier.output_shape[-1]
         self.reversal: Any = None
         if strength is not None:
@@ -159,7 +161,9 @@ class AdversarialModel(keras.Model):
             for regularizer in self.regularizers:
                 regularizer.before_step(self)
         inputs = self.augment(inputs, training)
-        return self.batch_of(inputs, self.extract(inputs, training), training)
+        return self._in_one_call(
+            function=lambda: self.batch_of(inputs, self.extract(inputs, training), training)
+        )
 
     def augment(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the pair with each part changed by its augmentation, in training only."""

@@ -9,6 +9,22 @@ from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
 
+class OneCall(keras.layers.Layer):
+    """Runs a function of networks as one call, in which Keras keeps the losses of all their layers.
+
+    Keras forgets the losses of a network whenever it is the outermost layer that is called. A step
+    on JAX runs the model's `call` alone, so that there each pass of the backbone would be outermost.
+    """
+
+    def __init__(self, *networks: keras.Layer):
+        super().__init__(dtype="float32")
+        self.networks = networks
+        self.built = True
+
+    def call(self, function):
+        return function()
+
+
 def features_of(backbone: Any, supports_maps: bool) -> tuple[Any, Any]:
     """Returns the symbolic inputs and features of a built backbone.
 

@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-from support import lacking
 from support.arrays import assert_all_close, assert_all_equal
 from support.closed_forms import central_differences, cross_entropy, softmax
 from support.networks import linear_parts, weights_of, with_random_weights
@@ -159,7 +158,6 @@ def test_it_learns_from_the_target_alone(augmentation):
     assert histories[1]["loss"] == pytest.approx(histories[0]["loss"], rel=1e-5)
 
 
-@lacking.losses_of_each_pass
 def test_regularization_of_the_classifier_counts_once_a_domain_and_has_its_gradient():
     decay = keras.regularizers.L2(0.5)
     regularized = keras.layers.Dense(

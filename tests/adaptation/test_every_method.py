@@ -409,6 +409,7 @@ def test_several_labels_an_example_have_sigmoids_and_their_accuracy():
     assert logs["accuracy"] == pytest.approx(np.mean((logits > 0) == labels), rel=1e-6)
 
 
+@pytest.mark.jax
 @pytest.mark.parametrize("radius", [0.0, 1e-7])
 @pytest.mark.parametrize("passes", ["joint", "separate"])
 def test_losses_of_layers_count_once_a_domain_and_under_a_task_radius(passes, radius):

@@ -19,8 +19,3 @@ seeded_dropout = pytest.mark.lacking(
 nan_of_strange_domains = pytest.mark.lacking(
     "torch", "NaN for a number of a source that is out of range: torch raises its own error"
 )
-losses_of_each_pass = pytest.mark.lacking(
-    "jax",
-    "losses that layers add for their outputs in the first of two passes: Keras's `stateless_call` "
-    "keeps those of the last call",
-)
