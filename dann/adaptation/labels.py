@@ -8,7 +8,8 @@ import numpy as np
 from dann.checks import check_class_range
 from dann.data.pairs import Pairs
 
-_SIGMOIDS = keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy
+# Of several labels an example: a sigmoid of each output.
+SIGMOIDS = keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy
 
 
 def loss_of_logits(loss: Any, model: Any) -> Any:
@@ -36,7 +37,7 @@ def loss_of_logits(loss: Any, model: Any) -> Any:
             "`BinaryCrossentropy(from_logits=True)` for several labels an example. Received: "
             f"loss={loss!r} of probabilities"
         )
-    if isinstance(loss, _SIGMOIDS):  # a sigmoid of each output
+    if isinstance(loss, SIGMOIDS):
         refuse_classes(model, f"{type(loss).__name__}, which is for several labels an example")
     return loss
 
@@ -48,7 +49,7 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
     """
 
     def of_logits(metric):
-        if metric in ("accuracy", "acc") and isinstance(loss, _SIGMOIDS):
+        if metric in ("accuracy", "acc") and isinstance(loss, SIGMOIDS):
             return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
         return metric
 
@@ -56,19 +57,24 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
 
 
 def check_form(labels: Any, logits: Any, loss: Any) -> None:
-    """Raises `ValueError` if labels are numbers of classes, and the loss compares each output.
+    """Raises `ValueError` if the loss takes numbers of classes and labels have a value for each
+    output, or the other way round.
 
     Keras would stretch one number over all outputs.
     """
-    sparse = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
-    if sparse or getattr(type(loss), "__module__", "").split(".")[0] != "keras":
+    outputs, fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
+    found = keras.losses.get(loss) if isinstance(loss, str) else loss
+    is_keras = getattr(found, "__module__", "").startswith("keras.")
+    if not is_keras or outputs == 1 or (labels.shape[-1] is None and not fewer_axes):
         return
-    if len(labels.shape) < len(logits.shape) and logits.shape[-1] > 1:
+    numbers = fewer_axes or labels.shape[-1] == 1
+    if numbers != isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         raise ValueError(
-            f"This loss needs labels with a value for each of the {logits.shape[-1]} outputs; for "
-            "numbers of classes, "
-            "`compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))`. "
-            f"Received: labels of shape {tuple(labels.shape)}"
+            "Numbers of classes go with `SparseCategoricalCrossentropy`, which is meant without a "
+            f"loss. Labels with a value for each of the {outputs} outputs go with `compile(loss="
+            "keras.losses.CategoricalCrossentropy(from_logits=True))`, or, for several classes an "
+            "example, `keras.losses.BinaryCrossentropy(from_logits=True)`. Received: "
+            f"loss={loss!r} and labels of shape {tuple(labels.shape)}"
         )
 
 

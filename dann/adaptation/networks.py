@@ -13,7 +13,7 @@ class OneCall(keras.layers.Layer):
     """Runs a function of networks as one call, in which Keras keeps the losses of all their layers.
 
     Keras forgets the losses of a network whenever it is the outermost layer that is called. A step
-    on JAX runs the model's `call` alone, so that there each pass of the backbone would be outermost.
+    on JAX runs the model's `call` alone, where each pass of the backbone would be the outermost.
     """
 
     def __init__(self, *networks: keras.Layer):
@@ -145,18 +145,25 @@ def copy_of(network: Any) -> Any:
 
 
 def _graph_as_built(network):
-    """Symbolic inputs of the shape that a layer or subclassed model was built for, and outputs."""
+    """Symbolic inputs of the shapes that a layer or subclassed model was built for, and outputs."""
     config = network.get_build_config() if network.built else None
-    shape = (config or {}).get("input_shape")
-    of_one = isinstance(shape, list | tuple) and all(isinstance(n, int | None) for n in shape)
-    if not (of_one and shape):
+    shapes = (config or {}).get("input_shape")
+    if not shapes:
         raise ValueError(
-            "The backbone must be built: call it, or `backbone.build((None, 28, 28, 3))` with the "
-            "shape of its inputs. One that takes several inputs must be a functional model, "
-            f"`keras.Model(inputs, backbone(inputs))`. Received: {network.name!r}"
+            "The backbone must be built: call it on a batch, or `backbone.build((None, 28, 28, 3))`"
+            f" with the shape of its inputs. Received: {network.name!r}, which is not"
         )
-    inputs = keras.Input(batch_shape=(None, *shape[1:]))
+    inputs = _inputs_of(shapes)
     return inputs, network(inputs)
+
+
+def _inputs_of(shapes, name=None):
+    """Inputs of a structure of shapes; Keras wants those of a dict to be named as their keys."""
+    if isinstance(shapes, dict):
+        return {key: _inputs_of(shape, key) for key, shape in shapes.items()}
+    if all(isinstance(size, int | None) for size in shapes):
+        return keras.Input(batch_shape=(None, *shapes[1:]), name=name)
+    return [_inputs_of(shape) for shape in shapes]
 
 
 def _output_shape(name, head, features):

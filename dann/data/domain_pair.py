@@ -72,7 +72,7 @@ class DomainPair:
         check_integer("num_classes", self.num_classes, 2)
         forms = {}
         for part, (inputs, labels) in parts.items():
-            forms[part] = Examples(_columns(inputs, labels), f"{part} set").form
+            forms[part] = Examples(_columns(inputs, labels), f"{part} set").form()
             check_alike(forms["source train"], forms[part], f"{part} set")
             if labels is None:
                 continue

@@ -17,9 +17,6 @@ class Examples:
             or, of a network with several inputs, a dict, tuple or list of them; see `as_array`.
         domain: What messages call the domain.
 
-    Attributes:
-        form: Shape and type of one example's inputs in words, and the columns of frames.
-
     Raises:
         ValueError: If a column is not made of arrays, lengths differ, or there are no examples.
     """
@@ -39,10 +36,15 @@ class Examples:
                 f"`numpy.stack(rows)` makes one array of rows. Received: {shapes}"
             )
         ((self.count,),) = counts
-        self.form = _mapped(_form, self.columns["inputs"])
-        names = _mapped(lambda one: list(getattr(one, "columns", ())), columns["inputs"])
-        if keras.tree.flatten(names):
-            self.form = self.form, names
+        self._names = _mapped(lambda one: list(getattr(one, "columns", ())), columns["inputs"])
+
+    def form(self, of_any_size: bool = False) -> Any:
+        """Returns shape and type of one example's inputs in words, and the columns of frames.
+
+        With `of_any_size` it leaves out the sizes of all axes but the last.
+        """
+        form = _mapped(lambda array: _form(array, of_any_size), self.columns["inputs"])
+        return (form, self._names) if keras.tree.flatten(self._names) else form
 
     def rows(self, indices: np.ndarray) -> Any:
         """Returns these rows of every column."""
@@ -165,8 +167,11 @@ def _has_rows(values):
     return len(getattr(values, "shape", ())) > 0
 
 
-def _form(array):
-    return f"{array.shape[1:]} of {'strings' if _is_of_strings(array) else array.dtype}"
+def _form(array, of_any_size):
+    shape = array.shape[1:]
+    if of_any_size:
+        shape = (*("any" for _ in shape[:-1]), *shape[-1:])
+    return f"{shape} of {'strings' if _is_of_strings(array) else array.dtype}"
 
 
 def _is_of_strings(values):

@@ -34,6 +34,9 @@ def pair(
     `shape` and a NumPy `dtype` that gives rows for an array of indices, such as a memory map or
     `dann.data.ImageFiles`. Then each batch reads only its rows.
 
+    Domains may differ in length or size, such as windows of 30 and of 20 steps, for a method with
+    `passes="separate"` and a network that takes both.
+
     A domain may also be a dataset of batches `(inputs, labels)`: a `tf.data.Dataset`, a torch
     `DataLoader`, a `keras.utils.PyDataset`, a generator, anything that is iterable. Its batches are
     cut again, in their own order, and such a training cannot start at a step or be shared by
@@ -78,10 +81,11 @@ def pair(
 
     Raises:
         TypeError: If a number is not an integer.
-        ValueError: If a domain is empty, smaller than a batch (the source), or has other shapes,
-            types or columns of a frame than the other; if numbers are NaN or infinite; if labels
-            are missing or not one for each input; if weights are negative or of another shape; if
-            what needs arrays is given a dataset. `fit` looks at the range of the labels.
+        ValueError: If a domain is empty, smaller than a batch (the source), or has another number
+            of axes, last axis, type or columns of a frame than the other; if numbers are NaN or
+            infinite; if labels are missing or not one for each input; if weights are negative or of
+            another shape; if what needs arrays is given a dataset. `fit` looks at the range of the
+            labels.
 
     Example:
 
@@ -97,7 +101,7 @@ def pair(
     if target_labelled is not None:
         found["target_labelled"] = _read(target_labelled, "labelled target")
     for name, domain in found.items():
-        check_alike(found["source"].form, domain.form, name)
+        check_alike(found["source"].form(of_any_size=True), domain.form(of_any_size=True), name)
     count = found["source"].count
     if batch_size is None:
         batch_size = min(_BATCH_SIZE, count or _BATCH_SIZE)

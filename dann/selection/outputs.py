@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.labels import SIGMOIDS
 from dann.checks import check_class_range
 from dann.data.examples import class_numbers
 
@@ -128,10 +129,12 @@ def _features_and_logits(model, inputs, features, predict):
         found = finite("features", predict(model.backbone, inputs).astype("float64"))
         if found.ndim == 2:
             network, inputs = model.label_head, found.astype("float32")
-    if getattr(network.layers[-1], "activation", None) is keras.activations.sigmoid:
+    activation = getattr(network.layers[-1], "activation", None)
+    loss = getattr(model, "loss", None)
+    if activation is keras.activations.sigmoid or isinstance(loss, SIGMOIDS):
         raise ValueError(
             "The model must give logits of classes of which each example has one. "
-            "Received: outputs of a sigmoid"
+            "Received: outputs of a sigmoid, for several labels an example"
         )
     return found, _logits(predict(network, inputs).astype("float64"))
 

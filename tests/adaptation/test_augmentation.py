@@ -89,6 +89,16 @@ def test_what_a_network_of_floats_is_given_reaches_the_layer_as_floats(kind, pas
     assert np.all((found == 0) | (found == 2 * numbers.astype("float32")))
 
 
+def test_half_precision_does_not_round_the_words_of_a_network_that_takes_floats():
+    backbone = dann.networks.mlp_backbone((2,), hidden_units=(2,))
+    layers = {"source": Seen()}
+    model = dann.DANN(backbone, num_classes=2, augmentation=layers, dtype="mixed_float16")
+    words = WORDS % 65_536
+    changed = model.augment({"source": words, "target": words}, training=True)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(changed["source"]), words)
+    assert layers["source"].seen == "float32"
+
+
 def after_a_step(layer, images, **compiled):
     """A model with a layer before one domain, compiled as told, and its weights after a step."""
     keras.utils.set_random_seed(0)
@@ -119,7 +129,13 @@ on_jax = pytest.mark.skipif(
     [
         lambda: keras.layers.RandomPerspective(seed=1),
         lambda: keras.layers.RandomZoom(0.3, seed=1),
-        lambda: keras.layers.Pipeline([keras.layers.RandomRotation(0.2, seed=1)]),
+        lambda: keras.layers.Pipeline(
+            [
+                keras.layers.RandomRotation(0.2, seed=1),
+                keras.layers.RandomShear(0.3, 0.3, seed=1),
+                keras.layers.RandomTranslation(0.2, 0.2, seed=1),
+            ]
+        ),
     ],
 )
 def test_jax_compiles_image_layers_that_keras_runs_eagerly(layer):

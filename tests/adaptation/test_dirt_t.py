@@ -158,7 +158,8 @@ def test_it_learns_from_the_target_alone(augmentation):
     assert histories[1]["loss"] == pytest.approx(histories[0]["loss"], rel=1e-5)
 
 
-def test_regularization_of_the_classifier_counts_once_a_domain_and_has_its_gradient():
+@pytest.mark.parametrize("mode", MODES[:2])
+def test_regularization_of_the_classifier_counts_once_a_domain_and_has_its_gradient(mode):
     decay = keras.regularizers.L2(0.5)
     regularized = keras.layers.Dense(
         4, use_bias=False, activity_regularizer="L2", kernel_regularizer=decay
@@ -167,7 +168,7 @@ def test_regularization_of_the_classifier_counts_once_a_domain_and_has_its_gradi
     options = {"radius": 1.0, "target_weight": 0.0, "teacher_weight": 0.0}
     model = DIRTT(keras.Model(entry, regularized(entry)), num_classes=3, **options)
     before = regularized.get_weights()[0]
-    (loss,) = fit(model, TARGET, run_eagerly=True)["loss"]
+    (loss,) = fit(model, TARGET, run_eagerly=mode == "eager")["loss"]
     factor = regularized.activity_regularizer.l2 / len(TARGET)
     passes = [domain.T @ domain @ before for domain in (SOURCE, TARGET)]  # one a domain
     of_outputs = sum(np.sum((domain @ before) ** 2) for domain in (SOURCE, TARGET))

@@ -1,6 +1,7 @@
 """The contract of `AdversarialModel`, which every registered method keeps."""
 
 import functools
+import inspect
 
 import keras
 import numpy as np
@@ -46,10 +47,9 @@ EXTRA = {
 
 def small(entry, **kwargs):
     """A small model of a registered method."""
-    facts, network = entry.facts, backbone()
-    arguments = {**facts.get("arguments", {}), **facts.get("needs", {})}
-    arguments |= EXTRA.get(entry.name, dict)() | kwargs
-    return entry.thing(network, num_classes=3, **arguments)
+    arguments = {"backbone": backbone(), "num_classes": 3}
+    arguments |= {**entry.facts.get("arguments", {}), **entry.facts.get("needs", {})}
+    return entry.thing(**{**arguments, **EXTRA.get(entry.name, dict)(), **kwargs})
 
 
 ENTRIES = {entry.name: entry for entry in dann.adaptation.METHODS.entries()}
@@ -100,6 +100,20 @@ def test_every_method_and_regularizer_is_registered_and_exported():
     assert {(entry.name, entry.thing.name) for entry in REGULARIZERS} == {
         (cls.name, cls.name) for cls in regularizers
     }
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=str)
+def test_every_argument_is_in_the_config(entry):
+    arguments = inspect.signature(entry.thing.__init__).parameters.values()
+    own = {one.name for one in arguments if one.kind is one.KEYWORD_ONLY}
+    assert own <= set(small(entry).get_config())
+
+
+def test_a_step_is_traced_once(monkeypatch):
+    traced, losses = [], DANN.method_losses
+    monkeypatch.setattr(DANN, "method_losses", lambda *args: traced.append(1) or losses(*args))
+    compiled("dann").fit(INPUTS, LABELS, batch_size=4, epochs=2, verbose=0)
+    assert len(traced) == 1
 
 
 @pytest.mark.jax
@@ -200,6 +214,16 @@ def test_it_trains_in_mixed_precision(name, policy):
     assert min(moved) > 0
 
 
+@few_methods
+def test_it_trains_in_double_precision(name, double_precision):
+    joining = [MCC(), dann.ConditionalEntropy(), dann.VirtualAdversarial(radius=0.5)]
+    model = METHODS[name](regularizers=[MCC()] if name == "dirt_t" else joining)
+    model.compile("sgd", run_eagerly=True)
+    history = model.fit(INPUTS, LABELS, batch_size=12, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    assert model.backbone.weights[0].dtype == "float64"
+
+
 HALF_HEADS = {
     "dann": (dann.DANN, 1, {}),
     "mdan": (dann.MDAN, 2, {"num_sources": 2}),
@@ -241,24 +265,6 @@ def test_custom_heads_have_the_same_losses_in_half_as_in_single_precision(name):
     assert np.isfinite(losses[1]["vat/loss"])
 
 
-@few_methods
-def test_it_trains_eagerly_as_compiled(name):
-    runs = []
-    for run_eagerly in (True, False):
-        keras.utils.set_random_seed(3)
-        model = compiled(name, run_eagerly=run_eagerly)
-        model.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
-        runs.append(model.get_weights())
-    assert_all_close(*runs)
-
-
-@few_methods
-def test_sample_weights_of_zero_give_a_label_loss_of_zero(name):
-    model = compiled(name)
-    logs = model.fit(INPUTS, LABELS, sample_weight=np.zeros(12), verbose=0).history
-    assert logs["label/loss"] == [0.0]
-
-
 @pytest.mark.parametrize("name", sorted(set(METHODS) - BASELINES - VARIANTS - {"dirt_t"}))
 def test_sample_weights_of_zero_leave_the_adversary_alone(name):
     logs = []
@@ -267,6 +273,7 @@ def test_sample_weights_of_zero_leave_the_adversary_alone(name):
         found, slopes = step(METHODS[name](), "eager", INPUTS, LABELS, weights)
         terms = {key for key in found if key.endswith("/loss") and "label" not in key}
         logs.append({key: found[key] for key in terms})
+    assert found["label/loss"] == 0
     assert logs[0]
     assert logs[0] == pytest.approx(logs[1], rel=1e-5)
     if name != "wdgrl":  # whose critic learns alone at first
@@ -345,6 +352,8 @@ def test_the_source_is_blended_with_the_target_after_both_augmentations():
     np.testing.assert_allclose(changed["source"], difference, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(changed["target"], 5 * INPUTS["target"], rtol=1e-6)
     assert model.augment(INPUTS, training=False) is INPUTS
+    alone = SourceOnly(backbone(), num_classes=3, augmentation={"blend": Difference()})
+    np.testing.assert_array_equal(alone.augment(INPUTS, True)["source"], INPUTS["source"])
 
 
 class Difference(keras.layers.Layer):
@@ -389,7 +398,8 @@ def test_domains_of_different_lengths_train_in_separate_passes():
     series = {name: RNG.normal(size=(12, n, 2)).astype("float32") for name, n in lengths.items()}
     model = dann.CDAN(keras.Sequential(layers), 3, passes="separate")
     model.compile(keras.optimizers.SGD(0.0))
-    logs = model.fit(series, LABELS, batch_size=12, verbose=0).history
+    pairs = dann.data.pair((series["source"], LABELS), series["target"], batch_size=12)
+    logs = model.fit(pairs, verbose=0).history
     expected = cross_entropy(model, series["source"], LABELS)
     assert logs["label/loss"] == [pytest.approx(expected, rel=1e-5)]
     joint = dann.CDAN(model.backbone, 3)
@@ -427,3 +437,21 @@ def test_losses_of_layers_count_once_a_domain_and_under_a_task_radius(passes, ra
     expected = 0.5 * np.sum(kernel**2) + 0.3 * of_outputs
     terms = logs["label/loss"] + logs["domain/loss"]
     assert logs["loss"] - terms == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.jax
+@few_methods
+def test_weight_decay_counts_once(name):
+    """Also where a method runs a head again."""
+    decayed = {"kernel_regularizer": keras.regularizers.L2(0.5)}
+    entry, features = keras.Input((4,)), keras.Input((6,))
+    model = METHODS[name](
+        backbone=keras.Model(entry, keras.layers.Dense(6, **decayed)(entry)),
+        label_head=keras.Model(features, keras.layers.Dense(3, **decayed)(features)),
+    )
+    weights = [one for one in model.trainable_weights if one.regularizer is not None]
+    decay = sum(0.5 * np.sum(np.square(weight)) for weight in weights)
+    model.compile(keras.optimizers.SGD(0.0))
+    logs = model.fit(INPUTS, LABELS, batch_size=12, verbose=0).history
+    parts = float(model.total({k: logs[k][0] for k in logs if k.endswith("/loss")}))
+    assert logs["loss"][0] - parts == pytest.approx(decay, rel=1e-4)

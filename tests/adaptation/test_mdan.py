@@ -1,5 +1,6 @@
 """MDAN's loss and gradients, against NumPy on a linear network."""
 
+import keras
 import numpy as np
 import pytest
 from support import lacking
@@ -146,6 +147,15 @@ def test_a_number_out_of_range_makes_the_loss_nan():
     logs, _ = step(linear_mdan(), "graph", pairs)
     assert np.isnan(logs["label/loss"])
     assert np.isnan(logs["loss"])
+
+
+def test_domain_numbers_may_be_a_column_and_losses_may_come_by_example():
+    model = linear_mdan()
+    label, domain, gradients = expected(weights_of(model), "soft")
+    terms = {"label/loss": label, "domain/loss": domain}
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
+    column = {**PAIR, "source_domain": DOMAINS[:, None]}
+    check_step(model, "graph", terms, gradients, x=column, loss=loss)
 
 
 def test_a_head_with_one_logit_is_copied_with_other_weights():

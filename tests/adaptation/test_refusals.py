@@ -76,7 +76,7 @@ REFUSED = {
         lambda: of(DANN).compile(loss=keras.losses.BinaryCrossentropy()),
         lambda: fitted(of(DANN), PAIR, LABELS, SIGMOIDS),
         lambda: fitted(of(DANN), PAIR, LABELS + 1),
-        lambda: fitted(of(DANN), PAIR, np.eye(3)[LABELS]),
+        lambda: fitted(of(DANN), PAIR, LABELS[:, None], "mse"),
         lambda: fitted(of(DANN), {**PAIR, "target": TARGET[:, :2]}, LABELS),
         lambda: fitted(of(DANN), SOURCE, LABELS),
         lambda: of(CDAN, max_units=0),
@@ -131,6 +131,11 @@ CALLS = [(call, error) for error, calls in REFUSED.items() for call in calls]
 def test_what_does_not_fit_is_refused(call, error):
     with pytest.raises(error, match="."):
         call()
+
+
+def test_several_labels_an_example_without_a_loss_are_told_the_loss():
+    with pytest.raises(ValueError, match=r"`keras.losses.BinaryCrossentropy\(from_logits=True\)`"):
+        fitted(of(DANN), PAIR, np.array([[1, 1, 0]] * 5))
 
 
 NEEDS = {DIRTT: {"radius": 0.5}}

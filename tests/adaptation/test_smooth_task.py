@@ -137,6 +137,18 @@ def test_with_a_tiny_radius_the_passes_draw_the_same_noise(mode):
     assert_all_close(weights_of(smooth), weights_of(plain), rtol=1e-3, atol=2e-5)
 
 
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("policy", ["mixed_float16", "bfloat16"])
+def test_it_trains_in_half_precision(policy):
+    """The heads of `dann.networks` keep weights of single precision, whatever the policy."""
+    keras.config.set_dtype_policy(policy)
+    model = noisy_model(0.05)
+    before = weights_of(model)
+    assert np.isfinite(train(model, "graph", 0.01)["loss"]).all()
+    moved = [np.abs(new - old).max() for new, old in zip(weights_of(model), before, strict=True)]
+    assert max(moved) > 0
+
+
 def test_a_label_loss_of_zero_moves_nothing():
     logs, slopes = step(smooth_dann(), "graph", sample_weight=np.zeros(5))
     assert logs["label/loss"] == 0

@@ -8,21 +8,11 @@ from dann.layers import BinaryDense
 
 COUNT = 12  # examples of each domain
 LABELS = np.arange(COUNT) % 3
-WORDS = ["red", "green", "blue", "old", "new"]
-
-
-def _rng(seed):
-    return np.random.default_rng(seed)
 
 
 def _two(seed):
     rng = np.random.default_rng(seed)
     return [rng.normal(size=(COUNT, width)).astype("float32") for width in (4, 2)]
-
-
-def _texts(seed):
-    drawn = np.random.default_rng(seed).integers(0, len(WORDS), (COUNT, 3))
-    return np.array([" ".join(WORDS[i] for i in row) for row in drawn])[:, None]
 
 
 # The inputs of one domain, by a seed.
@@ -31,10 +21,7 @@ INPUTS = {
     "images": lambda seed: np.random.default_rng(seed).integers(
         0, 255, (COUNT, 32, 32, 3), "uint8"
     ),
-    "series": lambda seed: np.random.default_rng(seed).normal(size=(COUNT, 6, 2)).astype("float32"),
-    "series of any length": lambda seed: INPUTS["series"](seed),
-    "tokens": lambda seed: _rng(seed).integers(0, 9, (COUNT, 5)),
-    "strings": _texts,
+    "tokens": lambda seed: np.random.default_rng(seed).integers(0, 9, (COUNT, 5)),
     "dict": lambda seed: dict(zip(("image", "meta"), _two(seed), strict=True)),
     "list": _two,
 }
@@ -80,33 +67,19 @@ class OwnModel(keras.Model):
 
 def body(kind, recurrent=False):
     """Layers from inputs of a kind to a vector."""
-    pooled = layers.GRU(4) if recurrent else layers.GlobalAveragePooling1D()
-    words = layers.TextVectorization(vocabulary=WORDS, output_sequence_length=3)
     return {
-        "numbers": [layers.Reshape((4, 1)), pooled] if recurrent else [],
-        "images": [
-            layers.Rescaling(1 / 255),
-            layers.Conv2D(2, 3, strides=8),
-            *([layers.Reshape((16, 2)), pooled] if recurrent else [layers.Flatten()]),
-        ],
-        "series": [pooled] if recurrent else [layers.Conv1D(4, 2), pooled],
-        "series of any length": [pooled] if recurrent else [layers.Conv1D(4, 2), pooled],
-        "tokens": [layers.Embedding(9, 4), pooled],
-        "strings": [words, layers.Embedding(9, 4), pooled],
-        "dict": [Join(), *([layers.Reshape((6, 1)), pooled] if recurrent else [])],
-        "list": [Join(), *([layers.Reshape((6, 1)), pooled] if recurrent else [])],
+        "numbers": [layers.Reshape((4, 1)), layers.GRU(4)] if recurrent else [],
+        "tokens": [layers.Embedding(9, 4), layers.GRU(4)],
+        "dict": [Join()],
+        "list": [Join()],
     }[kind]
 
 
 def entry(kind):
     """The symbolic inputs of a kind."""
-    if kind in ("dict", "list"):
-        both = {"image": keras.Input((4,), name="image"), "meta": keras.Input((2,), name="meta")}
-        return both if kind == "dict" else list(both.values())
-    sizes = {"numbers": (4,), "images": (32, 32, 3), "series": (6, 2), "tokens": (5,)}
-    size = {**sizes, "series of any length": (None, 2), "strings": (1,)}[kind]
-    types = {"tokens": "int32", "strings": "string", "images": "uint8"}
-    return keras.Input(size, dtype=types.get(kind))
+    if kind == "dict":
+        return {"image": keras.Input((4,), name="image"), "meta": keras.Input((2,), name="meta")}
+    return keras.Input((5,), dtype="int32") if kind == "tokens" else keras.Input((4,))
 
 
 def functional(kind, *last, recurrent=False):

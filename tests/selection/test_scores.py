@@ -247,6 +247,12 @@ def sigmoids():
     return keras.Model(network.input, keras.layers.Activation("sigmoid")(network.output))
 
 
+def of_several_labels():
+    model = checkpoint(20)
+    model.compile(loss=keras.losses.BinaryCrossentropy(from_logits=True))
+    return model
+
+
 @pytest.mark.parametrize(
     ("model", "arguments", "error"),
     [
@@ -263,6 +269,7 @@ def sigmoids():
         (checkpoint(0).classifier, {"scores": ["dev"]}, TypeError),
         (broken(np.nan), {}, ValueError),
         (sigmoids(), {"scores": ["info_max"]}, ValueError),
+        (of_several_labels(), {"scores": ["info_max"]}, ValueError),
         (as_logits(classes=1), {"target": TARGET[:, :1], "scores": ["entropy"]}, ValueError),
     ],
 )

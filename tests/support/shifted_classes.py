@@ -64,7 +64,6 @@ def trained_on_each_seed(
     steps=600,
     batch_size=64,
     problem=shifted_classes,
-    source_domain=None,
     **compiled,
 ):
     """Trains `model` anew on the problem of each seed; yields its target with the labels."""
@@ -86,8 +85,6 @@ def trained_on_each_seed(
             rng.integers(len(x), size=steps * batch_size) for x in (source, target)
         )
         pair = {"source": source[of_source], "target": target[of_target]}
-        if source_domain is not None:
-            pair["source_domain"] = source_domain[of_source]
         model.fit(pair, labels[of_source], batch_size=batch_size, shuffle=False, verbose=0)
         yield target, target_labels
 

@@ -110,7 +110,7 @@ def test_tokens_are_refused_because_no_gradient_reaches_them():
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("policy", ["mixed_float16"])
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_finds_as_bad_a_perturbation_of_images(policy):
     """Where a pixel moves by less than half precision tells apart, and its slope is tiny."""
     images = np.random.default_rng(0).integers(0, 256, (16, 28, 28, 3)).astype("uint8")
