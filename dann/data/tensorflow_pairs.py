@@ -1,6 +1,5 @@
 """The batches of pairs without a call of Python for each, where TensorFlow trains."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -8,7 +7,6 @@ import numpy as np
 
 from dann.data.examples import without_lists
 from dann.data.pairs import IndexedDomain, Pairs
-from dann.data.sampling import Sampler
 
 _LARGEST = 2**28  # bytes of all arrays, which are held a second time
 _STEPS = 64  # whose examples are chosen at once
@@ -25,28 +23,28 @@ def in_tensorflow(pairs: Pairs) -> Any:
         The dataset; `None` unless the backend is TensorFlow and both domains are arrays of numbers
         of at most 256 MiB together, without a labelled target.
     """
+    domains: Any = pairs.domains
     if keras.backend.backend() != "tensorflow" or pairs.part[1] > 1:
         return None
-    known = _in_memory(pairs.domains)
-    if set(pairs.domains) != {"source", "target"} or known is None:
+    if set(domains) != {"source", "target"} or not _in_memory(domains.values()):
         return None
     import tensorflow as tf
 
-    orders = {name: order for name, (_, order) in known.items()}
     size, start = pairs.batch_size, pairs.start
     with tf.device("CPU:0"):
         columns = {
-            name: keras.tree.map_structure(tf.constant, dict(arrays))
-            for name, (arrays, _) in known.items()
+            name: keras.tree.map_structure(tf.constant, dict(domain.examples.columns))
+            for name, domain in domains.items()
         }
 
     def choose(block):
         first = (start + int(block) * _STEPS) * size
         positions = np.arange(first, first + _STEPS * size)
-        return [order.examples(positions).reshape(_STEPS, size) for order in orders.values()]
+        drawn = [domain.order.examples(positions) for domain in domains.values()]
+        return [rows.reshape(_STEPS, size) for rows in drawn]
 
     def chosen(block):
-        rows = tf.numpy_function(choose, [block], [tf.int64] * len(orders))
+        rows = tf.numpy_function(choose, [block], [tf.int64] * len(domains))
         for its in rows:
             its.set_shape((_STEPS, size))
         return tf.data.Dataset.from_tensor_slices(tuple(rows))
@@ -56,7 +54,7 @@ def in_tensorflow(pairs: Pairs) -> Any:
             name: keras.tree.map_structure(
                 lambda leaf, its=its: tf.gather(leaf, its), columns[name]
             )
-            for name, its in zip(orders, rows, strict=True)
+            for name, its in zip(domains, rows, strict=True)
         }
         source = parts["source"]
         inputs = {name: without_lists(part["inputs"]) for name, part in parts.items()}
@@ -73,18 +71,12 @@ def in_tensorflow(pairs: Pairs) -> Any:
     return blocks.flat_map(chosen).map(batch).prefetch(_AHEAD).with_options(options)
 
 
-def _in_memory(domains: Mapping[str, Any]) -> dict[str, tuple[Any, Sampler]] | None:
-    """The columns and the order of each domain, if all are small arrays of numbers."""
-    found, size = {}, 0
-    for name, domain in domains.items():
-        if not isinstance(domain, IndexedDomain):
-            return None
-        found[name] = domain.examples.columns, domain.order
-        leaves = keras.tree.flatten(domain.examples.columns)
-        if not all(map(_is_known, leaves)):
-            return None
-        size += sum(leaf.nbytes for leaf in leaves)
-    return found if size <= _LARGEST else None
+def _in_memory(domains):
+    """Whether all domains are small arrays of numbers."""
+    if not all(isinstance(domain, IndexedDomain) for domain in domains):
+        return False
+    leaves = keras.tree.flatten([domain.examples.columns for domain in domains])
+    return all(map(_is_known, leaves)) and sum(leaf.nbytes for leaf in leaves) <= _LARGEST
 
 
 def _is_known(leaf):

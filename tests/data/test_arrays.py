@@ -1,6 +1,5 @@
 import keras
 import numpy as np
-import pandas
 import pytest
 
 import dann
@@ -121,9 +120,3 @@ def test_a_keras_model_trains_on_truth_values():
     model.compile(keras.optimizers.SGD(1e-3))
     history = model.fit(domains.batches(16), steps_per_epoch=2, shuffle=False, verbose=0)
     assert np.isfinite(history.history["label/loss"]).all()
-
-
-def test_frames_are_read_by_their_columns():
-    frame = pandas.DataFrame(X[:, :, 0], columns=list("abcde"))
-    domains = arrays((frame, Y), (frame + 9, pandas.Series(Y)))
-    assert row_set(domains.target_train) < row_set(X[:, :, 0] + 9)

@@ -209,13 +209,9 @@ def test_a_column_of_which_most_cells_are_numbers_is_no_category(files, odd, cou
 @pytest.mark.parametrize(
     "paths",
     [
-        {"target": "a.csv"},
         {"target": "link.csv"},
-        {"target": "a.csv", "source_test": "c.csv"},
         {"target": "a.csv", "target_test": "c.csv"},
         {"target_test": "folder/../b.csv"},
-        {"target_test": "a.csv"},
-        {"source_test": "a.csv"},
         {"source_test": "b.csv"},
     ],
 )

@@ -7,7 +7,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from dann.data import image_files
-from dann.data.image_files import EXTENSIONS, ImageFiles, check_image_size
+from dann.data.image_files import EXTENSIONS, ImageFiles
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 6, 8, 3)).astype("uint8")
 SIZE = (6, 8)
@@ -77,12 +77,6 @@ def test_values_that_are_neither_8_nor_16_bits_are_refused(tmp_path, dtype, valu
         decoded(tmp_path / "a.tif", Image.fromarray(np.full((1, 1), value, dtype)))
 
 
-def test_a_palette_with_transparency_is_read_without_a_warning(tmp_path):
-    palette = Image.fromarray(RED_AND_BLUE).quantize(2)
-    found = decoded(tmp_path / "a.png", palette, transparency=bytes([0, 128]))
-    np.testing.assert_array_equal(found, RED_AND_BLUE)
-
-
 @pytest.mark.parametrize("name", ["a.png", "a.jpg"])
 def test_one_channel_is_the_luma(tmp_path, name):
     found = decoded(tmp_path / name, Image.new("RGB", (8, 8), (200, 100, 50)), (4, 4), 1)
@@ -126,11 +120,6 @@ def test_a_large_jpeg_is_close_to_its_full_decoding(tmp_path, orientation):
         full = full.transpose(Image.Transpose.ROTATE_270)
     full = np.asarray(full.resize((60, 20), Image.Resampling.BILINEAR)).astype(int)
     assert np.abs(found - full).mean() < 2
-
-
-@pytest.mark.parametrize("size", [8, np.int64(8), [8, 8], (8, 8)])
-def test_a_size_is_a_side_or_a_height_and_a_width(size):
-    assert check_image_size(size) == (8, 8)
 
 
 def test_broken_images_are_named_when_they_are_read(paths):

@@ -1,6 +1,5 @@
 import os
 import shutil
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -85,18 +84,6 @@ def test_the_cache_gives_the_same_batches_and_is_read_again(load, root, capsys):
                 np.testing.assert_array_equal(images, other_inputs[domain])
 
 
-def test_without_a_cache_memory_holds_a_few_batches_however_many_are_read(load):
-    batches = load(image_size=200).batches(8, seed=0)
-    of_a_batch = 2 * 8 * 200 * 200 * 3
-    batches[0]
-    tracemalloc.start()
-    for step in range(25):
-        batches[step]
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert of_a_batch <= peak < 3 * of_a_batch
-
-
 def test_an_image_that_is_broken_behind_its_header_is_named_where_its_batch_is_read(load, root):
     whole = (root / "photo/pen/00.png").read_bytes()
     for path in (root / "photo/pen").glob("*.png"):
@@ -107,37 +94,6 @@ def test_an_image_that_is_broken_behind_its_header_is_named_where_its_batch_is_r
     (root / "photo/pen/03.png").write_bytes(b"no image")
     with pytest.raises(ValueError, match=r"Expected an image. Received: .*pen/03.png"):
         load()
-
-
-def flatten(root):
-    """Moves the sketches into one folder; returns their names and labels in the order of paths."""
-    (root / "flat").mkdir()
-    paths = sorted((root / "sketch").rglob("*.png"))
-    names = [f"{number:02}.png" for number in range(len(paths))]
-    for path, name in zip(paths, names, strict=True):
-        path.rename(root / "flat" / name)
-    return names, [CLASSES.index(path.parent.name) for path in paths]
-
-
-@pytest.mark.parametrize("kind", ["folder", "list"])
-def test_a_target_may_have_no_labels(load, root, kind):
-    expected = target_of(load(cache=True))  # split alike
-    names, _ = flatten(root)
-    (root / "target.txt").write_text("\n".join(names))
-    pair = load(target="flat", target_list=None if kind == "folder" else "target.txt")
-    assert pair.class_names == ("bike", "cup", "pen")
-    assert pair.target_train_labels is pair.target_test[1] is None
-    assert target_of(pair) == expected
-
-
-def test_classes_are_numbers_where_folders_do_not_tell_them(load, root):
-    names, labels = flatten(root)
-    lines = [f"flat/{name} {label}" for name, label in zip(names, labels, strict=True)]
-    (root / "target.txt").write_text("\n".join(lines))
-    write_list(root, "source.txt", "photo", range(20))
-    pair = load(source_list="source.txt", target_list="target.txt")
-    assert pair.class_names == ("0", "1", "2")
-    assert inks(pair.target_train) == pair.target_train_labels.tolist()
 
 
 def test_a_share_and_a_seed_set_the_split(load):
@@ -223,3 +179,18 @@ def test_names_that_are_no_utf_8_are_classes(load, root):
     pair = load(cache=True)
     assert pair.class_names == ("bike", NOT_UTF8, "pen")
     assert inks(pair.target_train) == pair.target_train_labels.tolist()
+
+
+@pytest.mark.parametrize("kind", ["folder", "list"])
+def test_a_target_may_have_no_labels(load, root, kind):
+    expected = target_of(load(cache=True))  # split alike
+    paths = sorted((root / "sketch").rglob("*.png"))
+    names = [f"{number:02}.png" for number in range(len(paths))]
+    (root / "flat").mkdir()
+    for path, name in zip(paths, names, strict=True):
+        path.rename(root / "flat" / name)
+    (root / "target.txt").write_text("\n".join(names))
+    pair = load(target="flat", target_list=None if kind == "folder" else "target.txt")
+    assert pair.class_names == ("bike", "cup", "pen")
+    assert pair.target_train_labels is pair.target_test[1] is None
+    assert target_of(pair) == expected

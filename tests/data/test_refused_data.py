@@ -2,7 +2,6 @@
 
 import dataclasses
 import pickle
-import zipfile
 
 import hypothesis
 import numpy as np
@@ -90,7 +89,6 @@ def images(source="photo", target="sketch", image_size=4, root=".", text=None, *
 
 
 VALUE_ERRORS = [
-    # arrays
     read((np.ma.masked_equal(X, X[0, 0, 0]), Y)),
     read((X.astype(str), Y)),
     read(target=np.full(X.shape, 1e300)),
@@ -98,17 +96,13 @@ VALUE_ERRORS = [
     read(X),
     read((X[:0], Y[:0])),
     read(target=([], [])),
-    read(target=(X, Y, Y)),
     read((X, Y[:4])),
-    read((X, np.eye(3)[Y])),
     read((X, Y + 0.5)),
     read((X, Y - 1)),
     read((X, NAMED), (X + 9, Y)),
     read((X, NAMED), (X + 9, np.where(Y, NAMED, "dog"))),
     read(target=(X + 9, Y * 2)),
     read(target=(X + 9, Y), num_classes=2),
-    read(target=X[:, :4] + 9),
-    read(source_test=X + 1),
     read(target_test=(X + 2, Y - 1)),
     read(test_share=1.5),
     read((X[:1], Y[:1])),
@@ -121,12 +115,9 @@ VALUE_ERRORS = [
     read(target=(X[::-1], Y)),
     read(target_test=(X[-3:], Y[-3:])),
     read(source_test=(X[-3:], Y[-3:])),
-    # DomainPair
     changed(target_train=IMAGES[:0]),
-    changed(target_train=IMAGES[:, :3]),
     changed(target_test=(IMAGES.astype("float32"), Y[:6])),
     changed(source_test=(IMAGES, Y[:2])),
-    changed(num_classes=2),
     changed(target_test=(IMAGES, Y[:6] + 1)),
     changed(target_labelled=(IMAGES, Y[:6] + 1)),
     changed(target_train_labels=Y[:2]),
@@ -136,14 +127,12 @@ VALUE_ERRORS = [
     lambda _: dataclasses.replace(LABELLED, target_test=(IMAGES, None)).oracle(),
     lambda _: PAIR.with_target_labelled(1),
     lambda _: LABELLED.with_target_labelled(3),
-    # several_sources
     joined(),
     joined(OTHER, dataclasses.replace(OTHER, target="other")),
     joined(OTHER, read(target=(X + 8, Y))(None)),
     joined(OTHER, read(target=(X[:30] + 9, Y[:30]))(None)),
     joined(OTHER, read(target=(X + 9, Y[::-1]))(None)),
     joined(OTHER, read()(None)),
-    # pair
     paired(target=X[:0]),
     paired((X[:0], Y[:0])),
     paired(target=X[:, :4]),
@@ -152,9 +141,7 @@ VALUE_ERRORS = [
     paired(target={"a": X}),
     paired(X),
     paired(({"a": X, "b": X[:3]}, Y)),
-    paired(([[1.0], [2.0, 3.0]], [0, 1])),
     paired(([np.ones(3), np.ones(3)], [0, 1])),
-    paired((*PAIR.source_train, Y[:6], Y[:6])),
     paired((FRAME, Y), SWAPPED),
     paired((FRAME, Y), (SWAPPED, Y)),
     paired((FRAME, Y), FRAME, target_labelled=(SWAPPED, Y)),
@@ -162,7 +149,6 @@ VALUE_ERRORS = [
     paired((X, Y, Y - 1.0)),
     paired((X, Y, X)),
     paired(size=61),
-    paired(size=0),
     paired(source_domain=Y[:9]),
     paired(source_domain=Y[:, np.newaxis]),
     paired(source_domain=Y / 2),
@@ -177,16 +163,12 @@ VALUE_ERRORS = [
     # datasets of batches
     paired(iter([X])),
     paired(iter([])),
-    paired(target=iter([])),
     paired(iter([(X, Y[:3])])),
     paired(iter([{"image": X, "label": Y}])),
     paired(zip(X[:, 0, 0], Y, strict=True)),
     paired(iter([(X, Y)]), balanced=True),
     paired(iter([(X, Y)]), num_processes=2),
     paired(iter([(X[:1], Y[:1]), (X[:1, :4], Y[:1])]), X),
-    # csv_table
-    table(""),
-    table(b="age,city,label\n"),
     table(b=TABLE + "\n1,x,yes,no\n"),
     table(b="age,city,label\n1,x,yes,no\n"),
     table(b=TABLE.replace("age", "years")),
@@ -201,25 +183,20 @@ VALUE_ERRORS = [
     table(b=TABLE + "-inf,x,no\n"),
     table(b=TABLE + "1e200,x,yes\n-1e200,x,yes\n" * 9),
     table(max_categories=2),
-    table(delimiter=";"),
     table(b="age,city,label\n1,\xff,yes\n"),
-    # npz
     file(y=Y),
     file(x=X),
     file(x=X, y=Y, x_test=X),
     file(x=np.array([Trap()], dtype=object), y=Y),
     file(pickle.dumps(Trap())),
     lambda folder: npz(folder / "a.npz", folder / "link.npz"),
-    # images
     images(image_size=0),
-    images(image_size=[4]),
     images(classes="all"),
     images(test_share=1.0),
     images(target="photo"),
     images(source="."),
     images(source="photo/cup"),
     images(text=""),
-    images(text="7"),
     images(text="photo/cup/1.png 1\nphoto/bike/0.png one"),
     images(text="photo/cup/1.png -1"),
     images(text="cup/1.png 1\ncup/40.png 1"),
@@ -230,17 +207,11 @@ VALUE_ERRORS = [
 ]
 OTHERS = [
     (paired((X, Y), target_labelled=(X, Y + 0.5)), TypeError),
-    (paired(size=4.5), TypeError),
     (paired(lambda: iter([(X, Y)])), ValueError),
     (paired("photos/"), ValueError),
     (images(image_size=2.5), TypeError),
-    (images(root="nowhere"), FileNotFoundError),
     (images(target="nowhere"), FileNotFoundError),
     (images(target_test_list="no.txt"), FileNotFoundError),
-    (lambda folder: npz(folder / "a.npz", folder / "no.npz"), FileNotFoundError),
-    (lambda folder: csv_table(folder / "no.csv", folder / "a.csv", "y"), FileNotFoundError),
-    (file(b""), EOFError),
-    (file(b"PK\3\4" + bytes(50)), zipfile.BadZipFile),
 ]
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 
 import numpy as np
+import pytest
 
 from dann.data import arrays, several_sources
 from dann.data.lazy_arrays import Rows
@@ -15,36 +16,6 @@ TARGET = np.full((20, 3), 9.0), LABELS
 def pair_from(value, size=20, name="source"):
     labels = np.arange(size) % 2
     return arrays((np.full((size, 3), value), labels), TARGET, source_name=name)
-
-
-def test_batches_hold_equal_parts_of_each_source():
-    domains = several_sources([pair_from(5.0, 40, "far"), pair_from(1.0, 20, "near")])
-    assert domains.name == "far + near → target"
-    assert domains.num_sources == 2
-    for inputs, labels in itertools.islice(domains.batches(8, seed=0), 20):
-        values = np.array([5.0, 1.0])[inputs["source_domain"]]
-        np.testing.assert_array_equal(inputs["source"], np.repeat(values[:, np.newaxis], 3, 1))
-        np.testing.assert_array_equal(np.bincount(inputs["source_domain"]), [4, 4])
-        assert labels.shape == (8,)
-
-
-def test_the_report_is_on_the_test_sets_of_all():
-    inputs, labels = several_sources([pair_from(5.0, 40), pair_from(1.0, 20)]).source_test
-    np.testing.assert_array_equal(inputs[:, 0], [5.0] * 8 + [1.0] * 4)
-    assert labels.shape == (12,)
-
-
-def test_array_likes_are_not_read_into_memory():
-    pairs = [pair_from(5.0), pair_from(1.0)]
-    for index, domains in enumerate(pairs):
-        inputs, labels = domains.source_train
-        lazy = Rows(inputs, np.arange(len(inputs))), labels
-        pairs[index] = dataclasses.replace(domains, source_train=lazy)
-    domains = several_sources(pairs)
-    assert not isinstance(domains.source_train[0], np.ndarray)
-    inputs, _ = next(iter(domains.batches(8)))
-    values = np.array([5.0, 1.0])[inputs["source_domain"]]
-    np.testing.assert_array_equal(inputs["source"][:, 0], values)
 
 
 def test_the_oracle_is_one_domain():
@@ -62,3 +33,20 @@ def test_pairs_with_several_sources_keep_them_all():
         inputs[:, 0], np.array([5.0, 3.0, 1.0, 5.0, 3.0])[domains.source_domain]
     )
     assert np.bincount(domains.source_domain).tolist() == [16] * 5
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_batches_hold_equal_parts_of_each_source(lazy):
+    pairs = [pair_from(5.0, 40, "far"), pair_from(1.0, 20, "near")]
+    for index, (inputs, labels) in enumerate([one.source_train for one in pairs] if lazy else []):
+        rows = Rows(inputs, np.arange(len(inputs)))
+        pairs[index] = dataclasses.replace(pairs[index], source_train=(rows, labels))
+    domains = several_sources(pairs)
+    assert (domains.name, domains.num_sources) == ("far + near → target", 2)
+    assert isinstance(domains.source_train[0], np.ndarray) != lazy
+    np.testing.assert_array_equal(domains.source_test[0][:, 0], [5.0] * 8 + [1.0] * 4)
+    for inputs, labels in itertools.islice(domains.batches(8, seed=0), 20):
+        values = np.array([5.0, 1.0])[inputs["source_domain"]]
+        np.testing.assert_array_equal(inputs["source"], np.repeat(values[:, np.newaxis], 3, 1))
+        np.testing.assert_array_equal(np.bincount(inputs["source_domain"]), [4, 4])
+        assert labels.shape == (8,)

@@ -45,20 +45,17 @@ def test_the_real_usps_is_read_to_the_last_byte(split, counts, sha256):
     "change",
     [
         {"train/data": np.zeros((12, 255))},
-        {"train/data": np.zeros((11, 256))},
         {"train/data": np.full((12, 256), 1.5)},
         {"train/data": np.full((12, 256), np.nan)},
         {"train/target": np.arange(12)},
-        {"train/target": None},
     ],
 )
 def test_a_file_that_does_not_hold_usps_is_refused(usps_files, change):
     with h5py.File(usps_files / "usps.h5", "a") as file:
         for name, content in change.items():
             del file[name]
-            if content is not None:
-                file[name] = content
-    with pytest.raises((ValueError, KeyError)):
+            file[name] = content
+    with pytest.raises(ValueError, match="Expected digits"):
         read_usps(usps_files / "usps.h5", "train")
 
 
