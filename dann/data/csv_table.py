@@ -86,6 +86,8 @@ def csv_table(
     check_apart(paths, same_file, "files")
     check_integer("max_categories", max_categories, 2)
     tables = {part: _read(path, delimiter) for part, path in paths.items()}
+    if label not in tables["source"]:
+        raise ValueError(f"No column {label!r} of labels. Received: {list(tables['source'])}")
     labels = {
         part: table.pop(label).fillna("").to_numpy(dtype=str)
         for part, table in tables.items()

@@ -46,8 +46,11 @@ def npz(
     check_apart(paths, same_file, "files")
     parts = {}
     for domain, path in paths.items():
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            found = {key: file[key] for key in ("x", "y", "x_test", "y_test") if key in file}
+        try:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+                found = {key: file[key] for key in ("x", "y", "x_test", "y_test") if key in file}
+        except ValueError as error:  # NumPy advises to trust the file
+            raise ValueError(f"Expected an .npz file of numbers. Received: {path}") from error
         if "x" not in found:
             raise ValueError(f"The {domain}'s file must hold `x`. Received: {path} without it")
         parts[domain] = found["x"], found.get("y")
