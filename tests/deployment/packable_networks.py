@@ -4,13 +4,7 @@ import keras
 import numpy as np
 from keras import layers
 
-from dann.layers import (
-    BinaryConv2D,
-    BinaryDense,
-    BinaryDepthwiseConv2D,
-    RPReLU,
-    RSign,
-)
+from dann.layers import BinaryConv2D, BinaryDense, BinaryDepthwiseConv2D, RPReLU, RSign
 
 
 def normalized(x):
@@ -81,9 +75,8 @@ NETWORKS = {"perceptron": perceptron, "lenet": lenet, "residual": residual}
 
 def whole_inputs(model, count, seed=1):
     """Small integers, on which the float layers are exact."""
-    shape = tuple(
-        size for size in model.input_shape if size is not None
-    )  # a packed model has no batch
+    # A packed model has no batch.
+    shape = (size for size in model.input_shape if size is not None)
     return np.random.default_rng(seed).integers(-3, 4, (count, *shape)).astype("float32")
 
 

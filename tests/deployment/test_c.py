@@ -13,20 +13,11 @@ from hypothesis import strategies as st
 from keras import layers
 from packable_networks import NETWORKS, logits, normalized, spread_statistics, whole_inputs
 
+from dann import layers as own
 from dann.deployment import PackError, load, pack, to_c
 from dann.deployment.c_file import source_of
 from dann.deployment.packing import program_of
 from dann.deployment.runtime import PackedModel, Step
-from dann.layers import (
-    BinaryConv1D,
-    BinaryConv2D,
-    BinaryConv3D,
-    BinaryDense,
-    BinaryDepthwiseConv2D,
-    BinarySign,
-    RPReLU,
-    RSign,
-)
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]
 SANITIZED = ["-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
@@ -59,14 +50,12 @@ def run_c(steps, inputs, folder, command=("cc", "-O1", *SANITIZED), run=()):
     done = subprocess.run(
         [*run, program], input=inputs.astype("<f4").tobytes(), stdout=subprocess.PIPE, check=True
     )
-    outputs = np.frombuffer(done.stdout, "<f4")
-    return outputs.reshape(len(inputs), *steps[-1].shape)
+    return np.frombuffer(done.stdout, "<f4").reshape(len(inputs), *steps[-1].shape)
 
 
 def binary(draw, x, rank):
     """A binary layer with some of its settings."""
-    kinds = ["conv", "depthwise"] if rank == 2 else ["conv"]
-    kind = draw(st.sampled_from(kinds))
+    kind = draw(st.sampled_from(["conv", "depthwise"][:rank]))
     padding = draw(st.sampled_from(["same", "valid"]))
     stride, dilation = draw(st.sampled_from([(1, 1), (2, 1), (1, 2)]))
     settings = {
@@ -80,49 +69,46 @@ def binary(draw, x, rank):
     }
     size = draw(st.integers(1, 3))
     if kind == "depthwise":
-        return BinaryDepthwiseConv2D(size, depth_multiplier=draw(st.integers(1, 3)), **settings)(x)
+        return own.BinaryDepthwiseConv2D(
+            size, depth_multiplier=draw(st.integers(1, 3)), **settings
+        )(x)
     filters, groups = draw(st.integers(1, 70)), 1
     if x.shape[-1] % 2 == 0 and draw(st.booleans()):
         filters, groups = 2 * filters, 2
-    return [BinaryConv1D, BinaryConv2D][rank - 1](filters, size, groups=groups, **settings)(x)
+    kind = getattr(own, f"BinaryConv{rank}D")
+    return kind(filters, size, groups=groups, **settings)(x)
 
 
 def after(draw, x, rank):
     """What may stand between binary layers."""
-    pool = {"pool_size": 2, "padding": "same"} if min(x.shape[1:-1]) < 2 else {"pool_size": 2}
+    padding = "same" if min(x.shape[1:-1]) < 2 else "valid"
     ways = [
-        lambda: x,
-        lambda: normalized(x),
-        lambda: normalized(x),
-        lambda: getattr(layers, f"MaxPooling{rank}D")(**pool)(x),
-        lambda: getattr(layers, f"MaxPooling{rank}D")(3, 1, "same")(x),
-        lambda: getattr(layers, f"AveragePooling{rank}D")(2, 1, "same")(x),
-        lambda: layers.ReLU()(x),
-        lambda: RPReLU()(x),
-        lambda: RSign()(x),
-        lambda: keras.ops.relu6(x),
-        lambda: layers.Add()([normalized(x), x]),
-        lambda: layers.Concatenate()([x, BinarySign()(x), x]),
+        *(lambda x: x, normalized, normalized),
+        getattr(layers, f"MaxPooling{rank}D")(2, padding=padding),
+        getattr(layers, f"MaxPooling{rank}D")(3, 1, "same"),
+        getattr(layers, f"AveragePooling{rank}D")(2, 1, "same"),
+        *(layers.ReLU(), own.RPReLU(), own.RSign(), keras.ops.relu6),
+        lambda x: layers.Add()([normalized(x), x]),
+        lambda x: layers.Concatenate()([x, own.BinarySign()(x), x]),
     ]
-    return draw(st.sampled_from(ways))()
+    return draw(st.sampled_from(ways))(x)
 
 
 def network(draw):
     keras.utils.set_random_seed(draw(st.integers(0, 99)))
     rank = draw(st.integers(1, 2))
-    places = draw(st.tuples(*[st.integers(3, 7)] * rank))
-    inputs = x = keras.Input((*places, draw(st.integers(1, 5))))
+    inputs = x = keras.Input(draw(st.tuples(*[st.integers(3, 7)] * rank, st.integers(1, 5))))
     for _ in range(draw(st.integers(1, 3))):
         if min(x.shape[1:-1]) < 5:
             break
         x = after(draw, after(draw, binary(draw, x, rank), rank), rank)
     x = after(draw, x, rank)
     if draw(st.booleans()):
-        x = BinarySign()(x)
+        x = own.BinarySign()(x)
     x = layers.Flatten()(x)
     for units in draw(st.lists(st.integers(1, 200), max_size=2)):
-        x = normalized(BinaryDense(units, use_bias=draw(st.booleans()))(x))
-    last = [BinaryDense(4), layers.Dense(4), layers.Dense(4, activation="softmax")]
+        x = normalized(own.BinaryDense(units, use_bias=draw(st.booleans()))(x))
+    last = [own.BinaryDense(4), layers.Dense(4), layers.Dense(4, activation="softmax")]
     model = keras.Model(inputs, draw(st.sampled_from(last))(x))
     return spread_statistics(model, draw(st.integers(0, 99)))
 
@@ -133,11 +119,10 @@ def test_c_numpy_and_keras_agree(data, tmp_path_factory):
     model = network(data.draw)
     steps, inputs = program_of(model), whole_inputs(model, 8)
     expected = PackedModel(steps).predict(inputs)
-    given = run_c(steps, inputs, tmp_path_factory.mktemp("c"))
     scale = np.abs(expected).max() + 1
+    given = run_c(steps, inputs, tmp_path_factory.mktemp("c"))
     np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-5 * scale)
-    of_keras = logits(model, inputs)
-    np.testing.assert_allclose(expected, of_keras, rtol=1e-4, atol=1e-4 * scale)
+    np.testing.assert_allclose(expected, logits(model, inputs), rtol=1e-4, atol=1e-4 * scale)
 
 
 @pytest.mark.parametrize(
@@ -155,29 +140,29 @@ def test_exact_networks_agree_to_the_bit(name, command, run, tmp_path):
         pytest.skip(f"needs {command[0]} {run}")
     model = spread_statistics(NETWORKS[name]())
     inputs = whole_inputs(model, 20)
-    expected = logits(model, inputs)
     try:
         given = run_c(program_of(model), inputs, tmp_path, command, run)
     except subprocess.CalledProcessError:
         if "-m32" not in command:
             raise
         pytest.skip("needs the 32-bit library")
-    np.testing.assert_array_equal(given, expected)
+    np.testing.assert_array_equal(given, logits(model, inputs))
 
 
 def test_the_file_is_as_documented(tmp_path):
     model = NETWORKS["lenet"]()
     assert to_c(model, tmp_path / "net.c") == (tmp_path / "net.c").stat().st_size
     source = (tmp_path / "net.c").read_text()
-    assert "input                14 x 13 x 1 numbers" in source
-    assert "#define DANN_INPUT_SIZE 182" in source
-    assert "#define DANN_OUTPUT_SIZE 4" in source
-    signs = 6 * 5 * 70 * 81 + 630 * 20 + 20 * 4
-    assert f"products of signs    {signs:,}\n" in source
-    assert f"products of numbers  {12 * 11 * 9 * 9:,}\n" in source
-    buffers = re.findall(r"^static \w+ \w+\[(\d+)\];", source, flags=re.MULTILINE)
-    assert f"buffers (RAM)        {4 * sum(map(int, buffers)):,} bytes" in source
-    assert 4 * sum(map(int, buffers)) < 2000
+    buffers = 4 * sum(map(int, re.findall(r"(?m)^static \w+ \w+\[(\d+)\];", source)))
+    assert buffers < 2000
+    for line in (
+        *("#define DANN_INPUT_SIZE 182\n", "#define DANN_OUTPUT_SIZE 4\n"),
+        "input                14 x 13 x 1 numbers",
+        f"products of signs    {6 * 5 * 70 * 81 + 630 * 20 + 20 * 4:,}\n",
+        f"products of numbers  {12 * 11 * 9 * 9:,}\n",
+        f"buffers (RAM)        {buffers:,} bytes",
+    ):
+        assert line in source
     assert "apply_softmax" not in source
 
 
@@ -192,7 +177,7 @@ def test_numbers_that_are_not_finite_stay_so(tmp_path):
 
 
 def packed(tmp_path):
-    model = keras.Sequential([keras.Input((70,)), BinaryDense(3, use_bias=False)])
+    model = keras.Sequential([keras.Input((70,)), own.BinaryDense(3, use_bias=False)])
     pack(model, tmp_path / "model.dann")
     inputs = whole_inputs(model, 5)
     return tmp_path / "model.dann", inputs, logits(model, inputs)
@@ -206,9 +191,8 @@ def test_a_packed_file_is_compiled_once(tmp_path, monkeypatch):
     written = library.stat().st_mtime_ns
     np.testing.assert_array_equal(load(path).predict(inputs), expected)
     assert load(path).predict(inputs[:0]).shape == (0, 3)
-    assert [(one, one.stat().st_mtime_ns) for one in library.parent.iterdir()] == [
-        (library, written)
-    ]
+    assert list(library.parent.iterdir()) == [library]
+    assert library.stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
@@ -224,43 +208,37 @@ def test_numpy_runs_where_c_cannot_be_compiled_and_says_so_once(compiler, tmp_pa
 def test_three_spatial_axes_are_refused():
     inputs = keras.Input((4, 4, 4, 2))
     with pytest.raises(PackError, match="'one'.*3 spatial axes"):
-        source_of(program_of(keras.Model(inputs, BinaryConv3D(2, 2, name="one")(inputs))))
+        source_of(program_of(keras.Model(inputs, own.BinaryConv3D(2, 2, name="one")(inputs))))
 
 
-def stranger(**changes):
-    """The program of a dense layer, with changes."""
-    kernel = {"kernel": np.ones((4, 3), "<f4")}
-    step = {"op": "dense", "layer": "one", "inputs": [0], "shape": [3], "kind": "float"}
-    step |= {"attributes": {"fan_in": 4}, "arrays": kernel}
-    return [Step("input", "input", (), (4,), "float"), Step(**(step | changes))]
+INPUT = Step("input", "input", (), (4,), "float")
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"op": "_close"},
-        {"inputs": [1]},
-        {"inputs": [-1]},
-        {"shape": [30]},
-        {"shape": ["3; exit(1)"]},
+        *({"inputs": [1]}, {"inputs": [-1]}, {"shape": [30]}, {"shape": ["3; exit(1)"]}),
         {"op": "reshape", "shape": [5]},
         {"op": "activation", "attributes": {"function": "exit"}},
         {"op": "affine", "shape": [5], "arrays": {}},
         {"op": "affine", "arrays": {"scale": np.ones(9, "<f4")}},
         {"op": "add", "inputs": [0, 0, 0], "shape": [3]},
         {"op": "concatenate", "inputs": [0, 0], "shape": [7]},
-        {"attributes": {"groups": 0}},
-        {"attributes": {"groups": 3}},
+        *({"attributes": {"groups": groups}} for groups in (0, 3)),
     ],
 )
 def test_a_program_that_contradicts_itself_is_not_written(changes):
+    step = {"op": "dense", "layer": "one", "inputs": [0], "shape": [3], "kind": "float"}
+    step |= {"attributes": {"fan_in": 4}, "arrays": {"kernel": np.ones((4, 3), "<f4")}}
+    source_of([INPUT, Step(**step)])
     with pytest.raises((ArithmeticError, KeyError, TypeError, ValueError)):
-        source_of(stranger(**changes))
+        source_of([INPUT, Step(**(step | changes))])
 
 
 def test_names_of_layers_are_no_code(tmp_path):
     names = ["*/ exit(1); /*", "1 2\n??/", "float", "values", "x$body", "é", "a/b", "a_b"]
-    steps = [Step("input", "input", (), (4,), "float")]
+    steps = [INPUT]
     for number, name in enumerate(names):
         kernel = {"kernel": np.full((4, 4), number + 1, "<f4")}
         steps.append(Step("dense", name, [number], [4], "float", {"fan_in": 4}, kernel))

@@ -35,9 +35,8 @@ def test_every_format_is_loaded_and_compared(format, classifier, tmp_path):
 
 def test_inputs_have_the_type_that_the_model_takes(tmp_path):
     inputs = keras.Input((6,), dtype="uint8")
-    x = keras.layers.Rescaling(1 / 255)(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Rescaling(1 / 255)(inputs)))
     images = np.arange(24).reshape(4, 6) * 10
-    model = keras.Model(inputs, keras.layers.Dense(3)(x))
     assert export(model, tmp_path / "a.onnx", "onnx", images)["difference"] < 1e-5
 
 
@@ -54,8 +53,7 @@ def test_what_differs_in_more_than_one_example_is_removed(
         return lambda inputs: given
 
     monkeypatch.setattr(exports, "FORMATS", {"packed": (".dann", write)})
-    path = tmp_path / "classifier.dann"
-    path.write_bytes(b"old")
+    (path := tmp_path / "classifier.dann").write_bytes(b"old")
     if different == 1:
         found = export(model, path, "packed", inputs)
         assert (found["different"], found["difference"]) == (1, 0.0)
@@ -67,9 +65,10 @@ def test_what_differs_in_more_than_one_example_is_removed(
 
 def test_other_arguments_are_refused(tmp_path):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, activation="gelu")])
-    with pytest.raises(ValueError, match="format"):
-        export(model, tmp_path / "a", "gguf")
-    with pytest.raises(PackError, match="Gelu"):
-        export(model, tmp_path / "a")
-    with pytest.raises(TypeError):
-        export("model", tmp_path / "a")
+    for one, format, error, told in (
+        (model, "gguf", ValueError, "format"),
+        (model, "packed", PackError, "Gelu"),
+        ("model", "packed", TypeError, None),
+    ):
+        with pytest.raises(error, match=told):
+            export(one, tmp_path / "a", format)

@@ -6,29 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import layers
-from packable_networks import (
-    NETWORKS,
-    logits,
-    normalized,
-    spread_statistics,
-    whole_inputs,
-)
+from packable_networks import NETWORKS, logits, normalized, spread_statistics, whole_inputs
 
 from dann import DANN
+from dann import layers as own
 from dann.deployment import PackError, pack
 from dann.deployment.folding import find_thresholds
 from dann.deployment.packing import program_of
 from dann.deployment.runtime import load
-from dann.layers import (
-    BinaryConv1D,
-    BinaryConv2D,
-    BinaryConv2DTranspose,
-    BinaryConv3D,
-    BinaryDense,
-    BinaryDepthwiseConv2D,
-    BinarySign,
-    RPReLU,
-)
 from dann.networks import binary_label_head, binary_lenet_backbone, binary_resnet_backbone
 
 
@@ -57,11 +42,9 @@ def test_every_logit_is_that_of_the_classifier(name, tmp_path):
     mean=st.integers(-50, 50),
 )
 def test_thresholds_decide_as_batch_norm_for_every_sum(largest, gamma, beta, mean):
-    scale = np.float32(gamma)
-    offset = np.float32(beta) - np.float32(mean) * scale
-
     def batch_norm(sums):
-        return sums * scale + offset
+        scale = np.float32(gamma)
+        return sums * scale + (np.float32(beta) - np.float32(mean) * scale)
 
     thresholds, flips = find_thresholds(batch_norm, 1, largest)
     sums = np.arange(-largest, largest + 1)
@@ -82,25 +65,23 @@ def check(model, path, count=6, rtol=0.0, atol=0.0):
 def test_other_ranks_of_convolution(rank, tmp_path):
     inputs = keras.Input((9, 6, 5, 3)[-rank - 1 :])
     if rank == 1:
-        x = BinaryConv1D(8, 3, input_estimator=None, padding="causal", dilation_rate=2)(inputs)
-        x = BinaryConv1D(8, 3, padding="causal", pad_values=1, use_bias=False)(normalized(x))
+        x = own.BinaryConv1D(8, 3, input_estimator=None, padding="causal", dilation_rate=2)(inputs)
+        x = own.BinaryConv1D(8, 3, padding="causal", pad_values=1, use_bias=False)(normalized(x))
         x = layers.MaxPooling1D()(x)
     else:
-        x = BinaryConv3D(8, 2, input_estimator=None)(inputs)
-        x = BinaryConv3D(8, 3, padding="same", strides=2, groups=2)(normalized(x))
+        x = own.BinaryConv3D(8, 2, input_estimator=None)(inputs)
+        x = own.BinaryConv3D(8, 3, padding="same", strides=2, groups=2)(normalized(x))
     x = layers.Flatten()(normalized(x))
-    check(spread_statistics(keras.Model(inputs, BinaryDense(4)(x))), tmp_path)
+    check(spread_statistics(keras.Model(inputs, own.BinaryDense(4)(x))), tmp_path)
 
 
 @pytest.mark.parametrize("residual", [False, True])
 def test_the_networks_of_the_package_are_packed(residual, tmp_path):
     if residual:
-        backbone = binary_resnet_backbone((8, 8, 3), filters=(8, 16), blocks=1)
-        model = DANN(backbone, num_classes=5)
+        model = DANN(binary_resnet_backbone((8, 8, 3), filters=(8, 16), blocks=1), num_classes=5)
     else:
         backbone = binary_lenet_backbone((28, 28, 1), filters=(8, 16))
-        head = binary_label_head(backbone.output_shape[-1], 5)
-        model = DANN(backbone, label_head=head)
+        model = DANN(backbone, label_head=binary_label_head(backbone.output_shape[-1], 5))
     rng = np.random.default_rng(0)
     for weight in model.classifier.weights:
         if weight.name in ("moving_mean", "gamma", "beta"):
@@ -119,7 +100,7 @@ def test_layers_in_full_precision_and_their_activations(tmp_path):
     x = layers.Conv2D(6, 3, activation="relu", groups=2, padding="same", strides=2)(x)
     x = layers.DepthwiseConv2D(2, depth_multiplier=2, activation="tanh")(x)
     x = layers.AveragePooling2D(2, padding="same")(x)
-    x = layers.LeakyReLU(0.1)(BinarySign()(x))
+    x = layers.LeakyReLU(0.1)(own.BinarySign()(x))
     x = layers.Reshape((2, 2, 12))(x)
     x = layers.Add()([layers.GlobalAveragePooling2D()(x), layers.GlobalMaxPooling2D()(x)])
     x = layers.Dense(6, activation="sigmoid")(x)
@@ -135,7 +116,7 @@ def sign_of(x):
 def test_activations_and_joins_in_every_form(tmp_path):
     """Also before a sign, with which some of them become a threshold."""
     inputs = keras.Input((4, 4, 3))
-    x = BinaryConv2D(5, 3, padding="same", use_bias=False)(inputs * 2.0 + 1.0)
+    x = own.BinaryConv2D(5, 3, padding="same", use_bias=False)(inputs * 2.0 + 1.0)
     parts = [
         layers.ReLU()(normalized(x)),
         layers.ReLU(max_value=6)(x),
@@ -149,16 +130,16 @@ def test_activations_and_joins_in_every_form(tmp_path):
         keras.ops.hard_tanh(x),
     ]
     x = layers.Concatenate()(parts)
-    signs = keras.ops.concatenate([BinarySign()(one) for one in parts], axis=-1)
-    x = layers.Add()([x, signs, normalized(BinaryConv2D(50, 1, use_bias=False)(x))])
-    x = BinaryDense(9, use_bias=False)(layers.Flatten()(x))
+    signs = keras.ops.concatenate([own.BinarySign()(one) for one in parts], axis=-1)
+    x = layers.Add()([x, signs, normalized(own.BinaryConv2D(50, 1, use_bias=False)(x))])
+    x = own.BinaryDense(9, use_bias=False)(layers.Flatten()(x))
     check(spread_statistics(keras.Model(inputs, x)), tmp_path, 20)
 
 
 def test_a_convolution_of_series_and_a_quantizer_that_is_a_function_are_packed(tmp_path):
-    own = BinaryDense(3, input_estimator=sign_of, kernel_estimator=sign_of)
-    first = BinaryConv1D(5, 3, padding="same")
-    model = keras.Sequential([keras.Input((6, 2)), first, layers.Flatten(), own])
+    last = own.BinaryDense(3, input_estimator=sign_of, kernel_estimator=sign_of)
+    first = own.BinaryConv1D(5, 3, padding="same")
+    model = keras.Sequential([keras.Input((6, 2)), first, layers.Flatten(), last])
     check(model, tmp_path, rtol=1e-5, atol=1e-6)
 
 
@@ -166,10 +147,10 @@ def test_scaled_kernels_need_no_batch_norm_for_the_same_signs(tmp_path):
     """Sums of products are whole, so that a tie is 0 here as there."""
     inputs = keras.Input((9, 9, 3))
     scaled = {"kernel_estimator": "magnitude_aware", "use_bias": False}
-    x = BinaryConv2D(10, 3, padding="same", strides=2, **scaled)(inputs)
-    x = BinaryDepthwiseConv2D(2, depth_multiplier=2, **scaled)(x)
-    x = BinaryDense(30, **scaled)(layers.Flatten()(x))
-    model = keras.Model(inputs, BinaryDense(5, **scaled)(x))
+    x = own.BinaryConv2D(10, 3, padding="same", strides=2, **scaled)(inputs)
+    x = own.BinaryDepthwiseConv2D(2, depth_multiplier=2, **scaled)(x)
+    x = own.BinaryDense(30, **scaled)(layers.Flatten()(x))
+    model = keras.Model(inputs, own.BinaryDense(5, **scaled)(x))
     for layer in model.layers[1:3]:
         assert (logits(keras.Model(inputs, layer.output), whole_inputs(model, 50)) == 0).any()
     check(model, tmp_path, 50)
@@ -177,30 +158,31 @@ def test_scaled_kernels_need_no_batch_norm_for_the_same_signs(tmp_path):
 
 def test_slopes_below_0_turn_the_sign_around_once(tmp_path):
     inputs = keras.Input((9,))
-    shifted = RPReLU()
-    x = shifted(normalized(BinaryDense(12, use_bias=False)(inputs)))
-    model = spread_statistics(keras.Model(inputs, BinaryDense(5, use_bias=False)(x)))
+    shifted = own.RPReLU()
+    x = shifted(normalized(own.BinaryDense(12, use_bias=False)(inputs)))
+    model = spread_statistics(keras.Model(inputs, own.BinaryDense(5, use_bias=False)(x)))
     shifted.slope.assign(np.linspace(-2, 1, 12))
     check(model, tmp_path, 99)
 
 
 def test_softmax_of_great_numbers_and_signs_of_nan(tmp_path):
-    model = keras.Sequential([keras.Input((3,)), layers.Softmax()])
-    pack(model, tmp_path / "model.dann")
-    given = load(tmp_path / "model.dann").predict([[1e4, 1e4, -1e4], [0, 90, 0]])
-    np.testing.assert_allclose(given, [[0.5, 0.5, 0], [0, 1, 0]], atol=1e-6)
-    model = keras.Sequential([keras.Input((3,)), BinaryDense(2, use_bias=False)])
-    pack(model, tmp_path / "model.dann")
-    given = load(tmp_path / "model.dann").predict([[np.nan, 2.0, np.nan]])
-    np.testing.assert_array_equal(given, logits(model, np.array([[-1.0, 2.0, -1.0]])))
+    softmax = keras.Sequential([keras.Input((3,)), layers.Softmax()])
+    signs = keras.Sequential([keras.Input((3,)), own.BinaryDense(2, use_bias=False)])
+    for model, inputs, expected in (
+        (softmax, [[1e4, 1e4, -1e4], [0, 90, 0]], [[0.5, 0.5, 0], [0, 1, 0]]),
+        (signs, [[np.nan, 2.0, np.nan]], logits(signs, np.array([[-1.0, 2.0, -1.0]]))),
+    ):
+        pack(model, tmp_path / "model.dann")
+        given = load(tmp_path / "model.dann").predict(inputs)
+        np.testing.assert_allclose(given, expected, atol=1e-6)
 
 
 def test_sums_may_be_written_as_sums(tmp_path):
     inputs = keras.Input((6, 6, 3))
     x = layers.Conv2D(4, 3, padding="same")(inputs)
-    x = normalized(BinaryConv2D(4, 3, padding="same", use_bias=False)(x)) + x
-    x = keras.ops.add(normalized(BinaryConv2D(4, 3, padding="same", use_bias=False)(x)), x)
-    model = spread_statistics(keras.Model(inputs, BinaryDense(3)(layers.Flatten()(x + x))))
+    x = normalized(own.BinaryConv2D(4, 3, padding="same", use_bias=False)(x)) + x
+    x = keras.ops.add(normalized(own.BinaryConv2D(4, 3, padding="same", use_bias=False)(x)), x)
+    model = spread_statistics(keras.Model(inputs, own.BinaryDense(3)(layers.Flatten()(x + x))))
     kernel = model.layers[1].kernel
     kernel.assign(np.random.default_rng(0).integers(-3, 4, kernel.shape))
     check(model, tmp_path)
@@ -223,9 +205,8 @@ def test_each_output_of_a_nested_model_is_its_own(taken, tmp_path):
 class Subclassed(keras.Model):
     def __init__(self, function=keras.ops.add, **kwargs):
         super().__init__(**kwargs)
-        self.sign = BinaryDense(4, use_bias=False)
-        self.norm, self.last, self.function = normalized, layers.Dense(3), function
-        self.norm = layers.BatchNormalization()
+        self.sign, self.norm = own.BinaryDense(4, use_bias=False), layers.BatchNormalization()
+        self.last, self.function = layers.Dense(3), function
 
     def call(self, inputs, training=None):
         return self.last(self.function(self.norm(self.sign(inputs), training=training), inputs))
@@ -245,8 +226,8 @@ class Doubled(keras.Model):
 
 
 def test_models_are_packed_as_they_compute(tmp_path):
-    flat, entries = keras.Input((4,)), [keras.Input((4,), name="a"), keras.Input((4,), name="b")]
-    check(Doubled(flat, BinaryDense(3)(flat)), tmp_path)
+    flat, entries = keras.Input((4,)), [keras.Input((4,), name=name) for name in "ab"]
+    check(Doubled(flat, own.BinaryDense(3)(flat)), tmp_path)
     two = keras.Model(entries, layers.Add()([2.0 * entries[0], entries[1]]))
     taking_a_dict = keras.Model(flat, two({"b": flat, "a": layers.Dense(4)(flat)}))
     check(taking_a_dict, tmp_path, rtol=1e-4, atol=1e-4)
@@ -254,8 +235,8 @@ def test_models_are_packed_as_they_compute(tmp_path):
 
 def refused():
     """Models that cannot be packed, and words of the error that name why."""
-    flat, images, first = keras.Input((4,)), keras.Input((6, 6, 2)), keras.Input((2, 6, 6))
-    series, zeros = keras.Input((None, 2)), keras.initializers.Zeros()
+    shapes = (4,), (4,), (6, 6, 2), (2, 6, 6), (None, 2)
+    flat, other, images, first, series = map(keras.Input, shapes)
 
     class Doubled(layers.Dense):
         def call(self, inputs):
@@ -264,14 +245,13 @@ def refused():
     quantized = layers.Dense(2, name="one")
     outputs = quantized(flat)
     quantized.quantize("int8")
-    two = [keras.Input((4,)), keras.Input((4,))]
     inner = keras.Sequential([keras.Input((4,)), layers.BatchNormalization()], name="one")
-    ternary = BinaryDense(2, kernel_estimator="ternary", kernel_initializer=zeros, name="one")
-    channels = BinaryConv2D(2, 3, data_format="channels_first", name="one")
-    yield "'one'", images, BinaryConv2DTranspose(2, 3, name="one")(images)
+    zero = {"kernel_estimator": "ternary", "kernel_initializer": "zeros"}
+    channels = own.BinaryConv2D(2, 3, data_format="channels_first", name="one")
+    yield "'one'", images, own.BinaryConv2DTranspose(2, 3, name="one")(images)
     yield "'one' computes Doubled", flat, Doubled(2, name="one")(flat)
-    yield "their signs", flat, BinaryDense(2, input_estimator="ternary", name="one")(flat)
-    yield "-1 and \\+1", flat, ternary(flat)
+    yield "their signs", flat, own.BinaryDense(2, input_estimator="ternary", name="one")(flat)
+    yield "-1 and \\+1", flat, own.BinaryDense(2, name="one", **zero)(flat)
     yield "in float32", flat, layers.Dense(2, dtype="mixed_bfloat16", name="one")(flat)
     yield "in float32.*int8", flat, outputs
     yield "'one/gelu' computes Gelu", flat, layers.Dense(2, activation="gelu", name="one")(flat)
@@ -283,15 +263,15 @@ def refused():
     yield "`threshold`", flat, layers.ReLU(threshold=0.5, name="one")(flat)
     yield "add outputs", flat, flat + layers.Dense(1)(flat)
     yield "one size", series, layers.Dense(2)(series)
-    yield "2 inputs", two, layers.Add()(two)
-
-
-def of_numbers(x, y):
-    return x + keras.ops.convert_to_tensor(keras.ops.convert_to_numpy(y))
+    yield "2 inputs", [flat, other], layers.Add()([flat, other])
 
 
 def test_what_cannot_be_packed_is_named(tmp_path):
     cases = [(message, keras.Model(inputs, outputs)) for message, inputs, outputs in refused()]
+
+    def of_numbers(x, y):
+        return x + keras.ops.convert_to_tensor(keras.ops.convert_to_numpy(y))
+
     numbers = Subclassed(of_numbers)
     numbers(np.ones((1, 4), "float32"))
     cases += [("Subclassed.call must call layers.*convert_to_numpy", numbers)]
@@ -300,11 +280,8 @@ def test_what_cannot_be_packed_is_named(tmp_path):
         with pytest.raises(PackError, match=message):
             pack(model, tmp_path / "model.dann")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_other_arguments_are_refused(tmp_path):
     with pytest.raises(TypeError, match="must be a Keras model"):
-        pack(BinaryDense(2), tmp_path / "model.dann")
+        pack(own.BinaryDense(2), tmp_path / "model.dann")
     pack(keras.Sequential([keras.Input((4,)), layers.Dense(2)]), tmp_path / "model.dann")
     with pytest.raises(ValueError, match=r"\(2, 3\)"):
         load(tmp_path / "model.dann").predict(np.zeros((2, 3)))
