@@ -22,9 +22,9 @@ def begin(cache):
     def run(script, arguments, folder, **environment):
         environment = {**os.environ, "DANN_CACHE_DIR": str(cache), **environment}
         environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         command = [sys.executable, str(SCRIPTS / script), *arguments]
-        return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
+        return subprocess.Popen(command, cwd=folder, env=environment, **settings)
 
     return run
 
@@ -47,8 +47,7 @@ def run_here(cache):
 
     def run(script, arguments, folder, output=""):
         stdout, stderr = io.StringIO() if output == "" else output, io.StringIO()
-        status = 0
-        environment = {"DANN_CACHE_DIR": str(cache)}
+        status, environment = 0, {"DANN_CACHE_DIR": str(cache)}
         with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ, environment):
             # Hydra's setting up of logging closes what absl-py took for standard error: pytest's.
             command = [str(SCRIPTS / script), *arguments, "hydra/hydra_logging=none"]
@@ -62,6 +61,18 @@ def run_here(cache):
                     status = stop.code
         said = stdout.getvalue() if isinstance(stdout, io.StringIO) else ""
         return subprocess.CompletedProcess(command, status, said, stderr.getvalue())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def run_well(run_here):
+    """Runs a script in this process, which must end well, and returns what it printed."""
+
+    def run(*arguments):
+        result = run_here(*arguments)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
     return run
 
@@ -96,7 +107,6 @@ def check_refused():
         assert result.stdout == "" or not silent
         assert result.stderr.startswith("error: ")
         assert result.stderr.count("\n") == 1
-        for message in messages:
-            assert message in result.stderr
+        assert all(message in result.stderr for message in messages), result.stderr
 
     return check

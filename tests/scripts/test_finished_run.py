@@ -19,17 +19,15 @@ FEW = ["diagnostics=[certificate,winning,bounds,conflict,jacobians]", "samples=4
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, run_here, with_features):
+def folder(tmp_path_factory, run_well, with_features):
     """A folder with two files of features and a run on them."""
     folder = with_features(tmp_path_factory.mktemp("finished"))
-    result = run_here("train.py", [*SHORT, *WATCHED], folder)
-    assert result.returncode == 0, result.stderr
+    run_well("train.py", [*SHORT, *WATCHED], folder)
     return folder
 
 
 def test_the_callback_puts_its_numbers_into_the_table_of_the_run(folder):
-    with (folder / "run/metrics.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader((folder / "run/metrics.csv").read_text().splitlines()))
     assert len(rows) == 2
     for row in rows:
         assert float(row["diagnostics/reversal/cosine"]) == pytest.approx(-1, abs=1e-4)
@@ -37,14 +35,13 @@ def test_the_callback_puts_its_numbers_into_the_table_of_the_run(folder):
     assert list((folder / "run/tensorboard/diagnostics").glob("events.*"))
 
 
-def test_a_run_is_diagnosed_reported_and_shown(folder, run_here):
-    result = run_here("diagnose.py", ["run=run", *FEW], folder)
-    assert result.returncode == 0, result.stderr
+def test_a_run_is_diagnosed_reported_and_shown(folder, run_well):
+    told = run_well("diagnose.py", ["run=run", *FEW], folder)
     found = json.loads((folder / "run/diagnosis.json").read_text())
-    assert f"verdict: {found['verdict']}\n  {found['reasons'][0]}\n" in result.stdout
-    assert result.stdout.endswith("Written to run/report.html\n")
-    assert (found["about"]["method"], found["about"]["step"]) == ("DANN", 4)
-    assert found["about"]["examples of each domain"] == 40
+    assert f"verdict: {found['verdict']}\n  {found['reasons'][0]}\n" in told
+    assert told.endswith("Written to run/report.html\n")
+    about = {"method": "DANN", "step": 4, "examples of each domain": 40}
+    assert about.items() <= found["about"].items()
     assert found["left_out"] == {}
     # The schedule's strength at its fourth step, as the checkpoint has it.
     numbers = found["measurements"]
@@ -56,25 +53,19 @@ def test_a_run_is_diagnosed_reported_and_shown(folder, run_here):
     assert len(figures) == report.count("<img ") == 2
 
 
-def test_a_run_is_evaluated_on_its_test_sets(folder, run_here):
-    result = run_here("evaluate.py", ["run=run"], folder)
-    assert result.returncode == 0, result.stderr
+def test_a_run_is_evaluated_on_its_test_sets_and_every_score_has_its_regret(folder, run_well):
+    output = run_well("evaluate.py", ["run=run"], folder)
     summary = json.loads((folder / "run/summary.json").read_text())
     accuracies = [summary[f"{domain}/accuracy"] for domain in ("source", "target")]
-    told = re.findall(r"^accuracy (.*)% of 20 examples", result.stdout, re.MULTILINE)
+    told = re.findall(r"^accuracy (.*)% of 20 examples", output, re.MULTILINE)
     assert told == [f"{100 * accuracy:.1f}" for accuracy in accuracies]
     # The diagonal of each confusion matrix, too.
-    matrices = re.findall(r"predicted class\n.*\n((?:\d .*\n){4})", result.stdout)
+    matrices = re.findall(r"predicted class\n.*\n((?:\d .*\n){4})", output)
     for text, accuracy in zip(matrices, accuracies, strict=True):
         matrix = np.array([line.split()[1:] for line in text.splitlines()], int)
         assert matrix.sum() == 20
         assert matrix.trace() == pytest.approx(20 * accuracy)
-
-
-def test_every_score_is_listed_with_its_regret(folder, run_here):
-    result = run_here("evaluate.py", ["run=run"], folder)
-    assert result.returncode == 0, result.stderr
-    text = result.stdout[result.stdout.index("\nscore ") + 1 :]
+    text = output[output.index("\nscore ") + 1 :]
     lines = [line.split(maxsplit=1) for line in text.splitlines()]
     left_out = {name for name, rest in lines if rest.startswith("left out: not computed")}
     assert left_out == {"dev", "mix_val", "reverse_validation"}
@@ -82,16 +73,15 @@ def test_every_score_is_listed_with_its_regret(folder, run_here):
     assert {name for name, _ in lines} - left_out == {"score", *cheap}
 
 
-def test_a_second_stage_continues_the_run_that_it_names(folder, run_here):
+def test_a_second_stage_continues_the_run_that_it_names(folder, run_well):
     # A rate of 0 leaves the weights where they start.
     still = ["optimizer=adam", "optimizer.learning_rate=0.0", "selection=none", "callbacks=none"]
     second = ["method=dirt_t", "method.teacher=run", "hydra.run.dir=second"]
-    result = run_here("train.py", [*SHORT, *still, *second], folder)
-    assert result.returncode == 0, result.stderr
-    trained, refined = (
-        keras.models.load_model(folder / run / "classifier.keras") for run in ("run", "second")
-    )
-    for old, new in zip(trained.trainable_weights, refined.trainable_weights, strict=True):
+    run_well("train.py", [*SHORT, *still, *second], folder)
+    paths = (folder / run / "classifier.keras" for run in ("run", "second"))
+    for old, new in zip(
+        *(keras.models.load_model(p).trainable_weights for p in paths), strict=True
+    ):
         np.testing.assert_array_equal(old, new)
 
 

@@ -15,14 +15,10 @@ LINE = [
 ]
 
 
-@pytest.fixture
-def folder(tmp_path, with_features):
-    return with_features(tmp_path)
-
-
 def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
-    folder, begin, run_here, check_refused
+    tmp_path, with_features, begin, run_here, run_well, check_refused
 ):
+    folder = with_features(tmp_path)
     first = begin("train.py", LINE, folder)
     while first.poll() is None and not list(folder.glob("run/checkpoints/step-100.npz")):
         time.sleep(0.01)
@@ -35,17 +31,18 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
     refused = run_here("train.py", [*LINE, "seed=3"], folder)
     check_refused(refused, "Received: seed 0 then, 3 now")
     assert (folder / "run/.hydra/config.yaml").read_text() == config
-    second = run_here("train.py", LINE, folder)
-    assert second.returncode == 0, second.stderr
-    assert f"\nGoes on after epoch {epoch}.\n" in second.stdout
+    assert f"\nGoes on after epoch {epoch}.\n" in run_well("train.py", LINE, folder)
     assert json.loads((folder / "run/summary.json").read_text())["steps"] == 400
     # What only a training needs may be gone by now.
-    third = run_here("train.py", [*LINE, "callbacks.metrics.filename=/nope/x.csv"], folder)
-    assert (third.returncode, third.stdout) == (0, f"Finished already: {folder / 'run'}\n")
+    third = run_well("train.py", [*LINE, "callbacks.metrics.filename=/nope/x.csv"], folder)
+    assert third == f"Finished already: {folder / 'run'}\n"
 
 
 @pytest.mark.parametrize("seconds", [0.8, 2.5])
-def test_ctrl_c_in_the_first_seconds_ends_the_script_and_leaves_nothing(seconds, folder, begin):
+def test_ctrl_c_in_the_first_seconds_ends_the_script_and_leaves_nothing(
+    seconds, tmp_path, with_features, begin
+):
+    folder = with_features(tmp_path)
     process = begin("train.py", LINE, folder)
     time.sleep(seconds)
     before = time.perf_counter()

@@ -1,6 +1,7 @@
 """Which devices are found and chosen; what they compute is in `tests/adaptation`."""
 
 import os
+import re
 import types
 
 import keras
@@ -10,31 +11,23 @@ from dann.training import Distribution
 from dann.training import devices as module
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell cores")
-@pytest.mark.parametrize(("cores", "told"), [({3}, ", 1 core"), ({0, 1}, ", 2 cores")])
-def test_a_processor_has_its_name_and_the_cores_that_the_process_may_use(cores, told, monkeypatch):
-    monkeypatch.setattr(module, "accelerators", list)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores)
-    name, comma, rest = module.hardware().rpartition(", ")
-    assert name
-    assert comma + rest == told
-
-
 @pytest.mark.parametrize(
-    ("found", "told"),
-    [(["H100", "H100"], "2 x H100"), (["L4", "H100", "L4"], "1 x H100 and 2 x L4")],
+    ("found", "cores", "told"),
+    [
+        *(([], {3}, ".+, 1 core"), ([], {0, 1}, ".+, 2 cores")),
+        *((["H100"] * 2, {3}, "2 x H100"), (["L4", "H100", "L4"], {3}, "1 x H100 and 2 x L4")),
+    ],
 )
-def test_accelerators_are_counted_and_named(found, told, monkeypatch):
+def test_accelerators_are_counted_else_the_cores_that_may_be_used(found, cores, told, monkeypatch):
     monkeypatch.setattr(module, "accelerators", lambda: found)
-    assert module.hardware() == told
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores, raising=False)
+    assert re.fullmatch(told, module.hardware())
 
 
 def test_jax_names_an_accelerator_by_its_product(monkeypatch):
     jax = pytest.importorskip("jax")
-    devices = [
-        types.SimpleNamespace(platform="cpu", device_kind="cpu"),
-        types.SimpleNamespace(platform="gpu", device_kind="NVIDIA H100 80GB HBM3"),
-    ]
+    kinds = {"cpu": "cpu", "gpu": "NVIDIA H100 80GB HBM3"}
+    devices = [types.SimpleNamespace(platform=p, device_kind=k) for p, k in kinds.items()]
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     monkeypatch.setattr(jax, "devices", lambda: devices)
     assert module.accelerators() == ["NVIDIA H100 80GB HBM3"]

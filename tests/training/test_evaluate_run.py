@@ -20,15 +20,13 @@ def run(tmp_path):
     return tmp_path
 
 
-def test_each_score_is_shown_with_its_choice_and_its_regret(run):
-    assert evaluate_run(run).scores == {
+def test_each_score_is_shown_with_its_choice_and_the_least_regret_first(run):
+    evaluation = evaluate_run(run)
+    assert evaluation.scores == {
         "entropy": {"step": 200, "score": -0.2, "accuracy": 0.8, "regret": 0.0},
         "snd": {"step": 100, "score": 3.0, "accuracy": 0.6, "regret": pytest.approx(0.2)},
     }
-
-
-def test_the_table_begins_with_the_least_regret(run):
-    lines = evaluation_table(evaluate_run(run)).splitlines()
+    lines = evaluation_table(evaluation).splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["score", "entropy", "snd"]
     assert lines[2].split() == ["snd", "100", "3.0000", "60.0%", "+20.0"]
 
@@ -44,19 +42,14 @@ def test_scores_missing_from_the_run_are_listed_last_with_the_reason(run):
     found = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines}
     assert found.pop("bnm").startswith("left out: no number at any checkpoint")
     assert set(found) == set(SCORES) - {"entropy", "snd", "bnm"}
-    assert set(found.values()) == {
-        "left out: not computed: the scores of the training do not name it; "
-        "train with selection=all"
-    }
+    reason = "not computed: the scores of the training do not name it; train with selection=all"
+    assert set(found.values()) == {f"left out: {reason}"}
 
 
-def test_an_oracle_curve_of_other_epochs_is_refused(run):
+def test_a_run_whose_oracle_or_scores_are_missing_or_of_other_epochs_is_refused(run):
     (run / "oracle.csv").write_text("step,cpu_seconds,target/accuracy\n100,1.0,0.6\n")
     with pytest.raises(ValueError, match="a value for each checkpoint. Received: 3 and 1"):
         evaluate_run(run)
-
-
-def test_a_run_without_its_oracle_or_scores_is_refused(run):
     (run / "metrics.csv").write_text("epoch,accuracy\n0,0.9\n")
     with pytest.raises(ValueError, match=r"columns `selection/...`.*Received: \['epoch', 'acc"):
         evaluate_run(run)

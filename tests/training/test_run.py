@@ -2,6 +2,7 @@ import csv
 import dataclasses
 import functools
 import json
+from unittest import mock
 
 import keras
 import numpy as np
@@ -22,6 +23,7 @@ from dann.training.run import accuracy_table
 from dann.training.run_callbacks import Clock, HostModel
 
 TRAINER = TrainerConfig(steps=6, steps_per_epoch=2, batch_size=4, run_eagerly=True)
+ACCURACIES = "source/accuracy", "target/accuracy"
 COMPILED = dataclasses.replace(TRAINER, run_eagerly=False)
 
 
@@ -39,12 +41,24 @@ def figures():
     """Asked for by the tests that look at figures."""
 
 
+@pytest.fixture
+def drawn(figures, monkeypatch):
+    """The figures that are drawn, in place of their files."""
+    found = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: found.append(figure))
+    return found
+
+
 @pytest.fixture(autouse=True)
 def without_figures(request, monkeypatch):
     """Drawing takes half the time of these runs."""
     if "figures" not in request.fixturenames:
         for name in ("samples", "curves", "confusion", "features"):
             monkeypatch.setattr(run_figures, f"save_{name}", lambda *_: None)
+
+
+def run_of(folder, domains, model, *others, trainer=TRAINER, seed=1, **settings):
+    return training.Run(folder, domains, trainer, seed, model, *others, **settings)
 
 
 def compiled(method, learning_rate=0.01, trainer=TRAINER, **options):
@@ -58,7 +72,7 @@ untrained = functools.cache(compiled)
 
 def test_a_run_takes_the_configured_steps_and_reports_them(domains, figures, tmp_path, capsys):
     model, baseline = compiled(DANN, trainer=COMPILED), compiled(SourceOnly, trainer=COMPILED)
-    summary = training.Run(tmp_path, domains, COMPILED, 1, model, baseline).train()
+    summary = run_of(tmp_path, domains, model, baseline, trainer=COMPILED).train()
     assert int(model.optimizer.iterations) == int(baseline.optimizer.iterations) == 6
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     told = summary["steps"], summary["seed"], summary["hardware"], summary["backend"]
@@ -70,25 +84,24 @@ def test_a_run_takes_the_configured_steps_and_reports_them(domains, figures, tmp
 
 
 def test_a_refused_resume_loses_nothing_of_a_finished_run(domains, tmp_path):
-    settings = {"config": {"config.yaml": "seed: 1"}}
-    training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), **settings).train()
+    first, second = ({"seed": seed, "config": {"config.yaml": f"seed: {seed}"}} for seed in (1, 2))
+    run_of(tmp_path, domains, compiled(DANN), **first).train()
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     assert tmp_path / "summary.json" in before
-    settings = {"config": {"config.yaml": "seed: 2"}, "resume": True}
     with pytest.raises(ResumeError, match="pairs"):
-        training.Run(tmp_path, domains, TRAINER, 2, compiled(DANN), **settings).train()
+        run_of(tmp_path, domains, compiled(DANN), resume=True, **second).train()
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
 def test_a_run_that_begins_anew_leaves_nothing_that_tells_of_the_earlier_one(domains, tmp_path):
     with_curve = dataclasses.replace(TRAINER, oracle_curve=True)
     logger = keras.callbacks.CSVLogger(tmp_path / "metrics.csv")
-    training.Run(tmp_path, domains, with_curve, 1, compiled(DANN), callbacks=[logger]).train()
+    run_of(tmp_path, domains, compiled(DANN), trainer=with_curve, callbacks=[logger]).train()
     for name in ("diagnosis.json", "report.html", "figures/old.png", "export/mine.tflite"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
     assert {"oracle.csv", "metrics.csv"} <= {path.name for path in tmp_path.iterdir()}
-    training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN)).train()
+    run_of(tmp_path, domains, compiled(DANN)).train()
     kept = {"checkpoints", "classifier.keras", "export", "figures", "predictions.csv"}
     kept.add("summary.json")
     assert {path.name for path in tmp_path.iterdir() if path.name[0] != "."} == kept
@@ -99,15 +112,11 @@ def test_checkpoints_never_lie_beside_the_config_of_another_start(domains, tmp_p
     """Else a resumed run would take the checkpoints of one start for those of another."""
 
     def begin(text):
-        config = {"config.yaml": text}
-        training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), config=config).train()
-
-    def killed(*_):
-        raise KeyboardInterrupt
+        run_of(tmp_path, domains, compiled(DANN), config={"config.yaml": text}).train()
 
     run = training.RunDirectory(tmp_path)
     begin("rate: 1")
-    monkeypatch.setattr(Checkpoints, "discard", killed)
+    monkeypatch.setattr(Checkpoints, "discard", mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         begin("rate: 2")
     assert run.has_checkpoints()
@@ -126,21 +135,18 @@ def test_the_baseline_starts_from_the_same_weights_and_sees_the_same_source(doma
         return training.compile_model(model, keras.optimizers.SGD(1e-4), TRAINER)
 
     model, baseline = make(DANN, strength=0.0), make(SourceOnly)
-    training.Run(tmp_path, domains, TRAINER, 1, model, baseline).train()
+    run_of(tmp_path, domains, model, baseline).train()
     for mine, other in zip(model.classifier.weights, baseline.classifier.weights, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
 
 
 def test_a_training_that_diverges_leaves_neither_summary_nor_checkpoint(domains, tmp_path):
-    file = tmp_path / "best.keras"
-    saves = [keras.callbacks.ModelCheckpoint(file)]
-    model = compiled(DANN, learning_rate=1e20)
-    run = training.Run(tmp_path, domains, TRAINER, 1, model, callbacks=saves)
+    saves = [keras.callbacks.ModelCheckpoint(tmp_path / "best.keras")]
+    run = run_of(tmp_path, domains, compiled(DANN, learning_rate=1e20), callbacks=saves)
     with pytest.raises(FloatingPointError, match="training of DANN stopped at step [1-6]: "):
         run.train()
-    assert not file.exists()
     assert not run.directory.has_checkpoints()
-    assert not (tmp_path / "summary.json").exists()
+    assert not {"best.keras", "summary.json"} & {path.name for path in tmp_path.iterdir()}
 
 
 def test_logits_of_a_test_set_that_are_not_finite_are_no_result(domains, tmp_path):
@@ -149,43 +155,30 @@ def test_logits_of_a_test_set_that_are_not_finite_are_no_result(domains, tmp_pat
     overflow = keras.callbacks.LambdaCallback(
         on_train_end=lambda logs: [v.assign(v + 3e38) for v in model.label_head.weights]
     )
-    run = training.Run(tmp_path, domains, TRAINER, 1, model, callbacks=[overflow])
+    run = run_of(tmp_path, domains, model, callbacks=[overflow])
     with pytest.raises(FloatingPointError, match="Logits of the source's test set"):
         run.train()
     assert not run.directory.is_finished()
 
 
 def test_the_table_shows_both_methods_and_the_gain():
-    summary = {
-        "method": "DANN",
-        "seed": 3,
-        "steps": 20,
-        "seconds": 4.04,
-        "source/accuracy": 0.99,
-        "target/accuracy": 0.755,
-        "source_only/seconds": 2.0,
-        "source_only/source/accuracy": 0.98,
-        "source_only/target/accuracy": 0.6,
-    }
+    summary = {"method": "DANN", "seed": 3, "steps": 20}
+    for name, numbers in (("", (4.04, 0.99, 0.755)), ("source_only/", (2.0, 0.98, 0.6))):
+        for key, number in zip(("seconds", *ACCURACIES), numbers, strict=True):
+            summary[name + key] = number
     lines = [line.split() for line in accuracy_table(summary).splitlines()]
     assert lines[0][:4] == ["seed", "3,", "20", "steps,"]
     assert lines[2] == ["source", "only", "98.0%", "60.0%", "2.0"]
     assert lines[3] == ["DANN", "99.0%", "75.5%", "4.0"]
     assert lines[4] == ["gain", "+15.5", "points"]
     summary |= {"kept_by": "info_max", "kept_step": 10}
-    head = accuracy_table(summary).splitlines()[0]
-    assert head.endswith("after step 10, which info_max chose")
+    assert "after step 10, which info_max chose\n" in accuracy_table(summary)
 
 
 @pytest.mark.parametrize(("count", "written"), [(3, True), (21, False)])
-def test_the_confusion_matrices_have_shares_of_each_class_in_a_row(
-    count, written, tmp_path, monkeypatch, figures
-):
-    images, labels = np.zeros((4, 2, 2, 1), "uint8"), np.array([0, 0, 2, 2])
-    test = images, labels
+def test_the_confusion_matrices_have_shares_of_each_class_in_a_row(count, written, tmp_path, drawn):
+    test = images, labels = np.zeros((4, 2, 2, 1), "uint8"), np.array([0, 0, 2, 2])
     pair = DomainPair("a", "b", test, test, images, test, count)
-    drawn = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: drawn.append(figure))
     predicted = {"source": labels, "target": np.array([0, 1, 2, 2])}
     run_figures.save_confusion(pair, predicted, tmp_path / "confusion.png")
     source, target = drawn[0].axes
@@ -200,14 +193,11 @@ def test_the_confusion_matrices_have_shares_of_each_class_in_a_row(
 @pytest.mark.parametrize(("dtype", "channels"), [("uint8", 1), ("float32", 1), ("float32", 3)])
 @pytest.mark.parametrize("scale", [1, 255])
 def test_samples_are_the_images_in_two_rows_with_white_between(
-    dtype, channels, scale, tmp_path, monkeypatch, figures
+    dtype, channels, scale, tmp_path, drawn
 ):
     shown = np.arange(4 * 6 * 5 * channels).reshape(4, 6, 5, channels) % 256 / 255
-    images = (scale * shown).astype(dtype)
-    labels = np.arange(4) % 2
-    pair = DomainPair("a", "a", (images, labels), (images, labels), images, (images, labels), 2)
-    drawn = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: drawn.append(figure))
+    test = images, _ = (scale * shown).astype(dtype), np.arange(4) % 2
+    pair = DomainPair("a", "a", test, test, images, test, 2)
     run_figures.save_samples(pair, tmp_path / "samples.png")
     source, target = (axes.images[0].get_array() for axes in drawn[0].axes)
     np.testing.assert_array_equal(source, target)
@@ -220,11 +210,9 @@ def test_samples_are_the_images_in_two_rows_with_white_between(
 
 
 def test_the_features_shown_come_from_all_over_the_test_sets():
-    inputs = np.arange(350.0).reshape(350, 1)
-    test = inputs, np.repeat([0, 1], 175)
+    test = inputs, _ = np.arange(350.0).reshape(350, 1), np.repeat([0, 1], 175)
     pair = DomainPair("a", "b", test, test, inputs, test, 2)
-    identity = keras.Sequential([keras.Input((1,)), keras.layers.Identity()])
-    model = DANN(identity, num_classes=2)
+    model = DANN(keras.Sequential([keras.Input((1,)), keras.layers.Identity()]), num_classes=2)
     shown = run_figures.features_of(HostModel(model), pair)[:, 0]
     for part in (shown[:100], shown[100:]):
         assert (len(part), part[0], part[-1]) == (100, 0, 349)
@@ -241,26 +229,21 @@ def test_features_of_any_size_are_drawn(scale, length, domains, figures, tmp_pat
 def test_a_figure_that_fails_costs_no_result_and_names_may_hold_dollars(
     domains, figures, tmp_path, monkeypatch, capsys
 ):
-    def fail(*_):
-        raise RuntimeError("no memory left")
-
-    monkeypatch.setattr(run_figures, "save_curves", fail)
+    fails = mock.Mock(side_effect=RuntimeError("no memory left"))
+    monkeypatch.setattr(run_figures, "save_curves", fails)
     named = dataclasses.replace(domains, source="a$_{$b", class_names=["$\\frac", "x$", "_^"])
-    run = training.Run(tmp_path, named, TRAINER, 1, compiled(DANN))
+    run = run_of(tmp_path, named, compiled(DANN))
     summary = run.train()
     assert "warning: no figure curves: no memory left" in capsys.readouterr().err
-    assert {path.stem for path in run.directory.figures.iterdir()} == {
-        "samples",
-        "confusion",
-        "features",
-    }
+    drawn = sorted(path.stem for path in run.directory.figures.iterdir())
+    assert drawn == ["confusion", "features", "samples"]
     assert run.directory.summary() == summary
     assert run.directory.classifier().output_shape == (None, 3)
 
 
 def test_a_target_without_labels_has_no_accuracy(domains, figures, tmp_path, capsys):
     unknown = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
-    summary = training.Run(tmp_path, unknown, TRAINER, 1, compiled(DANN)).train()
+    summary = run_of(tmp_path, unknown, compiled(DANN)).train()
     assert "source/accuracy" in summary
     assert "target/accuracy" not in summary
     told = capsys.readouterr()
@@ -280,10 +263,9 @@ def test_a_target_without_labels_has_no_accuracy(domains, figures, tmp_path, cap
 def test_inputs_outside_the_range_of_the_network_are_told_once(
     factor, warned, domains, tmp_path, capsys
 ):
-    images = np.float32(factor) * domains.target_train
-    labels = domains.source_train[1]
-    scaled = DomainPair("a", "b", (images, labels), (images, labels), images, (images, labels), 3)
-    training.Run(tmp_path, scaled, TRAINER, 1, compiled(DANN)).train()
+    test = images, _ = np.float32(factor) * domains.target_train, domains.source_train[1]
+    scaled = DomainPair("a", "b", test, test, images, test, 3)
+    run_of(tmp_path, scaled, compiled(DANN)).train()
     told = capsys.readouterr().err
     assert told.count("the network first divides them by 127.5. Set network.backbone") == warned
 
@@ -315,36 +297,21 @@ SELECTION = SelectionConfig(scores=["source_accuracy", "info_max"], samples=8)
 
 def scored(domains, tmp_path, model, selection=SELECTION, callbacks=()):
     """A run with its summary, the scores by epoch, and those of the model that it ends with."""
-    path = tmp_path / "metrics.csv"
-    callbacks = [keras.callbacks.CSVLogger(path), *callbacks]
-    run = training.Run(
-        tmp_path, domains, TRAINER, 1, model, callbacks=callbacks, selection=selection
-    )
-    summary = run.train()
-    with path.open(newline="") as file:
-        rows = [
-            {name: float(row[f"selection/{name}"]) for name in selection.scores}
-            for row in csv.DictReader(file)
-        ]
+    callbacks = [keras.callbacks.CSVLogger(tmp_path / "metrics.csv"), *callbacks]
+    run = run_of(tmp_path, domains, model, callbacks=callbacks, selection=selection)
+    summary, names = run.train(), selection.scores
+    table = csv.DictReader((tmp_path / "metrics.csv").read_text().splitlines())
+    rows = [{name: float(row[f"selection/{name}"]) for name in names} for row in table]
     chosen = run.watchers[0]
-    final = compute_scores(
-        model, source=chosen.source, target=chosen.target, scores=selection.scores
-    )
+    final = compute_scores(model, source=chosen.source, target=chosen.target, scores=names)
     return summary, rows, final
-
-
-def test_the_scores_of_every_epoch_are_written_and_the_last_are_in_the_summary(domains, tmp_path):
-    summary, rows, final = scored(domains, tmp_path, compiled(DANN))
-    assert len(rows) == 3
-    for name, value in final.items():
-        assert summary[f"selection/{name}"] == rows[-1][name] == pytest.approx(value, rel=1e-6)
 
 
 def test_it_keeps_the_classes_of_the_same_target_examples_whatever_its_seed(domains, tmp_path):
     digests = set()
     for seed in (1, 2):
-        folder = tmp_path / str(seed)
-        run = training.Run(folder, domains, TRAINER, seed, compiled(DANN), selection=SELECTION)
+        settings = {"seed": seed, "selection": SELECTION}
+        run = run_of(tmp_path / str(seed), domains, compiled(DANN), **settings)
         run.train()
         digest, classes = run.directory.target_classes()
         digests.add(digest)
@@ -360,13 +327,7 @@ def test_it_keeps_the_classes_of_the_same_target_examples_whatever_its_seed(doma
         ({"steps": 0}, None, {}, DANN, "trainer.steps"),
         ({"steps": 5}, None, {}, DANN, "trainer.steps"),
         ({"batch_size": 20}, None, {}, DANN, "20"),
-        (
-            {"oracle_curve": True},
-            None,
-            {"target_test": UNLABELLED},
-            DANN,
-            "oracle_curve",
-        ),
+        ({"oracle_curve": True}, None, {"target_test": UNLABELLED}, DANN, "oracle_curve"),
         ({}, None, {}, TargetOnly, "labels"),
         ({}, {"keep": "snd"}, {}, DANN, "keep"),
         ({}, {"scores": [], "keep": "snd"}, {}, DANN, "keep"),
@@ -380,50 +341,44 @@ def test_what_cannot_be_trained_is_refused_when_the_run_is_made(
     if data.get("target_test") == "source_test":  # the scores would read the target's labels
         data = {"target_test": domains.source_test}
     chosen = None if selection is None else dataclasses.replace(SELECTION, **selection)
-    pair, settings = (
-        dataclasses.replace(one, **new) for one, new in ((domains, data), (TRAINER, trainer))
-    )
+    trainer, pair = dataclasses.replace(TRAINER, **trainer), dataclasses.replace(domains, **data)
     with pytest.raises(ValueError, match=told):
-        training.Run(tmp_path, pair, settings, 1, untrained(method), selection=chosen)
+        run_of(tmp_path, pair, untrained(method), trainer=trainer, selection=chosen)
 
 
 def test_scores_do_not_change_the_training(domains, tmp_path):
     models = compiled(DANN), compiled(DANN)
-    training.start(seed=1)
-    scored(domains, tmp_path, models[0])
-    training.start(seed=1)
-    training.Run(tmp_path, domains, TRAINER, 1, models[1]).train()
+    for model, selection in zip(models, (SELECTION, None), strict=True):
+        training.start(seed=1)
+        run_of(tmp_path, domains, model, selection=selection).train()
     for mine, other in zip(models[0].get_weights(), models[1].get_weights(), strict=True):
         np.testing.assert_array_equal(mine, other)
 
 
-def test_the_weights_of_the_epoch_that_a_score_puts_first_are_kept(domains, tmp_path):
-    """Losses that grow without end make later epochs worse by the score."""
-    keep = dataclasses.replace(SELECTION, keep="info_max")
-    model = compiled(DANN, learning_rate=8.0)
-    summary, rows, final = scored(domains, tmp_path, model, keep)
-    values = [row["info_max"] for row in rows]
-    assert np.argmax(values) < len(values) - 1  # the last is not the best, so the test can fail
-    assert summary["selection/info_max"] == max(values)
-    assert (summary["kept_by"], summary["kept_step"]) == ("info_max", 2 * np.argmax(values) + 2)
-    assert final["info_max"] == pytest.approx(max(values), rel=1e-5)
-
-
+@pytest.mark.parametrize("averages", [False, True])
 @pytest.mark.parametrize("keep", [None, "info_max"])
-def test_averaged_weights_are_scored_as_the_training_ends_with_them(keep, domains, tmp_path):
-    rate = 8.0 if keep else 0.3
-    model = compiled(DANN, learning_rate=rate, use_ema=True, ema_momentum=0.3)
+def test_scores_of_every_epoch_are_written_and_those_of_the_weights_kept_are_in_the_summary(
+    keep, averages, domains, tmp_path
+):
+    """Losses that grow without end make later epochs worse by the score."""
+    options = {"use_ema": True, "ema_momentum": 0.3} if averages else {}
+    model = compiled(DANN, learning_rate=8.0 if keep else 0.3, **options)
     seen = []
     look = keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda epoch, logs: seen.append(model.classifier.get_weights())
+        on_epoch_end=lambda *_: seen.append(model.classifier.get_weights())
     )
     selection = dataclasses.replace(SELECTION, keep=keep)
     summary, rows, final = scored(domains, tmp_path, model, selection, callbacks=[look])
-    assert final["info_max"] == pytest.approx(summary["selection/info_max"], rel=1e-4)
-    kept = (summary["kept_step"] if keep else TRAINER.steps) // 2 - 1
-    assert summary["selection/info_max"] == rows[kept]["info_max"]
+    assert len(rows) == 3
+    kept = np.argmax([row["info_max"] for row in rows]) if keep else 2
+    for name, value in final.items():
+        assert summary[f"selection/{name}"] == rows[kept][name] == pytest.approx(value, rel=1e-4)
+    if keep:
+        assert kept < 2  # the last is not the best, so the test can fail
+        assert (summary["kept_by"], summary["kept_step"]) == ("info_max", 2 * kept + 2)
     # What stands after the scores sees the weights that train, and not their averages.
-    assert not np.allclose(seen[kept][0], model.classifier.get_weights()[0])
+    same = np.allclose(seen[kept][0], model.classifier.get_weights()[0])
+    assert same != averages
 
 
 def test_the_clock_counts_steps_and_not_what_follows_an_epoch(domains, tmp_path, monkeypatch):
@@ -436,7 +391,7 @@ def test_the_clock_counts_steps_and_not_what_follows_an_epoch(domains, tmp_path,
     slow = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda batch, logs: passes(1), on_epoch_end=lambda *_: passes(100)
     )
-    run = training.Run(tmp_path, domains, TRAINER, 1, compiled(DANN), callbacks=[slow])
+    run = run_of(tmp_path, domains, compiled(DANN), callbacks=[slow])
     assert run.train()["seconds"] == 6
     clock = Clock()
     clock.load_state_dict(run.clock.state_dict())

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import keras
 import numpy as np
@@ -19,8 +20,8 @@ def run(tmp_path):
 def test_a_summary_is_read_back_and_says_that_the_run_is_finished(run):
     assert not run.is_finished()
     run.write_summary({"seed": 3, "target/accuracy": 0.5})
-    assert run.summary() == {"seed": 3, "target/accuracy": 0.5}
-    assert json.loads(run.summary_file.read_text()) == run.summary()
+    written = json.loads(run.summary_file.read_text())
+    assert run.summary() == written == {"seed": 3, "target/accuracy": 0.5}
     assert run.is_finished()
     assert [path.name for path in run.path.iterdir()] == ["summary.json"]
     run.discard_summary()
@@ -69,16 +70,10 @@ def test_a_classifier_comes_back_and_no_draft_is_left(run):
     assert list(run.path.iterdir()) == [run.classifier_file]
 
 
-def test_the_oracle_curve_comes_back_as_columns(run):
+def test_the_oracle_curve_and_the_classes_of_the_target_come_back(run):
     run.write_oracle_curve([(100, 1.5, 0.25), (200, 3.0, 0.5)])
-    assert run.oracle_curve() == {
-        "step": ["100", "200"],
-        "cpu_seconds": ["1.5", "3.0"],
-        "target/accuracy": ["0.25", "0.5"],
-    }
-
-
-def test_the_classes_of_the_target_come_back_with_the_digest_of_their_examples(run):
+    expected = {"step": ["100", "200"], "cpu_seconds": ["1.5", "3.0"]}
+    assert run.oracle_curve() == {**expected, "target/accuracy": ["0.25", "0.5"]}
     run.write_target_classes("of these", [2, 0, 1])
     digest, classes = run.target_classes()
     assert (digest, classes.tolist()) == ("of these", [2, 0, 1])
@@ -98,36 +93,26 @@ def test_a_checkpoint_is_one_by_its_name(run):
 def test_an_error_while_a_file_is_written_leaves_the_old_one_whole(tmp_path):
     path = tmp_path / "summary.json"
     path.write_text("old")
-
-    def fill_the_disk():
-        with atomic_write(path) as draft:
-            draft.write_text("half")
-            raise OSError("disk is full")
-
-    with pytest.raises(OSError, match="disk"):
-        fill_the_disk()
+    with pytest.raises(UnicodeEncodeError), atomic_write(path) as draft:
+        draft.write_text("half é", encoding="ascii")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_lock_is_held_once_and_leaves_no_file(tmp_path):
-    def again():
-        with lock_directory(tmp_path):
-            pass
-
     with lock_directory(tmp_path), pytest.raises(BlockingIOError, match="Received: "):
-        again()
-    again()
+        lock_directory(tmp_path).__enter__()
+    with lock_directory(tmp_path):
+        pass
     assert list(tmp_path.iterdir()) == []
 
 
 def test_no_other_module_spells_the_names_of_a_runs_files():
+    spelled = re.compile(
+        r'"(summary\.json|oracle\.csv|target_classes\.npz|diagnosis\.json|report\.html)"'
+    )
     root = pathlib.Path(__file__).parents[2]
-    names = ("summary.json", "oracle.csv", "target_classes.npz", "diagnosis.json", "report.html")
-    spelled = {
-        path.name
-        for folder in ("dann", "scripts", "benchmarks")
-        for path in (root / folder).rglob("*.py")
-        if any(f'"{name}"' in path.read_text() for name in names)
-    }
-    assert spelled == {"run_directory.py"}
+    paths = [
+        path for name in ("dann", "scripts", "benchmarks") for path in (root / name).rglob("*.py")
+    ]
+    assert {p.name for p in paths if spelled.search(p.read_text())} == {"run_directory.py"}

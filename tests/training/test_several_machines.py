@@ -23,16 +23,15 @@ def together(tmp_path_factory):
     blocked = tmp_path_factory.mktemp("blocked")  # TensorFlow takes seconds to import
     (blocked / "tensorflow.py").write_text("raise ImportError('blocked')")
     folders = [blocked, SCRIPT.parent, SCRIPT.parents[1], SCRIPT.parents[2]]
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": "jax",
-        "PYTHONPATH": os.pathsep.join(map(str, folders)),
-    }
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, folders))
     started = []
 
     def begin(folder, names, count, **deaths):
         folder.mkdir(exist_ok=True)
-        port = free_port()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
         for number in range(count):
             distribution = {"kind": "multi_host", "coordinator": f"127.0.0.1:{port}"}
             distribution |= {"num_processes": count, "process_id": number}
@@ -46,12 +45,6 @@ def together(tmp_path_factory):
     for process in started:
         process.kill()
         process.communicate()
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def ended(processes):
