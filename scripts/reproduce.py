@@ -26,9 +26,9 @@ TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 def is_finished(run):
     """Whether a run has ended, with the settings that it is planned with."""
+    planned = compose("train", list(run.arguments))  # first: what cannot be composed is told now
     if not run.directory.is_finished():
         return False
-    planned = compose("train", list(run.arguments))
     made = config.config_of_run(run.directory.path)
     return config.settings_of(made) == config.settings_of(planned)
 
