@@ -25,9 +25,9 @@ from dann.layers import GradientReversal
 from dann.registry import Registry
 from dann.schedules import StrengthSchedule
 
-# The methods by the name that chooses them. Facts of an entry: `arguments` are those that make a
+# The methods by the name that chooses them. Facts: `arguments` are those that make a
 # variant of the class; `needs` are arguments without a default, with values to try them.
-METHODS: Registry[type] = Registry("method")
+METHODS: Registry[type] = Registry()
 
 _ARGUMENTS = ("backbone", "label_head", "passes", "regularizers", "task_radius")
 

@@ -212,7 +212,8 @@ def class_numbers(labels: Any) -> np.ndarray:
     ([1, 0], [2, 0])
     """
     found = np.asarray(labels)
-    if found.ndim == 2 and found.shape[1] > 1 and np.isin(found, (0, 1)).all():
+    one_hot = found.ndim == 2 and found.shape[1] > 1 and np.isin(found, (0, 1)).all()
+    if one_hot and (found.sum(axis=1) == 1).all():
         found = found.argmax(axis=1)
     whole = found.dtype.kind in "biuf" and np.array_equal(found, np.round(found))
     if found.size != len(found) or not whole:

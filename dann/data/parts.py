@@ -13,7 +13,7 @@ from dann.data.domain_pair import UNKNOWN, DomainPair
 from dann.data.lazy_arrays import Rows
 from dann.registry import Registry
 
-READERS: Registry[Callable[..., DomainPair]] = Registry("reader")
+READERS: Registry[Callable[..., DomainPair]] = Registry()
 
 
 def pair_of_parts(

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dann.checks import check_class_range, check_shape
+from dann.checks import check_class_range
+from dann.data.examples import class_numbers
 from dann.diagnostics.outputs import pair_outputs
 
 
@@ -42,12 +43,7 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
             "Label bounds need classes: the label head must have at least 2 outputs. "
             f"Received: {model.num_classes}"
         )
-    labels = outputs.labels
-    if _is_one_hot(labels, model.num_classes):
-        labels = labels.argmax(axis=1)
-    why = "one label for each example, such as `labels.argmax(axis=1)`"
-    check_shape("Labels of the source", labels.shape, ("batch",), why=why)
-    labels = labels.astype(int)
+    labels = class_numbers(outputs.labels)
     of_source, of_target = outputs.logits["source"], outputs.logits["target"]
     classes = model.num_classes
     check_class_range("Labels of the source", labels, classes)
@@ -68,9 +64,3 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
         "target/prediction_entropy": float(special.entr(mean).sum()),
         "target/conditional_entropy": entropy,
     }
-
-
-def _is_one_hot(labels, classes):
-    if labels.shape[1:] != (classes,):
-        return False
-    return bool(np.all((labels == 0) | (labels == 1)) and np.all(labels.sum(axis=1) == 1))

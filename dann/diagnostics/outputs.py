@@ -22,7 +22,7 @@ class PairOutputs:
         logits: Logits of the classes `(n, num_classes)`.
         domain: Logits of the discriminator `(n, k)`, above 0 for the target; `None` if the method
             has no such discriminator.
-        labels: Labels of the source `(n,)`, also if they came as a single column `(n, 1)`.
+        labels: Labels of the source, as they came.
     """
 
     features: dict[str, np.ndarray]
@@ -46,8 +46,6 @@ def pair_outputs(model: Any, data: tuple) -> PairOutputs:
             if scores is not None:
                 domain = dict(zip(DOMAINS, map(to_numpy, batch.by_domain(scores)), strict=True))
     labels = np.asarray(y)[: len(features["source"])]
-    if labels.ndim > 1 and labels.size == len(labels):
-        labels = labels.reshape(-1)
     return PairOutputs(features, logits, domain, labels)
 
 

@@ -74,7 +74,7 @@ def agreement_of_runs(
 
     A run that has no other to be compared with, that is, a finished one with the same settings,
     another seed and the same target examples, is left out, and so is one that learned from the
-    target's labels or whose file of classes cannot be read.
+    target's labels or whose predictions cannot be read.
 
     Args:
         runs: The settings of each run, without the seed, and its seed, by its directory.
@@ -83,9 +83,9 @@ def agreement_of_runs(
     for path, (settings, seed) in runs.items():
         run = RunDirectory(path)
         with contextlib.suppress(FileNotFoundError, ValueError):
-            digest, classes = run.target_classes()
+            examples, classes = run.target_classes()
             if not run.summary()["oracle"]:
-                alike.setdefault((settings, digest), {}).setdefault(seed, (path, classes))
+                alike.setdefault((settings, examples), {}).setdefault(seed, (path, classes))
     found = {}
     for group in alike.values():
         if len(group) > 1:

@@ -17,7 +17,7 @@ from dann.registry import Registry
 from dann.selection.outputs import NotFiniteError, Outputs, outputs_of
 
 Score = Callable[[Outputs], float]
-SCORES: Registry[Score] = Registry("score")
+SCORES: Registry[Score] = Registry()
 
 
 def choose(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
@@ -32,8 +32,8 @@ def choose(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
     if isinstance(scores, Mapping):
         return dict(scores)
     for name in scores:
-        check_choice("scores", name, ["all", *SCORES])
-    return {name: SCORES[name] for name in (SCORES if "all" in scores else scores)}
+        check_choice("scores", name, ["all", *sorted(SCORES)])
+    return {name: SCORES[name] for name in (sorted(SCORES) if "all" in scores else scores)}
 
 
 def compute_scores(
@@ -135,4 +135,4 @@ def check_source(scores: Iterable[str], source: Any) -> None:
 
 
 def _fact(name, fact):
-    return SCORES.entry(name).facts.get(fact) if name in SCORES else None
+    return SCORES.facts.get(name, {}).get(fact)

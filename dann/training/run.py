@@ -21,7 +21,7 @@ from dann.training.non_finite import StopOnNonFinite
 from dann.training.predictions import target_predictions
 from dann.training.preparation import check_trainer, scale_remark
 from dann.training.resumable_fit import fit
-from dann.training.run_callbacks import Clock, HostModel, OracleCurve, RunScores, target_classes
+from dann.training.run_callbacks import Clock, HostModel, OracleCurve, RunScores
 from dann.training.run_directory import RunDirectory
 
 
@@ -101,11 +101,9 @@ class Run:
         self.finite = StopOnNonFinite(trainer.check_every)
         self.host, self.clock = HostModel(model), Clock()
         self.watchers: list[keras.callbacks.Callback] = []  # later callbacks see the scores
-        self.samples = None
         self.keep = selection.keep if selection else None
         if selection and (selection.scores or selection.keep):
             self.watchers.append(RunScores(self.host, domains, selection, seed))
-            self.samples = selection.samples
         if trainer.oracle_curve:
             if domains.target_test[1] is None:
                 raise ValueError("trainer.oracle_curve needs labels. Received: a target without")
@@ -144,9 +142,6 @@ class Run:
         accuracies, predicted = self._test(self.host)
         summary.update({**_times(self.clock), **accuracies, **self._final_scores(history)})
         self.directory.save_classifier(self.model.classifier)
-        if self.samples:
-            found = target_classes(self.host, self.domains, self.samples)
-            self.directory.write_target_classes(*found)
         predict = partial(self.host.predict, self.model.classifier)
         predictions = target_predictions(self.domains, predict)
         self.directory.write_predictions(predictions)

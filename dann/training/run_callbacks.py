@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import hashlib
 import operator
 import time
 from collections.abc import Mapping, Sequence
@@ -202,21 +201,6 @@ class RunScores(_Stateful):
     def on_train_end(self, logs=None):
         if self.kept is not None:
             self.model.set_weights(self.kept)
-
-
-def target_classes(host: HostModel, domains: DomainPair, samples: int) -> tuple[str, np.ndarray]:
-    """Predicts the classes of some of the target's training inputs, the same ones in every run.
-
-    Returns:
-        A digest of the inputs, by which other runs on the same ones are found, and the classes.
-    """
-    target = domains.target_train
-    chosen = np.sort(np.random.default_rng(0).permutation(len(target))[:samples])
-    inputs = target[chosen]
-    digest = hashlib.sha256()
-    for part in map(np.asarray, keras.tree.flatten(inputs)):
-        digest.update((part.astype(str) if part.dtype.hasobject else part).tobytes())
-    return digest.hexdigest(), host.predict(host.model.classifier, inputs).argmax(axis=1)
 
 
 def _check_tests_differ(domains, chosen):

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import shutil
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -50,7 +49,6 @@ class RunDirectory:
         self.oracle_file = self.path / "oracle.csv"
         self.classifier_file = self.path / "classifier.keras"
         self.predictions_file = self.path / "predictions.csv"
-        self.classes_file = self.path / "target_classes.npz"
         self.checkpoints = self.path / "checkpoints"
         self.baseline_checkpoints = self.checkpoints / "source_only"
         self.checkpoint_file = self.checkpoints / LAST_MODEL
@@ -96,8 +94,7 @@ class RunDirectory:
 
     def discard_summary(self) -> None:
         """Deletes the results, so that a restarted run does not look finished."""
-        told = self.summary_file, self.classifier_file, self.classes_file, self.predictions_file
-        for path in told:
+        for path in (self.summary_file, self.classifier_file, self.predictions_file):
             path.unlink(missing_ok=True)
 
     def discard_results(self) -> None:
@@ -141,20 +138,13 @@ class RunDirectory:
             table.to_csv(draft, index=False)
         return path
 
-    def target_classes(self) -> tuple[str, Any]:
-        """Returns the digest of some target examples and the classes predicted for them."""
-        wanted = f"{_TRAINED}, with scores (`selection.scores`)"
-        path = _existing(self.classes_file, wanted)
-        try:
-            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                return str(file["digest"]), file["classes"]
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise ValueError(f"Expected {wanted}. Received: {path}") from error
-
-    def write_target_classes(self, digest: str, classes: Any) -> None:
-        """Writes the classes predicted for some target examples, whose digest tells them."""
-        with atomic_write(self.classes_file) as draft:
-            np.savez_compressed(draft, digest=digest, classes=classes)
+    def target_classes(self) -> tuple[tuple[str, ...], np.ndarray]:
+        """Returns the target's training examples, by file or row, and the classes predicted."""
+        columns = _columns(self.predictions_file, _TRAINED)
+        if not {"split", "example", "class"} <= columns.keys():
+            raise ValueError(f"Expected predictions. Received: {self.predictions_file}")
+        train = np.array(columns["split"]) == "train"
+        return tuple(np.array(columns["example"])[train]), np.array(columns["class"])[train]
 
     def model(self) -> Any:
         """Returns the whole model of the last epoch, discriminator and optimizer included.

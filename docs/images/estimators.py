@@ -35,7 +35,7 @@ def main():
     inputs = np.linspace(-2, 2, 801).astype("float32")
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     panels = figure.subplots(-(-len(ESTIMATORS) // 5), 5, sharex=True, sharey=True)
-    for axes, name in zip(panels.flat, ESTIMATORS, strict=False):
+    for axes, name in zip(panels.flat, sorted(ESTIMATORS), strict=False):
         if name in SHARPNESS:
             letter, values = SHARPNESS[name]
             for style, sharpness in zip(STYLES, values, strict=True):

@@ -45,23 +45,24 @@ EXTRA = {
 }
 
 
-def small(entry, **kwargs):
+def small(name, **kwargs):
     """A small model of a registered method."""
+    facts, kind = dann.adaptation.METHODS.facts[name], dann.adaptation.METHODS[name]
     arguments = {"backbone": backbone(), "num_classes": 3}
-    arguments |= {**entry.facts.get("arguments", {}), **entry.facts.get("needs", {})}
-    return entry.thing(**{**arguments, **EXTRA.get(entry.name, dict)(), **kwargs})
+    arguments |= {**facts.get("arguments", {}), **facts.get("needs", {})}
+    return kind(**{**arguments, **EXTRA.get(name, dict)(), **kwargs})
 
 
-ENTRIES = {entry.name: entry for entry in dann.adaptation.METHODS.entries()}
-METHODS = {name: functools.partial(small, entry) for name, entry in ENTRIES.items()}
+FACTS, CLASSES = dann.adaptation.METHODS.facts, dict(dann.adaptation.METHODS)
+METHODS = {name: functools.partial(small, name) for name in sorted(CLASSES)}
 METHODS["dann_schedule"] = functools.partial(
-    small, ENTRIES["dann"], strength=GaninSchedule(100), passes="separate"
+    small, "dann", strength=GaninSchedule(100), passes="separate"
 )
-VARIANTS = {name for name, entry in ENTRIES.items() if "arguments" in entry.facts}
+VARIANTS = {name for name, facts in FACTS.items() if "arguments" in facts}
 VARIANTS |= {"dann_schedule"}
-BASELINES = {name for name, entry in ENTRIES.items() if issubclass(entry.thing, SourceOnly)}
-SMOOTH = {n for n, entry in ENTRIES.items() if "task_radius" in entry.facts.get("arguments", {})}
-REGULARIZERS = dann.adaptation.REGULARIZERS.entries()
+BASELINES = {name for name, kind in CLASSES.items() if issubclass(kind, SourceOnly)}
+SMOOTH = {n for n, facts in FACTS.items() if "task_radius" in facts.get("arguments", {})}
+REGULARIZERS = dann.adaptation.REGULARIZERS
 DRAWS = {"wdgrl", "dirt_t"}  # its losses or its adversary draw at random
 # One of each way to step; what all share in one place is tested with these, and with all if slow.
 FEW = {"source_only", "cdan", "dann", "dirt_t", "mcd", "wdgrl"}
@@ -97,7 +98,7 @@ def test_every_method_and_regularizer_is_registered_and_exported():
     assert set(dann.adaptation.REGULARIZERS.values()) == regularizers
     for cls in methods | regularizers:
         assert getattr(dann, cls.__name__) is getattr(dann.adaptation, cls.__name__) is cls
-    assert {(entry.name, entry.thing.name) for entry in REGULARIZERS} == {
+    assert {(name, kind.name) for name, kind in REGULARIZERS.items()} == {
         (cls.name, cls.name) for cls in regularizers
     }
 
@@ -187,14 +188,14 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("entry", REGULARIZERS, ids=lambda entry: entry.name)
-def test_a_regularizer_comes_back_from_a_file_and_goes_on_as_before(entry, reloaded):
-    joining = [entry.thing(**CHANGED[entry.name])]
+@pytest.mark.parametrize("name", sorted(REGULARIZERS))
+def test_a_regularizer_comes_back_from_a_file_and_goes_on_as_before(name, reloaded):
+    joining = [REGULARIZERS[name](**CHANGED[name])]
     model = DANN(backbone(), 3, regularizers=joining)
     model.compile(keras.optimizers.Adam(0.01))
     model.fit(INPUTS, LABELS, batch_size=4, verbose=0)
     again = reloaded(model)
-    assert again.regularizers[0].get_config() == CHANGED[entry.name]
+    assert again.regularizers[0].get_config() == CHANGED[name]
     for one in (model, again):
         one.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
     assert_all_close(model.get_weights(), again.get_weights(), rtol=1e-5, atol=1e-7)

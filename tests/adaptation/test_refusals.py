@@ -155,8 +155,8 @@ def test_a_method_that_compares_classes_refuses_one_output_and_several_labels(me
 
 @pytest.mark.parametrize("name", [n for n, cls in REGULARIZERS.items() if cls.needs_classes])
 def test_a_regularizer_that_compares_classes_refuses_one_output_and_several_labels(name):
-    entry = REGULARIZERS.entry(name)
-    one, other = (entry.thing(**entry.facts.get("needs", {})) for _ in range(2))
+    needs = REGULARIZERS.facts[name].get("needs", {})
+    one, other = (REGULARIZERS[name](**needs) for _ in range(2))
     with pytest.raises(ValueError, match="compare at least two classes"):
         of(DANN, label_head=linear(4, 1), regularizers=[one])
     with pytest.raises(ValueError, match="compare at least two classes"):

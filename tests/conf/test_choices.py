@@ -51,13 +51,12 @@ def test_every_choice_is_registered_and_everything_registered_is_a_choice(group)
 
 
 @pytest.mark.parametrize(
-    ("group", "name"), [(group, name) for group, registry in GROUPS.items() for name in registry]
+    ("group", "name"), [(group, name) for group, things in GROUPS.items() for name in things]
 )
 def test_a_choice_builds_the_object_registered_under_its_name(group, name):
-    entry = GROUPS[group].entry(name)
     node = OmegaConf.load(CONF / group / f"{name}.yaml")
-    assert getattr(dann, node["_target_"].removeprefix("dann.")) is entry.thing
-    variant = entry.facts.get("arguments", {})
+    assert getattr(dann, node["_target_"].removeprefix("dann.")) is GROUPS[group][name]
+    variant = GROUPS[group].facts[name].get("arguments", {})
     assert {key: node.get(key) for key in variant} == variant
 
 

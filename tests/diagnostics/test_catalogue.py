@@ -123,9 +123,9 @@ def test_figures_accept_numbers_that_are_not_finite(value):
     "name", [pytest.param(n, marks=[] if n in FEW else pytest.mark.slow) for n in METHODS]
 )
 def test_every_method_is_diagnosed(name):
-    entry = METHODS.entry(name)
-    arguments = {**entry.facts.get("arguments", {}), **entry.facts.get("needs", {})}
-    model = entry.thing(network((3, 4, 2), "backbone", "relu"), num_classes=2, **arguments)
+    facts = METHODS.facts[name]
+    arguments = {**facts.get("arguments", {}), **facts.get("needs", {})}
+    model = METHODS[name](network((3, 4, 2), "backbone", "relu"), num_classes=2, **arguments)
     model.compile("sgd")
     found, left_out = measure(model, DATA)
     without_game = model.reversal is None or model.task_radius or model.critic_steps > 1

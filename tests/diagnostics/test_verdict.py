@@ -140,7 +140,7 @@ def test_labels_that_are_not_classes_leave_the_bounds_out():
     model.compile("adam", loss="mse")
     x, y = planted.batch(0, 64)
     found = check(model, (x, np.stack([y, 2.5 - y], 1).astype("float32")), mode="eager")
-    assert "one label for each example" in found.left_out["bounds"]
+    assert "number of a class for each example" in found.left_out["bounds"]
     assert "label/loss" not in found.measurements
 
 

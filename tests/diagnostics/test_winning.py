@@ -210,8 +210,9 @@ def test_what_cannot_be_measured_is_refused():
         squared_mmd(SOURCE, TARGET, 0)
     with pytest.raises(ValueError, match="at least 2 outputs. Received: 1"):
         label_loss_baselines(dann.DANN(linear(2, 2, "b"), label_head=linear(2, 1, "h")), DATA)
-    with pytest.raises(ValueError, match=r"one label for each example.*shape \(60, 2\)"):
-        label_loss_baselines(identity_dann(), (DATA[0], 2 * np.eye(2)[LABELS]))
+    for labels in (2 * np.eye(2)[LABELS], np.ones((60, 2))):  # no class, and two classes
+        with pytest.raises(ValueError, match=r"number of a class for each.*shape \(60, 2\)"):
+            label_loss_baselines(identity_dann(), (DATA[0], labels))
     for shift, received in ((1, "Received: 2"), (-1, "Received: -1")):
         with pytest.raises(ValueError, match=f"source .*below 2, .*{received}"):
             label_loss_baselines(identity_dann(), (DATA[0], LABELS + shift))

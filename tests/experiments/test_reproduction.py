@@ -114,7 +114,8 @@ def test_finished_runs_become_a_long_table_and_a_short_one(folder):
     runs = planned(seeds=[0, 1, 2])
     train(runs, folder)
     for run, classes in zip(runs, ([0, 1, 0, 1], [0, 1, 0, 1], [0, 1, 1, 0]), strict=True):
-        run.directory.write_target_classes("digest", classes)
+        table = {"split": "train", "example": range(4), "class": classes}
+        run.directory.write_predictions(pandas.DataFrame(table))
     results = results_of(runs)
     assert list(results.columns) == COLUMNS
     first = results[results["seed"] == 0].set_index("measure")["value"].to_dict()

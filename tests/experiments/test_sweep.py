@@ -21,10 +21,16 @@ def change(run, **values):
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
+def predictions(classes, first=0):
+    """What a run would write of these classes of the target's training examples."""
+    rows = range(first, first + len(classes))
+    return pandas.DataFrame({"split": "train", "example": rows, "class": classes})
+
+
 def give_classes(sweep, **classes):
     """Writes the target's classes of runs `r0`, `r1` and so on, all of the same examples."""
     for run, values in classes.items():
-        RunDirectory(sweep / run[1:]).write_target_classes("digest", values)
+        RunDirectory(sweep / run[1:]).write_predictions(predictions(values))
 
 
 @pytest.fixture
@@ -130,9 +136,9 @@ def test_a_sweep_with_a_run_that_has_no_other_to_agree_with_is_ranked_by_info_ma
     assert rows_of(sweep)[1] == "1203"
     assert measure(sweep, "selection/agreement") == {"2": 1, "0": 1}
     assert "regret of selection/info_max" in text
-    RunDirectory(sweep / "1").write_target_classes("of other examples", [0, 1, 2])
+    RunDirectory(sweep / "1").write_predictions(predictions([0, 1, 2], first=7))
     assert rank_sweep(sweep, "agreement", OVERRIDES) == text
-    (sweep / "1/target_classes.npz").write_bytes(b"")
+    (sweep / "1/predictions.csv").write_bytes(b"")
     assert rank_sweep(sweep, "agreement", OVERRIDES) == text
 
 

@@ -34,7 +34,7 @@ def test_a_sweep_is_ranked_by_a_score_beside_the_oracle(sweep):
 def test_failed_jobs_are_reported_and_do_not_lose_the_others(sweep):
     result, folder = sweep
     assert result.returncode == 1
-    assert result.stderr.count("error: The source must fill a batch of 100000") == 2
+    assert result.stderr.count("the source must fill one. Received: batch_size=100000") == 2
     assert len(list(folder.glob("sweep/*/summary.json"))) == 2
 
 

@@ -66,19 +66,16 @@ def test_on_a_clustered_target_its_scores_find_what_source_accuracy_misses():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_score_is_exported_and_sees_no_labels_of_the_target(name):
-    entry = SCORES.entry(name)
+    facts = SCORES.facts[name]
     assert getattr(selection, name) is SCORES[name]
-    assert entry.facts["reads"] in ("target", "labelled source", "labelled source, target")
+    assert facts["reads"] in ("target", "labelled source", "labelled source, target")
     assert "outputs" in inspect.signature(SCORES[name]).parameters
     assert [field for field in Outputs._fields if "label" in field] == ["source_labels"]
     # It reads what it says, and nothing else.
     alone = {"target": {"target": TARGET}, "labelled source": {"source": SOURCE}}
-    given = alone.get(entry.facts["reads"], {"source": SOURCE, "target": TARGET})
+    given = alone.get(facts["reads"], {"source": SOURCE, "target": TARGET})
     some = outputs_of(
-        checkpoint(20),
-        features="of_features" in entry.facts,
-        mixed="mixed" in entry.facts,
-        **given,
+        checkpoint(20), features="of_features" in facts, mixed="mixed" in facts, **given
     )
     assert SCORES[name](some) == pytest.approx(SCORES[name](outputs(20)), rel=1e-5)
 
@@ -207,7 +204,7 @@ def test_logits_and_features_are_those_of_the_networks_in_inference():
 def test_a_plain_model_and_one_that_ends_in_a_softmax_have_scores_of_logits():
     network = checkpoint(20).classifier
     probable = keras.Model(network.input, keras.layers.Softmax()(network.output))
-    names = [name for name in NAMES if "of_features" not in SCORES.entry(name).facts]
+    names = [name for name in NAMES if "of_features" not in SCORES.facts[name]]
     wanted = compute_scores(checkpoint(20), source=SOURCE, target=TARGET, scores=names)
     for model in (network, probable):
         found = compute_scores(model, source=SOURCE, target=TARGET, scores=names)

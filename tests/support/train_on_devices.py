@@ -44,18 +44,20 @@ def backbone(*layers, **dense):
     return keras.Sequential([keras.Input((4,)), hidden, *layers])
 
 
-def of_method(entry):
-    arguments = {**entry.facts.get("arguments", {}), **entry.facts.get("needs", {})}
-    if issubclass(entry.thing, WDGRL):
+def of_method(name):
+    kind, facts = METHODS[name], METHODS.facts[name]
+    arguments = {**facts.get("arguments", {}), **facts.get("needs", {})}
+    if issubclass(kind, WDGRL):
         arguments |= {"seed": 1, "critic_steps": 2}
-    if issubclass(entry.thing, DIRTT):
+    if issubclass(kind, DIRTT):
         arguments |= {"seed": 1, "refresh_steps": 2, "target_weight": 1, "teacher_weight": 1}
-    return entry.thing(backbone(), num_classes=3, **arguments)
+    return kind(backbone(), num_classes=3, **arguments)
 
 
-def with_regularizer(entry):
-    more = {"vat": {"seed": 1}, "self_ensembling": {"threshold": 0.0}}.get(entry.name, {})
-    regularizer = entry.thing(weight=1.0, **entry.facts.get("needs", {}), **more)
+def with_regularizer(name):
+    more = {"vat": {"seed": 1}, "self_ensembling": {"threshold": 0.0}}.get(name, {})
+    needs = REGULARIZERS.facts[name].get("needs", {})
+    regularizer = REGULARIZERS[name](weight=1.0, **needs, **more)
     return DANN(backbone(), num_classes=3, regularizers=[regularizer])
 
 
@@ -78,9 +80,9 @@ def decayed():
     return MCD(backbone(kernel_regularizer=keras.regularizers.L2(0.1)), num_classes=3)
 
 
-CASES = {e.name: Case(functools.partial(of_method, e)) for e in METHODS.entries()}
-for _entry in REGULARIZERS.entries():
-    CASES[f"{_entry.name} (regularizer)"] = Case(functools.partial(with_regularizer, _entry))
+CASES = {name: Case(functools.partial(of_method, name)) for name in sorted(METHODS)}
+for _name in sorted(REGULARIZERS):
+    CASES[f"{_name} (regularizer)"] = Case(functools.partial(with_regularizer, _name))
 CASES |= {
     "batch normalization": Case(lambda: with_backbone(keras.layers.BatchNormalization)),
     "synchronized normalization": Case(lambda: with_backbone(synchronized)),

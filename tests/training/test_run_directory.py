@@ -6,6 +6,7 @@ import re
 
 import keras
 import numpy as np
+import pandas
 import pytest
 
 from dann.training import RunDirectory
@@ -74,11 +75,12 @@ def test_the_oracle_curve_and_the_classes_of_the_target_come_back(run):
     run.write_oracle_curve([(100, 1.5, 0.25), (200, 3.0, 0.5)])
     expected = {"step": ["100", "200"], "cpu_seconds": ["1.5", "3.0"]}
     assert run.oracle_curve() == {**expected, "target/accuracy": ["0.25", "0.5"]}
-    run.write_target_classes("of these", [2, 0, 1])
-    digest, classes = run.target_classes()
-    assert (digest, classes.tolist()) == ("of these", [2, 0, 1])
+    table = {"split": ["train", "train", "test"], "example": [5, 8, 0], "class": ["b", "a", "a"]}
+    run.write_predictions(pandas.DataFrame(table))
+    examples, classes = run.target_classes()
+    assert (examples, classes.tolist()) == (("5", "8"), ["b", "a"])
     run.discard_summary()
-    assert not run.classes_file.exists()
+    assert not run.predictions_file.exists()
 
 
 def test_a_checkpoint_is_one_by_its_name(run):
@@ -109,7 +111,7 @@ def test_a_lock_is_held_once_and_leaves_no_file(tmp_path):
 
 def test_no_other_module_spells_the_names_of_a_runs_files():
     spelled = re.compile(
-        r'"(summary\.json|oracle\.csv|target_classes\.npz|diagnosis\.json|report\.html)"'
+        r'"(summary\.json|oracle\.csv|predictions\.csv|diagnosis\.json|report\.html)"'
     )
     root = pathlib.Path(__file__).parents[2]
     paths = [

@@ -7,8 +7,8 @@ from dann.adaptation.batch import Batch
 from dann.checks import check_number
 from dann.registry import Registry
 
-# The fact `needs` of an entry: arguments without a default, with values to try them.
-REGULARIZERS: Registry[type["Regularizer"]] = Registry("regularizer")
+# The fact `needs`: arguments without a default, with values to try them.
+REGULARIZERS: Registry[type["Regularizer"]] = Registry()
 
 
 class Regularizer:

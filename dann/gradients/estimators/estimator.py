@@ -144,7 +144,7 @@ class Estimator(abc.ABC):
 
 
 # One object for each name, because then all calls by that name share one traced function.
-ESTIMATORS: Registry[Estimator] = Registry("estimator")
+ESTIMATORS: Registry[Estimator] = Registry()
 
 
 def register_estimator(name: str) -> Callable:

@@ -108,7 +108,7 @@ def get_estimator(identifier: Any) -> Estimator:
         return identifier
     if callable(identifier) and not isinstance(identifier, type):
         return Quantizer(identifier)
-    return ESTIMATORS[check_choice("estimator", identifier, ESTIMATORS)]
+    return ESTIMATORS[check_choice("estimator", identifier, sorted(ESTIMATORS))]
 
 
 def get_kernel_estimator(identifier: Any, axes: Sequence[int]) -> Estimator:
