@@ -103,11 +103,11 @@ def test_every_method_and_regularizer_is_registered_and_exported():
     }
 
 
-@pytest.mark.parametrize("entry", ENTRIES.values(), ids=str)
-def test_every_argument_is_in_the_config(entry):
-    arguments = inspect.signature(entry.thing.__init__).parameters.values()
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_argument_is_in_the_config(name):
+    arguments = inspect.signature(CLASSES[name].__init__).parameters.values()
     own = {one.name for one in arguments if one.kind is one.KEYWORD_ONLY}
-    assert own <= set(small(entry).get_config())
+    assert own <= set(small(name).get_config())
 
 
 def test_a_step_is_traced_once(monkeypatch):
