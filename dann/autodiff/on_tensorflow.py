@@ -85,7 +85,7 @@ def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
 def _at_once():
     """How many outputs one vectorized pass covers, by the largest tensor that the graph computes.
 
-    Larger parts are slower on a processor (caches, page faults), as `docs/performance.md` shows.
+    Larger parts are slower on a processor (caches, page faults).
     """
     if tf.executing_eagerly():
         return math.inf
