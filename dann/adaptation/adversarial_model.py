@@ -43,11 +43,11 @@ class AdversarialModel(keras.Model):
     the logs hold `label/loss`, `strength` and what the method and the regularizers add; `loss` also
     holds what layers add, except for the outputs of the method's own networks.
 
-    Pairs may have a third part, `"target_labelled"`: the few labelled target images of
-    semi-supervised training. Their labels follow the source's, and their loss joins the label loss.
+    Pairs may have a third part, `"target_labelled"`: the few labelled target images. Their labels
+    follow the source's, and their loss joins the label loss.
 
-    A method derives from this class. Its constructor makes its networks from `self.feature_shape`
-    and `self.num_classes`, it names its `terms` and `arguments`, and overrides `method_losses`.
+    A method makes its networks in its constructor, from `self.feature_shape` and
+    `self.num_classes`, names its `terms` and `arguments`, and overrides `method_losses`.
 
     Args:
         backbone: Any built Keras model or layer from one or several inputs to features `(batch,
@@ -59,11 +59,9 @@ class AdversarialModel(keras.Model):
             `dann.schedules`. Defaults to `1.0`. `None` is for a method without a reversal.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) runs the backbone once over both domains, so that its batch
-            normalization sees their mixture. `"separate"` runs it on each domain alone, the source
-            first; its moving statistics then advance twice a step and lean towards the target.
-        augmentation: Keras layers, one or a list, under `"source"` and `"target"`, which change the
-            images of that domain in training; and under `"blend"` a layer, such as
-            `dann.layers.DomainBlend`, that then takes `[source, target]` and gives the source.
+            normalization sees their mixture. `"separate"` runs it on the source, then the target.
+        augmentation: Keras layers, one or a list, under `"source"` and `"target"`, for training;
+            under `"blend"` one such as `DomainBlend`, from `[source, target]` to the source.
         regularizers: Objects of `dann.adaptation.Regularizer`, or one. Defaults to none.
         task_radius: Above 0, as `.02`, smooth training (SDAT); see `dann.adaptation.smooth_task`.
     """
@@ -93,7 +91,7 @@ class AdversarialModel(keras.Model):
         **kwargs,
     ):
         if "lambda_" in kwargs:
-            raise TypeError("The factor of the reversal is called `strength`. Received: `lambda_`")
+            raise TypeError("Write `strength` for the reversal's factor. Received: `lambda_`")
         super().__init__(**kwargs)
         self.backbone = backbone
         inputs, features = features_of(backbone, self.supports_maps)
@@ -199,10 +197,7 @@ class AdversarialModel(keras.Model):
         return ops.mean(loss) if loss.shape else loss  # a loss may come by example
 
     def loss_terms(self, x, labels, batch: Batch, reversal=None, training=True) -> dict[str, Any]:
-        """Returns all terms of the pair `x` as the logs show them, scalars by name; logs nothing.
-
-        Arguments: see `method_losses`. A `reversal` of `None` is the model's own.
-        """
+        """Returns all terms of the pair `x`, scalars by name; see `method_losses`. Logs nothing."""
         reversal = self.reversal if reversal is None else reversal
         terms = self.method_losses(batch, labels, reversal, training)
         if "label/loss" not in terms:
