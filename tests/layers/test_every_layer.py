@@ -93,7 +93,7 @@ def test_no_layer_is_forgotten():
     registered = {
         cls
         for cls in keras.saving.get_custom_objects().values()
-        if cls.__module__.startswith("dann.layers.") and issubclass(cls, keras.layers.Layer)
+        if str(cls.__module__).startswith("dann.layers.") and issubclass(cls, keras.layers.Layer)
     }
     assert {case.kind for case in CASES} == registered
     assert {cls.__name__ for cls in registered} <= set(layers.__all__)
