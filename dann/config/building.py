@@ -7,7 +7,7 @@ and of Keras, and the functions that make networks or read data.
 import dataclasses
 import difflib
 import functools
-import importlib.util
+import importlib
 import inspect
 import pathlib
 from collections.abc import Collection, Iterator
@@ -20,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from dann import networks
 from dann.adaptation import METHODS
 from dann.data import READERS, DomainPair, several_sources
+from dann.data.builders.prepared import has_tensorflow
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
 from dann.training import Distribution, RunDirectory
 from dann.training.run_directory import load_model
@@ -223,7 +224,7 @@ def build_callbacks(cfg: DictConfig, model: Any) -> list[keras.callbacks.Callbac
         for name, node in cfg.callbacks.items()
         if node is not None
     ]
-    if importlib.util.find_spec("tensorflow") is None:
+    if not has_tensorflow():
         found = [one for one in callbacks if not isinstance(one, keras.callbacks.TensorBoard)]
         if len(found) < len(callbacks):
             print("TensorBoard's events are not written, because they need TensorFlow")

@@ -29,8 +29,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
     >>> import keras
     >>> import dann
     >>> layer = dann.layers.BatchNormalization(momentum=0.9)
-    >>> layer(keras.ops.ones((2, 3)), training=True).shape
-    TensorShape([2, 3])
+    >>> tuple(layer(keras.ops.ones((2, 3)), training=True).shape)
+    (2, 3)
 
     Reference:
         - [Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167), algorithm 1.

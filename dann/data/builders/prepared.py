@@ -1,12 +1,20 @@
 """The cache of data sets that TFDS builders prepare once."""
 
-import importlib.util
 import pathlib
 
 import filelock
 import tensorflow_datasets as tfds
 
 from dann.data.builders.mnist_files import find_mnist
+
+
+def has_tensorflow() -> bool:
+    """Returns whether TensorFlow can be imported; this imports it, because it may be broken."""
+    try:
+        import tensorflow  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
@@ -37,8 +45,7 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
         )
     stem, _, config = name.partition("/")
     folder = pathlib.Path(cache_dir).expanduser()
-    without = importlib.util.find_spec("tensorflow") is None
-    kind = {"file_format": "array_record"} if without else {}
+    kind = {} if has_tensorflow() else {"file_format": "array_record"}
 
     def found(**form):
         return tfds.builder_cls(_local(stem, raw))(data_dir=folder, config=config or None, **form)
