@@ -14,6 +14,7 @@ from dann.experiments.results import BEST, CHOSEN, markdown_table, percent
 
 DOCS = pathlib.Path(__file__).parent
 REGION = re.compile(r"(?<=<!-- results -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
+RUN = ["experiment", "method", "seed", "domains", "steps", "hardware"]  # a row of the tables
 CONTROL = "dann schedule.high=0"
 NAMES = {
     "source_only": "source only",
@@ -46,7 +47,8 @@ BARS = {
 
 def read():
     """Both tables, without runs of a method on the GPU that a CPU has run."""
-    cpu, gpu = (pandas.read_csv(DOCS / name) for name in ("results.csv", "results-gpu.csv"))
+    runs = (pandas.read_csv(DOCS / name) for name in ("results.csv", "results-gpu.csv"))
+    cpu, gpu = (one.melt(RUN, var_name="measure").dropna() for one in runs)
     done = set(zip(cpu["experiment"], cpu["method"], strict=True))
     new = [key not in done for key in zip(gpu["experiment"], gpu["method"], strict=True)]
     return pandas.concat([cpu, gpu[new]])
