@@ -16,14 +16,15 @@ from dann.layers import with_keras_batch_normalization
 from dann.training.checkpoints import LAST_MODEL, Checkpoints, atomic_write
 
 _TRAINED = "a finished run of scripts/train.py"
+LARGEST_FILE = 4 << 30  # bytes; no file of a run comes near it
 
 
 class RunDirectory:
     """The files of a run by name: writes each completely or not at all, and loads them.
 
     A file that cannot be loaded raises an error of one line: `FileNotFoundError` if it is missing,
-    `ValueError` if it cannot be read. Model files are loaded in Keras's safe mode,
-    which runs no code from them.
+    `ValueError` if it cannot be read or is larger than 4 GiB. Model files are loaded in Keras's
+    safe mode, which runs no code from them.
 
     Args:
         path: The directory, which need not exist yet.
@@ -187,9 +188,11 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
 
 
 def _existing(path: pathlib.Path, wanted: str) -> pathlib.Path:
-    """Returns the path of a file; the error if there is none says what writes it."""
+    """Returns the path of a regular file; the error if there is none says what writes it."""
     if not path.is_file():
         raise FileNotFoundError(f"Expected {wanted}. Received: no {path}")
+    if (size := path.stat().st_size) > LARGEST_FILE:
+        raise ValueError(f"Expected at most {LARGEST_FILE:,} bytes. Received: {path}, of {size:,}")
     return path
 
 

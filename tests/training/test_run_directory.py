@@ -1,6 +1,7 @@
 """What a run leaves on disk: whole files, and one line about what is missing or broken."""
 
 import json
+import os
 import pathlib
 import re
 
@@ -11,6 +12,7 @@ import pytest
 
 from dann.training import RunDirectory
 from dann.training.checkpoints import atomic_write, lock_directory
+from dann.training.run_directory import LARGEST_FILE
 
 
 @pytest.fixture
@@ -49,6 +51,10 @@ def test_a_file_that_is_missing_or_broken_is_named(run, name):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match=f"Received: {run}/|codec can't decode"):
+        getattr(run, name)()
+    for path in filter(pathlib.Path.is_file, run.path.rglob("*")):
+        os.truncate(path, LARGEST_FILE + 1)  # sparse: it takes no room
+    with pytest.raises(ValueError, match="Expected at most 4,294,967,296 bytes"):
         getattr(run, name)()
 
 
