@@ -197,8 +197,9 @@ def _existing(path: pathlib.Path, wanted: str) -> pathlib.Path:
 
 
 def _named_values(path: pathlib.Path) -> dict[str, Any]:
+    content = _existing(path, _TRAINED).read_bytes()
     try:
-        return dict(json.loads(_existing(path, _TRAINED).read_bytes()))
+        return dict(json.loads(content))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"Expected values by name, in JSON. Received: {path}") from error
 
