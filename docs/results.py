@@ -10,7 +10,7 @@ import pandas
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from dann.experiments.results import BEST, CHOSEN, markdown_table, percent
+from dann.experiments.results import summary_table
 
 DOCS = pathlib.Path(__file__).parent
 REGION = re.compile(r"(?<=<!-- results -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
@@ -33,7 +33,6 @@ EXPERIMENTS += ["protocol_mnist_to_usps", "protocol_usps_to_mnist"]
 EXPERIMENTS += [
     f"teacher_{task}" for task in ("mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist")
 ]
-HEADS = ["method", "seeds", "last step", "InfoMax's epoch", "best epoch *", "published"]
 BARS = {
     "default run:\ndigits → photos": "digits_to_photos",
     "MNIST →\nMNIST-M": "mnist_to_mnist_m",
@@ -54,37 +53,25 @@ def read():
     return pandas.concat([cpu, gpu[new]])
 
 
-def values(results, experiment, method, measure="target/accuracy"):
-    """The values of a measure over the seeds."""
-    rows = results[(results["experiment"] == experiment) & (results["method"] == method)]
-    return rows[rows["measure"] == measure].set_index("seed")["value"]
-
-
 def table(results):
-    """The table in Markdown, a row for each method of each experiment."""
+    """The table in Markdown: those experiments and methods, in that order, by the page's names."""
     published = OmegaConf.load(DOCS.parent / "conf/reproduce.yaml").published
-    rows = []
-    for experiment in EXPERIMENTS:
-        figures = published.get(experiment, {})
-        of_experiment = results[results["experiment"] == experiment]
-        rows.append([f"**`{experiment}`**", *[""] * 5])
-        methods = {**dict.fromkeys(NAMES), **dict.fromkeys(figures)}
-        for method in methods:
-            accuracies = values(of_experiment, experiment, method)
-            if accuracies.empty:
-                continue
-            name = NAMES.get(method) or f"{NAMES[method.split()[0]]}, TLlib's heads"
-            dagger = " †" if "jax" in hardware_of(of_experiment, method) else ""
-            told = [values(of_experiment, experiment, method, one) for one in (CHOSEN, BEST)]
-            figure = percent([figures[method]]) if method in figures else ""
-            seeds = ", ".join(map(str, accuracies.index))
-            rows.append([name + dagger, seeds, *map(percent, (accuracies, *told)), figure])
-    return markdown_table(HEADS, rows)
+    methods = list(dict.fromkeys([*NAMES, *(one for of in published.values() for one in of)]))
+    told = results[results["experiment"].isin(EXPERIMENTS) & results["method"].isin(methods)]
+    told = told.assign(
+        experiment=pandas.Categorical(told["experiment"], EXPERIMENTS),
+        method=pandas.Categorical(told["method"], methods),
+    )
+    told = told.sort_values(["experiment", "method"]).astype({"experiment": str})
+    daggers = told["hardware"].str.contains("jax").map({True: " †", False: ""})
+    told["method"] = told["method"].astype(str).map(name) + daggers
+    figures = {one: {name(method): of[method] for method in of} for one, of in published.items()}
+    return summary_table(told, figures)
 
 
-def hardware_of(results, method):
-    """What a method ran on."""
-    return results[results["method"] == method]["hardware"].iloc[0]
+def name(method):
+    """What the page calls a method."""
+    return NAMES.get(method) or f"{NAMES.get(method.split()[0])}, TLlib's heads"
 
 
 def draw(results):
@@ -92,10 +79,12 @@ def draw(results):
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     axes = figure.subplots()
     colors = {"source_only": "#9aa0b5", CONTROL: "#c9a26b", "dann": "#4051b5"}
+    accuracies = results[results["measure"] == "target/accuracy"]
+    shares = 100 * accuracies.set_index(["method", "experiment"])["value"]
     for place, (method, color) in enumerate(colors.items()):
-        found = [100 * values(results, one, method) for one in BARS.values()]
+        runs = shares[method].groupby("experiment")
         at = [number + 0.27 * (place - 1) for number in range(len(BARS))]
-        means, spreads = [one.mean() for one in found], [one.std() for one in found]
+        means, spreads = runs.mean()[BARS.values()], runs.std()[BARS.values()]
         axes.bar(at, means, 0.25, yerr=spreads, color=color, label=NAMES[method], capsize=2)
     axes.set(ylim=(50, 100), ylabel="target accuracy, %")
     axes.set_xticks(range(len(BARS)), BARS, fontsize=7)

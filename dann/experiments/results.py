@@ -42,29 +42,31 @@ def results_of(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
 
 
 def summary_table(results: pandas.DataFrame, published: Mapping[str, Any]) -> str:
-    """Returns a table in Markdown for each experiment, with a row for each method.
+    """Returns a table in Markdown, with a row for each method of each experiment.
+
+    Its columns are the target accuracies in percent: after the last step, after the epochs that
+    InfoMax and the oracle choose, and the published one.
 
     Args:
-        results: As `results_of` returns them.
+        results: As `results_of` returns them. The table keeps their order.
         published: By experiment and method, a published target accuracy or `None`.
     """
-    parts = []
-    for experiment, of_experiment in results.groupby("experiment"):
-        figures = published.get(str(experiment), {})
-        rows = [
-            _row(method, runs, figures.get(method))
-            for method, runs in of_experiment.groupby("method", sort=False)
-        ]
-        domains = of_experiment["domains"].iloc[0]
-        heads = ["method", "seeds", "last step, %", "InfoMax's epoch, %", "best epoch (oracle), %"]
-        heads += ["published, %", "CPU minutes"]
-        parts.append(f"## {experiment}\n\n{domains}\n\n{markdown_table(heads, rows)}\n")
-    return "\n".join(parts)
+    rows = []
+    for experiment, of_experiment in results.groupby("experiment", sort=False):
+        rows.append([f"**`{experiment}`**", *[""] * 5])
+        figures = published.get(str(experiment)) or {}
+        for method, runs in of_experiment.groupby("method", sort=False):
+            of = {measure: part["value"] for measure, part in runs.groupby("measure")}
+            told = [percent(of.get(name, ())) for name in ("target/accuracy", CHOSEN, BEST)]
+            seeds = ", ".join(str(seed) for seed in sorted(runs["seed"].unique()))
+            rows.append([method, seeds, *told, percent([figures.get(method)])])
+    heads = ["method", "seeds", "last step", "InfoMax's epoch", "best epoch *", "published"]
+    return markdown_table(heads, rows)
 
 
-def percent(values: Iterable[float]) -> str:
+def percent(values: Iterable[float | None]) -> str:
     """Returns the mean of shares in percent, with their sample standard deviation."""
-    shares = 100 * pandas.Series(list(values), dtype=float)
+    shares = 100 * pandas.Series(list(values), dtype=float).dropna()
     if shares.empty:
         return ""
     spread = f" ± {shares.std():.1f}" if len(shares) > 1 else ""
@@ -76,14 +78,6 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
     lines.insert(1, "|" + "---|" * len(heads))
     return "\n".join(lines)
-
-
-def _row(method, runs, published):
-    of = {measure: part["value"] for measure, part in runs.groupby("measure")}
-    seeds = ", ".join(str(seed) for seed in sorted(runs["seed"].unique()))
-    accuracies = [percent(of.get(name, ())) for name in ("target/accuracy", CHOSEN, BEST)]
-    minutes = f"{of['cpu_seconds'].mean() / 60:.1f}"
-    return [method, seeds, *accuracies, percent([published] if published else []), minutes]
 
 
 def _run_columns(run):

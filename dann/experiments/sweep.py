@@ -7,6 +7,7 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas
 from matplotlib.figure import Figure
 
@@ -155,14 +156,32 @@ def _as_text(table, key):
     return pandas.DataFrame(columns).to_string(index=False)
 
 
+def _differences(overrides):
+    """The arguments of each run in which the runs differ, without the seed."""
+    settings = [_settings_and_seed(one.split())[0] for one in overrides]
+    shared = set.intersection(*map(set, settings))
+    return np.array([" ".join(one for one in of if one not in shared) for of in settings])
+
+
 def _save_figure(ranked, key, path):
-    figure = Figure(figsize=(5, 3.5), layout="constrained")
-    axes = figure.subplots()
-    scores, accuracies = ranked[key], ranked["target/accuracy"].astype(float)
-    axes.scatter(scores, accuracies, marker="o", facecolors="none", edgecolors="#1b4f8f")
-    axes.scatter(scores[:1], accuracies[:1], marker="x", color="#e0701b", label="chosen")
-    axes.set_xlabel(key)
-    axes.set_ylabel("target accuracy (oracle)")
-    axes.legend(loc="best", fontsize=8)
+    """A row for each setting: the score of its runs, and beside it their target accuracies."""
+    settings = _differences(ranked["overrides"])
+    names = list(dict.fromkeys(settings))
+    places = [names.index(name) for name in settings]
+    size = 7 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
+    figure = Figure(figsize=size, layout="constrained")
+    score, accuracy = figure.subplots(1, 2, sharey=True)
+    for axes, values, color in ((score, key, "#1b4f8f"), (accuracy, "target/accuracy", "#e0701b")):
+        found = ranked[values].astype(float)
+        axes.scatter(found, places, facecolors="none", edgecolors=color, label="a run")
+        means = found.groupby(settings).mean().reindex(names)
+        axes.scatter(means, range(len(names)), marker="|", s=200, color=color, label="mean")
+        axes.scatter(found.iloc[:1], places[:1], marker="x", color="black", label="ranked first")
+        axes.grid(axis="y", color="0.9")
+        axes.margins(x=0.1, y=0.6 / len(names))
+    score.set(xlabel=f"{key}\n(higher is better)", yticks=range(len(names)), yticklabels=names)
+    score.invert_yaxis()
+    accuracy.set(xlabel="target accuracy\n(needs labels)")
+    figure.legend(*score.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     with atomic_write(path) as draft:
         figure.savefig(draft, dpi=120)

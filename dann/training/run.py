@@ -127,15 +127,16 @@ class Run:
         summary = self._describe()
         if remark := scale_remark(self.model.backbone, self.domains.source_train[0]):
             print(f"warning: {remark}", file=sys.stderr)
-        before, label = self.host, "before training"
+        before, label, found = self.host, "before training", {}
         if self.baseline is not None:
             before, label = HostModel(self.baseline), "source only"
             print(f"{self.domains.name}: source only, {self.steps} steps")
             clock, folder = Clock(), self.directory.baseline_checkpoints
             self._fit(self.baseline, folder, clock)
-            found = {**_times(clock), **self._test(before)[0]}
-            summary.update({f"source_only/{key}": value for key, value in found.items()})
-        views = [(label, run_figures.features_of(before, self.domains))]
+            found = self._test(before)[0]
+            told = {**_times(clock), **found}
+            summary.update({f"source_only/{key}": value for key, value in told.items()})
+        views = [(_title(label, found), run_figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {type(self.model).__name__}, {self.steps} steps")
         callbacks = [*self.watchers, *self.callbacks]
         history = self._fit(self.model, self.directory.checkpoints, self.clock, callbacks).history
@@ -151,7 +152,8 @@ class Run:
             shares = predictions["class"].value_counts(normalize=True).head(10)
             told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
             print(f"predicted for the target: {told}")
-        views.append((type(self.model).__name__, run_figures.features_of(self.host, self.domains)))
+        title = _title(type(self.model).__name__, accuracies)
+        views.append((title, run_figures.features_of(self.host, self.domains)))
         self._draw(history, views, predicted)
         print(f"Written to {self.directory}")
         return summary
@@ -243,6 +245,12 @@ class Run:
 
 def _times(clock):
     return {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
+
+
+def _title(name, accuracies):
+    """The title of a view of the features, such as `"DANN: source 98.7%, target 94.0%"`."""
+    told = [f"{key.partition('/')[0]} {share:.1%}" for key, share in accuracies.items()]
+    return f"{name}: {', '.join(told)}" if told else name
 
 
 def accuracy_table(summary: Mapping[str, Any]) -> str:

@@ -210,12 +210,12 @@ def test_samples_are_the_images_in_two_rows_with_white_between(
 
 
 def test_the_features_shown_come_from_all_over_the_test_sets():
-    test = inputs, _ = np.arange(350.0).reshape(350, 1), np.repeat([0, 1], 175)
+    test = inputs, _ = np.arange(1750.0).reshape(1750, 1), np.repeat([0, 1], 875)
     pair = DomainPair("a", "b", test, test, inputs, test, 2)
     model = DANN(keras.Sequential([keras.Input((1,)), keras.layers.Identity()]), num_classes=2)
     shown = run_figures.features_of(HostModel(model), pair)[:, 0]
-    for part in (shown[:100], shown[100:]):
-        assert (len(part), part[0], part[-1]) == (100, 0, 349)
+    for part in (shown[:500], shown[500:]):
+        assert (len(part), part[0], part[-1]) == (500, 0, 1749)
         assert np.diff(part).max() <= 4
 
 
