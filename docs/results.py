@@ -34,13 +34,13 @@ EXPERIMENTS += [
     f"teacher_{task}" for task in ("mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist")
 ]
 BARS = {
-    "default run:\ndigits → photos": "digits_to_photos",
+    "default run:\ndigits →\nphotos": "digits_to_photos",
     "MNIST →\nMNIST-M": "mnist_to_mnist_m",
-    "MNIST → USPS": "protocol_mnist_to_usps",
-    "USPS → MNIST": "protocol_usps_to_mnist",
-    "mean teacher:\nMNIST → MNIST-M": "teacher_mnist_to_mnist_m",
-    "mean teacher:\nMNIST → USPS": "teacher_mnist_to_usps",
-    "mean teacher:\nUSPS → MNIST": "teacher_usps_to_mnist",
+    "MNIST →\nUSPS": "protocol_mnist_to_usps",
+    "USPS →\nMNIST": "protocol_usps_to_mnist",
+    "mean teacher:\nMNIST →\nMNIST-M": "teacher_mnist_to_mnist_m",
+    "mean teacher:\nMNIST →\nUSPS": "teacher_mnist_to_usps",
+    "mean teacher:\nUSPS →\nMNIST": "teacher_usps_to_mnist",
 }
 
 
@@ -76,7 +76,7 @@ def name(method):
 
 def draw(results):
     """The chart: source only, control and DANN for each task."""
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.subplots()
     colors = {"source_only": "#9aa0b5", CONTROL: "#c9a26b", "dann": "#4051b5"}
     accuracies = results[results["measure"] == "target/accuracy"]
@@ -86,9 +86,11 @@ def draw(results):
         at = [number + 0.27 * (place - 1) for number in range(len(BARS))]
         means, spreads = runs.mean()[BARS.values()], runs.std()[BARS.values()]
         axes.bar(at, means, 0.25, yerr=spreads, color=color, label=NAMES[method], capsize=2)
-    axes.set(ylim=(50, 100), ylabel="target accuracy, %")
-    axes.set_xticks(range(len(BARS)), BARS, fontsize=7)
-    axes.legend(loc="lower right", fontsize=8, ncols=3)
+    axes.set(ylim=(0, 100), ylabel="target accuracy, %")
+    axes.set_xticks(range(len(BARS)), BARS, fontsize=8)
+    axes.grid(axis="y", color="0.9")
+    axes.set_axisbelow(True)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
     figure.savefig(DOCS / "images/results.png", dpi=100)
 
 
