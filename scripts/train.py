@@ -4,20 +4,25 @@ python scripts/train.py                                    the default, in about
 python scripts/train.py method=source_only                 another method
 python scripts/train.py -m method=dann,cdan seed=0,1       a sweep, ranked without target labels
 python scripts/train.py trainer.epochs=20                   20 passes over the source
+python scripts/train.py resume=true                         goes on with the newest unfinished run
 python scripts/train.py hydra.run.dir=x resume=true         starts, or resumes after a stop
 python scripts/train.py experiment=mnist_to_mnist_m paths.data_dir=...
 python scripts/train.py --help                             every group and key
 """
 
 import os
+import pathlib
 import sys
 import tempfile
 
 import environment  # noqa: F401
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 
 from dann import config, training
 
 SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
+DIAGNOSE = pathlib.Path(__file__).with_name("diagnose.py")
 
 
 @config.script("train")
@@ -28,8 +33,10 @@ def main(cfg):
         aside = tempfile.TemporaryDirectory()
         cfg.paths.run_dir = aside.name
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    if distribution.kind != "multi_host" and config.is_done(cfg):
-        return
+    if distribution.kind != "multi_host":
+        config.choose_run(cfg)
+        if config.is_done(cfg):
+            return
     training.start(cfg.seed, cfg.trainer.precision)
     domains = config.build_domains(cfg)
     config.count_steps(cfg, domains)
@@ -45,16 +52,30 @@ def main(cfg):
             return training.compile_model(model, optimizer, cfg.trainer, intervals)
 
     model = build(cfg.method)
-    adapts = model.trains_on_labels and (model.terms or model.regularizers)
-    baseline = build(SOURCE_ONLY) if cfg.compare and adapts else None
+    baseline = None
+    if cfg.compare and model.trains_on_labels and (model.terms or model.regularizers):
+        baseline = config.shared_baseline(cfg) or build(SOURCE_ONLY)
     callbacks = config.build_callbacks(cfg, model)
     run = training.Run(
         *(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks),
         selection=cfg.selection,
         resume=cfg.resume,
         config=config.texts_of(cfg),
+        name="+".join([HydraConfig.get().runtime.choices.method, *cfg.regularizers]),
     )
     run.train()
+    if HydraConfig.get().mode == RunMode.RUN:
+        tell_next(run.directory)
+
+
+def tell_next(run):
+    """Says what can be done with a finished run."""
+    is_installed = (DIAGNOSE.parents[1] / "__init__.py").is_file()
+    command = "dann-diagnose" if is_installed else f"python {os.path.relpath(DIAGNOSE)}"
+    print(f"Classifier: {run}/{run.classifier_file.name}")
+    print(f"Next: {command} run={run}")
+    if run.tensorboard.is_dir():
+        print(f"      tensorboard --logdir {run}/{run.tensorboard.name}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,15 @@ from dann.config.building import (
     instantiate,
     step_intervals,
 )
-from dann.config.runs import Ranking, config_of_run, is_done, settings_of, texts_of
+from dann.config.runs import (
+    Ranking,
+    choose_run,
+    config_of_run,
+    is_done,
+    settings_of,
+    shared_baseline,
+    texts_of,
+)
 from dann.config.script import script
 
 __all__ = [
@@ -23,6 +31,7 @@ __all__ = [
     "build_domains",
     "build_model",
     "build_optimizer",
+    "choose_run",
     "config_of_run",
     "count_steps",
     "did_you_mean",
@@ -32,6 +41,7 @@ __all__ = [
     "schema",
     "script",
     "settings_of",
+    "shared_baseline",
     "step_intervals",
     "texts_of",
 ]

@@ -67,7 +67,7 @@ def reader_names() -> frozenset[str]:
 def target_names() -> frozenset[str]:
     """Returns what all other groups of a config may name."""
     found = {f"dann.networks.{name}" for name in networks.__all__}
-    found |= {"dann.diagnostics.Diagnostics", "keras.Sequential"}
+    found |= {"dann.diagnostics.Diagnostics", "dann.training.EpochTable", "keras.Sequential"}
     for name in _MODULES:
         module = importlib.import_module(name)
         public = getattr(module, "__all__", dir(module))

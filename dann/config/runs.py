@@ -23,10 +23,13 @@ from dann.training import RunDirectory
 _FREE = ("resume", "paths", "experiment", "debug", "distribution")
 _FREE_OF_TRAINER = ("check_every", "steps_per_execution")
 _FREE_CALLBACKS = (
+    "dann.training.EpochTable",
     "keras.callbacks.CSVLogger",
     "keras.callbacks.ModelCheckpoint",
     "keras.callbacks.TensorBoard",
 )
+# Settings of a method, which its baseline does not see.
+_OF_METHODS = ("method", "schedule", "regularizers", "selection", "callbacks", "compare")
 _LENGTHS = ("trainer.steps", "trainer.epochs")  # a run is as long as one of them says
 
 
@@ -70,12 +73,7 @@ def is_done(cfg: Any) -> bool:
     run = RunDirectory(cfg.paths.run_dir)
     if not cfg.resume or not (run.is_finished() or run.has_checkpoints()):
         return False
-    now, then = settings_of(cfg), settings_of(config_of_run(run.path))
-    changed = {key for key in {**then, **now} if then.get(key) != now.get(key)}
-    grown = {key for key in changed & {*_LENGTHS} if _is_longer(then.get(key), now[key])}
-    if not run.has_checkpoints():  # it would begin anew
-        grown = set()
-    told = [f"{key} {then.get(key)} then, {now.get(key)} now" for key in sorted(changed - grown)]
+    told, grown = _changes(cfg, run)
     if told:
         raise ConfigError(
             "A run resumes with the settings that it began with; choose another hydra.run.dir, or "
@@ -85,6 +83,65 @@ def is_done(cfg: Any) -> bool:
         return False
     print(f"Finished already: {run}")
     return True
+
+
+def _changes(cfg, run):
+    """What differs from the settings that a run began with, and whether it shall be longer."""
+    now, then = settings_of(cfg), settings_of(config_of_run(run.path))
+    changed = {key for key in {**then, **now} if then.get(key) != now.get(key)}
+    grown = {key for key in changed & {*_LENGTHS} if _is_longer(then.get(key), now[key])}
+    if not run.has_checkpoints():  # it would begin anew
+        grown = set()
+    told = [f"{key} {then.get(key)} then, {now.get(key)} now" for key in sorted(changed - grown)]
+    return told, bool(grown)
+
+
+def choose_run(cfg: Any) -> None:
+    """Lets `resume=true` without `hydra.run.dir` mean the newest unfinished run of these settings.
+
+    It looks among the neighbours of the folder that a new run would get, and sets
+    `cfg.paths.run_dir`.
+
+    Raises:
+        ConfigError: If there is none; it names up to three unfinished runs, and what differs.
+    """
+    hydra = HydraConfig.get()
+    is_named = any(text.lstrip("+").startswith("hydra.run.dir=") for text in hydra.overrides.hydra)
+    if not cfg.resume or is_named or hydra.mode != RunMode.RUN:
+        return
+    folder = pathlib.Path(cfg.paths.run_dir).parent
+    others = []
+    for run in map(RunDirectory, sorted(folder.iterdir(), reverse=True)):
+        if run.has_checkpoints() and not run.is_finished():
+            told, _ = _changes(cfg, run)
+            if not told:
+                print(f"Resumes {run}")
+                cfg.paths.run_dir = str(run.path)
+                return
+            others.append(f"{run} ({told[0]})")
+    found = f"; unfinished are {', '.join(others[:3])}" if others else ""
+    raise ConfigError(f"No unfinished run in {folder.name}/ began with these settings{found}")
+
+
+def shared_baseline(cfg: Any) -> dict[str, Any] | None:
+    """Returns the summary of an earlier job of a sweep whose baseline this one would train again.
+
+    The baseline is the same if all settings but those of the method are.
+    """
+    hydra = HydraConfig.get()
+    if hydra.mode != RunMode.MULTIRUN:
+        return None
+    mine = _of_baseline(settings_of(cfg))
+    for run in map(RunDirectory, sorted(pathlib.Path(hydra.sweep.dir).iterdir())):
+        summary = run.summary() if run.is_finished() else {}
+        is_like_it = "source_only/seconds" in summary and summary["seed"] == cfg.seed
+        if is_like_it and _of_baseline(settings_of(config_of_run(run.path))) == mine:
+            return summary
+    return None
+
+
+def _of_baseline(settings):
+    return {k: v for k, v in settings.items() if k.partition(".")[0] not in _OF_METHODS}
 
 
 def texts_of(cfg: Any) -> dict[str, str]:

@@ -128,13 +128,17 @@ def explained(error: Exception) -> str:
         return f"No {group}={name}.{did_you_mean(name.lower(), error.options) or _HELP}"
     if isinstance(error, InstantiationException) and cause is not None:
         return f"{str(error).rpartition('full_key: ')[2]}: {cause}"
-    if isinstance(cause, ConfigKeyError | ConfigAttributeError):
-        return f"No key {cause.full_key}.{_similar_keys(cause)}"
-    first = str(error).partition("\n")[0]
+    for one in (error, cause):
+        if isinstance(one, ConfigKeyError | ConfigAttributeError):
+            return f"No key {one.full_key}.{_similar_keys(one)}"
+    first = str(error).partition("\n")[0].removeprefix("Error merging override ")
+    if first.startswith("Ambiguous value"):
+        return f"{first}. A sweep over several values needs -m"
     if isinstance(error, OmegaConfBaseException):
         return f"{error.full_key}: {first}" if error.full_key else first
-    if isinstance(error, ConfigCompositionException):
-        return f"{first}: {str(cause).partition(chr(10))[0]}" if cause else first
+    if isinstance(error, ConfigCompositionException) and cause:
+        why = str(cause).partition("\n")[0]
+        return f"{first}: {'it is a list: write [a,b]' if 'not a ListConfig' in why else why}"
     return str(error) or type(error).__name__
 
 
@@ -142,7 +146,8 @@ def _explained_override(text):
     """What is wrong with an argument that Hydra cannot read."""
     key, equals, value = text.partition("=")
     if not equals:
-        meant = f" Did you mean run={text}?" if pathlib.Path(text).exists() else ""
+        is_path = "/" in text or pathlib.Path(text).exists()
+        meant = f" Did you mean run={text}?" if is_path else ""
         return f"Arguments are key=value.{meant} Received: {text}"
     items = ",".join(f'"{item}"' for item in value.strip("[]").split(","))
     quoted = f"[{items}]" if value.startswith("[") else items
@@ -153,9 +158,14 @@ def _similar_keys(cause):
     """At most three keys that may be meant, by the whole name, the last part or its initials."""
     given = str(cause.key)
     group: Any = OmegaConf.to_container(cause.parent_node)
-    keys = list(_keys_below(group))
-    near = difflib.get_close_matches(given, keys, n=3, cutoff=0.7)
-    near += [key for key in keys if given in _short_names(key) and key not in near]
+    group.pop("hydra", None)
+    names = {key: _short_names(key) for key in _keys_below(group)}
+    near = [key for key in names if given in names[key]]
+    if not near:
+        words = {*names, *(names[key][0] for key in names)}
+        alike = difflib.get_close_matches(given, words, n=3, cutoff=0.7)
+        near = [key for word in alike for key in names if word in (key, names[key][0])]
+        near = list(dict.fromkeys(near))
     above = str(cause.full_key).removesuffix(given)
     return f" Did you mean {', '.join(above + key for key in near[:3])}?" if near else _HELP
 

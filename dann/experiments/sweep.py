@@ -17,7 +17,9 @@ from dann.training.run_directory import RunDirectory
 
 AGREEMENT = "selection/agreement"
 _OF_EQUALS = "selection/info_max"
-_TOLD = ["oracle", "source/accuracy", "target/accuracy"]
+_ACCURACIES = ["source/accuracy", "target/accuracy"]
+_OF_BASELINE = [f"source_only/{name}" for name in _ACCURACIES]
+_OF_METHODS = ("method", "schedule", "regularizer", "selection", "callbacks")
 
 
 def rank_sweep(
@@ -35,9 +37,9 @@ def rank_sweep(
     `target/accuracy`. Of runs with the same score the earlier comes first. A failed run has one
     row, without a measure.
 
-    Target accuracies need target labels, so nothing is ranked by them. They are shown, and give the
-    regret: the best of the column minus that of the run that the score puts first. A run that
-    learned from the target's labels has no rank and is left out of the regret.
+    Target accuracies need target labels, so nothing is ranked by them. They are shown: that of the
+    run that the score puts first beside the best. A run that learned from the target's labels has
+    no rank.
 
     Args:
         directory: Folder of the sweep.
@@ -45,7 +47,9 @@ def rank_sweep(
         overrides: Command-line arguments of each run that was begun, by its folder in `directory`.
 
     Returns:
-        The table as text, or `None` if no run is finished and has that score.
+        What to print: means over the seeds, a row for each setting and one for the baseline; the
+        run that the score puts first; and those without a rank. `None` if no run is finished and
+        has that score.
     """
     directory = pathlib.Path(directory)
     runs = _runs(directory, overrides)
@@ -62,10 +66,7 @@ def rank_sweep(
     with atomic_write(directory / "sweep.csv") as draft:
         _long(table).to_csv(draft, index=False)
     _save_figure(ranked, key, directory / "sweep.png")
-    text, accuracies = _as_text(table, key), list(ranked["target/accuracy"])
-    if not any(map(math.isnan, accuracies)):
-        text += f"\nregret of {key}: {100 * (max(accuracies) - accuracies[0]):.1f} points"
-    return text
+    return _as_text(table, key)
 
 
 def agreement_of_runs(
@@ -99,14 +100,20 @@ def _runs(directory, overrides):
     """A row for each run, with a column for each measure."""
     seeds = {directory / run: _settings_and_seed(one) for run, one in overrides.items()}
     agreements = agreement_of_runs(seeds)
+    same = set.intersection(*(set(setting) for setting, _ in seeds.values()))
     rows = []
     for run, arguments in overrides.items():
         finished = RunDirectory(directory / run)
         summary = finished.summary() if finished.is_finished() else {}
         row = {name: summary[name] for name in summary if name.startswith("selection/")}
-        row |= {name: summary.get(name, math.nan) for name in _TOLD}
+        row |= {name: summary.get(name, math.nan) for name in ("oracle", *_ACCURACIES)}
+        row |= {name: summary[name] for name in _OF_BASELINE if name in summary}
         if directory / run in agreements:
             row[AGREEMENT] = agreements[directory / run]
+        setting, row["seed"] = seeds[directory / run]
+        setting = [argument for argument in setting if argument not in same] or ["all seeds"]
+        others = [one for one in setting if not one.startswith(("all seeds", *_OF_METHODS))]
+        row |= {"setting": " ".join(setting), "baseline": " ".join(("source only", *others))}
         rows.append({"run": run, "overrides": " ".join(arguments), **row})
     return pandas.DataFrame(rows)
 
@@ -144,28 +151,41 @@ def _long(table):
 
 
 def _as_text(table, key):
-    ranked = table["rank"].ne("")
-    reasons = table["oracle"].map({True: "an oracle, not ranked", False: f"no {key}"})
+    shown = table[["setting", "seed", key, *_ACCURACIES]]
+    if {*_OF_BASELINE} <= {*table}:
+        baseline = table[["baseline", "seed", *_OF_BASELINE]].dropna().drop_duplicates()
+        baseline.columns = ["setting", "seed", *_ACCURACIES]
+        shown = pandas.concat([shown, baseline])
+    groups = shown.groupby("setting", sort=False)
     columns = {
-        "rank": table["rank"].where(ranked, "-"),
-        "arguments": table["overrides"],
-        key: table[key].map("{:.4f}".format).where(ranked, reasons.fillna("not finished")),
-        "source": table["source/accuracy"].map("{:.1%}".format).where(ranked, ""),
-        "target (oracle)": table["target/accuracy"].map("{:.1%}".format).where(ranked, ""),
+        "seeds": groups["source/accuracy"].count(),
+        key.removeprefix("selection/"): groups[key].agg(_spread, form=".4f"),
+        "source": groups["source/accuracy"].agg(_spread, form=".1%"),
+        "target (oracle)": groups["target/accuracy"].agg(_spread, form=".1%"),
     }
-    return pandas.DataFrame(columns).to_string(index=False)
+    lines = ["mean ± standard deviation over seeds"]
+    lines.append(pandas.DataFrame(columns).rename_axis(None).to_string())
+    first, best = table.iloc[0], table["target/accuracy"][table["rank"].ne("")].max(skipna=False)
+    lines.append(f"chosen by {key}, without target labels: {first['setting']}, in {first['run']}/")
+    if not math.isnan(best):
+        accuracy = first["target/accuracy"]
+        lines.append(f"its target accuracy is {accuracy:.1%}, that of the best run {best:.1%}")
+    for run in table[table["rank"].eq("")].to_dict("records"):
+        reason = {True: "an oracle", False: f"no {key}"}.get(run["oracle"], "not finished")
+        lines.append(f"not ranked: {run['setting']}, in {run['run']}/ ({reason})")
+    return "\n".join(lines)
 
 
-def _differences(overrides):
-    """The arguments of each run in which the runs differ, without the seed."""
-    settings = [_settings_and_seed(one.split())[0] for one in overrides]
-    shared = set.intersection(*map(set, settings))
-    return np.array([" ".join(one for one in of if one not in shared) for of in settings])
+def _spread(values, form):
+    """The mean and, of several values, their standard deviation."""
+    known = values.dropna()
+    spread = f" ± {known.std():{form}}" if len(known) > 1 else ""
+    return f"{known.mean():{form}}{spread}" if len(known) else "-"
 
 
 def _save_figure(ranked, key, path):
     """A row for each setting: the score of its runs, and beside it their target accuracies."""
-    settings = _differences(ranked["overrides"])
+    settings = np.array(ranked["setting"])
     names = list(dict.fromkeys(settings))
     places = [names.index(name) for name in settings]
     size = 7 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)

@@ -5,10 +5,12 @@ from dann.training.non_finite import StopOnNonFinite
 from dann.training.preparation import compile_model, start
 from dann.training.resumable_fit import fit
 from dann.training.run import Run
+from dann.training.run_callbacks import EpochTable
 from dann.training.run_directory import RunDirectory
 
 __all__ = [
     "Distribution",
+    "EpochTable",
     "Run",
     "RunDirectory",
     "StopOnNonFinite",

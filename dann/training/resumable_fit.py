@@ -105,8 +105,6 @@ def fit(
             checkpoints.discard()
         _share_newest(checkpoints)
         writer.resume(model, epochs)
-        if writer.epoch and verbose:
-            print(f"Goes on after epoch {writer.epoch}.")
         _start_at(pairs, writer.epoch * steps)
         model.fit(
             pairs,

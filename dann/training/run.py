@@ -21,8 +21,10 @@ from dann.training.non_finite import StopOnNonFinite
 from dann.training.predictions import target_predictions
 from dann.training.preparation import check_trainer, scale_remark
 from dann.training.resumable_fit import fit
-from dann.training.run_callbacks import Clock, HostModel, OracleCurve, RunScores
+from dann.training.run_callbacks import Clock, EpochLines, HostModel, OracleCurve, RunScores
 from dann.training.run_directory import RunDirectory
+
+_DOMAINS = "source", "target"
 
 
 class Run:
@@ -32,16 +34,18 @@ class Run:
     all of the target's examples and, if there are scores, those of some of them in a form by which
     runs are compared. Callbacks write metrics and TensorBoard events.
 
-    The flat keys of the summary are `method`, `oracle` (whether it learns from the target's
-    labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `backend`, `seconds`
-    (of training), `cpu_seconds` (of training, all threads), `source/accuracy`, `target/accuracy`,
-    the label-free scores as `selection/<name>` and, with a baseline, its times and accuracies under
-    `source_only/`. Accuracies are shares in [0, 1] on the test sets, of the weights that the
-    training ends with. Those of the target are an oracle: nothing is chosen by them, and a target
-    whose test set has no labels has none.
+    The flat keys of the summary are `method` (its name), `oracle` (whether it learns from the
+    target's labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `backend`,
+    `seconds` (of training), `cpu_seconds` (of training, all threads), `source/accuracy`,
+    `target/accuracy`, the label-free scores as `selection/<name>` and, with a baseline, its times
+    and accuracies under `source_only/`. Accuracies are shares in [0, 1] on the test sets, of the
+    weights that the training ends with. Those of the target are an oracle: nothing is chosen by
+    them, and a target whose test set has no labels has none.
 
     The summary and the classifier are written before the figures. A figure that cannot be drawn is
     a warning.
+
+    It prints a line an epoch and a table at the end.
 
     Args:
         directory: Where to write; it is created if it does not exist.
@@ -51,8 +55,8 @@ class Run:
             number of steps between checks for NaN or infinite losses and weights).
         seed: Seed of the batches.
         model: Compiled model.
-        baseline: Compiled model to compare with; trained first on the same batches. Defaults to
-            `None`.
+        baseline: Compiled model to compare with, which is trained first on the same batches; or the
+            summary of another run, whose `source_only/...` is taken over. Defaults to `None`.
         callbacks: Keras callbacks for the training of `model`.
         selection: Object with `scores`, names of `dann.selection.SCORES` that are computed after
             every epoch of `model`; `samples`, the largest number of examples of each domain to
@@ -63,6 +67,7 @@ class Run:
             to `False`, which deletes them.
         config: What the run is made of, YAML by file name, which is kept in `.hydra/`. Defaults to
             nothing.
+        name: What to call the method. Defaults to `None`: the name of the model's class.
 
     Raises:
         ValueError: If `steps` is not a multiple of `steps_per_epoch`, the source does not fill a
@@ -77,11 +82,12 @@ class Run:
         trainer: Any,
         seed: int,
         model: AdversarialModel,
-        baseline: AdversarialModel | None = None,
+        baseline: AdversarialModel | Mapping[str, Any] | None = None,
         callbacks: Sequence[keras.callbacks.Callback] = (),
         selection: Any = None,
         resume: bool = False,
         config: Mapping[str, str] | None = None,
+        name: str | None = None,
     ):
         check_trainer(trainer)
         self.directory = RunDirectory(directory)
@@ -93,6 +99,7 @@ class Run:
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
         self.batch_size = trainer.batch_size
         self.resume, self.config = resume, config or {}
+        self.name = name or type(model).__name__
         self._batches(model).check_devices(devices_of(model))
         check_optimizer(model.optimizer, replicas_of(model))
         for callback in self.callbacks:
@@ -128,7 +135,10 @@ class Run:
         if remark := scale_remark(self.model.backbone, self.domains.source_train[0]):
             print(f"warning: {remark}", file=sys.stderr)
         before, label, found = self.host, "before training", {}
-        if self.baseline is not None:
+        if isinstance(self.baseline, Mapping):
+            shared = {k: v for k, v in self.baseline.items() if k.startswith("source_only/")}
+            summary.update(shared)
+        elif self.baseline is not None:
             before, label = HostModel(self.baseline), "source only"
             print(f"{self.domains.name}: source only, {self.steps} steps")
             clock, folder = Clock(), self.directory.baseline_checkpoints
@@ -137,7 +147,7 @@ class Run:
             told = {**_times(clock), **found}
             summary.update({f"source_only/{key}": value for key, value in told.items()})
         views = [(_title(label, found), run_figures.features_of(before, self.domains))]
-        print(f"{self.domains.name}: {type(self.model).__name__}, {self.steps} steps")
+        print(f"{self.domains.name}: {self.name}, {self.steps} steps")
         callbacks = [*self.watchers, *self.callbacks]
         history = self._fit(self.model, self.directory.checkpoints, self.clock, callbacks).history
         accuracies, predicted = self._test(self.host)
@@ -148,11 +158,17 @@ class Run:
         self.directory.write_predictions(predictions)
         self.directory.write_summary(summary)
         print(accuracy_table(summary))
-        if "target/accuracy" not in summary:
+        if "target/accuracy" in summary:
+            count = len(self.domains.target_test[1])
+            print(f"target accuracy: {summary['target/accuracy']:.1%} (of {count} test examples)")
+        else:
+            print("target accuracy: unknown (no labels)")
+            scores = [name for name in summary if name.startswith("selection/")]
+            print("\n".join(f"{name:<28}{summary[name]:>10.4f}" for name in scores))
             shares = predictions["class"].value_counts(normalize=True).head(10)
             told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
             print(f"predicted for the target: {told}")
-        title = _title(type(self.model).__name__, accuracies)
+        title = _title(self.name, accuracies)
         views.append((title, run_figures.features_of(self.host, self.domains)))
         self._draw(history, views, predicted)
         print(f"Written to {self.directory}")
@@ -172,7 +188,7 @@ class Run:
 
     def _describe(self):
         return {
-            "method": type(self.model).__name__,
+            "method": self.name,
             "oracle": self.model.oracle,
             "source": self.domains.source,
             "target": self.domains.target,
@@ -197,9 +213,9 @@ class Run:
             folder,
             epochs=self.steps // self.steps_per_epoch,
             steps_per_epoch=self.steps_per_epoch,
-            callbacks=[begins, clock, self.finite, *callbacks],
+            callbacks=[begins, clock, self.finite, *callbacks, EpochLines()],
             resume=self.resume,
-            verbose=1 if sys.stdout.isatty() else 2,
+            verbose=0,
         )
 
     def _test(self, host):
@@ -258,9 +274,6 @@ def accuracy_table(summary: Mapping[str, Any]) -> str:
 
     The baseline is the one of the last step, also where a score chose the method's weights.
     """
-    rows = [(summary["method"], "")]
-    if "source_only/source/accuracy" in summary:
-        rows.insert(0, ("source only", "source_only/"))
     after = "the last step"
     if "kept_by" in summary:
         after = f"step {summary['kept_step']}, which {summary['kept_by']} chose"
@@ -268,17 +281,12 @@ def accuracy_table(summary: Mapping[str, Any]) -> str:
         f"seed {summary['seed']}, {summary['steps']} steps, test accuracy after {after}",
         f"{'':<14}{'source':>10}{'target (oracle)':>18}{'seconds':>10}",
     ]
-    for name, prefix in rows:
-        source, target = (
-            f"{summary[key]:.1%}" if key in summary else "-"
-            for key in (f"{prefix}source/accuracy", f"{prefix}target/accuracy")
-        )
-        lines.append(f"{name:<14}{source:>10}{target:>18}{summary[f'{prefix}seconds']:>10.1f}")
-    if len(rows) == 2 and "target/accuracy" in summary:
+    shares = {name: f"{value:.1%}" for name, value in summary.items() if "accuracy" in name}
+    for name, prefix in (("source only", "source_only/"), (summary["method"], "")):
+        if f"{prefix}seconds" in summary:
+            source, target = (shares.get(f"{prefix}{one}/accuracy", "-") for one in _DOMAINS)
+            lines.append(f"{name:<14}{source:>10}{target:>18}{summary[f'{prefix}seconds']:>10.1f}")
+    if "source_only/target/accuracy" in summary:
         gain = summary["target/accuracy"] - summary["source_only/target/accuracy"]
         lines.append(f"{'gain':<14}{'':>10}{100 * gain:>+11.1f} points")
-    if "target/accuracy" not in summary:
-        scores = [name for name in summary if name.startswith("selection/")]
-        lines.append("target accuracy: unknown (no labels)")
-        lines += [f"{name:<28}{summary[name]:>10.4f}" for name in scores]
     return "\n".join(lines)

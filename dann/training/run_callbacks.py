@@ -117,6 +117,52 @@ class Clock(_Stateful):
         self.cpu_seconds += time.process_time() - self._started[1]
 
 
+class EpochLines(keras.callbacks.Callback):
+    """Prints a line an epoch; the last of the callbacks, because it reads what others log.
+
+    `epoch 3/10  source 99.8%  domain acc 0.65  strength 0.25  InfoMax 1.96  0:12 left`: the
+    accuracies on the epoch's training batches, the strength of the reversal, the score, and the
+    time that the other epochs will take if they are as fast as this one. What a model does not log
+    is left out; without a discriminator's accuracy the loss takes its place.
+    """
+
+    fields = {
+        "accuracy": "source {:.1%}",
+        "domain/accuracy": "domain acc {:.2f}",
+        "loss": "loss {:.3g}",
+        "strength": "strength {:.2f}",
+        "selection/info_max": "InfoMax {:.2f}",
+    }
+
+    def on_train_begin(self, logs=None):
+        self._ended: float | None = None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self._ended is None:
+            self._ended = time.perf_counter()
+            if epoch:
+                print(f"Goes on after epoch {epoch}.")
+
+    def on_epoch_end(self, epoch, logs=None):
+        left_out = "loss" if "domain/accuracy" in logs else None
+        names = [name for name in self.fields if name in logs and name != left_out]
+        begun, self._ended = self._ended, time.perf_counter()
+        epochs = self.params["epochs"]
+        minutes, seconds = divmod(round((epochs - epoch - 1) * (self._ended - begun)), 60)
+        told = [self.fields[name].format(logs[name]) for name in names]
+        left = [f"{minutes}:{seconds:02} left"] if epoch + 1 < epochs else []
+        print(f"epoch {epoch + 1}/{epochs}", *told, *left, sep="  ", flush=True)
+
+
+class EpochTable(keras.callbacks.CSVLogger):
+    """A `CSVLogger` without the `val_` columns that Keras adds even where nothing is validated."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.keys is None:
+            self.keys = sorted(logs or ())
+        super().on_epoch_end(epoch, logs)
+
+
 class OracleCurve(_Stateful):
     """Measures the accuracy on the target's test set after every epoch.
 

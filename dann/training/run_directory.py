@@ -56,10 +56,13 @@ class RunDirectory:
         self.diagnosis_file = self.path / "diagnosis.json"
         self.report_file = self.path / "report.html"
         self.figures = self.path / "figures"
+        self.tensorboard = self.path / "tensorboard"
         self.exports = self.path / "export"
 
     def __str__(self) -> str:
-        return str(self.path)
+        """The path as a user would write it: from the folder in which he works, if it is below."""
+        here = pathlib.Path.cwd()
+        return str(self.path.relative_to(here) if self.path.is_relative_to(here) else self.path)
 
     def is_finished(self) -> bool:
         """Returns whether the run is finished, that is, has a summary."""

@@ -56,15 +56,17 @@ def measure(directory, name):
 
 
 @pytest.mark.parametrize(
-    ("score", "order", "regret"), [("info_max", "1203", "15.0"), ("snd", "0213", "25.0")]
+    ("score", "order", "accuracy"), [("info_max", "1203", "80.0"), ("snd", "0213", "70.0")]
 )
-def test_runs_are_ranked_by_the_score_and_the_regret_is_that_of_the_first(
-    sweep, score, order, regret
+def test_runs_are_ranked_by_the_score_and_the_first_is_shown_beside_the_best(
+    sweep, score, order, accuracy
 ):
     text = rank_sweep(sweep, score, OVERRIDES)
     rows, found = rows_of(sweep)
     assert found == order
-    assert f"regret of selection/{score}: {regret} points" in text
+    assert f"target labels: all seeds, in {order[0]}/\n" in text
+    assert f"its target accuracy is {accuracy}%, that of the best run 95.0%\n" in text
+    assert re.search(r"\nall seeds +3 +-?1.7000 ± 0.2000 +90.0% ± 0.0% +81.7% ± 12.6%\n", text)
     assert measure(sweep, "selection/snd") == {"0": -1.5, "1": -1.9, "2": -1.7}
     assert measure(sweep, "target/accuracy") == {"0": 0.7, "1": 0.8, "2": 0.95}
     assert list(rows["rank"].unique()[:3]) == [1, 2, 3]
@@ -76,7 +78,7 @@ def test_a_failed_run_has_a_row_without_numbers(sweep):
     last = rows_of(sweep)[0].iloc[-1]
     assert last["overrides"] == "seed=3 method=dann"
     assert last[["rank", "measure", "value"]].isna().all()
-    assert re.search("seed=3 method=dann +not finished", text)
+    assert "not ranked: all seeds, in 3/ (not finished)" in text
 
 
 def test_a_run_that_learned_from_target_labels_is_listed_but_not_ranked(sweep):
@@ -86,8 +88,8 @@ def test_a_run_that_learned_from_target_labels_is_listed_but_not_ranked(sweep):
     assert order == "2013"
     assert rows["rank"][rows["run"].isin(["1", "3"])].isna().all()
     assert measure(sweep, "target/accuracy")["1"] == 1
-    assert re.search("seed=1 method=dann +an oracle, not ranked", text)
-    assert "regret of selection/info_max: 0.0 points" in text
+    assert "not ranked: all seeds, in 1/ (an oracle)" in text
+    assert "that of the best run 95.0%" in text
 
 
 def test_without_a_finished_run_that_has_the_score_nothing_is_ranked(sweep):
@@ -96,10 +98,10 @@ def test_without_a_finished_run_that_has_the_score_nothing_is_ranked(sweep):
     assert not (sweep / "sweep.csv").exists()
 
 
-def test_without_target_labels_no_regret_is_told(sweep):
+def test_without_target_labels_no_accuracy_is_told(sweep):
     for run in ACCURACIES:
         change(sweep / run, **{"target/accuracy": math.nan})
-    assert "regret" not in rank_sweep(sweep, "snd", OVERRIDES)
+    assert "its target accuracy" not in rank_sweep(sweep, "snd", OVERRIDES)
 
 
 def test_runs_that_differ_in_the_seed_are_ranked_by_their_agreement_on_the_target(sweep):
@@ -107,7 +109,7 @@ def test_runs_that_differ_in_the_seed_are_ranked_by_their_agreement_on_the_targe
     text = rank_sweep(sweep, "agreement", OVERRIDES)
     assert measure(sweep, "selection/agreement") == {"1": 0.5, "2": 0.5, "0": 0.0}
     assert rows_of(sweep)[1] == "1203"  # equal ones by InfoMax
-    assert "regret of selection/agreement: 15.0 points" in text
+    assert "its target accuracy is 80.0%, that of the best run 95.0%" in text
     rank_sweep(sweep, "snd", OVERRIDES)
     assert measure(sweep, "selection/agreement") == {"0": 0.0, "2": 0.5, "1": 0.5}
 
@@ -123,7 +125,19 @@ def test_settings_are_ranked_by_the_agreement_of_their_own_seeds(sweep):
         **{"1": ["++seed=1", "method=dann"], "4": ["method=cdan", "seed=4"]},
         **{"2": ["method=cdan", "seed=2"]},
     }
-    rank_sweep(sweep, "agreement", overrides)
+    for run, accuracy in (("2", 0.6), ("4", 0.7), ("0", 0.6)):
+        change(
+            sweep / run,
+            **{"source_only/source/accuracy": 1, "source_only/target/accuracy": accuracy},
+        )
+    text = rank_sweep(sweep, "agreement", overrides)
+    rows = [re.split("  +", line) for line in text.splitlines()[2:5]]
+    shown = [row[:3] for row in rows]
+    assert shown == [
+        ["method=cdan", "2", "1.0000 ± 0.0000"],
+        ["method=dann", "3", "0.3333 ± 0.2887"],
+        ["source only", "3", "-"],
+    ]
     expected = {"2": 1, "4": 1, "1": 0.5, "3": 0.5, "0": 0}
     assert measure(sweep, "selection/agreement") == expected
     assert rows_of(sweep)[1] == "24130"
@@ -135,7 +149,7 @@ def test_a_sweep_with_a_run_that_has_no_other_to_agree_with_is_ranked_by_info_ma
     assert capsys.readouterr().out.endswith("several seeds of each setting; one seed: 1\n")
     assert rows_of(sweep)[1] == "1203"
     assert measure(sweep, "selection/agreement") == {"2": 1, "0": 1}
-    assert "regret of selection/info_max" in text
+    assert "chosen by selection/info_max" in text
     RunDirectory(sweep / "1").write_predictions(predictions([0, 1, 2], first=7))
     assert rank_sweep(sweep, "agreement", OVERRIDES) == text
     (sweep / "1/predictions.csv").write_bytes(b"")
@@ -148,15 +162,15 @@ def test_a_finished_run_without_the_score_is_not_called_unfinished(sweep):
     give_classes(sweep, **SAME)
     text = rank_sweep(sweep, "agreement", OVERRIDES)
     assert rows_of(sweep)[1] == "0213"
-    assert re.search("seed=1 method=dann +no selection/agreement", text)
-    assert re.search("seed=3 method=dann +not finished", text)
+    assert "not ranked: all seeds, in 1/ (no selection/agreement)" in text
+    assert "not ranked: all seeds, in 3/ (not finished)" in text
 
 
 @pytest.mark.parametrize("seeds", ["000", [None] * 3], ids=["one seed", "no seed"])
 def test_runs_with_the_same_seed_are_not_compared(sweep, seeds, capsys):
     give_classes(sweep, **SAME, r1=[0, 1, 2])
     overrides = {str(k): [] if seed is None else [f"seed={seed}"] for k, seed in enumerate(seeds)}
-    assert "regret of selection/info_max" in rank_sweep(sweep, "agreement", overrides)
+    assert "chosen by selection/info_max" in rank_sweep(sweep, "agreement", overrides)
     assert capsys.readouterr().out.endswith("needs several seeds of each setting\n")
     assert measure(sweep, "selection/agreement") == {}
 

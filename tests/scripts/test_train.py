@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import keras
 import numpy as np
@@ -26,6 +27,7 @@ def test_a_run_leaves_what_it_promises(finished):
     assert any("tfevents" in name for name in written)
     header = (folder / "metrics.csv").read_text().splitlines()[0].split(",")
     assert {"epoch", "label/loss", "domain/loss", "domain/accuracy", "strength"} <= set(header)
+    assert not any(name.startswith("val_") for name in header)
 
 
 def test_its_checkpoint_holds_step_strength_and_optimizer(finished):
@@ -38,16 +40,23 @@ def test_its_checkpoint_holds_step_strength_and_optimizer(finished):
 def test_summary_and_table_tell_the_accuracies_of_the_saved_classifier(finished, prepared_digits):
     output, folder = finished
     summary = json.loads((folder / "summary.json").read_text())
-    assert [summary[key] for key in ("method", "seed", "steps")] == ["DANN", 0, 4]
+    assert [summary[key] for key in ("method", "seed", "steps")] == ["dann", 0, 4]
     assert min(summary["seconds"], summary["source_only/seconds"]) > 0
     classifier = keras.models.load_model(folder / "classifier.keras")
     tests = {"source": prepared_digits.source_test, "target": prepared_digits.target_test}
     for domain, (images, labels) in tests.items():
         right = classifier.predict(images, verbose=0).argmax(axis=1) == labels
         assert summary[f"{domain}/accuracy"] == pytest.approx(np.mean(right), abs=1e-6)
+    lines = [line for line in output.splitlines() if re.match(r"epoch \d/2  source ", line)]
+    assert [line[:9] for line in lines] == ["epoch 1/2", "epoch 2/2"] * 2
+    assert re.search(r"%  domain acc 0\.\d\d  strength 0\.\d\d  InfoMax \d\.\d\d  0:", lines[2])
+    assert max(map(len, lines)) <= 100
+    baseline, own = (f"{summary[f'{key}target/accuracy']:.1%}" for key in ("source_only/", ""))
     assert "target (oracle)" in output
-    for name in ("source_only/target/accuracy", "target/accuracy"):
-        assert f"{summary[name]:.1%}" in output
+    assert f" {baseline} " in output
+    assert f"target accuracy: {own} (of 599 test examples)\n" in output
+    assert "Classifier: run/classifier.keras\nNext: python " in output
+    assert output.endswith("diagnose.py run=run\n      tensorboard --logdir run/tensorboard\n")
 
 
 @pytest.mark.slow
@@ -65,11 +74,11 @@ def test_a_sweep_over_the_oracle_and_a_method_with_every_option_of_the_data(tmp_
     watched = ["trainer.oracle_curve=true", "callbacks=none", "hydra.sweep.dir=runs"]
     methods = ["-m", "debug=fast", "method=target_only,dann"]
     run_well("train.py", [*methods, *options, *watched], tmp_path)
-    for number, name in enumerate(("TargetOnly", "DANN")):
-        summary = json.loads((tmp_path / f"runs/{number}/summary.json").read_text())
-        assert summary["method"] == name
-        assert ("source_only/target/accuracy" in summary) == (name == "DANN")
-        assert len((tmp_path / f"runs/{number}/oracle.csv").read_text().splitlines()) == 3
+    for folder in ("0_target_only_seed0", "1_dann_seed0"):
+        run = tmp_path / "runs" / folder
+        compared = "source_only/target/accuracy" in json.loads((run / "summary.json").read_text())
+        assert compared == ("dann" in folder)
+        assert len((run / "oracle.csv").read_text().splitlines()) == 3
 
 
 def test_help_shows_every_group(tmp_path, run_well):

@@ -1,6 +1,5 @@
 """`scripts/train.py` on a user's own images, tables and series, and a second stage."""
 
-import csv
 import json
 import re
 import shutil
@@ -24,9 +23,9 @@ def folder(tmp_path):
     """Two domains as series, as tables and as folders of images."""
     rng = np.random.default_rng(0)
     for name in ("a", "b"):
-        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
-            rows = [[rng.normal(), "xy"[i % 2], ["good", "bad"][i % 2]] for i in range(100)]
-            csv.writer(file).writerows([["size", "kind", "label"], *rows])
+        rows = [[rng.normal(), "xy"[i % 2], ["good", "bad"][i % 2]] for i in range(100)]
+        table = pandas.DataFrame(rows, columns=["size", "kind", "label"])
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
         np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(100, 20, 3)), y=np.arange(100) % 4)
         for number in range(100):
             place = tmp_path / name / ("round", "square")[number % 2]
@@ -37,9 +36,8 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_a_run_on_files_of_ones_own_ends_with_a_summary(kind, folder, run_here):
-    result = run_here("train.py", [*SHORT, *FILES[kind]], folder)
-    assert result.returncode == 0, result.stderr
+def test_a_run_on_files_of_ones_own_ends_with_a_summary(kind, folder, run_well):
+    run_well("train.py", [*SHORT, *FILES[kind]], folder)
     summary = json.loads((folder / "run/summary.json").read_text())
     assert (summary["method"], summary["steps"]) == ("DANN", 4)
     for domain in ("source", "target"):  # the tests hold 20 examples each
@@ -48,7 +46,7 @@ def test_a_run_on_files_of_ones_own_ends_with_a_summary(kind, folder, run_here):
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_a_target_without_labels_is_predicted_and_so_is_new_data(kind, folder, run_here):
+def test_a_target_without_labels_is_predicted_and_so_is_new_data(kind, folder, run_well):
     labelled, new = {"npz": "c.npz", "csv": "c.csv", "images": "c"}[kind], f"new.{kind}"
     if kind == "npz":
         shutil.copy(folder / "b.npz", folder / labelled)
@@ -64,9 +62,8 @@ def test_a_target_without_labels_is_predicted_and_so_is_new_data(kind, folder, r
             (folder / name).mkdir()
             for path in (folder / labelled).rglob("*.png"):
                 shutil.copy(path, folder / name)
-    result = run_here("train.py", [*SHORT, *FILES[kind]], folder)
-    assert result.returncode == 0, result.stderr
-    assert "target accuracy: unknown (no labels)\nselection/" in result.stdout
+    told = run_well("train.py", [*SHORT, *FILES[kind]], folder)
+    assert "target accuracy: unknown (no labels)\nselection/" in told
     own = pandas.read_csv(folder / "run/predictions.csv").sort_values("example")
     assert list(own) == ["split", "example", "class", "probability"]
     assert own["split"].value_counts().to_dict() == {"train": 80, "test": 20}
@@ -74,13 +71,11 @@ def test_a_target_without_labels_is_predicted_and_so_is_new_data(kind, folder, r
     classes = {"npz": range(4), "csv": ["bad", "good"], "images": ["round", "square"]}
     assert set(own["class"]) <= set(classes[kind])
 
-    result = run_here("evaluate.py", ["run=run", f"target={new}"], folder)
-    assert result.returncode == 0, result.stderr
+    run_well("evaluate.py", ["run=run", f"target={new}"], folder)
     found = pandas.read_csv(folder / "run/predictions_new.csv").sort_values("example")
     assert list(found["class"]) == list(own["class"])  # the same examples, so scaled alike
-    result = run_here("evaluate.py", ["run=run", f"target={labelled}"], folder)
-    assert result.returncode == 0, result.stderr
-    assert re.search(r"accuracy \d+\.\d% of 100 examples", result.stdout)
+    told = run_well("evaluate.py", ["run=run", f"target={labelled}"], folder)
+    assert re.search(r"accuracy \d+\.\d% of 100 examples", told)
 
 
 @pytest.mark.parametrize(

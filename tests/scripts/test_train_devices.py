@@ -26,19 +26,17 @@ def train(run_apart, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_run_trains_on_two_devices_and_goes_on_with_one(train, tmp_path, backend):
-    first = train(backend, *QUICK, *TWO, "callbacks=diagnostics")
-    assert first.returncode == 0, first.stderr
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == 4
-    second = train(backend, *QUICK, "callbacks=diagnostics", "trainer.steps=6", "resume=true")
-    assert second.returncode == 0, second.stderr
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == 6
+    for steps, settings in ((4, TWO), (6, ["trainer.steps=6", "resume=true"])):
+        done = train(backend, *QUICK, "callbacks=diagnostics", *settings)
+        assert done.returncode == 0, done.stderr
+        assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == steps
 
 
 @pytest.mark.slow
 def test_devices_do_not_wait_for_each_other_forever_on_a_busy_machine(train):
     """With as many threads as cores, XLA aborts after 40 s."""
-    code = "while True: pass"
-    busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count() + 1)]
+    endless = [sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(endless) for _ in range(os.cpu_count() + 1)]
     try:
         done = train("jax", *QUICK, *TWO, "augmentation=affine")
     finally:
@@ -50,16 +48,16 @@ def test_devices_do_not_wait_for_each_other_forever_on_a_busy_machine(train):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("backend", "arguments", "told"),
+    ("backend", "setting", "told"),
     [
-        ("tensorflow", ["trainer.batch_size=15"], "multiple of 2. Received: batch_size=15"),
-        ("jax", ["trainer.batch_size=15"], "multiple of 2. Received: batch_size=15"),
-        ("tensorflow", ["trainer.jit_compile=true"], "Received: trainer.jit_compile=True"),
-        ("torch", [], "needs JAX: set KERAS_BACKEND=jax"),
+        ("tensorflow", "trainer.batch_size=15", "multiple of 2. Received: batch_size=15"),
+        ("jax", "trainer.batch_size=15", "multiple of 2. Received: batch_size=15"),
+        ("tensorflow", "trainer.jit_compile=true", "Received: trainer.jit_compile=True"),
+        ("torch", "seed=0", "needs JAX: set KERAS_BACKEND=jax"),
     ],
 )
-def test_what_devices_cannot_do_is_told_in_one_line(train, tmp_path, backend, arguments, told):
-    found = train(backend, "debug=fast", *TWO, *arguments)
+def test_what_devices_cannot_do_is_told_in_one_line(train, tmp_path, backend, setting, told):
+    found = train(backend, "debug=fast", *TWO, setting)
     assert found.returncode == 1
     last = found.stderr.splitlines()[-1]
     assert last.startswith("error: ")

@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import re
 
 import pytest
 
@@ -9,33 +10,31 @@ DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
 SHORT = [*DATA, "debug=fast", "compare=false"]
 
 
-@pytest.fixture(scope="module")
-def sweep(tmp_path_factory, run_here, with_features):
-    """Two seeds, and each of them with a method whose training breaks off."""
-    folder = with_features(tmp_path_factory.mktemp("sweep"))
-    jobs = ["-m", "seed=0,1", "trainer.batch_size=32,100000", "hydra.sweep.dir=sweep"]
-    return run_here("train.py", [*jobs, *SHORT], folder), folder
-
-
-def test_a_sweep_is_ranked_by_a_score_beside_the_oracle(sweep):
-    result, folder = sweep
-    with (folder / "sweep/sweep.csv").open(newline="") as file:
-        *ranked, _, refused = csv.DictReader(file)
-    values = {(row["rank"], row["measure"]): float(row["value"]) for row in ranked}
-    assert {rank for rank, _ in values} == {"1", "2"}
-    assert -1 <= values["1", "selection/agreement"] == values["2", "selection/agreement"] <= 1
-    assert values["1", "selection/info_max"] >= values["2", "selection/info_max"]
-    assert all(0 < values[rank, "target/accuracy"] < 1 for rank in "12")
-    assert (refused["rank"], refused["overrides"][:27]) == ("", "seed=1 trainer.batch_size=1")
-    assert "regret of selection/agreement" in result.stdout
+def test_a_sweep_has_a_baseline_a_seed_a_row_a_setting_and_a_choice(
+    tmp_path, run_here, with_features
+):
+    folder = with_features(tmp_path)
+    jobs = ["-m", "method=dann,els,dirt_t", "seed=0,1", "hydra.sweep.dir=sweep"]
+    result = run_here("train.py", [*jobs, *DATA, "debug=fast"], folder)
+    rows = list(csv.DictReader((folder / "sweep/sweep.csv").read_text().splitlines()))
+    values = {(row["rank"], row["measure"]): float(row["value"]) for row in rows if row["rank"]}
+    assert {rank for rank, _ in values} == set("1234")
+    scores = [values[rank, "selection/agreement"] for rank in "1234"]
+    assert scores[0] == scores[1] >= scores[2] == scores[3]  # of two seeds each
+    assert result.stdout.count(": source only, 4 steps") == 2
+    assert len({values[rank, "source_only/target/accuracy"] for rank in "1234"}) <= 2
+    table = result.stdout[result.stdout.index("mean ± ") :]
+    told = re.findall(r"^(.+?)  +2 .+% ± .+% ± .+%$", table, re.MULTILINE)
+    assert {told[0], told[1]} == {"method=dann", "method=els"}
+    assert told[2:] == ["source only"]
+    assert f"target labels: {told[0]}, in {rows[0]['run']}/\n" in table
+    assert "not ranked: method=dirt_t, in 5_dirt_t_seed1/ (not finished)\n" in table
     assert (folder / "sweep/sweep.png").is_file()
-
-
-def test_failed_jobs_are_reported_and_do_not_lose_the_others(sweep):
-    result, folder = sweep
+    # The jobs that failed are reported.
     assert result.returncode == 1
-    assert result.stderr.count("the source must fill one. Received: batch_size=100000") == 2
-    assert len(list(folder.glob("sweep/*/summary.json"))) == 2
+    assert result.stderr.count("Missing required key: method.teacher") == 2
+    folders = {path.parent.name for path in folder.glob("sweep/*/summary.json")}
+    assert folders == {"0_dann_seed0", "1_dann_seed1", "2_els_seed0", "3_els_seed1"}
 
 
 @pytest.mark.slow
@@ -51,10 +50,10 @@ def test_jobs_in_other_processes_are_ranked_as_those_of_one(
     jobs = ["-m", f"hydra/launcher={launcher}", "trainer.batch_size=32,100000"]
     result = run_apart("train.py", [*jobs, "hydra.sweep.dir=sweep", *SHORT], folder)
     assert result.returncode == 1  # one job cannot fill a batch
-    assert "regret of selection/" in result.stdout
+    assert "chosen by selection/" in result.stdout
     assert result.stdout.count("not finished") == 1
     assert not (folder / "sweep/.jobs").exists()
     plain = run_apart("train.py", [*SHORT, "trainer.batch_size=32", "hydra.run.dir=run"], folder)
     assert plain.returncode == 0
     metrics = (folder / "run/metrics.csv").read_text()
-    assert metrics == (folder / "sweep/0/metrics.csv").read_text()
+    assert metrics == (folder / "sweep/0_dann_seed0/metrics.csv").read_text()

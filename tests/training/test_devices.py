@@ -65,20 +65,10 @@ def test_what_cannot_be_is_refused(arguments, error):
 
 
 @pytest.mark.skipif(BACKEND == "torch", reason="PyTorch has no distribution")
-def test_more_devices_than_there_are_are_refused(monkeypatch):
-    monkeypatch.setenv("NPROC", "8")
+def test_more_devices_than_there_are_are_refused():
     keras.distribution.list_devices()  # from here on the processor cannot be split
     with pytest.raises(ValueError, match="no more than"):
         Distribution("data_parallel", 1000).connect()
-
-
-def test_no_distribution_asks_for_no_devices():
-    distribution = Distribution()
-    distribution.connect()
-    distribution.use()
-    with distribution.scope():
-        assert keras.distribution.distribution() is None
-    assert distribution.leads
 
 
 @pytest.mark.skipif(BACKEND == "jax", reason="JAX is what it needs")

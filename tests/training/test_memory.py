@@ -15,11 +15,7 @@ def growth(what, kind, count):
 
 
 @pytest.mark.slow
-def test_ten_thousand_steps_need_no_more_memory_than_the_first_ones():
-    assert growth("steps", "dann", 10_000) < growth("steps", "keras", 10_000) + 2
-
-
-@pytest.mark.slow
-def test_fifty_models_leave_little_more_behind_than_fifty_plain_ones():
+@pytest.mark.parametrize(("what", "count", "share"), [("steps", 10_000, 1), ("models", 50, 1.25)])
+def test_many_steps_or_models_leave_little_more_behind_than_plain_ones(what, count, share):
     """Keras and TensorFlow keep about 4 MiB of each model that was trained."""
-    assert growth("models", "dann", 50) < 1.25 * growth("models", "keras", 50)
+    assert growth(what, "dann", count) < share * growth(what, "keras", count) + 2

@@ -253,10 +253,8 @@ def test_a_target_without_labels_has_no_accuracy(domains, figures, tmp_path, cap
     most = max(text.count(f",{number},0.") for number in range(3)) / 24
     assert "predicted for the target: " in told.out
     assert f" {most:.0%}" in told.out
-    assert [line.split(",")[:2] for line in text.splitlines()] == [
-        ["split", "example"],
-        *([split, str(row)] for split in ("train", "test") for row in range(12)),
-    ]
+    rows = [[split, str(row)] for split in ("train", "test") for row in range(12)]
+    assert [line.split(",")[:2] for line in text.splitlines()[1:]] == rows
 
 
 @pytest.mark.parametrize(("factor", "warned"), [(1, False), (1 / 255, True)])
@@ -275,7 +273,7 @@ def test_an_oracle_trains_on_the_targets_labels_and_no_method_does(domains, tmp_
     for method, share in ((TargetOnly, 1.0), (DANN, 1 / 3)):
         model = compiled(method, learning_rate=0.1)
         trainer = dataclasses.replace(TRAINER, steps=60, steps_per_epoch=20)
-        training.Run(tmp_path, wrong, trainer, 1, model).train()
+        run_of(tmp_path, wrong, model, trainer=trainer).train()
         logits = model.classifier.predict(domains.target_train, verbose=0)
         assert np.mean(logits.argmax(axis=1) == 2) == pytest.approx(share, abs=0.35)
         assert (np.mean(logits.argmax(axis=1) == 2) == 1.0) == (method is TargetOnly)
@@ -283,7 +281,7 @@ def test_an_oracle_trains_on_the_targets_labels_and_no_method_does(domains, tmp_
 
 def test_the_oracle_curve_is_written_where_it_is_asked_for(domains, tmp_path):
     trainer = dataclasses.replace(TRAINER, oracle_curve=True)
-    summary = training.Run(tmp_path, domains, trainer, 1, compiled(DANN)).train()
+    summary = run_of(tmp_path, domains, compiled(DANN), trainer=trainer).train()
     rows = (tmp_path / "oracle.csv").read_text().splitlines()
     assert rows[0] == "step,cpu_seconds,target/accuracy"
     assert len(rows) == 4
@@ -381,14 +379,10 @@ def test_scores_of_every_epoch_are_written_and_those_of_the_weights_kept_are_in_
 
 
 def test_the_clock_counts_steps_and_not_what_follows_an_epoch(domains, tmp_path, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("time.perf_counter", lambda: now[0])
-
-    def passes(seconds):
-        now[0] += seconds
-
+    now = []
+    monkeypatch.setattr("time.perf_counter", lambda: float(sum(now)))
     slow = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: passes(1), on_epoch_end=lambda *_: passes(100)
+        on_train_batch_end=lambda *_, **logs: now.append(1), on_epoch_end=lambda *_: now.append(100)
     )
     run = run_of(tmp_path, domains, compiled(DANN), callbacks=[slow])
     assert run.train()["seconds"] == 6

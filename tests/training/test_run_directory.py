@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import re
 
 import keras
 import numpy as np
@@ -113,14 +112,3 @@ def test_a_lock_is_held_once_and_leaves_no_file(tmp_path):
     with lock_directory(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
-
-
-def test_no_other_module_spells_the_names_of_a_runs_files():
-    spelled = re.compile(
-        r'"(summary\.json|oracle\.csv|predictions\.csv|diagnosis\.json|report\.html)"'
-    )
-    root = pathlib.Path(__file__).parents[2]
-    paths = [
-        path for name in ("dann", "scripts", "benchmarks") for path in (root / name).rglob("*.py")
-    ]
-    assert {p.name for p in paths if spelled.search(p.read_text())} == {"run_directory.py"}

@@ -1,5 +1,6 @@
 """Processes that train together, on JAX and here all on one machine."""
 
+import functools
 import json
 import os
 import pathlib
@@ -73,23 +74,22 @@ def assert_alike(folder, count, alone, names):
 
 @pytest.fixture(scope="module")
 def alone(together, tmp_path_factory):
-    """The folder of what one process gets."""
-    folder = tmp_path_factory.mktemp("alone")
-    ended(together(folder, FEW, 1))
-    return folder
+    """The folder of what one process gets of trainings by these names."""
+
+    def train(*names):
+        folder = tmp_path_factory.mktemp("alone")
+        ended(together(folder, names, 1))
+        return folder
+
+    return functools.cache(train)
 
 
-def test_two_processes_descend_what_one_does(together, alone, tmp_path):
-    ended(together(tmp_path, FEW, 2))
-    assert_alike(tmp_path, 2, alone, FEW)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 4])
-def test_several_processes_descend_what_one_does_by_every_kind_of_state(together, tmp_path, count):
-    for processes in together(tmp_path / "alone", ALL, 1), together(tmp_path / "all", ALL, count):
-        ended(processes)
-    assert_alike(tmp_path / "all", count, tmp_path / "alone", ALL)
+@pytest.mark.parametrize(
+    ("count", "names"), [(2, FEW), *(pytest.param(n, ALL, marks=pytest.mark.slow) for n in (2, 4))]
+)
+def test_several_processes_descend_what_one_does(together, alone, tmp_path, count, names):
+    ended(together(tmp_path, names, count))
+    assert_alike(tmp_path, count, alone(*names), names)
 
 
 @pytest.mark.slow
@@ -105,4 +105,4 @@ def test_a_killed_process_ends_the_other_and_both_go_on(last, together, alone, t
     if last == 0:
         assert "Another process of this training has ended" in said
     ended(together(tmp_path, FEW[:1], 2))
-    assert_alike(tmp_path, 2, alone, FEW[:1])
+    assert_alike(tmp_path, 2, alone(*FEW), FEW[:1])

@@ -1,10 +1,14 @@
 """The cache of data sets that TFDS builders prepare once."""
 
+import contextlib
+import io
 import pathlib
+import sys
 
 import filelock
 import tensorflow_datasets as tfds
 
+from dann.data.builders.digit_images import DigitImages
 from dann.data.builders.mnist_files import find_mnist
 
 
@@ -64,7 +68,10 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
         print(f"Preparing {builder.name}, once, in {builder.data_path}", flush=True)
         tfds.disable_progress_bar()
         settings = tfds.download.DownloadConfig(manual_dir=raw)
-        builder.download_and_prepare(download_config=settings)
+        # Of our own builders, which download little or nothing, TFDS says "downloading" as well.
+        own = isinstance(builder, DigitImages)
+        with contextlib.redirect_stdout(io.StringIO() if own else sys.stdout):
+            builder.download_and_prepare(download_config=settings)
     return builder
 
 
