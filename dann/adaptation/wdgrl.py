@@ -9,7 +9,6 @@ from dann.adaptation.networks import fitting_domain_head
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_integer, check_number
-from dann.layers.noise import Noise
 
 
 @METHODS.register("wdgrl")
@@ -75,7 +74,7 @@ class WDGRL(AdversarialModel):
         self.gradient_penalty = check_number("gradient_penalty", gradient_penalty, low=0)
         self.critic_steps = check_integer("critic_steps", critic_steps, low=1)
         self.seed = seed
-        self.noise = Noise(seed, name="line_noise")
+        self.generator = keras.random.SeedGenerator(seed)
         self.domain_head = fitting_domain_head(domain_head, self.feature_shape, name="critic")
 
     def batch_of(self, inputs, features, training):
@@ -103,7 +102,8 @@ class WDGRL(AdversarialModel):
 
     def _penalty(self, source, target, training):
         source, target = ops.stop_gradient(source), ops.stop_gradient(target)
-        share = ops.cast(self.noise.uniform((size_of(source), 1)), source.dtype)
+        drawn = keras.random.uniform((size_of(source), 1), seed=self.generator)
+        share = ops.cast(drawn, source.dtype)
         # If the target has fewer examples than the source, they repeat.
         partners = ops.arange(size_of(source)) % size_of(target)
         line = source + share * (ops.take(target, partners, axis=0) - source)

@@ -17,7 +17,6 @@ from support.shifted_classes import (
 )
 
 from dann.adaptation import DANN, DIRTT
-from dann.layers.noise import Noise
 from dann.networks import label_head, mlp_backbone
 
 RADIUS, TEACHER_WEIGHT = 0.8, 0.6
@@ -68,7 +67,8 @@ def terms_at(a, b):
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode, target_weight, tolerance, monkeypatch):
     # XLA draws other numbers from the same seed.
-    monkeypatch.setattr(Noise, "normal", lambda self, shape: keras.ops.convert_to_tensor(DIRECTION))
+    drawn = keras.ops.convert_to_tensor(DIRECTION)
+    monkeypatch.setattr(keras.random, "normal", lambda shape, seed: drawn)
     model = linear_dirt_t(target_weight=target_weight, teacher_weight=TEACHER_WEIGHT)
     a, b = weights_of(model)
     terms = terms_at(a, b)
@@ -111,7 +111,8 @@ def fit(model, target, steps=1, source=SOURCE, y=LABELS, **kwargs):
 def test_the_teacher_is_the_classifier_at_the_start_of_the_interval(mode, monkeypatch):
     """Three steps at an interval of two: that before the third."""
     # XLA draws other numbers from the same seed.
-    monkeypatch.setattr(Noise, "normal", lambda self, shape: keras.ops.convert_to_tensor(DIRECTION))
+    drawn = keras.ops.convert_to_tensor(DIRECTION)
+    monkeypatch.setattr(keras.random, "normal", lambda shape, seed: drawn)
     before, after = deep_dirt_t(refresh_steps=2), deep_dirt_t(refresh_steps=2)
     fit(before, TARGET, 2, run_eagerly=True)
     together = {"steps_per_execution": 3}

@@ -10,7 +10,6 @@ from support.one_step import MODES, check_step, step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import WDGRL
-from dann.layers.noise import Noise
 
 PENALTY = 3.0
 
@@ -37,14 +36,15 @@ def wdgrl(critic_steps=1, gradient_penalty=PENALTY, **kwargs):
 def shares(monkeypatch):
     """Places on the lines between the domains; XLA draws other numbers from the same seed."""
     shares = np.random.default_rng(8).uniform(size=(5, 1)).astype("float32")
-    monkeypatch.setattr(Noise, "uniform", lambda self, shape: keras.ops.convert_to_tensor(shares))
+    drawn = keras.ops.convert_to_tensor(shares)
+    monkeypatch.setattr(keras.random, "uniform", lambda shape, seed: drawn)
     return shares.astype("float64")
 
 
 def next_numbers(model):
     """What the model draws next, without drawing it."""
     generator = keras.random.SeedGenerator(0)
-    generator.state.assign(model.noise.seed_generator.state)
+    generator.state.assign(model.generator.state)
     return keras.ops.convert_to_numpy(keras.random.uniform((5, 1), seed=generator))
 
 
@@ -129,9 +129,8 @@ def test_a_target_that_is_shorter_than_the_source_repeats(mode, sizes, monkeypat
     rng = np.random.default_rng(9)
     source, target = (rng.normal(size=(size, 3)) for size in sizes)
     drawn = rng.uniform(size=(sizes[0], 1))
-    monkeypatch.setattr(
-        Noise, "uniform", lambda self, shape: keras.ops.convert_to_tensor(drawn, "float32")
-    )
+    shares = keras.ops.convert_to_tensor(drawn, "float32")
+    monkeypatch.setattr(keras.random, "uniform", lambda shape, seed: shares)
     model = wdgrl()
     a, _, u, v = weights_of(model)
     ends = np.stack([target[index % sizes[1]] for index in range(sizes[0])])

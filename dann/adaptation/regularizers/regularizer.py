@@ -1,8 +1,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import keras
-
 from dann.adaptation.batch import Batch
 from dann.checks import check_number
 from dann.registry import Registry
@@ -29,7 +27,7 @@ class Regularizer:
     needs_target_logits = True  # whether it needs the target's logits
     needs_classes = False  # whether it compares classes: at least two outputs, and a softmax
     supports_maps = False  # whether logits may be maps `(batch, ..., num_classes)`
-    layers: Sequence[keras.layers.Layer] = ()  # saved with the model
+    layers: Sequence[Any] = ()  # what the model saves: layers, and seed generators
 
     def __init__(self, weight: float = 1.0):
         self.weight = check_number("weight", weight, low=0)

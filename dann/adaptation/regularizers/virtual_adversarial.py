@@ -6,7 +6,6 @@ from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_number
-from dann.layers.noise import Noise
 
 PROBE, PROBE_IN_HALF = 0.01, 1.0  # share of the radius; in half precision .01 is rounded away
 
@@ -78,8 +77,8 @@ class VirtualAdversarial(Regularizer):
         self.radius = check_number("radius", radius, low=0, above=True)  # type: ignore[arg-type]
         self.source_weight = check_number("source_weight", source_weight, low=0)
         self.seed = seed
-        self.noise = Noise(seed, name="vat_noise")
-        self.layers = (self.noise,)
+        self.generator = keras.random.SeedGenerator(seed)
+        self.layers = (self.generator,)
 
     def loss(self, model, x, batch):
         loss = self._divergence(model, x["target"])
@@ -121,7 +120,8 @@ class VirtualAdversarial(Regularizer):
 
         in_half = any(layer.compute_dtype in HALF for layer in model.classifier._flatten_layers())
         share = PROBE_IN_HALF if in_half else PROBE
-        drawn = _unit([self.noise.normal(ops.shape(parts[place])) for place in places])
+        shapes = [ops.shape(parts[place]) for place in places]
+        drawn = _unit([keras.random.normal(shape, seed=self.generator) for shape in shapes])
         slopes = gradients(magnified, [share * self.radius * direction for direction in drawn])
         moves = [ops.stop_gradient(self.radius * direction) for direction in _unit(slopes)]
         return ops.mean(divergence(log_probabilities(*moves)))
