@@ -2,7 +2,6 @@
 
 python scripts/export.py run=<run directory> format=packed        1-bit weights: dann.deployment
 python scripts/export.py run=<run directory> format=c             one C file, for a microcontroller
-python scripts/export.py run=<run directory> format=keras         Keras, as a plain network
 python scripts/export.py run=<run directory> format=saved_model   TensorFlow Serving
 python scripts/export.py run=<run directory> format=litert        LiteRT, once TensorFlow Lite
 python scripts/export.py run=<run directory> format=onnx          ONNX Runtime

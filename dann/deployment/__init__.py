@@ -1,7 +1,6 @@
 """Binary networks as files of 1-bit weights, and exports to other formats."""
 
-from dann.deployment.c_file import to_c
-from dann.deployment.compiled import load
+from dann.deployment.c_file import load, to_c
 from dann.deployment.exports import FORMATS, ExportError, export
 from dann.deployment.packing import pack
 from dann.deployment.runtime import PackedFileError, PackedModel

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dann.deployment.c_constants import Constants, words_of
+from dann.deployment.folding import kind_of
+from dann.deployment.packing import pack_bits
 from dann.deployment.runtime import Step, outputs_of
 from dann.deployment.tracing import PackError
 
-TYPES = {"float": "float", "int": "int32_t", "bits": "uint32_t"}
-# The arrays that hold one row, and what turns a row into one of another kind.
-_ROWS = {"float": "values", "int": "sums", "bits": "signs"}
-_TURNS = {("bits", "float"): "to_signs", ("int", "float"): "to_floats", ("float", "int"): "to_sums"}
+TYPES = {"float": "float", "bits": "uint32_t"}
 # What is done to a row at a place: by the operation, or for each array of it.
 _CALLS = {
     "activation": "apply_{function}({size}, {target})",
@@ -29,81 +27,57 @@ _OF_ONE_PLACE = ("activation", "affine", "prelu", "sign", "signs", "threshold")
 class CProgram:
     """Writes the loops of a program.
 
-    A step is computed in the loop of the one step that reads it, if that one treats each place by
-    itself or is a max pooling of windows that share no pixel. The outputs of the others are stored,
-    sums of signs as floats, which hold them exactly.
+    A row is what a step gives at one place: numbers, or signs as bits. Sums of signs are numbers,
+    which hold them exactly. A step is computed in the loop of the one step that reads it, if that
+    one treats each place by itself or pools windows that share no pixel. The rows of the others are
+    stored.
 
     Of a stranger's program only numbers and letters get into the C, and its sizes are those that
     NumPy finds when it runs the program; if they contradict each other, it raises an error.
     """
 
     def __init__(self, steps: Sequence[Step]):
-        self.constants = Constants()
+        self.constants = _Constants()
         self.lines: list[str] = []
         self.arrays: dict[str, tuple[str, int]] = {}  # kind and size of all buffers, by name
-        self.macs = {"bits": 0, "float": 0}
         self.shapes = _checked_shapes(steps)
         self._steps = steps
         self._readers: list[list[int]] = [[] for _ in steps]
+        self._kinds: list[str] = []
         for number, step in enumerate(steps):
             for one in step.inputs:
                 self._readers[one].append(number)
-        self._kinds: list[str] = []
-        self._joined: list[bool] = []  # whether a step is computed in the loop of its reader
-        for number, step in enumerate(steps):
-            self._kinds.append(self._kind_of(step))
-            self._joined.append(self._joins(number, step))
-        self._buffers = {0: "input"}  # where the outputs of steps are stored
+            kind = kind_of(step.op, {self._kinds[one] for one in step.inputs})
+            self._kinds.append("bits" if kind == "bits" else "float")
+        self._buffers = {0: "input"}  # where the rows of steps are stored
         self._written: list[int] = []  # the steps that are computed so far
         for number, step in enumerate(steps[1:], start=1):
-            if not self._joined[number]:
+            if not self._joins(number, step):
                 self._store(number, step)
         self._loop(len(steps) - 1, "float", "output")
 
-    def _kind_of(self, step):
-        kinds = {self._kinds[one] for one in step.inputs}
-        if step.op in ("sign", "threshold") or (step.op == "concatenate" and kinds == {"bits"}):
-            return "bits"
-        if step.op in ("max_pool", "reshape"):
-            (one,) = step.inputs
-            return self._kinds[one] if self._joined[one] else self._stored_kind(one)
-        return "int" if step.op.startswith("binary") else "float"
-
     def _joins(self, number, step):
-        if step.op in ("input", "reshape"):
+        """Whether a step is computed in the loop of its reader."""
+        if step.op == "reshape":
             return False
         if number == len(self._steps) - 1:
             return True
         reader, *others = (self._steps[one] for one in self._readers[number] or [0])
-        if others or reader.op not in ("add", "max_pool"):
-            return not others and reader.op in _OF_ONE_PLACE
-        if reader.op == "add":
-            return reader.inputs[0] == number
-        windows, is_image = reader.attributes, len(reader.shape) < 4
-        apart = windows["strides"] == windows["size"] and not np.any(windows["pads"])
-        return apart and is_image and self._kinds[number] != "bits"
-
-    def _sizes(self, number):
-        """How many places the output of a step has, and how many numbers a place."""
-        *places, size = self.shapes[number]
-        return math.prod(places), size
-
-    def _stored_kind(self, number):
-        return "bits" if self._kinds[number] == "bits" else "float"
+        if others or reader.op == "add":
+            return not others and reader.inputs[0] == number
+        if reader.op in ("average_pool", "max_pool"):
+            windows = reader.attributes
+            return windows["strides"] == windows["size"] and not np.any(windows["pads"])
+        return reader.op in _OF_ONE_PLACE
 
     def _store(self, number, step):
-        kind, (places, size) = self._stored_kind(number), self._sizes(number)
-        stays = step.op == "reshape" and kind == "float"
-        source = step.inputs[0]
-        buffer = self._buffers[source] if stays else self._buffer(kind, places * _words(size, kind))
-        if step.op != "reshape":
+        kind, (*places, size) = self._kinds[number], self.shapes[number]
+        if step.op == "reshape" and kind == "float":
+            buffer = self._buffers[step.inputs[0]]
+            self._written.append(number)
+        else:
+            buffer = self._buffer(kind, math.prod(places) * _words(size, kind))
             self._loop(number, kind, buffer)
-        elif kind == "bits":
-            old_places, old_size = self._sizes(source)
-            sizes = f"{old_size}, {old_places * old_size}, {size}"
-            self._comment([number], number)
-            self.lines.append(f"    lay_anew({self._buffers[source]}, {sizes}, {buffer});")
-        self._written.append(number)
         self._buffers[number] = buffer
 
     def _buffer(self, kind, size):
@@ -119,94 +93,89 @@ class CProgram:
         return name
 
     def _loop(self, number, kind, buffer):
-        """Writes the loop that ends with the output of a step in a buffer."""
-        (places, size), before = self._sizes(number), len(self._written)
+        """Writes the loop that ends with the rows of a step in a buffer."""
+        (*places, size), before = self.shapes[number], len(self._written)
         calls = self._row(number, kind, f"{buffer} + {_words(size, kind)} * place", "place")
-        self._comment(self._written[before:], number)
-        self.lines.append(f"    for (int place = 0; place < {places}; place++) {{")
-        self.lines += [*(f"        {call}" for call in calls), "    }"]
-
-    def _comment(self, numbers, last):
-        layers = dict.fromkeys(self._steps[one].layer for one in numbers)
-        text = f"{', '.join(layers)} -- {' x '.join(map(str, self._sizes(last)))}"
-        text = re.sub(r"[^\w/., -]", "_", text, flags=re.ASCII)  # no end of the comment
-        self.lines += ["", f"    /* {text} */"]
+        layers = dict.fromkeys(self._steps[one].layer for one in self._written[before:])
+        comment = f"{', '.join(layers)} -- {math.prod(places)} x {size}"
+        comment = re.sub(r"[^\w/., -]", "_", comment, flags=re.ASCII)  # no end of the comment
+        head = f"for (int place = 0; place < {math.prod(places)}; place++) {{"
+        lines = ["", f"/* {comment} */", head, *(f"    {call}" for call in calls), "}"]
+        self.lines += [f"    {line}" if line else line for line in lines]
 
     def _row(self, number, kind, target, place):
-        """The calls that write the output of a step at a place, in a kind, to a target."""
-        step, size, own, calls = (
-            self._steps[number],
-            self._sizes(number)[1],
-            self._kinds[number],
-            [],
-        )
+        """The calls that write the row of a step at a place, in a kind, to a target."""
+        step, size, own = self._steps[number], self.shapes[number][-1], self._kinds[number]
+        if own != kind:
+            calls, signs = self._found(number, own, place, "signs")
+            return [*calls, f"to_signs({signs}, {size}, {target});"]
         if number in self._buffers:
-            own = self._stored_kind(number)
-            source = f"{self._buffers[number]} + {_words(size, own)} * {place}"
-        elif own == kind:
-            method = getattr(self, f"_{step.op}", self._of_one_place)
-            calls = method(step, size, target, place)
-            self._written.append(number)
-            return calls
-        else:
-            source = self._array(_ROWS[own], own, _words(size, own))
-            calls = self._row(number, own, source, place)
-        if own == kind:
-            return [f"memcpy({target}, {source}, {_words(size, own)} * sizeof({TYPES[own]}));"]
-        return [*calls, f"{_TURNS[own, kind]}({source}, {size}, {target});"]
+            _, row = self._found(number, kind, place, "")
+            return [f"memcpy({target}, {row}, {_words(size, kind)} * sizeof({TYPES[kind]}));"]
+        method = getattr(self, f"_{step.op}", self._of_one_place)
+        calls = method(step, size, target, place)
+        self._written.append(number)
+        return calls
+
+    def _found(self, number, kind, place, name):
+        """The calls that compute the row of a step unless it is stored, and where it is then."""
+        size = _words(self.shapes[number][-1], kind)
+        if number in self._buffers and self._kinds[number] == kind:
+            return [], f"{self._buffers[number]} + {size} * {place}"
+        row = self._array(f"{name}_at_{place}", kind, size)
+        return self._row(number, kind, row, place), row
 
     def _of_one_place(self, step, size, target, place):
-        kind, source = "int" if step.op == "threshold" else "float", target
+        calls, source = [], target
         if step.op in ("sign", "threshold"):
-            source = self._array(_ROWS[kind], kind, size)
-        texts = {
-            name: self.constants.add(step.layer, name, np.broadcast_to(values, (size,)))
-            for name, values in step.arrays.items()
-        }
-        texts |= {"source": source, "target": target, "size": size}
-        texts["function"] = step.attributes.get("function")
-        calls = [text for name, text in _CALLS.items() if name in (step.op, *step.arrays)]
-        row = self._row(step.inputs[0], kind, source, place)
-        return [*row, *(f"{call.format(**texts)};" for call in calls)]
+            calls, source = self._found(step.inputs[0], "float", place, "values")
+        else:
+            calls = self._row(step.inputs[0], "float", target, place)
+        texts = {**step.attributes, "source": source, "target": target, "size": size}
+        for name, values in step.arrays.items():
+            texts[name] = self.constants.add(name, np.broadcast_to(values, (size,)))
+        own = [text for name, text in _CALLS.items() if name in (step.op, *step.arrays)]
+        return [*calls, *(f"{call.format(**texts)};" for call in own)]
 
     def _add(self, step, size, target, place):
         calls = self._row(step.inputs[0], "float", target, place)
         for one in step.inputs[1:]:
-            other = self._array("other", "float", size)
-            calls += self._row(one, "float", other, place)
-            calls.append(f"add({other}, {size}, {target});")
+            more, other = self._found(one, "float", place, "other")
+            calls += [*more, f"add({other}, {size}, {target});"]
         return calls
 
     def _concatenate(self, step, size, target, place):
         bits = all(self._kinds[one] == "bits" for one in step.inputs)
-        values = self._array("values", "float", size) if bits else target
+        values = self._array(f"values_at_{place}", "float", size) if bits else target
         calls, first = [], 0
         for one in step.inputs:
             calls += self._row(one, "float", f"{values} + {first}", place)
-            first += self._sizes(one)[1]
+            first += self.shapes[one][-1]
         return [*calls, f"take_signs({values}, {size}, {target});"] if bits else calls
+
+    def _reshape(self, step, size, target, place):
+        (source,) = step.inputs
+        rows = f"{self._buffers[source]}, {self.shapes[source][-1]}"
+        return [f"lay_anew({rows}, {size} * {place}, {size}, {target});"]
 
     def _max_pool(self, step, size, target, place):
         (source,) = step.inputs
-        kind = self._kinds[source]
-        if not self._joined[source]:
-            name = "find_any" if kind == "bits" else "find_largest"
-            name = "find_mean" if step.op == "average_pool" else name
-            window, _ = self._window(step, 1)
-            return [f"{name}({self._buffers[source]}, &{window}, {place}, {target});"]
-        row, pixel = self._array(_ROWS[kind], kind, size), f"pixel_of_{place}"
-        largest = self._array(f"largest_{row}_at_{place}", kind, size)
-        width, across = _pair(self.shapes[source][:-1])[1], _pair(step.shape[:-1])[1]
-        down, right = _pair(step.attributes["size"])
-        y = f"{place} / {across} * {down} + tap / {right}"
-        x = f"{place} % {across} * {right} + tap % {right}"
+        window, (rows, columns) = self._window(step, 1)
+        kind = self._kinds[source] if step.op == "max_pool" else "float"
+        keep = "keep_sum" if step.op == "average_pool" else f"keep_largest_{kind}"
+        pixel, count = f"pixel_at_{place}", f"count_at_{place}"
+        calls, row = self._found(source, kind, pixel, "row")
+        calls = [*calls, f"{keep}({row}, {count}++, {_words(size, kind)}, {target});"]
+        mean = [f"divide({count}, {size}, {target});"] if step.op == "average_pool" else []
         return [
-            f"for (int tap = 0; tap < {down * right}; tap++) {{",
-            f"    int {pixel} = ({y}) * {width} + {x};",
-            *(f"    {call}" for call in self._row(source, kind, row, pixel)),
-            f"    keep_larger_{row}(tap == 0, {row}, {size}, {largest});",
+            f"int {count} = 0;",
+            f"for (int tap = 0; tap < {rows * columns}; tap++) {{",
+            f"    int {pixel} = find_pixel(&{window}, {place}, tap / {columns}, tap % {columns});",
+            f"    if ({pixel} < 0)",
+            "        continue;",
+            *(f"    {call}" for call in calls),
             "}",
-            f"memcpy({target}, {largest}, {size} * sizeof({TYPES[kind]}));",
+            *mean,
         ]
 
     _average_pool = _max_pool
@@ -214,34 +183,32 @@ class CProgram:
     def _dense(self, step, size, target, place):
         """Convolutions, and dense layers, which are convolutions of one pixel."""
         (source,), groups = step.inputs, step.attributes.get("groups", 1)
-        kind, channels = self._stored_kind(source), self._sizes(source)[1]
+        kind, channels = self._kinds[source], self.shapes[source][-1]
         window, taps = self._window(step, groups)
-        self.macs[kind] += math.prod(step.shape) * taps * channels // groups
-        kernel = step.arrays["kernel"].reshape(taps, channels // groups, size)
+        kernel = step.arrays["kernel"].reshape(math.prod(taps), channels // groups, size)
         function = "multiply" if kernel.dtype == "f4" else "multiply_signs"
         if kind == "bits":
             function = "multiply_bits" if groups == 1 else "multiply_bits_in_groups"
         if function == "multiply_bits":
-            kernel = words_of(kernel.transpose(0, 2, 1) > 0).transpose(0, 2, 1)
+            kernel = _words_of(kernel.transpose(0, 2, 1) > 0).transpose(0, 2, 1)
         elif function != "multiply":
             kernel = kernel > 0
         border, value = "NULL", step.attributes.get("pad_value", 0)
         if value:
             values = np.full(channels, value, "f4")
-            values = values > 0 if kind == "bits" else values
-            border = self.constants.add(step.layer, "border", values)
-        kernel = self.constants.add(step.layer, "kernel", kernel)
+            border = self.constants.add("border", values > 0 if kind == "bits" else values)
+        kernel = self.constants.add("kernel", kernel)
         image = f"{self._buffers[source]}, &{window}, {place}"
         calls = [f"{function}({image}, {kernel}, {border}, {size}, {target});"]
         if "bias" in step.arrays:
             bias = np.broadcast_to(step.arrays["bias"], (size,))
-            calls.append(f"add({self.constants.add(step.layer, 'bias', bias)}, {size}, {target});")
+            calls.append(f"add({self.constants.add('bias', bias)}, {size}, {target});")
         return calls
 
     _binary_dense = _binary_conv = _conv = _dense
 
     def _window(self, step, groups):
-        """The name of the window of a step, and how many pixels it has."""
+        """The name of the window of a step, and its rows and columns."""
         *image, channels = self.shapes[step.inputs[0]]
         outputs, attributes = step.shape[:-1], step.attributes
         if "size" not in attributes:
@@ -252,9 +219,44 @@ class CProgram:
             _pair(attributes.get(name, [])) for name in ("size", "strides", "dilation")
         )
         before = _pair([pad[0] for pad in attributes.get("pads", [])], 0)
-        geometry = [*_pair(image), channels, *size, *strides, *dilation, *before]
-        geometry = np.array([*geometry, _pair(outputs)[1], groups])
-        return self.constants.add(step.layer, "window", geometry, "window_t"), math.prod(size)
+        numbers = [*_pair(image), channels, *size, *strides, *dilation, *before, _pair(outputs)[1]]
+        return self.constants.add("window", np.array([*numbers, groups]), "window_t"), size
+
+
+def _words_of(signs: np.ndarray) -> np.ndarray:
+    """Packs booleans `(..., n)` into 32-bit words `(..., words)`, the first in the lowest bit."""
+    words = pack_bits(signs).view("<u4")  # twice as many as 64-bit words
+    return words[..., : -(-signs.shape[-1] // 32)]
+
+
+class _Constants:
+    """Constants with numbers in their names; what is there already is not repeated."""
+
+    def __init__(self):
+        self.lines: list[str] = []
+        self.bytes = 0
+        self._names: dict[str, str] = {}
+
+    def add(self, what: str, values: np.ndarray, struct: str = "") -> str:
+        """Adds an array, booleans as bits, or the numbers of a struct; returns its name."""
+        values = _words_of(values) if values.dtype == bool else values
+        literals = [_literal(value) for value in values.ravel()]
+        rows = [", ".join(literals[start : start + 8]) for start in range(0, len(literals), 8)]
+        text = "\n".join([what, *(f"    {row}," for row in rows), "};", ""])
+        if text not in self._names:
+            name = self._names[text] = f"{what}_{len(self._names)}"
+            kind = "uint32_t" if values.dtype.kind == "u" else "float"
+            declared = f"{struct} {name}" if struct else f"{kind} {name}[]"
+            self.lines.append(f"static const {declared} = {{{text.removeprefix(what)}")
+            self.bytes += 4 * values.size
+        return self._names[text]
+
+
+def _literal(value: np.generic) -> str:
+    """Returns a number in C, exactly."""
+    if value.dtype.kind == "f":
+        return f"{value:.8e}f"
+    return f"0x{value:08x}u" if value.dtype.kind == "u" else str(value)
 
 
 def _checked_shapes(steps):

@@ -11,8 +11,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_choice
-from dann.deployment.c_file import to_c
-from dann.deployment.compiled import run_by_c
+from dann.deployment.c_file import run_by_c, to_c
 from dann.deployment.packing import network_of, pack, program_of
 from dann.deployment.runtime import PackedModel, load
 
@@ -43,8 +42,8 @@ def export(
     Args:
         classifier: A built model, or a method of `dann.adaptation`, whose `classifier` it takes.
         path: Where to write; it replaces what is there.
-        format: One of `FORMATS`: `"packed"` (default), `"c"`, `"keras"`, `"saved_model"`,
-            `"litert"` or `"onnx"`, the last three by Keras's own export.
+        format: One of `FORMATS`: `"packed"` (default), `"c"`, `"saved_model"`, `"litert"` or
+            `"onnx"`, the last three by Keras's own export.
         inputs: Inputs `(n, ...)` to compare on. With `None` (default) nothing is compared.
         tolerance: Largest difference of logits, as a share of the classifier's largest logit.
 
@@ -87,8 +86,7 @@ def export(
 
 
 def _remove(path):
-    if path.is_dir():
-        shutil.rmtree(path)
+    shutil.rmtree(path, ignore_errors=True)
     path.unlink(missing_ok=True)
 
 
@@ -109,12 +107,6 @@ def _c(model, path):
     to_c(model, path)
     steps = program_of(model)
     return PackedModel(steps, run_by_c(steps)).predict
-
-
-def _keras(model, path):
-    model.save(path)
-    again: Any = keras.models.load_model(path, safe_mode=True)
-    return lambda inputs: again.predict(inputs, verbose=0)
 
 
 def _saved_model(model, path):
@@ -147,7 +139,6 @@ def _onnx(model, path):
 FORMATS: Mapping[str, tuple[str, Callable[[keras.Model, pathlib.Path], Callable]]] = {
     "packed": (".dann", _packed),
     "c": (".c", _c),
-    "keras": (".keras", _keras),
     "saved_model": ("", _saved_model),
     "litert": (".tflite", _litert),
     "onnx": (".onnx", _onnx),

@@ -1,7 +1,8 @@
 """Before a sign a packed program computes with integers and bits, not with floats."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,21 +13,37 @@ _COMMUTING = ("concatenate", "max_pool", "reshape")
 _MONOTONE = ("hard_tanh", "relu", "relu6")
 
 
+def kind_of(op: str, kinds: set[str]) -> str:
+    """Returns the kind of the output of an operation on inputs of these kinds."""
+    if op in ("sign", "threshold") or (op in _COMMUTING and kinds == {"bits"}):
+        return "bits"
+    if op in ("max_pool", "reshape"):
+        return min(kinds)
+    return "int" if op.startswith("binary") else "float"
+
+
 class Program:
     """The steps of a packed file, as layers add them; the first is the input.
 
     Between sums of signs and the next sign, batch normalization and any other monotone function
     becomes one integer threshold for each channel. Signs come before maxima, reshaping and
     concatenation, which then work on bits.
+
+    Args:
+        shape: Shape of the input, without the batch.
+        rules: By the name of a class, the function that adds the steps of a call of a layer or
+            operation, a `dann.deployment.tracing.Call`, and returns the number of the last.
     """
 
-    def __init__(self, shape: Sequence[int]):
-        self.steps = [Step("input", "input", (), shape, "float")]
+    def __init__(self, shape: Sequence[int], rules: Mapping[str, Callable[[Any], int]]):
+        self.steps = [Step("input", "input", (), shape)]
+        self.rules = rules
         self._signs: dict[int, int] = {}
 
     def add(self, step: Step) -> int:
-        """Adds a step and returns its number."""
-        self.steps.append(step)
+        """Adds a step, with the kind of its output, and returns its number."""
+        kind = kind_of(step.op, {self.steps[one].kind for one in step.inputs})
+        self.steps.append(dataclasses.replace(step, kind=kind))
         return len(self.steps) - 1
 
     def signs_of(self, number: int, layer: str) -> int:
@@ -44,8 +61,8 @@ class Program:
             return self.add(self._threshold(chain, base, layer))
         if step.op in _COMMUTING:
             inputs = [self.signs_of(one, layer) for one in step.inputs]
-            return self.add(dataclasses.replace(step, inputs=inputs, kind="bits"))
-        return self.add(Step("sign", layer, [number], step.shape, "bits"))
+            return self.add(dataclasses.replace(step, inputs=inputs))
+        return self.add(Step("sign", layer, [number], step.shape))
 
     def _monotone_chain(self, number):
         """The monotone steps that end with this one, and the number of the step before them."""
@@ -68,7 +85,7 @@ class Program:
         thresholds, flips = find_thresholds(outputs, shape[-1], largest)
         arrays = {"thresholds": thresholds.astype("<i4"), "flips": flips}
         name = chain[0].layer if chain else layer
-        return Step("threshold", name, [base], shape, "bits", {}, arrays)
+        return Step("threshold", name, [base], shape, arrays=arrays)
 
     def needed(self, last: int) -> list[Step]:
         """Returns the steps that one depends on, renumbered, and that one as the last."""
@@ -77,12 +94,8 @@ class Program:
             if number in needed:
                 needed.update(self.steps[number].inputs)
         new = {old: number for number, old in enumerate(sorted(needed))}
-        return [
-            dataclasses.replace(
-                self.steps[old], inputs=[new[one] for one in self.steps[old].inputs]
-            )
-            for old in new
-        ]
+        steps = [self.steps[old] for old in new]
+        return [dataclasses.replace(s, inputs=[new[one] for one in s.inputs]) for s in steps]
 
 
 def _is_monotone(step):

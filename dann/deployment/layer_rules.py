@@ -103,24 +103,16 @@ def _multiply(call):
     return call.add("affine", scale=number)
 
 
-def _reshape(call, *inputs):
-    before = call.program.steps[(inputs or call.inputs)[0]]
-    attributes = {"input_shape": before.shape}
-    return call.add("reshape", *inputs, kind=before.kind, attributes=attributes)
-
-
 def _pool(call):
     layer, before = call.layer, call.program.steps[call.inputs[0]]
-    size = getattr(layer, "pool_size", before.shape[:-1])
-    flat, padding = [1] * len(size), getattr(layer, "padding", "valid")
-    attributes = _windows(before.shape, size, getattr(layer, "strides", size), flat, padding)
-    op, kind = "average_pool", "float"
-    if "Max" in type(layer).__name__:
-        op, kind = "max_pool", before.kind
+    op = "max_pool" if "Max" in type(layer).__name__ else "average_pool"
+    *image, channels = before.shape
+    flat = [1] * len(image)
     if hasattr(layer, "pool_size"):
-        return call.add(op, kind=kind, attributes=attributes)
-    shape = [*flat, before.shape[-1]]
-    return _reshape(call, call.add(op, kind=kind, attributes=attributes, shape=shape))
+        windows = _windows(before.shape, layer.pool_size, layer.strides, flat, layer.padding)
+        return call.add(op, attributes=windows)
+    windows = _windows(before.shape, image, image, flat, "valid")
+    return call.add("reshape", call.add(op, attributes=windows, shape=[*flat, channels]))
 
 
 def _windows(
@@ -138,8 +130,8 @@ def _windows(
             total = max((-(-length // stride) - 1) * stride + reach + 1 - length, 0)
         before = {"valid": 0, "causal": total, "same": total // 2}[padding]
         pads.append([before, 0 if padding == "valid" else total - before])
-    lists = {"input_shape": shape, "size": size, "strides": strides, "dilation": dilation}
-    return {**{name: list(values) for name, values in lists.items()}, "pads": pads}
+    lists = {"size": size, "strides": strides, "dilation": dilation, "pads": pads}
+    return {name: list(values) for name, values in lists.items()}
 
 
 def _products(call):
@@ -171,11 +163,10 @@ def _product(call, number, kernel):
         geometry = (layer.kernel_size, layer.strides, layer.dilation_rate, layer.padding)
         attributes = _windows(before.shape, *geometry)
         attributes |= {"groups": groups, "pad_value": getattr(layer, "pad_values", 0.0)}
-    op, kind = "conv" if attributes else "dense", "float"
-    if before.kind == "bits":
-        op, kind = f"binary_{op}", "int"
+    op = "conv" if attributes else "dense"
+    op = f"binary_{op}" if before.kind == "bits" else op
     attributes["fan_in"] = math.prod(kernel.shape[:-1])
-    return call.add(op, number, kind=kind, attributes=attributes, kernel=kernel)
+    return call.add(op, number, attributes=attributes, kernel=kernel)
 
 
 # By the name of the class: layers of Keras and of `dann`, and the operations behind `keras.ops`.
@@ -185,7 +176,7 @@ RULES: Mapping[str, Callable[[Call], int]] = {
     "BatchNormalization": _batch_normalization,
     "BinarySign": _sign,
     "Concatenate": lambda call: call.add("concatenate"),
-    "Flatten": _reshape,
+    "Flatten": lambda call: call.add("reshape"),
     "HardTanh": _function("hard_tanh"),
     "LeakyReLU": _leaky_relu,
     "LeakyRelu": _leaky_relu,
@@ -195,7 +186,7 @@ RULES: Mapping[str, Callable[[Call], int]] = {
     "Relu": _function("relu"),
     "Relu6": _function("relu6"),
     "Rescaling": _rescaling,
-    "Reshape": _reshape,
+    "Reshape": lambda call: call.add("reshape"),
     "RPReLU": _rprelu,
     "RSign": _rsign,
     "Sigmoid": _function("sigmoid"),

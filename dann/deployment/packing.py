@@ -1,16 +1,23 @@
-"""Turns a Keras classifier into a packed file."""
+"""Turns a Keras classifier into a packed file.
 
+`docs/deployment.md` shows its layout, and `runtime.py` reads it.
+"""
+
+import json
 import os
 import pathlib
+from collections.abc import Sequence
 
 import keras
+import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.deployment.folding import Program
 from dann.deployment.layer_rules import RULES
-from dann.deployment.packed_file import encode
-from dann.deployment.runtime import Step
+from dann.deployment.runtime import HEADER, MAGIC, VERSION, Step, digest_of
 from dann.deployment.tracing import PackError, fixed_shape, follow
+
+_ALIGNMENT = 8
 
 
 def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
@@ -60,15 +67,16 @@ def program_of(classifier: keras.Model) -> list[Step]:
     if inputs is None:  # a subclassed model, or one that is not built
         shape = (network.get_build_config() or {}).get("input_shape")
         inputs = [keras.KerasTensor(shape)] if isinstance(shape, tuple | list) else []
-    program = Program(fixed_shape(inputs[0].shape, "input")) if len(inputs) == 1 else None
-    last = follow(program, RULES, network.call, inputs, [0], "") if program else []
-    if len(last) != 1 or program is None:
-        raise PackError(
-            "A packed classifier has one input of known shape and one output: begin it with "
-            "`keras.Input`, call it on a batch, or give `keras.Model(inputs, outputs)`. Received: "
-            f"{len(inputs)} inputs, {len(last)} outputs of {network.name!r}"
-        )
-    return program.needed(last[0])
+    if len(inputs) == 1:
+        program = Program(fixed_shape(inputs[0].shape, "input"), RULES)
+        last = follow(program, network.call, inputs, [0], "")
+        if len(last) == 1:
+            return program.needed(last[0])
+    raise PackError(
+        "A packed classifier has one input of known shape and one output: begin it with "
+        "`keras.Input`, call it on a batch, or give `keras.Model(inputs, outputs)`. Received: "
+        f"{network.name!r} with {len(inputs)} inputs"
+    )
 
 
 def network_of(classifier: keras.Model) -> keras.Model:
@@ -76,3 +84,48 @@ def network_of(classifier: keras.Model) -> keras.Model:
     if not isinstance(classifier, keras.Model):
         raise TypeError(f"A classifier must be a Keras model. Received: {classifier!r}")
     return classifier.classifier if isinstance(classifier, AdversarialModel) else classifier
+
+
+def encode(steps: Sequence[Step]) -> bytes:
+    """Returns the packed file of a program: header, directory, arrays.
+
+    It stores the arrays of a layer only once, even if the layer is called twice.
+    """
+    places, entries, size = {}, [], 0
+    for step in steps:
+        stored = {}
+        for name, array in map(_stored, step.arrays.items()):
+            content = (step.layer, array.tobytes())
+            if content not in places:
+                places[content] = size
+                size += array.nbytes + -array.nbytes % _ALIGNMENT
+            place = {"type": array.dtype.str, "shape": array.shape, "offset": places[content]}
+            stored[name] = place
+        entries.append({**vars(step), "arrays": stored})
+    directory = _filled(json.dumps({"steps": entries}, separators=(",", ":")).encode(), b" ")
+    payload = directory + b"".join(_filled(content, b"\0") for _, content in places)
+    fields = (MAGIC, VERSION, len(directory), HEADER.size + len(payload))
+    digest = digest_of(HEADER.pack(*fields, b"") + payload)
+    return HEADER.pack(*fields, digest) + payload
+
+
+def _stored(item):
+    """The name and the array in the file: a row of bits for each unit of a kernel of signs."""
+    name, array = item
+    if array.dtype == "int8":
+        return "kernel_bits", pack_bits(array.reshape(-1, array.shape[-1]).T > 0)
+    return name, pack_bits(array) if array.dtype == bool else array
+
+
+def pack_bits(positive: np.ndarray) -> np.ndarray:
+    """Packs booleans `(..., size)` along the last axis into 64-bit words `(..., words)`.
+
+    `dann.deployment.runtime.unpack_bits` shows the order. The unused bits of the last word are 0.
+    """
+    rest = [(0, 0)] * (positive.ndim - 1) + [(0, -positive.shape[-1] % 64)]
+    octets = np.packbits(np.pad(positive, rest), axis=-1, bitorder="little")
+    return np.ascontiguousarray(octets).view("<u8")
+
+
+def _filled(content, with_byte):
+    return content + with_byte * (-len(content) % _ALIGNMENT)

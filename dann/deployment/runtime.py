@@ -38,9 +38,9 @@ class Step:
     layer: str  # name of the Keras layer that it comes from
     inputs: Sequence[int]  # numbers of the steps whose outputs it takes
     shape: Sequence[int]  # of its output, without the batch
-    kind: str  # of its output: "float" (float32), "int" (int32 sums) or "bits" (packed signs)
     attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    kind: str = "float"  # of its output: float32, or "int" (int32 sums), or "bits" (packed signs)
 
 
 class PackedModel:
@@ -191,9 +191,8 @@ def _average_pool(step, images):
 
 def _windows(step, images, border):
     """The windows `(batch, *outputs, taps, channels)` of images with a border."""
-    size, dilation, strides, pads = (
-        step.attributes[name] for name in ("size", "dilation", "strides", "pads")
-    )
+    names = ("size", "dilation", "strides", "pads")
+    size, dilation, strides, pads = (step.attributes[name] for name in names)
     images = np.pad(images, [(0, 0), *pads, (0, 0)], constant_values=border)
     reach = [(taps - 1) * rate + 1 for taps, rate in zip(size, dilation, strict=True)]
     view = sliding_window_view(images, reach, tuple(range(1, images.ndim - 1)))
@@ -219,7 +218,5 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "reshape": lambda step, values: values.reshape(-1, *step.shape),
     "sign": lambda step, values: _signs(values >= 0),
     "signs": lambda step, signs: signs,
-    "threshold": lambda step, sums: _signs(
-        (sums >= step.arrays["thresholds"]) != step.arrays["flips"]
-    ),
+    "threshold": lambda step, x: _signs((x >= step.arrays["thresholds"]) != step.arrays["flips"]),
 }

@@ -2,8 +2,8 @@
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -64,9 +64,8 @@ class ModelSummary:
         return 4 * sum(sum(layer.weights.values()) for layer in self.layers)
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [
-            ("layer", "shape", "weights", "bytes", "binary MACs", "float MACs")
-        ]
+        head = ("layer", "shape", "weights", "bytes", "binary MACs", "float MACs")
+        rows: list[tuple[str, ...]] = [head]
         for layer in self.layers:
             weights = (f"{count:,} x {width} bit" for width, count in sorted(layer.weights.items()))
             macs = ("?" if n is None else f"{n:,}" for n in (layer.binary_macs, layer.float_macs))
@@ -123,24 +122,21 @@ def _layers(model, prefix):
 
 
 def _summary(name, layer, steps):
-    known, weights = {}, {}
-    if isinstance(layer, BinaryLayer):
-        known = {id(layer.kernel): layer.kernel_quantizer}
+    weights: Counter[int] = Counter()
     for weight in layer.weights:
-        estimator = known.get(id(weight))
-        width = estimator.bits if estimator else 8 * np.asarray(weight).itemsize
+        is_kernel = isinstance(layer, BinaryLayer) and weight is layer.kernel
+        width = layer.kernel_quantizer.bits if is_kernel else 8 * np.asarray(weight).itemsize
+        scale = layer.kernel_scale() if is_kernel else None
         if weight.name not in _STATE:
-            weights[width] = weights.get(width, 0) + math.prod(weight.shape)
-        scale = estimator.scale(weight) if estimator else None
+            weights[width] += math.prod(weight.shape)
         if scale is not None:
-            weights[32] = weights.get(32, 0) + math.prod(scale.shape)
-    macs: Any = {True: 0, False: 0} if steps else {True: None, False: None}
+            weights[32] += math.prod(scale.shape)
+    macs = {"binary": 0, "float": 0}
     for step in steps:
         if step.layer == name and "fan_in" in step.attributes:
-            products = math.prod(step.shape) * step.attributes["fan_in"]
-            macs[step.op.startswith("binary")] += products
-    try:
-        shape = tuple(layer.output.shape[1:])  # pyright: ignore
-    except AttributeError:  # it was never called on a symbolic tensor
-        shape = ()
-    return LayerSummary(name, shape, weights, macs[True], macs[False])
+            kind = "binary" if step.op.startswith("binary") else "float"
+            macs[kind] += math.prod(step.shape) * step.attributes["fan_in"]
+    binary_macs, float_macs = macs.values() if steps else (None, None)
+    output = getattr(layer, "output", None)  # unless it was never called on a symbolic tensor
+    shape = () if output is None else tuple(output.shape[1:])
+    return LayerSummary(name, shape, dict(weights), binary_macs, float_macs)

@@ -4,8 +4,6 @@
    output               $output_shape numbers
    constants (flash)    $flash bytes
    buffers (RAM)        $ram bytes
-   products of signs    $products_of_signs
-   products of numbers  $products_of_numbers
 
    Signs are bits of 32-bit words: 1 for +1, 0 for -1, the first in the lowest bit. Images are rows
    of pixels, whose channels stand side by side. */
@@ -19,6 +17,11 @@
 #define DANN_OUTPUT_SIZE $output_size
 
 void dann_predict(const float *input, float *output);
+
+#if defined(__GNUC__)  /* a network calls only some of these functions */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#endif
 
 /* A window at one place of an image: `rows` x `columns` pixels of `channels` numbers or signs. */
 typedef struct {
@@ -55,7 +58,7 @@ static inline int find_pixel(const window_t *w, int place, int row, int column)
 /* Sums of products of signs, one for each unit. Signs are bits: 1 for +1, 0 for -1. The kernel
    holds, for each pixel and word of the window, one word a unit. A border of NULL counts as 0. */
 static void multiply_bits(const uint32_t *image, const window_t *w, int place,
-                          const uint32_t *kernel, const uint32_t *border, int units, int32_t *sums)
+                          const uint32_t *kernel, const uint32_t *border, int units, float *restrict sums)
 {
     int words = (w->channels + 31) / 32;
     for (int first = 0; first < units; first += 128) {
@@ -81,7 +84,7 @@ static void multiply_bits(const uint32_t *image, const window_t *w, int place,
                 }
             }
         for (int unit = 0; unit < lanes; unit++)
-            sums[first + unit] = products - 2 * (int32_t)different[unit];
+            sums[first + unit] = (float)(products - 2 * (int32_t)different[unit]);
     }
 }
 
@@ -89,7 +92,7 @@ static void multiply_bits(const uint32_t *image, const window_t *w, int place,
    each pixel of the window and channel of a group, one bit a unit. */
 static void multiply_bits_in_groups(const uint32_t *image, const window_t *w, int place,
                                     const uint32_t *kernel, const uint32_t *border, int units,
-                                    int32_t *sums)
+                                    float *restrict sums)
 {
     int words = (w->channels + 31) / 32, channels = w->channels / w->groups;
     for (int unit = 0; unit < units; unit++)
@@ -102,14 +105,14 @@ static void multiply_bits_in_groups(const uint32_t *image, const window_t *w, in
                 for (int unit = 0; signs && unit < units; unit++) {
                     int input = unit * w->groups / units * channels + channel;
                     uint32_t differs = signs[input / 32] >> input % 32 ^ kernel[unit / 32] >> unit % 32;
-                    sums[unit] += 1 - 2 * (int32_t)(differs & 1);
+                    sums[unit] += differs & 1 ? -1.0f : 1.0f;
                 }
         }
 }
 
 /* Sums of products of numbers, one for each unit. */
 static void multiply(const float *image, const window_t *w, int place, const float *kernel,
-                     const float *border, int units, float *values)
+                     const float *border, int units, float *restrict values)
 {
     int channels = w->channels / w->groups;
     for (int unit = 0; unit < units; unit++)
@@ -130,7 +133,7 @@ static void multiply(const float *image, const window_t *w, int place, const flo
 
 /* The same with a kernel of signs: for each pixel and channel of a group, one bit a unit. */
 static void multiply_signs(const float *image, const window_t *w, int place, const uint32_t *kernel,
-                           const float *border, int units, float *values)
+                           const float *border, int units, float *restrict values)
 {
     int channels = w->channels / w->groups, words = (units + 31) / 32;
     for (int unit = 0; unit < units; unit++)
@@ -161,61 +164,36 @@ static void multiply_signs(const float *image, const window_t *w, int place, con
         }
 }
 
-/* The larger of two rows, number by number; `first` if there is no other row yet. */
-static void keep_larger_values(int first, const float *numbers, int n, float *values)
+/* What a pooling keeps of `n` numbers, or words of bits, after `count` others. */
+static void keep_largest_float(const float *numbers, int count, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++) {
-        int larger = first || numbers[i] > values[i] || numbers[i] != numbers[i];  /* or NaN */
+        int larger = !count || numbers[i] > values[i] || numbers[i] != numbers[i];  /* or NaN */
         values[i] = larger ? numbers[i] : values[i];
     }
 }
 
-/* The largest number of each channel in a window; the border takes no part. */
-static void find_largest(const float *image, const window_t *w, int place, float *values)
+static void keep_largest_bits(const uint32_t *words, int count, int n, uint32_t *restrict bits)
 {
-    int count = 0;
-    for (int row = 0; row < w->rows; row++)
-        for (int column = 0; column < w->columns; column++) {
-            int pixel = find_pixel(w, place, row, column);
-            if (pixel >= 0)
-                keep_larger_values(count++ == 0, image + pixel * w->channels, w->channels, values);
-        }
+    for (int i = 0; i < n; i++)
+        bits[i] = count ? bits[i] | words[i] : words[i];
 }
 
-/* The largest sign of each channel in a window: +1 if there is one. */
-static void find_any(const uint32_t *image, const window_t *w, int place, uint32_t *bits)
+static void keep_sum(const float *numbers, int count, int n, float *restrict values)
 {
-    int words = (w->channels + 31) / 32;
-    for (int word = 0; word < words; word++)
-        bits[word] = 0;
-    for (int row = 0; row < w->rows; row++)
-        for (int column = 0; column < w->columns; column++) {
-            int pixel = find_pixel(w, place, row, column);
-            for (int word = 0; pixel >= 0 && word < words; word++)
-                bits[word] |= image[pixel * words + word];
-        }
+    for (int i = 0; i < n; i++)
+        values[i] = count ? values[i] + numbers[i] : numbers[i];
 }
 
-/* The mean of each channel in a window; the border takes no part. */
-static void find_mean(const float *image, const window_t *w, int place, float *values)
+static void divide(int count, int n, float *values)
 {
-    int count = 0;
-    for (int channel = 0; channel < w->channels; channel++)
-        values[channel] = 0;
-    for (int row = 0; row < w->rows; row++)
-        for (int column = 0; column < w->columns; column++) {
-            int pixel = find_pixel(w, place, row, column);
-            for (int channel = 0; pixel >= 0 && channel < w->channels; channel++)
-                values[channel] += image[pixel * w->channels + channel];
-            count += pixel >= 0;
-        }
-    for (int channel = 0; channel < w->channels; channel++)
-        values[channel] /= (float)count;
+    for (int i = 0; i < n; i++)
+        values[i] /= (float)count;
 }
 
 /* A bit for each sum: whether it reaches its threshold, or does not where `flips` has a bit. */
-static void compare(const int32_t *sums, const int32_t *thresholds, const uint32_t *flips, int n,
-                    uint32_t *bits)
+static void compare(const float *sums, const float *thresholds, const uint32_t *flips, int n,
+                    uint32_t *restrict bits)
 {
     for (int first = 0; first < n; first += 32) {
         int left = n - first < 32 ? n - first : 32;
@@ -227,7 +205,7 @@ static void compare(const int32_t *sums, const int32_t *thresholds, const uint32
 }
 
 /* A bit for each number: whether it is at least 0. */
-static void take_signs(const float *values, int n, uint32_t *bits)
+static void take_signs(const float *values, int n, uint32_t *restrict bits)
 {
     for (int first = 0; first < n; first += 32) {
         int left = n - first < 32 ? n - first : 32;
@@ -239,44 +217,25 @@ static void take_signs(const float *values, int n, uint32_t *bits)
 }
 
 /* -1 or +1 for each bit. */
-static void to_signs(const uint32_t *bits, int n, float *values)
+static void to_signs(const uint32_t *bits, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] = bits[i / 32] >> i % 32 & 1 ? 1.0f : -1.0f;
 }
 
-static void to_floats(const int32_t *sums, int n, float *values)
-{
-    for (int i = 0; i < n; i++)
-        values[i] = (float)sums[i];
-}
-
-/* Sums that were stored as floats, which hold them exactly. */
-static void to_sums(const float *values, int n, int32_t *sums)
-{
-    for (int i = 0; i < n; i++)
-        sums[i] = (int32_t)values[i];
-}
-
-static void add(const float *numbers, int n, float *values)
+static void add(const float *numbers, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] += numbers[i];
 }
 
-static void scale(const float *factors, int n, float *values)
+static void scale(const float *factors, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] *= factors[i];
 }
 
-static void keep_larger_sums(int first, const int32_t *numbers, int n, int32_t *sums)
-{
-    for (int i = 0; i < n; i++)
-        sums[i] = first || numbers[i] > sums[i] ? numbers[i] : sums[i];
-}
-
-static void prelu(const float *slopes, int n, float *values)
+static void prelu(const float *slopes, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] = values[i] > 0 ? values[i] : values[i] * slopes[i];
@@ -325,18 +284,20 @@ static void apply_softmax(int n, float *values)
         values[i] /= total;
 }
 
-/* Bits in rows of another length, whose last word may not be full. */
-static void lay_anew(const uint32_t *from, int length, int total, int new_length, uint32_t *bits)
+/* `n` bits from `start` on in rows of `length`, whose last word may not be full. */
+static void lay_anew(const uint32_t *rows, int length, int start, int n, uint32_t *restrict bits)
 {
-    int words = (length + 31) / 32, new_words = (new_length + 31) / 32;
-    for (int word = 0; word < total / new_length * new_words; word++)
-        bits[word] = 0;
-    for (int i = 0; i < total; i++) {
-        int old = i % length, new = i % new_length;
-        uint32_t bit = from[i / length * words + old / 32] >> old % 32 & 1;
-        bits[i / new_length * new_words + new / 32] |= bit << new % 32;
+    int words = (length + 31) / 32;
+    for (int i = 0; i < n; i++) {
+        int row = (start + i) / length, place = (start + i) % length;
+        uint32_t bit = rows[row * words + place / 32] >> place % 32 & 1;
+        bits[i / 32] = (i % 32 ? bits[i / 32] : 0) | bit << i % 32;
     }
 }
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 $constants
 $buffers

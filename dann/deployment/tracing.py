@@ -1,7 +1,6 @@
 """Follows the calls of layers in a Keras model, which add their steps to a packed program."""
 
 import dataclasses
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,8 +21,6 @@ class Call:
 
     Args:
         program: The steps so far.
-        rules: By the name of a class, the function that adds the steps of a call and returns the
-            number of the last.
         name: Name of the layer, after those of the models that it is nested in.
         layer: The layer or operation.
         inputs: Numbers of the steps that give its inputs.
@@ -32,7 +29,6 @@ class Call:
     """
 
     program: Program
-    rules: Mapping[str, Callable[["Call"], int]]
     name: str
     layer: Any
     inputs: Sequence[int]
@@ -43,41 +39,32 @@ class Call:
         self,
         op: str,
         *inputs: int,
-        kind: str = "float",
         attributes: Mapping[str, Any] | None = None,
         shape: Sequence[int] | None = None,
         **arrays: np.ndarray,
     ) -> int:
         """Adds a step and returns its number; inputs and shape are the call's, unless given."""
         inputs, shape = inputs or tuple(self.inputs), list(shape or self.shape)
-        return self.program.add(Step(op, self.name, inputs, shape, kind, attributes or {}, arrays))
+        return self.program.add(Step(op, self.name, inputs, shape, attributes or {}, arrays))
 
     def require(self, condition: Any, what: str, received: Any) -> None:
         """Raises `PackError` unless a condition holds: the layer must `what` to be packed."""
         if not condition:
             raise PackError(f"Layer {self.name!r} must {what} to be packed. Received: {received}")
 
-    def activated(self, number: int, function: Callable | None) -> int:
+    def activated(self, number: int, function: Callable) -> int:
         """Adds an activation, and returns the number of its output."""
-        if function is None:
-            return number
         tensors = [keras.KerasTensor((None, *self.program.steps[number].shape))]
-        return follow(self.program, self.rules, function, tensors, [number], self.name)[0]
+        return follow(self.program, function, tensors, [number], self.name)[0]
 
 
 def follow(
-    program: Program,
-    rules: Mapping[str, Callable[[Call], int]],
-    function: Callable,
-    arguments: Any,
-    numbers: Sequence[int],
-    name: str,
+    program: Program, function: Callable, arguments: Any, numbers: Sequence[int], name: str
 ) -> list[int]:
     """Adds what a function of symbolic tensors computes.
 
     Args:
         program: The steps so far.
-        rules: See `Call`.
         function: The `call` of a model, or an activation.
         arguments: Symbolic tensors, or lists or dicts of them, like those to call it with.
         numbers: Numbers of the steps that give these tensors.
@@ -94,13 +81,10 @@ def follow(
         outputs = keras.tree.flatten(function(*inputs))
         nodes = keras.Function(tensors, outputs)._nodes_by_depth
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
-        file = getattr(getattr(function, "__code__", None), "co_filename", __file__)
-        frames = traceback.extract_tb(error.__traceback__)
-        line = next((one.line for one in reversed(frames) if one.filename == file), error)
         name = getattr(function, "__qualname__", name)
         raise PackError(
-            f"{name} must call layers or `keras.ops` alone to be packed; on a `keras.Input` it "
-            f"fails. Write with these: {line}"
+            f"{name} must call layers or `keras.ops` alone to be packed. On a `keras.Input` it "
+            f"fails: {error}"
         ) from error
     known = dict(zip(map(id, tensors), numbers, strict=True))
     for node in (node for depth in sorted(nodes, reverse=True) for node in nodes[depth]):
@@ -113,12 +97,12 @@ def follow(
         inputs = [known[id(one)] for one in node.input_tensors]
         shape = fixed_shape(node.outputs[0].shape, own)
         flat = keras.tree.flatten(arguments.args)
-        call = Call(program, rules, own, layer, inputs, shape, flat)
+        call = Call(program, own, layer, inputs, shape, flat)
         _check(call, arguments.kwargs)
         if isinstance(layer, keras.Model):
-            found = follow(program, rules, layer.call, arguments.args, inputs, own)
+            found = follow(program, layer.call, arguments.args, inputs, own)
         else:
-            found = [rules[type(layer).__name__](call)]
+            found = [program.rules[type(layer).__name__](call)]
         known.update(zip(map(id, node.outputs), found, strict=True))
     return [known[id(one)] for one in outputs]
 
@@ -131,7 +115,8 @@ def _check(call, given):
     if isinstance(layer, keras.Model):
         return
     # A subclass may compute otherwise than its parent.
-    if kind.__module__.split(".")[0] not in ("dann", "keras") or kind.__name__ not in call.rules:
+    known = kind.__name__ in call.program.rules
+    if kind.__module__.split(".")[0] not in ("dann", "keras") or not known:
         raise PackError(
             f"Layer {call.name!r} computes {kind.__name__}, which cannot be packed. Write it with "
             "relu, relu6, hard_tanh, sigmoid, tanh, softmax, LeakyReLU or PReLU, or with the "

@@ -274,7 +274,7 @@ def test_what_cannot_be_packed_is_named(tmp_path):
 
     numbers = Subclassed(of_numbers)
     numbers(np.ones((1, 4), "float32"))
-    cases += [("Subclassed.call must call layers.*convert_to_numpy", numbers)]
+    cases += [("Subclassed.call must call layers.*symbolic", numbers)]
     cases += [("call it on a batch", keras.Sequential([layers.Dense(2)]))]
     for message, model in cases:
         with pytest.raises(PackError, match=message):

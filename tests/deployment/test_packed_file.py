@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from dann.deployment import PackedFileError, runtime
-from dann.deployment.packed_file import encode, pack_bits
+from dann.deployment.packing import encode, pack_bits
 from dann.deployment.runtime import Step, load, unpack_bits
 
 
 def program():
     kernel = {"kernel": np.array([[1, -1], [-1, 1], [1, -1]], "int8")}
     return [
-        Step("input", "input", (), (3,), "float"),
-        Step("sign", "dense", (0,), (3,), "bits"),
-        Step("binary_dense", "dense", (1,), (2,), "int", {"fan_in": 3, "macs": 6}, kernel),
+        Step("input", "input", (), (3,)),
+        Step("sign", "dense", (0,), (3,), kind="bits"),
+        Step("binary_dense", "dense", (1,), (2,), {"fan_in": 3}, kernel, "int"),
     ]
 
 
