@@ -1,8 +1,7 @@
 """Derivatives of functions of tensors, on whichever Keras backend runs."""
 
-from dann.autodiff.batches import batch_jacobian
+from dann.autodiff.batches import batch_jacobian, frobenius_norm
 from dann.autodiff.derivatives import gradients, hvp, jacobian, jvp, vjp
-from dann.autodiff.frobenius_norm import frobenius_norm
 from dann.autodiff.singular_values import singular_values
 
 __all__ = [

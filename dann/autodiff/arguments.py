@@ -23,32 +23,27 @@ def floating_tensor(value: Any, name: str) -> Any:
     return tensor
 
 
-def floating_tensors(values: Any, name: str) -> list[Any]:
-    """Returns a list of tensors, arrays or variables as tensors; variables stay what they are.
-
-    Raises:
-        TypeError: If `values` is not a list or tuple, or one of them is not floating.
-    """
-    if not isinstance(values, list | tuple):
-        raise TypeError(
-            f"Argument `{name}` must be a list of tensors, also for a single one: `[x]`. "
-            f"Received: {type(values).__name__}"
-        )
+def floating_tensors(values: Sequence[Any], name: str) -> list[Any]:
+    """Returns tensors, arrays or variables as floating tensors; variables stay what they are."""
     tensors = [floating_tensor(value, f"{name}[{index}]") for index, value in enumerate(values)]
     pairs = zip(values, tensors, strict=True)
     return [value if isinstance(value, engine.VARIABLES) else tensor for value, tensor in pairs]
 
 
-def tensors_like(values: Any, name: str, patterns: Sequence[Any]) -> list[Any]:
+def floating_outputs(outputs: Any) -> list[Any]:
+    """Returns a function's outputs as a list of floating tensors."""
+    return floating_tensors(keras.tree.flatten(outputs), "function(*xs)")
+
+
+def tensors_like(values: Sequence[Any], name: str, patterns: Sequence[Any]) -> list[Any]:
     """Returns `values` as tensors, one for each pattern, in its shape and type.
 
     With too few of them TensorFlow's tape crashes; with a wrong shape it gives a wrong answer.
 
     Raises:
-        TypeError: If `values` is not a list or tuple, or one is not floating.
         ValueError: If their number, or the shape or type of one, is wrong.
     """
-    tensors = [engine.tensor(value) for value in floating_tensors(values, name)]
+    tensors = [engine.tensor(value) for value in values]
     given, wanted = ([(tuple(x.shape), _dtype(x)) for x in each] for each in (tensors, patterns))
     if len(given) != len(wanted) or not all(map(_fits, given, wanted)):
         raise ValueError(
@@ -58,18 +53,12 @@ def tensors_like(values: Any, name: str, patterns: Sequence[Any]) -> list[Any]:
     return tensors
 
 
-def floating_outputs(outputs: Any) -> list[Any]:
-    """Returns a function's outputs as a list, after a check that they are floating."""
-    leaves = keras.tree.flatten(outputs)
-    return [floating_tensor(y, f"function(*xs)[{index}]") for index, y in enumerate(leaves)]
-
-
 def _dtype(tensor):
     return keras.backend.standardize_dtype(tensor.dtype)
 
 
 def _fits(given, wanted):
-    (shape, dtype), (pattern, of_pattern) = given, wanted
+    (shape, dtype), (pattern, wanted_dtype) = given, wanted
     sizes = zip(shape, pattern, strict=False)  # TensorFlow may not know one while it traces
     same = len(shape) == len(pattern) and all(a == b or None in (a, b) for a, b in sizes)
-    return same and dtype == of_pattern
+    return same and dtype == wanted_dtype

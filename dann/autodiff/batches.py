@@ -1,4 +1,4 @@
-"""The Jacobian of each example of a batch, and of functions whose examples are independent."""
+"""The Jacobian of each example of a batch, and its norm."""
 
 import math
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from keras import ops
 from dann.autodiff.arguments import floating_tensor
 from dann.autodiff.engines import engine, push_forward, unit
 from dann.autodiff.functions import reading_as
+from dann.checks import check_integer
 
 
 def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
@@ -39,7 +40,7 @@ def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
     Raises:
         NotImplementedError: On a Keras backend other than TensorFlow, JAX and torch.
         TypeError: If inputs or outputs are not floating.
-        ValueError: If there is no output for each example, or a plain function's outputs depend on
+        ValueError: If a plain function gives no output for each example, or its outputs depend on
             other examples, as with batch statistics, or differ between two calls, as with dropout
             in training. In a compiled function that goes unnoticed.
 
@@ -71,6 +72,67 @@ def _program(call, x):
     return ops.reshape(ops.moveaxis(rows, 0, axis), (y.shape[0] or -1, *y.shape[1:], *x.shape[1:]))
 
 
+def frobenius_norm(
+    function: Callable[[Any], Any], inputs: Any, samples: int = 16, seed: int = 0
+) -> tuple[Any, Any]:
+    """Returns an estimate of `||J||_F` of each example's Jacobian, and its standard error.
+
+    Hutchinson's estimator: for vectors `e` of independent signs, `E ||J^T e||^2 = ||J||_F^2`. Each
+    sample takes a backward pass. The mean of the squares is unbiased. Its root, and to first order
+    the root's standard error, are
+
+    - `norm = sqrt(mean_s ||J^T e_s||^2)`
+    - `error = std_s(||J^T e_s||^2) / (2 norm sqrt(samples))`
+
+    Args:
+        samples: Number of random vectors, at least 2. Defaults to 16.
+        seed: Seed of these vectors.
+
+    The other arguments, and the errors, are those of `batch_jacobian`.
+
+    Returns:
+        Norm and standard error, tensors `(batch,)` of the type of `inputs` but at least float32.
+        The norm can be differentiated, so it can be part of a loss.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.autodiff import frobenius_norm
+    >>> scales = keras.ops.convert_to_tensor([3.0, -4.0])
+    >>> norm, error = frobenius_norm(lambda x: x * scales, [[0.0, 0.0]])
+    >>> round(float(norm[0]), 3), round(float(error[0]), 3)
+    (5.0, 0.0)
+
+    Reference:
+        - [Hutchinson, 1990](https://doi.org/10.1080/03610919008812866), proposition 1.
+        - [Hoffman et al., 2019](https://arxiv.org/abs/1908.02729), section 2.3, of Jacobians.
+    """
+    check_integer("samples", samples, 2, why="because their spread gives the error")
+    x = independent_batch(function, inputs)
+    squares = engine.run(function, _squares, x, samples=samples, seed=seed)  # (samples, batch)
+    mean = ops.mean(squares, axis=0)
+    some = mean > 0
+    norm = ops.where(some, ops.sqrt(ops.where(some, mean, ops.ones_like(mean))), 0.0 * mean)
+    spread = ops.std(squares, axis=0) / math.sqrt(samples - 1)
+    error = ops.where(some, spread / (2 * ops.where(some, norm, ops.ones_like(norm))), 0.0 * norm)
+    return norm, ops.stop_gradient(error)
+
+
+def _squares(call, x, samples, seed):
+    y, pull = pull_back_examples(call, x)
+    multiply_transposed = of_vectors(pull, y, x)
+    dtype = keras.backend.result_type(x.dtype, "float32")
+    # While a batch of unknown size is traced, all examples share their vectors.
+    size = samples, x.shape[0] or 1, math.prod(y.shape[1:])
+    signs = 2 * np.random.default_rng(seed).integers(0, 2, size) - 1
+
+    def square(signs):
+        vectors = ops.broadcast_to(signs, (ops.shape(x)[0], size[-1]))
+        return ops.sum(multiply_transposed(vectors) ** 2, axis=1)
+
+    return ops.map(square, ops.convert_to_tensor(signs, dtype))
+
+
 def independent_batch(function: Any, inputs: Any) -> Any:
     """Returns a batch of inputs as a tensor, after a check that examples do not depend on others.
 
@@ -92,7 +154,7 @@ def independent_batch(function: Any, inputs: Any) -> Any:
 
 
 def _check_independence(function, x):
-    outputs = example_outputs(function(x), x)
+    outputs = function(x)
     half = np.random.default_rng(0).permutation(x.shape[0]) % 2 == 0
     for kept in (half, ~half):
         here = kept.reshape(-1, *[1] * (len(x.shape) - 1))
@@ -100,34 +162,19 @@ def _check_independence(function, x):
         if not engine.has_value(changed):
             return
         before, after = (np.asarray(ops.convert_to_numpy(y), "float64") for y in (outputs, changed))
-        if np.abs(after - before)[kept].max() > 1e-5 * np.abs(before).max():
+        whole = before.shape[:1] == kept.shape
+        if not whole or np.abs(after - before)[kept].max() > 1e-5 * np.abs(before).max():
             raise ValueError(
                 "Argument `function` must treat the examples of a batch one by one and give the "
                 "same outputs twice. Call layers such as BatchNormalization and Dropout with "
                 "`training=False`, or use `jacobian`. Received: outputs that change with the other "
-                "examples, or from call to call"
+                f"examples or from call to call, or are not one for each; shape {before.shape}"
             )
-
-
-def example_outputs(outputs: Any, x: Any) -> Any:
-    """Returns the output of a function of a batch as a tensor.
-
-    Raises:
-        TypeError: If it is not one floating tensor.
-        ValueError: If it has not one row for each example of `x`.
-    """
-    y = floating_tensor(outputs, "function(inputs)")
-    if len(y.shape) == 0 or y.shape[0] != x.shape[0]:
-        raise ValueError(
-            f"Argument `function` must return an output for each of the {x.shape[0]} examples; for "
-            f"other functions use `jacobian`. Received: output of shape {tuple(y.shape)}"
-        )
-    return y
 
 
 def pull_back_examples(call: Callable, x: Any) -> tuple[Any, Callable]:
     """Returns the outputs of a batch, and the function from a list of `u` to one of `J^T u`."""
-    return engine.pull_back(lambda x: example_outputs(call(x), x), [x])
+    return engine.pull_back(lambda x: floating_tensor(call(x), "function(inputs)"), [x])
 
 
 def of_vectors(product: Callable, taken: Any, given: Any) -> Callable:

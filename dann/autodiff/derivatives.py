@@ -7,12 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.autodiff.arguments import (
-    floating_outputs,
-    floating_tensor,
-    floating_tensors,
-    tensors_like,
-)
+from dann.autodiff.arguments import floating_outputs, floating_tensors, tensors_like
 from dann.autodiff.engines import engine, push_forward, unit
 from dann.autodiff.functions import as_function
 from dann.checks import check_integer
@@ -73,17 +68,15 @@ def gradients(
     [20.0, 4.0]
     """
     call, xs = as_function(function), floating_tensors(xs, "xs")
-    last = len(xs) - 1
-    stopped = {check_integer("stop_gradients", index, 0, last) for index in stop_gradients}
+    stopped = {check_integer("stop_gradients", index, 0, len(xs) - 1) for index in stop_gradients}
 
     def with_constants(*xs):
         return call(*(ops.stop_gradient(x) if i in stopped else x for i, x in enumerate(xs)))
 
     outputs, pull = engine.pull_back(with_constants, xs)
     outputs = floating_outputs(outputs)
-    if grad_ys is None:
-        upstream = [ops.ones_like(output) for output in outputs]
-    else:
+    upstream = [ops.ones_like(output) for output in outputs]
+    if grad_ys is not None:
         upstream = tensors_like(grad_ys, "grad_ys", outputs)
     return pull(upstream, unconnected_gradients)
 
@@ -218,8 +211,8 @@ def jacobian(function: Callable[..., Any], xs: Any) -> Any:
     """
     several = isinstance(xs, list | tuple)
     arguments = floating_tensors(xs if several else [xs], "xs")
-    y, pull = engine.pull_back(as_function(function), arguments)
-    y = floating_tensor(y, "function(*xs)")
+    outputs, pull = engine.pull_back(as_function(function), arguments)
+    (y,) = floating_outputs(outputs)
 
     def row(number):
         return pull([unit(number, y.shape, y.dtype)])

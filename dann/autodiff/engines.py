@@ -28,10 +28,7 @@ elif keras.backend.backend() == "jax":
 elif keras.backend.backend() == "torch":
     from dann.autodiff import on_torch as engine
 else:
-    raise NotImplementedError(
-        "Derivatives need the Keras backend 'tensorflow', 'jax' or 'torch'. "
-        f"Received: Keras backend {keras.backend.backend()!r}"
-    )
+    raise NotImplementedError("Derivatives need the Keras backend 'tensorflow', 'jax' or 'torch'")
 
 
 def push_forward(outputs: list, pull: Callable) -> Callable:

@@ -62,10 +62,7 @@ def program_of(function: Any, key: Hashable, make: Callable) -> Any:
     if not isinstance(function, keras.Model):
         return make(lambda: function)
     parts = [*function.layers, *function.variables]
-    kept, programs = _programs.get(function, (None, {}))
-    if kept is None or [*map(id, kept)] != [*map(id, parts)]:
-        programs = {}
-        _programs[function] = parts, programs
-    if key not in programs:
-        programs[key] = make(weakref.ref(function))
-    return programs[key]
+    key, programs = (key, *map(id, parts)), _programs.setdefault(function, {})
+    if key not in programs:  # the parts are kept too, so that nothing else gets their addresses
+        programs[key] = make(weakref.ref(function)), parts
+    return programs[key][0]

@@ -11,7 +11,6 @@ from dann.autodiff.functions import as_function, as_pure_function, program_of
 
 VARIABLES = (keras.Variable, tf.Variable)
 _FAST_BYTES = 2**25
-_LOOPS = {"While", "StatelessWhile"}
 _WEIGHTS = {"Const", "ReadVariableOp", "VarHandleOp"}
 
 
@@ -65,7 +64,7 @@ def has_loops(y: Any) -> bool:
     """Whether a tensor comes from a loop, whose derivatives have derivatives of no fixed shape."""
     definition = y.graph.as_graph_def()
     bodies = [definition.node, *(body.node_def for body in definition.library.function)]
-    return any(node.op in _LOOPS for nodes in bodies for node in nodes)
+    return any(node.op in {"While", "StatelessWhile"} for nodes in bodies for node in nodes)
 
 
 def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:

@@ -9,10 +9,7 @@ from dann.autodiff.functions import as_pure_function, call_reading
 
 if keras.backend.backend() == "torch":  # other backends do not need it installed
     import torch  # pyright: ignore[reportMissingImports]
-    from torch.nn.attention import (  # pyright: ignore[reportMissingImports]
-        SDPBackend,
-        sdpa_kernel,
-    )
+    from torch.nn import attention  # pyright: ignore[reportMissingImports]
 
 VARIABLES = keras.Variable
 
@@ -31,23 +28,15 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     """Returns a function's outputs, and the function from upstream gradients to gradients."""
     # Keras builds models without gradients, which a gradient in a model needs all the same. PyTorch
     # has no second derivative of fused attention, only of attention by matrix products.
-    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+    with torch.enable_grad(), attention.sdpa_kernel(attention.SDPBackend.MATH):
         arguments = [_followed(tensor(x)) for x in xs]
         outputs = keras.tree.map_structure(tensor, call_reading(function, xs, arguments))
     ys = keras.tree.flatten(outputs)
 
     def pull(upstream, unconnected="zero"):
         tracked = [y if y.requires_grad else _followed(y) for y in ys]  # it refuses constants
-        zeros = unconnected == "zero"
-        found = torch.autograd.grad(
-            tracked,
-            arguments,
-            upstream,
-            create_graph=True,
-            allow_unused=True,
-            materialize_grads=zeros,
-        )
-        return list(found)
+        options = {"allow_unused": True, "materialize_grads": unconnected == "zero"}
+        return list(torch.autograd.grad(tracked, arguments, upstream, create_graph=True, **options))
 
     return outputs, pull
 

@@ -38,8 +38,9 @@ def singular_values(
     Returns:
         A tensor `(batch, k)`, of the type of `inputs` but at least float32.
 
-    They have no derivative and are computed outside compiled functions, where the backend raises an
-    error; in a loss use `frobenius_norm`, or the singular values of `batch_jacobian`.
+    They have no derivative and are computed outside compiled functions: TensorFlow and JAX raise an
+    error, on torch the derivative is 0. In a loss use `frobenius_norm`, or the singular values of
+    `batch_jacobian`.
 
     Example:
 

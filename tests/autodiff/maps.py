@@ -35,5 +35,12 @@ def by_differences(function, x, step=1e-5):
 
 
 CURVED_JACOBIAN = by_differences(curved_in_numpy, INPUTS)
+
+
+def close(found, expected, rtol=1e-5, atol=1e-6):
+    """Compares a tensor of any backend with an array."""
+    np.testing.assert_allclose(ops.convert_to_numpy(found), expected, rtol=rtol, atol=atol)
+
+
 EDGES = np.array([[-2.0, -1.0, -0.5, -0.0], [0.0, 0.5, 1.0, 2.0]], "float32")
 EDGES_PASS = (np.abs(EDGES) <= 1).astype("float32")

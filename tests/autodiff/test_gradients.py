@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from maps import close
 from support.differentiate import as_array
 from support.modes import each_mode, in_mode
 
@@ -19,8 +20,8 @@ def test_gradients_match_the_closed_form_for_every_argument(mode):
         return gradients(lambda x, y: ops.sum(x**3 * y), [x, y])
 
     of_x, of_y = in_mode(both, mode)(ops.convert_to_tensor(X), ops.convert_to_tensor(Y))
-    np.testing.assert_allclose(of_x, 3 * X**2 * Y, rtol=1e-6)
-    np.testing.assert_allclose(of_y, X**3, rtol=1e-6)
+    close(of_x, 3 * X**2 * Y)
+    close(of_y, X**3)
 
 
 @each_mode
@@ -29,8 +30,7 @@ def test_gradients_can_be_differentiated_again(mode):
         slope = lambda x: gradients(lambda x: ops.sum(x**3), [x])[0]  # noqa: E731
         return gradients(lambda x: slope(x) ** 2, [x])[0]
 
-    found = in_mode(second, mode)(ops.convert_to_tensor(X))
-    np.testing.assert_allclose(found, 36 * X**3, rtol=1e-5)
+    close(in_mode(second, mode)(ops.convert_to_tensor(X)), 36 * X**3)
 
 
 def test_an_argument_that_does_not_matter_has_zeros_or_none_where_the_backend_knows():
@@ -38,10 +38,10 @@ def test_an_argument_that_does_not_matter_has_zeros_or_none_where_the_backend_kn
         return ops.sum(x)
 
     of_x, of_y = gradients(constant, [X, Y])
-    np.testing.assert_array_equal(of_x, np.ones_like(X))
-    np.testing.assert_array_equal(of_y, np.zeros_like(Y))
+    close(of_x, np.ones_like(X))
+    close(of_y, np.zeros_like(Y))
     if keras.backend.backend() == "jax":
-        with pytest.raises(NotImplementedError, match="Received: 'none'"):
+        with pytest.raises(NotImplementedError, match="'none'"):
             gradients(constant, [X, Y], unconnected_gradients="none")
     else:
         assert gradients(constant, [X, Y], unconnected_gradients="none")[1] is None
@@ -53,20 +53,16 @@ def test_several_outputs_are_weighted_by_their_upstream_gradients(mode):
         return gradients(lambda x: {"b": ops.sum(x, axis=0), "a": x**2}, [x], [u, u[0]])[0]
 
     inputs = [ops.convert_to_tensor(value) for value in (X, Y)]
-    np.testing.assert_allclose(in_mode(both, mode)(*inputs), 2 * X * Y + Y[0], rtol=1e-6)
-
-
-def test_without_upstream_gradients_the_outputs_are_summed():
-    (of_x,) = gradients(lambda x: [x**2, ops.sum(x)], [X])
-    np.testing.assert_allclose(as_array(of_x), 2 * X + 1, rtol=1e-6)
+    close(in_mode(both, mode)(*inputs), 2 * X * Y + Y[0])
+    close(gradients(lambda x: [x**2, ops.sum(x)], [X])[0], 2 * X + 1)  # which are summed
 
 
 def test_a_model_of_several_inputs_takes_them_as_a_list_and_runs_in_inference():
     parts = [keras.Input((3,)), keras.Input((3,))]
     model = keras.Model(parts, layers.Dropout(0.5)(layers.Multiply()(parts)))
     of_first, of_second = gradients(model, [X, Y])
-    np.testing.assert_allclose(as_array(of_first), Y, rtol=1e-6)
-    np.testing.assert_allclose(as_array(of_second), X, rtol=1e-6)
+    close(of_first, Y)
+    close(of_second, X)
 
 
 @each_mode
@@ -91,16 +87,12 @@ def test_a_variable_counts_as_argument_and_where_the_function_reads_it(mode):
         )
 
     found = in_mode(of_both, mode)(ops.convert_to_tensor(X))
-    read, both, pushed, bent, row = (as_array(keras.tree.flatten(f)[0]) for f in found)
     slope, value = X.sum(axis=0)[:, None], as_array(w.value)
     full = (slope * value).sum() + value.sum() * slope
-    np.testing.assert_allclose(read, slope, rtol=1e-5)
-    np.testing.assert_allclose(both, full, rtol=1e-5)
-    np.testing.assert_allclose(pushed, (full * direction).sum(), rtol=1e-4)
-    np.testing.assert_allclose(
-        bent, (slope * direction).sum() + direction.sum() * slope, rtol=1e-4, atol=1e-5
-    )
-    np.testing.assert_allclose(row, slope, rtol=1e-5)
+    bent = (slope * direction).sum() + direction.sum() * slope
+    expected = slope, full, (full * direction).sum(), bent, slope
+    for one, wanted in zip(found, expected, strict=True):
+        close(keras.tree.flatten(one)[0], wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.tensorflow
@@ -111,8 +103,7 @@ def test_a_loaded_recurrent_network_has_gradients(tmp_path):
     model.export(tmp_path, verbose=False)
     x = np.linspace(-1, 1, 12, dtype="float32").reshape(2, 3, 2)
     loaded = tf.saved_model.load(str(tmp_path))
-    found = gradients(loaded.serve, [x])[0]
-    np.testing.assert_allclose(found, gradients(model, [x])[0], rtol=1e-5)
+    close(gradients(loaded.serve, [x])[0], gradients(model, [x])[0])
 
 
 @pytest.mark.tensorflow
@@ -122,5 +113,4 @@ def test_a_variable_of_tensorflow_or_one_that_is_not_trainable_is_watched_too():
     fixed = keras.Variable([1.0, 2.0], trainable=False)
     for variable in (fixed, tf.Variable([1.0, 2.0], trainable=False)):
         compiled = tf.function(lambda v=variable: ops.sum(v * v), autograph=False)
-        found = gradients(lambda value, f=compiled: f(), [variable])[0]
-        np.testing.assert_allclose(found, [2.0, 4.0])
+        close(gradients(lambda value, f=compiled: f(), [variable])[0], [2.0, 4.0])
