@@ -9,8 +9,7 @@ import keras
 
 if keras.backend.backend() != "tensorflow":
     raise ImportError(
-        "Only TensorFlow graphs can override the gradient of operations. On the "
-        f"{keras.backend.backend()!r} backend use `way='override'` or `way='stop_gradient'`."
+        "Only TensorFlow can override operations; use another `way` than 'op_override'"
     )
 
 import tensorflow as tf
@@ -118,23 +117,13 @@ def as_graph_function(function: Callable, autograph: bool = True) -> Callable:
         return tf.function(function, reduce_retracing=True, autograph=autograph)
 
     def call(*inputs):
-        tensors = [_read(value) for value in inputs]
-        graph_function = function_of(tuple(map(_rank, tensors)))
+        tensors = [tf.convert_to_tensor(value) for value in inputs]  # which reads variables
+        graph_function = function_of(tuple(tensor.shape.rank for tensor in tensors))
         if tf.config.functions_run_eagerly():
             return graph_function.get_concrete_function(*tensors)(*tensors)
         return graph_function(*tensors)
 
     return call
-
-
-def _read(value):
-    variable = isinstance(value, keras.Variable | tf.Variable)
-    return tf.convert_to_tensor(value) if variable else value
-
-
-def _rank(value):
-    shape = getattr(value, "shape", None)
-    return None if shape is None or getattr(shape, "rank", 0) is None else len(shape)
 
 
 def _pass_through(op, upstream):

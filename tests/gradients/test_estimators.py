@@ -198,11 +198,6 @@ def test_stochastic_draws_by_the_hard_sigmoid_and_keeps_the_gradient_of_htanh():
     np.testing.assert_array_equal(pairs[0][0], pairs[1][0])
 
 
-def test_stochastic_leaves_nan_and_infinities():
-    drawn = as_array(binary_sign(np.float32([np.nan, -np.inf, np.inf]), "override", "stochastic"))
-    np.testing.assert_array_equal(drawn, [np.nan, -1, 1])
-
-
 @each_way
 def test_magnitudes_are_those_of_the_channels(way):
     kernel = np.array([[[1.0, -2.0]], [[-0.5, 0.25]]], "float32")
@@ -256,19 +251,7 @@ def test_an_estimator_survives_copies_pickles_and_serialization(name):
         assert again == estimator
     assert get_estimator(config) == estimator
     assert get_estimator(config) is not estimator
-
-
-def test_parameters_tell_estimators_apart():
-    assert SwishSign(2.0) != SwishSign(5.0) == SwishSign()
-    assert {SwishSign(), SwishSign(5.0)} == {SwishSign()}
-    assert SwishSign() != EDE()
-
-
-def test_a_variable_is_taken_for_its_values():
-    variable = keras.Variable([-0.5, 2.0])
-    for way in WAYS:
-        function = sign_by("swish_sign", way)
-        assert as_array(function(variable)).tolist() == [-1, 1]
+    assert {estimator, get_estimator(config), SwishSign(2.0)} == {SwishSign(2.0), estimator}
 
 
 def test_a_kernel_gets_the_parameters_that_fit_it():
@@ -284,24 +267,18 @@ ONE = np.ones(1, "float32")
     ("make", "error"),
     [
         (lambda: get_estimator("ste"), ValueError),
-        (lambda: get_estimator(5.0), ValueError),
         (lambda: SwishSign(0), ValueError),
         (lambda: EDE(low=2, high=1), ValueError),
-        (lambda: EDE(total_steps=0), ValueError),
         (lambda: ReSTE(low=0.5), ValueError),
         (lambda: Ternary(-1), ValueError),
         (lambda: DoReFa(0), ValueError),
         (lambda: DoReFa(mode="x"), ValueError),
-        (lambda: MagnitudeAware("last")(ONE), TypeError),
-        (lambda: MagnitudeAware(7)(ONE), ValueError),
         (lambda: Stochastic("3"), TypeError),
         (lambda: get_kernel_estimator(DoReFa(), [-1]), ValueError),
         (lambda: binary_sign(ONE, sharpness=2.0), ValueError),
         (lambda: binary_sign(ONE, estimator="ede", seed=1), ValueError),
         (lambda: binary_sign(ONE, estimator="ede", sharpness=-1.0), ValueError),
         (lambda: binary_sign(ONE, "op_override", "identity"), ValueError),
-        (lambda: binary_sign(ONE, "ste"), ValueError),
-        (lambda: binary_sign(np.ones(1, "int32")), TypeError),
     ],
 )
 def test_what_cannot_be_is_refused(make, error):

@@ -1,20 +1,10 @@
+import functools
+
 import numpy as np
 import pytest
-from support.differentiate import (
-    WAYS,
-    derivative,
-    tensor,
-    value_and_gradients,
-)
+from support.differentiate import WAYS, derivative, tensor, value_and_gradients
 
 from dann.gradients import binary_sign
-
-
-def sign_by(way):
-    def function(inputs):
-        return binary_sign(inputs, way=way)
-
-    return function
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -23,7 +13,8 @@ def sign_by(way):
 def test_subnormal_numbers_get_a_sign(way, size, compiled):
     """TensorFlow's own vectorised `tf.sign` gives the subnormal back."""
     inputs = np.full(size, -1e-40, "float32")
-    value, (gradient,) = value_and_gradients(sign_by(way), inputs, compiled=compiled)
+    sign = functools.partial(binary_sign, way=way)
+    value, (gradient,) = value_and_gradients(sign, inputs, compiled=compiled)
     assert set(np.abs(value).tolist()) == {1.0}
     assert gradient.tolist() == [1.0] * size
 

@@ -66,7 +66,7 @@ class SwishSign(Estimator):
         return {"beta": self.beta}
 
 
-class Sharpened(Estimator):
+class Sharpened(Estimator, abc.ABC):
     """An estimator with a parameter, its sharpness, that rises from `low` to `high` in training.
 
     A layer computes the sharpness from its own count of calls with `training=True`, which is the
@@ -83,12 +83,7 @@ class Sharpened(Estimator):
     def __init__(self, total_steps: int, low: float, high: float):
         self.total_steps = check_number("total_steps", total_steps, low=0, above=True)
         self.low = check_number("low", low, low=0, above=True)
-        self.high = check_number("high", high, low=0, above=True)
-        if high < low:
-            raise ValueError(
-                "Argument `high` must be at least `low`, because the estimator gets sharper. "
-                f"Received: low={low}, high={high}"
-            )
+        self.high = check_number("high", high, low=low, why="because the estimator gets sharper")
 
     def sharpness_at(self, step: Any) -> Any:
         """Returns the sharpness at `step`, a float32 scalar."""

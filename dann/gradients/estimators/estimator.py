@@ -1,6 +1,5 @@
 """The base of the estimators, and their registry."""
 
-import abc
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +13,15 @@ from dann.gradients.stop_gradient import surrogate_gradient
 from dann.registry import Registry
 
 
-class Estimator(abc.ABC):
+class Estimator:
     """A quantizer with its own backward pass.
 
     - forward: `y = scale(x) * codes(x)`, by default the sign with `sign(0) = +1`; NaN stays NaN
     - backward: `dL/dx = slope(x) * dL/dy` where `inside(x)`, else `0`
 
     `way="override"` uses `slope`; `way="stop_gradient"` differentiates `curve`, the function with
-    that slope. Subclasses return their constructor's arguments from `get_config`.
+    that slope. A subclass changes what differs from `"htanh"`, which is the sign with slope 1, and
+    returns its constructor's arguments from `get_config`.
 
     Attributes:
         bits: Bits that a code takes.
@@ -35,21 +35,25 @@ class Estimator(abc.ABC):
     pooled = False
     ways: tuple[str, ...] = ("override", "stop_gradient")
 
-    @abc.abstractmethod
     def slope(self, inputs: Any, *extras: Any) -> Any:
-        """The multiplier of the incoming gradient, at inputs that are inside."""
+        """The multiplier of the incoming gradient, at inputs that are inside: by default 1."""
+        return ops.ones_like(inputs)
 
-    @abc.abstractmethod
     def curve(self, inputs: Any, *extras: Any) -> Any:
         """A function whose derivative is `slope`, at inputs that are inside."""
+        return inputs
 
     def inside(self, inputs: Any) -> Any:
         """Where a gradient flows: by default `|x| <= 1`, both ends included, and not at NaN."""
         return ops.abs(inputs) <= 1
 
     def codes(self, inputs: Any) -> Any:
-        """The values to store, +1 or -1, without scale and randomness."""
-        return two_valued_sign(inputs)
+        """The values to store, without scale and randomness.
+
+        By default +1 where `x >= 0`, also at -0.0, else -1; NaN stays NaN.
+        """
+        signs = ops.where(inputs >= 0, ops.ones_like(inputs), -ops.ones_like(inputs))
+        return ops.where(ops.isnan(inputs), inputs, signs)
 
     def scale(self, inputs: Any) -> Any:
         """The factor of the codes: `None`, or a tensor that broadcasts to `inputs`."""
@@ -159,9 +163,3 @@ def register_estimator(name: str) -> Callable:
         return keras.saving.register_keras_serializable("dann")(cls)
 
     return add
-
-
-def two_valued_sign(inputs: Any) -> Any:
-    """+1 where `x >= 0`, also at -0.0, else -1; NaN stays NaN."""
-    signs = ops.where(inputs >= 0, ops.ones_like(inputs), -ops.ones_like(inputs))
-    return ops.where(ops.isnan(inputs), inputs, signs)

@@ -10,7 +10,6 @@ from keras import ops
 from dann.checks import check_choice, check_registered
 from dann.gradients.estimators.estimator import ESTIMATORS, Estimator
 from dann.gradients.estimators.straight_through import DoReFa, MagnitudeAware
-from dann.gradients.override import floating_tensor
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -56,20 +55,11 @@ class Quantizer(Estimator):
             )
         self.bits = 1 if np.isin(values, (-1, 1)).all() else 32
 
-    def __call__(self, inputs, way="override", sharpness=None, seed=None):
-        inputs = floating_tensor(inputs)
-        self.extras(inputs, sharpness, seed)
-        self.check_way(way)
-        return ops.cast(self.function(inputs), inputs.dtype)
-
     def codes(self, inputs):
         return ops.cast(self.function(inputs), inputs.dtype)
 
-    def slope(self, inputs, *extras):
-        raise NotImplementedError(f"{self!r} has its own gradient.")
-
-    def curve(self, inputs, *extras):
-        return self.function(inputs)
+    def _by_override(self, inputs):
+        return self.codes(inputs)
 
     def get_config(self):
         return {"function": keras.saving.serialize_keras_object(self.function)}
@@ -77,10 +67,6 @@ class Quantizer(Estimator):
     @classmethod
     def from_config(cls, config):
         return cls(keras.saving.deserialize_keras_object(config["function"]))
-
-    def __repr__(self):
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        return f"Quantizer({name})"
 
 
 def get_estimator(identifier: Any) -> Estimator:
