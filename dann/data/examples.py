@@ -1,6 +1,7 @@
 """Examples of a domain that are read by index."""
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
@@ -223,3 +224,14 @@ def class_numbers(labels: Any) -> np.ndarray:
             f"model pools is compared. Received: {found.dtype} of shape {found.shape}"
         )
     return found.reshape(-1).astype("int64", copy=False)
+
+
+def in_batches(function: Callable[[Any], Any], inputs: Any, batch_size: int = 256) -> np.ndarray:
+    """Returns a function's outputs for array-likes `(n, ...)`, read and computed by batches."""
+    count = len(keras.tree.flatten(inputs)[0])
+    outputs = []
+    for start in range(0, count, batch_size):
+        rows = np.arange(start, min(start + batch_size, count))
+        batch = keras.tree.map_structure(operator.itemgetter(rows), inputs)
+        outputs.append(keras.ops.convert_to_numpy(function(strings_as_tensors(batch))))
+    return np.concatenate(outputs)

@@ -7,10 +7,8 @@ import keras
 import numpy as np
 
 from dann.adaptation.smooth_task import frozen
-from dann.data.examples import strings_as_tensors
+from dann.data.examples import in_batches
 from dann.diagnostics.passes import DOMAINS, adversarial, as_tensors, to_numpy
-
-_BATCH = 256  # examples at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +49,7 @@ def pair_outputs(model: Any, data: tuple) -> PairOutputs:
 
 def _features(backbone, inputs):
     arrays = keras.tree.map_structure(np.asarray, inputs)
-    parts = []
-    for start in range(0, len(keras.tree.flatten(arrays)[0]), _BATCH):
-        part = keras.tree.map_structure(lambda x, i=start: x[i : i + _BATCH], arrays)
-        parts.append(to_numpy(backbone(strings_as_tensors(part), training=False)))
-    return np.concatenate(parts)
+    return in_batches(lambda batch: backbone(batch, training=False), arrays).astype("float64")
 
 
 def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:

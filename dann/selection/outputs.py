@@ -1,7 +1,5 @@
 """What scores read: the outputs of a model on examples of both domains, as arrays."""
 
-import functools
-import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,7 +9,7 @@ import numpy as np
 from dann.adaptation import AdversarialModel
 from dann.adaptation.labels import SIGMOIDS
 from dann.checks import check_class_range
-from dann.data.examples import class_numbers
+from dann.data.examples import class_numbers, in_batches
 
 
 class NotFiniteError(ValueError):
@@ -70,7 +68,11 @@ def outputs_of(
         ValueError: If there is no example, a label is out of range, or the model does not give one
             logit for each of at least 2 classes.
     """
-    predict = predict or functools.partial(_in_batches, batch_size=batch_size)
+
+    def run(network, inputs):
+        return in_batches(lambda batch: network(batch, training=False), inputs, batch_size)
+
+    predict = predict or run
     found: dict[str, Any] = {}
     if source is not None:
         inputs, labels = source
@@ -94,7 +96,7 @@ def check_unlabelled(target: Any) -> None:
 
 def mixtures(inputs: Any, share: float = 0.55, seed: int = 0) -> Any:
     """Returns array-likes of each example mixed with its partner, computed when rows are read."""
-    partner = partners(_count(inputs), seed)
+    partner = partners(len(keras.tree.flatten(inputs)[0]), seed)
     return keras.tree.map_structure(lambda part: _Mixed(part, partner, share), inputs)
 
 
@@ -149,19 +151,6 @@ def _logits(values):
     if (np.abs(values.sum(axis=1) - 1) < 1e-3).all() and values.min() >= 0:
         return np.log(np.maximum(values, np.finfo("float32").tiny))
     return values
-
-
-def _in_batches(network, inputs, batch_size):
-    outputs = []
-    for start in range(0, _count(inputs), batch_size):
-        rows = np.arange(start, min(start + batch_size, _count(inputs)))
-        batch = keras.tree.map_structure(operator.itemgetter(rows), inputs)
-        outputs.append(keras.ops.convert_to_numpy(network(batch, training=False)))
-    return np.concatenate(outputs)
-
-
-def _count(inputs):
-    return len(keras.tree.flatten(inputs)[0])
 
 
 def finite(what: str, values: np.ndarray) -> np.ndarray:

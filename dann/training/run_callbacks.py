@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import operator
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,11 +12,10 @@ from keras import ops
 
 from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
+from dann.data.examples import in_batches
 from dann.selection import choose
 from dann.selection.scores import scores_or_worst
 from dann.training.run_directory import RunDirectory
-
-_BATCH = 256
 
 
 class HostModel:
@@ -68,18 +66,13 @@ class HostModel:
         if network not in self._networks:
             self._networks[network] = _compiled(network)
         run = self._networks[network]
-        count = len(keras.tree.flatten(inputs)[0])
-        outputs = []
         with _on_one_device():
             trainable, other = (
                 [ops.convert_to_tensor(held[id(variable)]) for variable in variables]
                 for variables in (network.trainable_variables, network.non_trainable_variables)
             )
-            for start in range(0, count, _BATCH):
-                rows = np.arange(start, min(start + _BATCH, count))
-                batch = keras.tree.map_structure(operator.itemgetter(rows), inputs)
-                outputs.append(ops.convert_to_numpy(run(trainable, other, batch)))
-        return np.concatenate(outputs).astype("float64")
+            outputs = in_batches(lambda batch: run(trainable, other, batch), inputs)
+        return outputs.astype("float64")
 
 
 class _Stateful(keras.callbacks.Callback):
