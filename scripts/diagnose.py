@@ -2,29 +2,34 @@
 
 python scripts/train.py hydra.run.dir=run
 python scripts/diagnose.py run=run
-python scripts/diagnose.py run=run 'diagnostics=[certificate,winning]'     some of it, sooner
+python scripts/diagnose.py run=run full=true                          Jacobians and the game too
+python scripts/diagnose.py run=run 'diagnostics=[certificate,winning]'     some of it
 
 It writes diagnosis.json, figures/diagnosis_*.svg and report.html into the run directory. The report
-is one page that needs no network, and opens with a verdict.
+is one page that needs no network, and opens with a verdict and what to do.
 """
 
 import environment  # noqa: F401
 
 from dann import config
+from dann.diagnostics import DIAGNOSTICS
 from dann.training import RunDirectory
 from dann.training.diagnose_run import diagnose_run, write_diagnosis
 
 
 @config.script("diagnose")
 def main(cfg):
-    chosen = None if cfg.diagnostics is None else list(cfg.diagnostics)
+    chosen = list(DIAGNOSTICS) if cfg.full else cfg.diagnostics
     run = RunDirectory(cfg.run)
     model = run.model()
     domains = config.build_domains(config.config_of_run(cfg.run, cfg.paths))
-    found = diagnose_run(model, domains, chosen, cfg.samples, cfg.few, cfg.seed)
+    found = diagnose_run(model, domains, chosen, cfg.samples, cfg.few, cfg.seed, tell)
     report = write_diagnosis(found, run)
-    print(f"verdict: {found.verdict.name}", *found.verdict.reasons, sep="\n  ")
-    print(f"Written to {report}")
+    print(f"\n{found.verdict}\n\nWritten to {report}")
+
+
+def tell(line):
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

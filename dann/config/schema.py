@@ -107,6 +107,7 @@ class DiagnoseConfig:
     """Everything that `scripts/diagnose.py` takes."""
 
     run: str = MISSING
+    full: bool = False
     diagnostics: list[str] | None = None
     samples: int = 500
     few: int = 32

@@ -9,17 +9,16 @@ model as it is. These arguments mean the same in every diagnostic:
   `dann.data.pair`
 - `mode`: where gradients are computed, `"eager"`, `"graph"` or `"xla"`. Defaults to the mode in
   which `fit` runs the model
-- `training`: whether layers work as in a training step, such as batch normalization by the batch.
-  Defaults to `True`
 - `seed`: seed of everything random. Defaults to `0`
 
 A model that does not fit raises a `TypeError` or a `ValueError`.
 """
 
 import dataclasses
+import fnmatch
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from dann.diagnostics.certificate import certify
 from dann.diagnostics.conflict import gradient_conflict
@@ -33,14 +32,7 @@ from dann.diagnostics.sharpness import sharpness
 from dann.diagnostics.signal_propagation import signal_propagation
 from dann.diagnostics.straight_through_health import straight_through_health
 
-SAME = 1e-6  # spread of the features below which they are the same for every example
-CONSTANT = 1e-4  # deviation of the discriminator's logits below which they are all equal
-APART = 0.35  # domain loss in nats below which the domains are apart; knowing nothing is .693
-BEHIND = 0.5  # nats by which a live discriminator may lose more than a fresh one
-ONE_CLASS = 0.9  # share of the target in one class, if the labels' share is far below
-UNLEARNT = 0.9  # label loss as a share of the loss if only the classes' shares are known
-PASSED = 0.1  # share of the gradient that a binary layer must pass
-GROWTH = 1.1  # a direction may grow by this factor in a step
+ALIGNED, APART = 0.67, 0.85  # shares of examples told apart: aligned up to, apart from
 
 Bounds = tuple[float, float]
 
@@ -53,12 +45,16 @@ class HealthyRange:
         name: Name of the measurement. `*` stands for the name of a layer.
         bounds: Smallest and largest healthy value, or a function from all measurements to them; a
             `KeyError` in it means that they are not known.
-        advice: What a value means, in a sentence or two.
+        meaning: What the measurement is.
+        advice: What to do about a value outside.
+        verdict: The verdict on a model with such a value. Defaults to `None`: none by itself.
     """
 
     name: str
     bounds: Bounds | Callable[[Mapping[str, Any]], Bounds]
+    meaning: str
     advice: str
+    verdict: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,15 +63,43 @@ class Diagnostic:
 
     Args:
         function: The function `(model, data, ...)`.
-        healthy: The healthy ranges of its measurements.
+        question: What it answers.
         quick: Whether it takes a second or so, and `check` runs it.
         like_a_step: Whether it works like a training step; `measure` then gives it few examples.
     """
 
     function: Callable[..., dict[str, Any]]
-    healthy: tuple[HealthyRange, ...] = ()
+    question: str = ""
     quick: bool = False
     like_a_step: bool = False
+
+
+class Evidence(NamedTuple):
+    """A measured value beside its healthy range; the bounds may be infinite."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    range: HealthyRange
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the value lies in its range."""
+        return self.low <= self.value <= self.high
+
+
+def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
+    """Returns the measurements that have a healthy range, those outside it first."""
+    found = []
+    for one in RANGES:
+        for name in fnmatch.filter(measurements, one.name):
+            try:
+                low, high = one.bounds(measurements) if callable(one.bounds) else one.bounds
+            except KeyError:  # it depends on what was not measured
+                continue
+            found.append(Evidence(name, float(measurements[name]), low, high, one))
+    return sorted(found, key=lambda each: each.is_healthy)
 
 
 def _near_strength(found):
@@ -85,166 +109,168 @@ def _near_strength(found):
     return (1 - TOLERANCE) * strength, (1 + TOLERANCE) * strength
 
 
+def _not_one_class(found):
+    """Up to .9, or half way from the largest share of a class among the labels to 1."""
+    return -math.inf, max(0.9, (1 + found.get("label/largest_share", 0.0)) / 2)
+
+
+def _not_runaway(found):
+    """Up to 1.1, or what the way down from a saddle explains, but at most 1.5."""
+    push = found["game/step"] * max(-found.get("game/least_real", 0.0), 0.0)
+    return -math.inf, max(1.1, min(1 + push + math.sqrt(push + push**2), 1.5))
+
+
 DIAGNOSTICS: dict[str, Diagnostic] = {
-    "certificate": Diagnostic(
-        certify,
-        (
-            HealthyRange(
-                "reversal/cosine",
-                (-1.001, -ALIKE),  # -1 up to rounding
-                "Direction of the reversed gradient. +1: the reversal does nothing, or is there "
-                "twice.",
-            ),
-            HealthyRange(
-                "reversal/ratio",
-                _near_strength,
-                "Strength that arrives. It should be the one that the reversal reports, and above "
-                "0 once the schedule has begun.",
-            ),
-            HealthyRange(
-                "reversal/head_error",
-                (-math.inf, OFF),
-                "Change of the discriminator's gradient by the reversal. 2: it is reversed too.",
-            ),
-        ),
-        quick=True,
-        like_a_step=True,
-    ),
-    "winning": Diagnostic(
-        discriminator_vs_probe,
-        (
-            HealthyRange(
-                "features/spread",
-                (SAME, math.inf),
-                "Spread of the features. 0: they are the same for every example.",
-            ),
-            HealthyRange(
-                "domain/spread",
-                (CONSTANT, math.inf),
-                "Spread of the discriminator's output. 0: it says the same for every example.",
-            ),
-            HealthyRange(
-                "domain/loss",
-                lambda found: (APART, max(found.get("probe/loss", math.inf), APART) + BEHIND),
-                "Loss of the live discriminator in nats; .693 is chance. Far above that of a fresh "
-                "one, it is weak or overrun.",
-            ),
-            HealthyRange(
-                "probe/loss",
-                (APART, math.inf),
-                "Loss of a fresh discriminator in nats. .693: the domains are alike. Towards 0: "
-                "they are apart.",
-            ),
-        ),
-        quick=True,
-    ),
-    "distance": Diagnostic(feature_distance, quick=True),
-    "bounds": Diagnostic(
-        label_loss_baselines,
-        (
-            HealthyRange(
-                "target/largest_share",
-                lambda found: (
-                    -math.inf,
-                    max(ONE_CLASS, (1 + found.get("label/largest_share", 0.0)) / 2),
-                ),
-                "Share of the target predicted as one class. Near 1 the target has collapsed.",
-            ),
-            HealthyRange(
-                "label/loss",
-                lambda found: (-math.inf, UNLEARNT * found["label/prior_entropy"]),
-                "Label loss in nats. A model that knows only the classes' shares has little more "
-                "than the upper end.",
-            ),
-        ),
-        quick=True,
-    ),
-    "conflict": Diagnostic(
-        gradient_conflict,
-        (
-            HealthyRange(
-                "conflict/ratio",
-                (0.1, 100),
-                "Weight of the adversary on the backbone, beside the labels'. Below, it hardly "
-                "counts; above, the labels hardly count.",
-            ),
-            HealthyRange(
-                "conflict/cosine",
-                (-0.9, 1.0),
-                "Angle of both gradients. Somewhat negative is usual; near -1 they cancel.",
-            ),
-        ),
-        quick=True,
-        like_a_step=True,
-    ),
-    "jacobians": Diagnostic(
-        jacobians,
-        (
-            HealthyRange(
-                "jacobian/target_to_source",
-                (0.25, 4),
-                "How strongly the logits follow the inputs on the target, beside the source. Far "
-                "above 1 the target lies where the network was not trained.",
-            ),
-            HealthyRange(
-                "rank/target/rank_share",
-                (0.05, math.inf),
-                "Share of the directions that the target's features use. Near 0 they have "
-                "collapsed into a few.",
-            ),
-        ),
-    ),
-    "signal": Diagnostic(
-        signal_propagation,
-        (
-            HealthyRange(
-                "signal/target/gain_range",
-                (-math.inf, 1000),
-                "Range of the layers' gains. Many orders of magnitude are derivatives that explode "
-                "or vanish.",
-            ),
-        ),
-    ),
-    "game": Diagnostic(
-        minmax_spectrum,
-        (
-            HealthyRange(
-                "game/largest_stable_step",
-                lambda found: (found["game/step"], math.inf),
-                "Above this learning rate plain simultaneous descent overshoots.",
-            ),
-            HealthyRange(
-                "game/growth",
-                (-math.inf, GROWTH),
-                "Growth of the fastest direction in a step. A little above 1 is usual away from a "
-                "minimum.",
-            ),
-        ),
-        like_a_step=True,
-    ),
+    "certificate": Diagnostic(certify, "Is the gradient reversed?", True, True),
+    "winning": Diagnostic(discriminator_vs_probe, "Can a fresh probe tell the domains?", True),
+    "distance": Diagnostic(feature_distance, "How far apart are the features?", True),
+    "bounds": Diagnostic(label_loss_baselines, "Which labels are learnt and predicted?", True),
+    "conflict": Diagnostic(gradient_conflict, "How do both losses pull?", True, True),
     "straight_through": Diagnostic(
-        straight_through_health,
-        (
-            HealthyRange(
-                "binary/*/passed",
-                (PASSED, math.inf),
-                "Share of the gradient that a binary layer passes on. Near 0 the layers before it "
-                "stop learning.",
-            ),
-        ),
-        quick=True,
-        like_a_step=True,
+        straight_through_health, "Do gradients pass the binary layers?", True, True
     ),
-    "sharpness": Diagnostic(
-        sharpness,
-        (
-            HealthyRange(
-                "sharpness/top_eigenvalue",
-                lambda found: (-math.inf, 2 / found["game/step"]),
-                "Largest curvature of the label loss. Above 2 divided by the learning rate plain "
-                "descent overshoots.",
-            ),
-        ),
-        like_a_step=True,
-    ),
+    "jacobians": Diagnostic(jacobians, "How do the outputs follow the inputs?"),
+    "signal": Diagnostic(signal_propagation, "Do derivatives pass the backbone's layers?"),
+    "game": Diagnostic(minmax_spectrum, "Does the game of both players settle?", like_a_step=True),
+    "sharpness": Diagnostic(sharpness, "How sharply does the label loss bend?", like_a_step=True),
 }
+
+RANGES = (
+    HealthyRange(
+        "features/spread",
+        (1e-6, math.inf),
+        "Spread of the features. 0: they are the same for every example.",
+        "Look at the backbone for dead units, weights of 0, a learning rate that is too high, "
+        "inputs that are all alike. What else is wrong follows from it.",
+        "backbone dead",
+    ),
+    HealthyRange(
+        "reversal/cosine",
+        (-1.001, -ALIKE),  # -1 up to rounding
+        "Direction of the gradient behind the reversal. -1: reversed, +1: not.",
+        "Look for a reversal that is missing, or there twice.",
+    ),
+    HealthyRange(
+        "reversal/ratio",
+        _near_strength,
+        "Strength of the reversal that arrives; it should be the one that it reports.",
+        "Look for a second factor on the way; raise a strength of 0.",
+    ),
+    HealthyRange(
+        "reversal/head_error",
+        (-math.inf, OFF),
+        "Change of the discriminator's own gradient by the reversal. 2: reversed too.",
+        "Put the reversal before the discriminator.",
+    ),
+    HealthyRange(
+        "reversal/head_norm",
+        (1e-30, math.inf),
+        "Gradient of the discriminator's weights. 0: it cannot learn.",
+        "Make its weights trainable; end it in one logit, without softmax or sigmoid.",
+        "discriminator dead",
+    ),
+    HealthyRange(
+        "domain/spread",
+        (1e-4, math.inf),
+        "Spread of the discriminator's output. 0: it says the same for every example.",
+        "End it in one logit, without softmax or sigmoid; lower its learning rate.",
+        "discriminator dead",
+    ),
+    HealthyRange(
+        "domain/loss",
+        lambda found: (-math.inf, found["probe/loss"] + 0.3),
+        "Loss of the live discriminator in nats; chance is .693. Far above that of a fresh one, it "
+        "is weak or overrun.",
+        "Make it larger, or let it learn faster (`dann.optimizers.faster_heads`).",
+    ),
+    HealthyRange(
+        "game/growth",
+        _not_runaway,
+        "Growth of the fastest direction in a step. A little above 1 is usual away from a minimum; "
+        "far above, the players run away from each other.",
+        "Lower the learning rate or the momentum, or let the strength rise more slowly.",
+        "unstable",
+    ),
+    HealthyRange(
+        "binary/*/passed",
+        (0.1, math.inf),
+        "Share of the gradient that a binary layer passes on.",
+        "Put batch normalization before the layer or scale its inputs down to [-1, 1]; give it "
+        "another estimator.",
+        "saturated binary layer",
+    ),
+    HealthyRange(
+        "target/largest_share",
+        _not_one_class,
+        "Share of the target that is predicted as one class.",
+        "Lower the strength or let it rise more slowly; add `regularizer=mcc`.",
+        "collapsed",
+    ),
+    HealthyRange(
+        "label/loss",
+        lambda found: (-math.inf, 0.9 * found["label/prior_entropy"]),
+        "Loss of the labels in nats. A model that knows only the classes' shares has little more "
+        "than the upper end.",
+        "Check the labels; lower the strength or start it later (`WarmStart`); train longer.",
+        "labels not learnt",
+    ),
+    HealthyRange(
+        "target/share_distance",
+        lambda found: (-math.inf, found["target/share_chance"] + 0.12),
+        "Difference between the classes' shares predicted for the target and those of the labels: "
+        "the share of examples that would have to change class.",
+        "If the target really has other shares, aligning the domains as wholes moves examples into "
+        "wrong classes: use a method for that, such as `PADA`, and a lower strength.",
+        "label shift",
+    ),
+    HealthyRange(
+        "probe/accuracy",
+        (-math.inf, ALIGNED),
+        "Share of examples that a fresh classifier of the domains tells apart. 50% is aligned.",
+        "Train longer or raise the strength.",
+    ),
+    HealthyRange(
+        "conflict/ratio",
+        (0.1, 100),
+        "Pull of the adversary on the backbone, beside that of the labels.",
+        "Below, raise the strength; above, lower it.",
+    ),
+    HealthyRange(
+        "conflict/cosine",
+        (-0.9, 1.0),
+        "Angle of both pulls. Somewhat negative is usual; near -1 they cancel.",
+        "Lower the strength.",
+    ),
+    HealthyRange(
+        "jacobian/target_to_source",
+        (0.25, 4),
+        "How strongly the logits follow the inputs on the target, beside the source. Far above 1 "
+        "the target lies where the network was not trained.",
+        "Compare the preprocessing of both domains; augment.",
+    ),
+    HealthyRange(
+        "rank/target/rank_share",
+        (0.05, math.inf),
+        "Share of the directions that the target's features use.",
+        "Lower the strength; use fewer features.",
+    ),
+    HealthyRange(
+        "signal/target/gain_range",
+        (-math.inf, 1000),
+        "Range of the layers' gains. Orders of magnitude are derivatives that explode or vanish.",
+        "Add normalization; look for the layer where `gain` jumps.",
+    ),
+    HealthyRange(
+        "game/largest_stable_step",
+        lambda found: (found["game/step"], math.inf),
+        "Learning rate above which plain simultaneous descent overshoots.",
+        "Lower the learning rate.",
+    ),
+    HealthyRange(
+        "sharpness/top_eigenvalue",
+        lambda found: (-math.inf, 2 / found["game/step"]),
+        "Largest curvature of the label loss. Plain descent overshoots above 2 divided by the "
+        "learning rate.",
+        "Lower the learning rate.",
+    ),
+)

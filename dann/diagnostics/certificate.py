@@ -50,8 +50,11 @@ def certify(
       discriminator's weights with and without the reversal, 0 if it works; `reversal/head_norm`,
       the norm of that of all weights behind the features
     - `reversal/calls`: how many reversals there are on the way
-    - `reversal/state`: "alive", "not begun", "wrong strength", "no gradient", "not finite", "none",
-      "cannot tell", or a fault of `dann.diagnostics.verdict.FAULTS`
+    - `reversal/state`: "alive", "not begun", "wrong strength", "no gradient", "not finite", "cannot
+      tell" or a fault, see `dann.diagnostics.verdict.STATES`; without a reversal "oracle", "none"
+      or, where other losses adapt, "no adversary"
+    - `features/spread`, of a model of `dann.adaptation`: largest standard deviation of a feature
+      over all examples, divided by the largest absolute feature
 
     What is certified:
 
@@ -91,13 +94,24 @@ def certify(
     if any(tuple(x.shape)[:1] == (0,) for x in keras.tree.flatten(data)):
         raise ValueError("Argument `data` must hold at least one example to get a gradient")
     if isinstance(model, AdversarialModel):
+        found = {"features/spread": _spread(model, data[0])}
         if model.reversal is None:
-            return {"reversal/state": "none"}
-        return _of_method(adversarial(model), data, mode or mode_of(model))
+            adapts = model.terms or model.regularizers
+            state = "oracle" if model.oracle else "no adversary" if adapts else "none"
+            return found | {"reversal/state": state}
+        return found | _of_method(adversarial(model), data, mode or mode_of(model))
     inputs = data[0] if isinstance(data, tuple) else data
     if isinstance(model, keras.Model):
         return _of_functional(model, inputs, layer, strength, mode)
     return _of_layer(model, inputs, _random(inputs), strength, mode)
+
+
+def _spread(model, x):
+    with frozen(model):
+        parts = model.extract(model.augment(x, False), False).values()
+    features = np.concatenate([to_numpy(one) for one in parts])
+    size = np.abs(features).max()
+    return float(features.std(axis=0).max() / size) if size else 0.0
 
 
 def _of_method(model, data, mode):
@@ -145,6 +159,8 @@ def _of_method(model, data, mode):
     rises = rises_later(model.reversal, int(model.optimizer.iterations) > 0)
     size = float(np.linalg.norm(as_vector(list(features.values()))))
     measured = judged(found, plain, Reversal(size, len(calls), reported, rises))
+    if not of_backbone:
+        return measured | {"reversal/state": "backbone frozen"}
     others = {id(one) for one in model._flatten_layers() if isinstance(one, GradientReversal)}
     if len(others) > 1 and measured["reversal/state"] in ("alive", "wrong strength"):
         measured["reversal/state"] = "applied twice"

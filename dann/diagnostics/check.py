@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,10 +13,11 @@ from dann.adaptation import AdversarialModel
 from dann.adaptation.batch import is_pair
 from dann.checks import check_choice
 from dann.data.pairs import Pairs
-from dann.diagnostics.catalogue import DIAGNOSTICS
+from dann.diagnostics.catalogue import DIAGNOSTICS, Diagnostic
 from dann.diagnostics.passes import adversarial, modes_here
 from dann.diagnostics.verdict import Verdict, verdict
 
+QUICK = tuple(name for name, one in DIAGNOSTICS.items() if one.quick)
 _MOST = 256  # examples of each domain, of pairs
 
 
@@ -45,8 +45,9 @@ class Diagnosis:
 
     def to_json(self) -> str:
         """Returns the diagnosis as JSON; numbers that are not finite become `null`."""
-        verdict = {"verdict": self.verdict.name, "reasons": self.verdict.reasons}
-        content = _plain({**vars(self), **verdict})
+        said = {"verdict": self.verdict.name, "headline": self.verdict.headline}
+        said |= {"reasons": self.verdict.reasons, "advice": self.verdict.advice}
+        content = _plain({**vars(self), **said})
         return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
@@ -101,8 +102,7 @@ def check(
         "conflict": {"mode": mode},
         "winning": {"probe": probe},
     }
-    quick = [name for name, one in DIAGNOSTICS.items() if one.quick]
-    measured, left_out = measure(model, data, quick, None, options)
+    measured, left_out = measure(model, data, QUICK, None, options)
     return Diagnosis(verdict(measured), measured, left_out)
 
 
@@ -112,6 +112,7 @@ def measure(
     diagnostics: Sequence[str] | Mapping[str, Callable] | None = None,
     few: int | None = 32,
     options: Mapping[str, Mapping[str, Any]] | None = None,
+    tell: Callable[[str], Any] = lambda line: None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Runs diagnostics on examples, and leaves out those that do not fit the model.
 
@@ -122,6 +123,7 @@ def measure(
         few: The most examples of each domain for a diagnostic that works like a training step.
             Defaults to `32`; `None` is all.
         options: Further arguments of a diagnostic, by its name. Defaults to none.
+        tell: Gets a line before each diagnostic, such as `print`. Defaults to nothing.
 
     Returns:
         Values by name, and for each diagnostic that raised a `TypeError` or `ValueError` its
@@ -130,12 +132,14 @@ def measure(
     found, left_out = {}, {}
     data = as_batch(model, data)
     of_few = data if few is None else first(data, few)
-    for name, function in choose(diagnostics or list(DIAGNOSTICS)).items():
-        like_a_step = name in DIAGNOSTICS and DIAGNOSTICS[name].like_a_step
+    chosen = choose(diagnostics or list(DIAGNOSTICS))
+    for number, (name, function) in enumerate(chosen.items(), 1):
+        known = DIAGNOSTICS.get(name, Diagnostic(function))
+        tell(f"{number}/{len(chosen)} {name}: {known.question}")
         given = (options or {}).get(name, {})
         try:
             with np.errstate(invalid="ignore", over="ignore"):  # the model may have diverged
-                found.update(function(model, of_few if like_a_step else data, **given))
+                found.update(function(model, of_few if known.like_a_step else data, **given))
         except (TypeError, ValueError) as error:
             left_out[name] = str(error)
     return found, left_out
@@ -199,8 +203,6 @@ def _plain(value):
         return [_plain(inner) for inner in value]
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
-    if isinstance(value, pathlib.Path):
-        return str(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

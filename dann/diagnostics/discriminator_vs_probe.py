@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
@@ -25,13 +26,12 @@ def discriminator_vs_probe(
     trained on half of the frozen features and tested on the other half, is at chance only in the
     first case.
 
-    - `features/spread`: largest standard deviation of a feature over all examples, divided by the
-      largest absolute feature
     - `domain/loss`, `domain/accuracy`, `domain/spread`: cross-entropy and accuracy of the live
       discriminator, each the mean of both domains', and the deviation of its logits. They are
       missing for methods without a discriminator of domains.
-    - `probe/loss`, `probe/accuracy`: the same of the fresh one, see `fresh_probe`;
-      `probe/a_distance`, see `proxy_a_distance`
+    - `probe/loss`, `probe/accuracy`: the same of the fresh one, see `fresh_probe`; `probe/low`,
+      `probe/high`, the ends of Wilson's 95% interval of the accuracy; `probe/a_distance`, see
+      `proxy_a_distance`
     - `probe/matched_loss`, `probe/matched_accuracy`: the same with source examples drawn in the
       class shares that the model predicts for the target
 
@@ -51,16 +51,24 @@ def discriminator_vs_probe(
     outputs = pair_outputs(model, data)
     measured = {} if outputs.domain is None else _of_discriminator(**outputs.domain)
     source, target = outputs.features["source"], outputs.features["target"]
-    features = np.concatenate([source, target])
-    size = np.abs(features).max()
-    measured["features/spread"] = float(features.std(axis=0).max() / size) if size else 0.0
     accuracy, loss = fresh_probe(source, target, probe, seed)
-    measured |= {"probe/accuracy": accuracy, "probe/loss": loss}
+    low, high = _interval(accuracy, len(source) // 2, len(target) // 2)
+    measured |= {"probe/accuracy": accuracy, "probe/low": low, "probe/high": high}
+    measured["probe/loss"] = loss
     measured["probe/a_distance"] = _distance(accuracy)
     matched, found = source[matched_source(outputs, seed)], (1.0, 0.0)
     if len(matched) >= LEAST:
         found = fresh_probe(matched, target, probe, seed)
     return measured | {"probe/matched_accuracy": found[0], "probe/matched_loss": found[1]}
+
+
+def _interval(accuracy, *sizes):
+    """The interval of a mean of two accuracies, as of so many examples with the same variance."""
+    if np.isnan(accuracy):
+        return np.nan, np.nan
+    count = round(4 / sum(1 / size for size in sizes))
+    found = stats.binomtest(round(accuracy * count), count).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)
 
 
 def _of_discriminator(source, target):

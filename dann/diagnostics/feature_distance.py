@@ -9,6 +9,8 @@ from dann.checks import check_number
 from dann.diagnostics.discriminator_vs_probe import LEAST
 from dann.diagnostics.outputs import matched_source, pair_outputs
 
+_DRAWS = 200  # of the null distribution
+
 
 def feature_distance(model: Any, data: Any, *, seed: int = 0) -> dict[str, float]:
     """Measures the maximum mean discrepancy of both domains' features.
@@ -108,11 +110,11 @@ def estimate(gram: np.ndarray, sizes: tuple[int, int]) -> float:
     return float(_statistic(gram, np.repeat([1.0, 0.0], sizes)[:, None], sizes)[0])
 
 
-def null_quantile(gram: np.ndarray, sizes: tuple[int, int], seed: int, draws: int = 200) -> float:
+def null_quantile(gram: np.ndarray, sizes: tuple[int, int], seed: int) -> float:
     """Returns the 95% quantile of the estimate for domains that are assigned at random."""
     rng = np.random.default_rng(seed)
     member = np.repeat([1.0, 0.0], sizes)
-    dealt = np.stack([rng.permutation(member) for _ in range(draws)], axis=1)
+    dealt = np.stack([rng.permutation(member) for _ in range(_DRAWS)], axis=1)
     return float(np.quantile(_statistic(gram, dealt, sizes), 0.95))
 
 

@@ -44,9 +44,7 @@ def players(model: Any) -> list[keras.Variable]:
     return list(model.trainable_variables)
 
 
-def explicit_field(
-    model: AdversarialModel, data: Any, training: bool = True
-) -> Callable[..., list]:
+def explicit_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
     """Returns the field that a `DANN` descends, as a function of the weights of `players`.
 
     It differentiates the losses without the reversal and puts the signs in by hand, because then
@@ -68,8 +66,8 @@ def explicit_field(
     of_task = len(variables) - len(model.domain_head.trainable_variables)
 
     def both():
-        features = features_of(model, data[0], training)
-        found = losses_of(model, data, features, training, lambda features, training: features)
+        features = features_of(model, data[0], True)
+        found = losses_of(model, data, features, True, lambda features, training: features)
         return found.task, added(model.domain_head.losses, found.adversarial)
 
     losses = at_weights(model, variables, both)
@@ -87,7 +85,7 @@ def explicit_field(
     return field
 
 
-def step_field(model: AdversarialModel, data: Any, training: bool = True) -> Callable[..., list]:
+def step_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
     """Returns the field that any model of `dann.adaptation` descends: the gradient in `fit`.
 
     It goes through the reversal, and a method holds some tensors constant, such as `CDAN` its
@@ -99,7 +97,7 @@ def step_field(model: AdversarialModel, data: Any, training: bool = True) -> Cal
     variables, (x, y) = players(model), as_tensors(data)
 
     def loss():
-        return model.compute_loss(x, y, model(x, training=training), training=training)
+        return model.compute_loss(x, y, model(x, training=True), training=True)
 
     total = at_weights(model, variables, loss)
     return lambda *values: gradients(total, values)

@@ -1,7 +1,7 @@
 """The figures of a diagnosis, as SVG. All can be read in black and white."""
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -9,154 +9,84 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from dann.diagnostics.catalogue import APART
-
-_SOURCE = {"color": "#1b4f8f", "marker": "o", "markerfacecolor": "white"}
-_TARGET = {"color": "#e0701b", "marker": "x", "linestyle": "--"}
-_ROUNDING = 1e-6  # of the largest singular value
-_STYLES = {"source": _SOURCE, "target": _TARGET}
+from dann.diagnostics.catalogue import ALIGNED, APART
 
 
 class Picture(NamedTuple):
-    """A figure as SVG, with a short name for its file.
+    """A figure with a short name for its file.
 
     The caption says what it shows, also to readers who cannot see it.
     """
 
     name: str
     caption: str
-    svg: bytes
+    content: bytes
+    kind: str = "svg+xml"
 
 
 def draw(measurements: Mapping[str, Any]) -> list[Picture]:
     """Draws the figures for which there are measurements."""
     pictures = []
-    for name, (caption, painter) in _PAINTERS.items():
-        figure = Figure(figsize=(5.2, 3.6), layout="constrained")
-        if painter(figure.subplots(), measurements):
-            pictures.append(Picture(name, caption, _svg(figure)))
+    if np.isfinite(measurements.get("probe/accuracy", np.nan)):
+        caption = (
+            "Share of examples that a discriminator tells apart, live and fresh; the bar on the "
+            "fresh one is its 95% interval. Matched: on source examples in the target's class "
+            "shares."
+        )
+        pictures.append(Picture("probe", caption, _svg(_probe, measurements)))
+    if len(_eigenvalues_in(measurements)):
+        caption = (
+            "Eigenvalues of the game's vector field. A step of plain gradient descent at the "
+            "current learning rate shrinks directions within the dotted circle, which looks like a "
+            "line if it is large, and grows those outside."
+        )
+        pictures.append(Picture("game", caption, _svg(_eigenvalues, measurements)))
     return pictures
 
 
-def _svg(figure):
-    file = io.BytesIO()
+def _svg(paint, measurements):
+    figure, file = Figure(figsize=(5.2, 3.2), layout="constrained"), io.BytesIO()
+    paint(figure.subplots(), measurements)
     # The same numbers give the same bytes.
     with matplotlib.rc_context({"svg.hashsalt": "dann", "font.size": 11}):
         figure.savefig(file, format="svg", metadata={"Date": None})
     return file.getvalue()
 
 
-def _finite(values):
-    return np.where(np.isfinite(values), values, np.nan)
+def _probe(axes, found):
+    names = {"matched": "probe/matched_accuracy", "fresh": "probe/accuracy"}
+    names["live"] = "domain/accuracy"
+    shown = {label: found[name] for label, name in names.items() if name in found}
+    axes.barh(list(shown), list(shown.values()), height=0.55, color="#8fb3d9", edgecolor="0.2")
+    for row, value in enumerate(shown.values()):
+        axes.text(0.02, row, f"{value:.0%}", va="center", fontsize=11)
+    low, high, middle = (found[f"probe/{name}"] for name in ("low", "high", "accuracy"))
+    row = list(shown).index("fresh")
+    axes.errorbar(middle, row, xerr=[[middle - low], [high - middle]], color="0.1", capsize=4)
+    for share, label in ((0.5, "chance"), (ALIGNED, "aligned up to"), (APART, "apart from")):
+        axes.axvline(share, color="0.3", linestyle=":")
+        axes.text(share, len(shown) - 0.45, f"{label}\n{share:.0%}", ha="center", fontsize=8)
+    axes.set(xlim=(0, 1), ylim=(-0.5, len(shown) - 0.1), xlabel="examples told apart")
+    axes.xaxis.set_major_formatter("{x:.0%}")
+    axes.spines[["top", "right"]].set_visible(False)
 
 
-def _discriminators(axes, found):
-    names = {"domain": "live", "probe": "fresh", "probe/matched": "fresh, matched"}
-    losses = {
-        label: found.get(f"{name}_loss" if "/" in name else f"{name}/loss")
-        for name, label in names.items()
-    }
-    shown = {label: loss for label, loss in losses.items() if loss is not None}
-    if not shown:
-        return False
-    bars = axes.bar(list(shown), _finite(list(shown.values())), color="#8fb3d9", edgecolor="0.2")
-    axes.bar_label(bars, fmt="%.2f", fontsize=9)
-    axes.axhline(np.log(2), color="0.3", linestyle=":", label="knows nothing, log 2")
-    axes.axhline(APART, color="0.3", linestyle="--", label="below: the domains are apart")
-    axes.set(ylabel="loss of the discriminator (nats)")
-    axes.margins(y=0.25)
-    axes.legend(fontsize=8, loc="upper right")
-    return True
+def _eigenvalues_in(found):
+    real, imag = (np.asarray(found.get(f"game/eigenvalues/{x}", [])) for x in ("real", "imag"))
+    finite = np.isfinite(real) & np.isfinite(imag)
+    return real[finite] + 1j * imag[finite]
 
 
 def _eigenvalues(axes, found):
-    if "game/eigenvalues/real" not in found:
-        return False
-    real = np.asarray(found["game/eigenvalues/real"])
-    imag = np.asarray(found["game/eigenvalues/imag"])
-    shown = np.isfinite(real) & np.isfinite(imag)
-    real, imag = real[shown], imag[shown]
-    if not len(real):
-        return False
+    values = _eigenvalues_in(found)
+    real, imag = values.real, values.imag
     axes.axhline(0, color="0.7", linewidth=0.8)
     axes.axvline(0, color="0.7", linewidth=0.8)
-    reach = 1.15 * max(abs(real).max(), abs(imag).max(), 1e-12)
-    step = found.get("game/step")
-    if step:
-        axes.add_patch(
-            Circle((1 / step, 0), 1 / step, fill=False, color="0.35", linestyle=":", linewidth=1.5)
-        )
-        axes.plot([], [], ":", color="0.35", label="edge of stability at this step")
+    if step := found.get("game/step"):
+        circle = {"fill": False, "color": "0.35", "linestyle": ":", "linewidth": 1.5}
+        axes.add_patch(Circle((1 / step, 0), 1 / step, label="edge of stability", **circle))
     axes.plot(real, imag, "o", color="#1b4f8f", markerfacecolor="white", label="eigenvalue")
-    axes.set(xlabel="real part: pulls in (right), pushes away (left)", ylabel="imaginary: turns")
+    reach = 1.15 * max(abs(real).max(), abs(imag).max(), 1e-12)
     axes.set(xlim=(min(-0.15 * reach, 1.15 * real.min()), reach), ylim=(-reach, reach))
-    axes.legend(fontsize=8)
-    return True
-
-
-def _gains(axes, found):
-    for domain, style in _STYLES.items():
-        prefix = f"signal/{domain}/"
-        gains = {
-            name.removeprefix(prefix).removesuffix("/gain"): value
-            for name, value in found.items()
-            if name.startswith(prefix) and name.endswith("/gain")
-        }
-        values = _finite(list(gains.values()))
-        if (values > 0).any():
-            axes.plot(range(len(gains)), values, label=domain, **style)
-            _name_ticks(axes, gains)
-    if not axes.lines:
-        return False
-    low, high = axes.get_ylim()
-    if low <= 0 or high / low > 20:
-        axes.set_yscale("log")
-    axes.set(ylabel="gain from here to the features")
-    axes.legend(fontsize=8)
-    return True
-
-
-def _singular_values(axes, found):
-    for domain, style in _STYLES.items():
-        values = found.get(f"jacobian/{domain}/features/singular_values")
-        if values is None:
-            return False
-        values = _finite(np.asarray(values, "float64"))
-        values = values[values > _ROUNDING * np.nanmax(values, initial=0.0)]
-        every = max(1, len(values) // 12)
-        axes.plot(range(1, len(values) + 1), values, label=domain, markevery=every, **style)
-    axes.set_yscale("log")
-    axes.set(xlabel="direction", ylabel="singular value")
-    axes.legend(fontsize=8)
-    return True
-
-
-def _name_ticks(axes, names):
-    short = [name if len(name) <= 16 else f"{name[:7]}…{name[-8:]}" for name in names]
-    # A dollar in a layer's name must not start a formula.
-    axes.set_xticks(range(len(short)), short, rotation=60, ha="right", fontsize=8, parse_math=False)
-
-
-_PAINTERS: dict[str, tuple[str, Callable[[Any, Mapping], bool]]] = {
-    "discriminators": (
-        "Loss of the live discriminator, and of a fresh one trained on the same features. Matched: "
-        "on source examples in the target's class shares.",
-        _discriminators,
-    ),
-    "game": (
-        "Eigenvalues of the game's vector field. A step of plain gradient descent at the current "
-        "learning rate shrinks directions within the dotted circle, which looks like a line if it "
-        "is large, and grows those outside.",
-        _eigenvalues,
-    ),
-    "gains": (
-        "How strongly the features follow the output of each layer. A line that rises or falls by "
-        "orders of magnitude is a derivative that explodes or vanishes.",
-        _gains,
-    ),
-    "singular_values": (
-        "Mean singular values of the Jacobian of the features by the inputs, the largest first. A "
-        "steep fall means that the features follow few directions of the input.",
-        _singular_values,
-    ),
-}
+    axes.set(xlabel="real part: pulls in (right), pushes away (left)", ylabel="imaginary: turns")
+    axes.legend(fontsize=8, loc="upper left")

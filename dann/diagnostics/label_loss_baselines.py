@@ -20,6 +20,8 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
       model that knows only them; `label/log_classes`, the log of the number of classes
     - `label/largest_share`: share of the largest class among the labels
     - `target/largest_share`: share of the largest class among the predictions for the target
+    - `target/share_distance`: half the sum of the absolute differences between the classes' shares
+      among these predictions and among the labels; `target/share_chance`, what chance alone gives
     - `target/mean_prediction`, `target/prediction_entropy`: the mean of `p` over the target, and
       its entropy
     - `target/conditional_entropy`: mean entropy of `p` on the target
@@ -51,6 +53,9 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
     with np.errstate(invalid="ignore"):  # the model may have diverged
         logarithms, own = (special.log_softmax(x, axis=1) for x in (of_target, of_source))
         entropy = float(-np.mean(np.sum(np.exp(logarithms) * logarithms, axis=1)))
+    predicted = np.bincount(of_target.argmax(axis=1), minlength=classes) / len(of_target)
+    # The mean absolute value of a normal variable is sqrt(2 / pi) of its deviation.
+    deviations = np.sqrt(shares * (1 - shares) * (1 / len(labels) + 1 / len(of_target)))
     mean = np.exp(logarithms).mean(axis=0)
     own = own[np.arange(len(labels)), labels]
     return {
@@ -59,7 +64,9 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
         "label/prior_entropy": float(special.entr(shares).sum()),
         "label/log_classes": float(np.log(classes)),
         "label/largest_share": float(shares.max()),
-        "target/largest_share": float(np.bincount(of_target.argmax(axis=1)).max() / len(of_target)),
+        "target/largest_share": float(predicted.max()),
+        "target/share_distance": float(np.abs(predicted - shares).sum() / 2),
+        "target/share_chance": float(deviations.sum() / np.sqrt(2 * np.pi)),
         "target/mean_prediction": mean,
         "target/prediction_entropy": float(special.entr(mean).sum()),
         "target/conditional_entropy": entropy,

@@ -17,9 +17,7 @@ from dann.diagnostics.spectrum import spectrum
 _NEUTRAL = 1e-4  # of the largest eigenvalue: directions of smaller ones stand still
 
 
-def minmax_spectrum(
-    model: Any, data: Any, k: int = 3, training: bool = True, seed: int = 0
-) -> dict[str, Any]:
+def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[str, Any]:
     """Finds whether simultaneous gradient descent turns around its goal or runs away from it.
 
     With label loss `L`, domain loss `D`, strength `s` and the weights `f`, `c`, `d` of backbone,
@@ -77,7 +75,7 @@ def minmax_spectrum(
     variables = players(model)
     descent = descent_of(model, variables)
     exact = has_explicit_field(model)
-    plain = (explicit_field if exact else step_field)(model, data, training)
+    plain = (explicit_field if exact else step_field)(model, data)
     factors = descent.factors if descent else [1.0] * len(variables)
 
     def field(*values):

@@ -1,79 +1,75 @@
 """A diagnosis as one page that needs no network and no other file."""
 
 import base64
-import fnmatch
 import html
 import math
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.catalogue import DIAGNOSTICS
+from dann.diagnostics.catalogue import DIAGNOSTICS, Evidence, evidence
 from dann.diagnostics.check import Diagnosis
 from dann.diagnostics.figures import Picture
-from dann.diagnostics.verdict import VERDICTS
 
+_OPEN = ("oracle", "source only", "label shift", "partly aligned", "undetermined")
 _STYLE = """\
-body { margin: 0 auto; max-width: 60rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
-p, code { overflow-wrap: anywhere; }
-.verdict, article, figure { border: 1px solid #ccd; border-radius: .5rem; padding: .75rem;
-  margin: .75rem 0; break-inside: avoid; }
-.good, .healthy { border-left: .4rem solid #1b6e4b; }
-.open { border-left: .4rem solid #8a5a00; }
-.bad, .off { border-left: .4rem solid #a32121; }
-.cards { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); }
-img { width: 100%; }
-td:last-child { text-align: right; padding-left: 1rem; }
+body { margin: 0 auto; max-width: 64rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; line-height: 1.25; margin: 0; }
+p, li, td { overflow-wrap: anywhere; }
+.evidence td:first-child { white-space: nowrap; }
+.verdict { border: 1px solid #ccd; border-left: .5rem solid; border-radius: .5rem; padding: 1rem; }
+.good { border-left-color: #1b6e4b; }
+.open { border-left-color: #b07300; }
+.bad { border-left-color: #a32121; }
+figure { margin: 1rem 0; }
+img { max-width: 100%; }
+table { border-collapse: collapse; }
+th, td { border-bottom: 1px solid #dde; padding: .4rem .75rem .4rem 0; text-align: left;
+  vertical-align: top; }
+.off { background: #fdf3e7; }
+.figures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); }
+@media (max-width: 45rem) {
+  .evidence tr, .evidence td { display: block; border: 0; padding: .1rem .5rem; }
+  .evidence td:nth-child(2), .evidence td:nth-child(3) { display: inline; }
+  .evidence td:nth-child(3)::before { content: "healthy: "; }
+  .evidence tr { border-bottom: 1px solid #dde; padding: .4rem 0; }
+  .evidence tr:first-child { display: none; }
+  .figures { display: block; }
+}
 """
-_OPEN = ("under-adapted", "undetermined")
 
 
-class Evidence(NamedTuple):
-    """A measured value beside its healthy range; the bounds may be infinite."""
-
-    name: str
-    value: float
-    low: float
-    high: float
-    advice: str
-
-    @property
-    def is_healthy(self) -> bool:
-        """Whether the value lies in its range."""
-        return self.low <= self.value <= self.high
-
-
-def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
-    """Returns the measurements that have a healthy range, those outside it first."""
-    found = []
-    for one in (one for each in DIAGNOSTICS.values() for one in each.healthy):
-        for name in fnmatch.filter(measurements, one.name):
-            try:
-                low, high = one.bounds(measurements) if callable(one.bounds) else one.bounds
-            except KeyError:  # it depends on what was not measured
-                continue
-            found.append(Evidence(name, float(measurements[name]), low, high, one.advice))
-    return sorted(found, key=lambda each: each.is_healthy)
-
-
-def page(diagnosis: Diagnosis, pictures: Sequence[Picture]) -> str:
+def page(
+    diagnosis: Diagnosis,
+    figures: Sequence[Picture] = (),
+    accuracies: Mapping[str, Sequence[float | None]] | None = None,
+    views: Sequence[Picture] = (),
+) -> str:
     """Returns the report as HTML.
 
-    It opens with the verdict and its reasons. Then come the measurements that have a healthy range,
-    those outside it first, then the figures, and then all numbers.
-    The pictures are those that `dann.diagnostics.figures.draw` made of the measurements.
+    It opens with the verdict, its reasons and what to do. Then come the accuracies, the
+    measurements that have a healthy range, those outside it first, each with its meaning and what
+    to do, then the figures, and then all numbers.
+
+    Args:
+        diagnosis: What was found.
+        figures: What `dann.diagnostics.figures.draw` made of the measurements.
+        accuracies: Test accuracies on the source and on the target by the name of a model; `None`
+            where there are no labels. Defaults to `None`: no table.
+        views: Pictures of the run, such as of its images and features.
     """
-    found = evidence(diagnosis.measurements)
-    off = sum(not one.is_healthy for one in found)
-    told = f"{off} of {len(found)} out of the healthy range" if off else "All in the healthy range"
-    left_out = "".join(f"<li>{_text(f'{k}: {v}')}</li>" for k, v in diagnosis.left_out.items())
     sections = [
         _opening(diagnosis),
-        _section("Evidence", f"<p>{told}.</p>", *map(_card, found)) if found else "",
-        _section("Figures", *map(_figure, pictures)) if pictures else "",
-        _section("Not measured", f"<ul>{left_out}</ul>") if left_out else "",
-        _section("All numbers", _table(diagnosis.measurements)),
+        _section("Accuracy", _accuracies(accuracies)) if accuracies else "",
+        _section("The domains", *map(_figure, views)) if views else "",
+        _evidence(evidence(diagnosis.measurements)),
+        _section("Figures", "<div class='figures'>", *map(_figure, figures), "</div>")
+        if figures
+        else "",
+        _left_out(diagnosis.left_out),
+        _section("All numbers", _numbers(diagnosis.measurements)),
     ]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -91,53 +87,87 @@ def _subject(about: Mapping[str, Any]):
 
 def _section(title: str, *parts: str) -> str:
     joined = "\n".join(parts)
-    return f"<section>\n<h2>{title}</h2>\n<div class='cards'>\n{joined}\n</div>\n</section>\n"
+    return f"<section>\n<h2>{title}</h2>\n{joined}\n</section>\n"
+
+
+def _table(head: Sequence[str], rows: Sequence[str], kind: str = "") -> str:
+    cells = "".join(f"<th>{cell}</th>" for cell in head)
+    return f"<table class='{kind}'>\n<tr>{cells}</tr>\n" + "\n".join(rows) + "\n</table>"
+
+
+def _row(*cells: str, kind: str = "") -> str:
+    return f"<tr class='{kind}'>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
 def _opening(diagnosis):
-    name, reasons = diagnosis.verdict.name, diagnosis.verdict.reasons
-    kind = "good" if name == "aligned" else "open" if name in _OPEN else "bad"
-    mark = {"good": "✓", "open": "!", "bad": "✗"}[kind]
-    listed = "".join(f"<li>{_text(reason)}</li>" for reason in reasons)
+    verdict = diagnosis.verdict
+    kind = "good" if verdict.name == "aligned" else "open" if verdict.name in _OPEN else "bad"
+    if kind == "good" and not all(one.is_healthy for one in evidence(diagnosis.measurements)):
+        kind = "open"  # no green over a value that is out of its range
+    listed = "".join(f"<li>{_prose(reason)}</li>" for reason in verdict.reasons)
     facts = "; ".join(f"{key}: {_number(value)}" for key, value in diagnosis.about.items())
     return (
         f"<p>{_subject(diagnosis.about)}</p>\n<section class='verdict {kind}'>\n"
-        f"<h1>{mark} {_text(name.capitalize())}</h1>\n<p>{_text(VERDICTS.get(name, ''))}</p>\n"
-        f"<ul>{listed}</ul>\n</section>\n<p>{_text(facts)}</p>\n"
+        f"<h1>{_text(verdict.headline)}</h1>\n<ul>{listed}</ul>\n"
+        f"<p><strong>What to do.</strong> {_prose(verdict.advice)}</p>\n</section>\n"
+        f"<p>{_text(facts)}</p>\n"
     )
 
 
-def _card(one: Evidence) -> str:
-    state, mark = ("healthy", "✓ in") if one.is_healthy else ("off", "✗ out of")
-    return (
-        f"<article class='{state}'>\n<h3><code>{_text(one.name)}</code></h3>\n"
-        f"<p><strong>{_text(_number(one.value))}</strong> {mark} the healthy range</p>\n"
-        f"<p>healthy: {_text(_range(one.low, one.high))}</p>\n"
-        f"<p>{_text(one.advice)}</p>\n</article>"
-    )
+def _accuracies(accuracies):
+    rows = [
+        _row(_text(name), *("unknown" if one is None else f"{one:.1%}" for one in pair))
+        for name, pair in accuracies.items()
+    ]
+    note = "The target's column is an oracle: it needs labels, and nothing was chosen by it."
+    return _table(("", "source", "target (oracle)"), rows) + f"\n<p>{note}</p>"
+
+
+def _evidence(found: Sequence[Evidence]) -> str:
+    if not found:
+        return ""
+    off = sum(not one.is_healthy for one in found)
+    told = f"{off} of {len(found)} outside the healthy range" if off else "All in their range"
+    rows = [
+        _row(
+            f"{'✓' if one.is_healthy else '✗'} <code>{_text(one.name)}</code>",
+            f"<strong>{_number(one.value)}</strong>",
+            _range(one.low, one.high),
+            f"{_prose(one.range.meaning)} <em>If outside:</em> {_prose(one.range.advice)}",
+            kind="" if one.is_healthy else "off",
+        )
+        for one in found
+    ]
+    head = ("measurement", "value", "healthy", "what it is, and what to do")
+    return _section("Evidence", f"<p>{told}.</p>", _table(head, rows, "evidence"))
 
 
 def _figure(picture: Picture) -> str:
-    data, caption = base64.b64encode(picture.svg).decode("ascii"), _text(picture.caption)
-    image = f"<img alt='{caption}' src='data:image/svg+xml;base64,{data}'>"
+    data, caption = base64.b64encode(picture.content).decode("ascii"), _text(picture.caption)
+    image = f"<img alt='{caption}' src='data:image/{picture.kind};base64,{data}'>"
     return f"<figure>\n{image}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
-def _table(measurements: Mapping[str, Any]) -> str:
-    rows = "".join(
-        f"<tr><td><code>{_text(name)}</code></td><td>{_text(_number(value))}</td></tr>\n"
+def _left_out(left_out):
+    rows = [_row(_text(DIAGNOSTICS[k].question), _text(v)) for k, v in left_out.items()]
+    return _section("Not measured", _table(("", "why"), rows)) if rows else ""
+
+
+def _numbers(measurements: Mapping[str, Any]) -> str:
+    rows = [
+        _row(f"<code>{_text(name)}</code>", _text(_number(value)))
         for name, value in measurements.items()
         if np.ndim(value) == 0
-    )
+    ]
     summary = "<summary>Show them; arrays are in diagnosis.json</summary>"
-    return f"<details>\n{summary}\n<table>\n{rows}</table>\n</details>"
+    return f"<details>\n{summary}\n{_table(('', ''), rows)}\n</details>"
 
 
 def _range(low, high):
     if math.isinf(low):
         return f"at most {_number(high)}"
     if math.isinf(high):
-        return f"at least {_number(low)}"
+        return f"at least {_number(low)}" if low > 1e-9 else "above 0"
     return f"{_number(low)} to {_number(high)}"
 
 
@@ -147,6 +177,11 @@ def _number(value: Any) -> str:
     if value is None or math.isnan(value):
         return "not a number"
     return "infinite" if value == math.inf else f"{value:.3g}".replace("-", "−")
+
+
+def _prose(text):
+    """A sentence with code between backticks."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", _text(text))
 
 
 def _text(value):

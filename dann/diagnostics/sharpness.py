@@ -18,9 +18,7 @@ from dann.diagnostics.passes import (
 from dann.diagnostics.spectrum import largest_eigenvalue, linear_operator
 
 
-def sharpness(
-    model: Any, data: Any, samples: int = 16, training: bool = True, seed: int = 0
-) -> dict[str, float]:
+def sharpness(model: Any, data: Any, samples: int = 16, seed: int = 0) -> dict[str, float]:
     """Measures the Hessian `H` of the label loss with respect to backbone and label head.
 
     - `sharpness/trace`: `trace H = E z' H z` over vectors `z` of random signs (Hutchinson), and
@@ -58,7 +56,7 @@ def sharpness(
           should be smooth, the adversary's should not.
     """
     check_integer("samples", samples, 2, why="because their spread gives the error")
-    data, training = as_tensors(data), training and trains_backbone(adversarial(model))
+    data, training = as_tensors(data), trains_backbone(adversarial(model))
     variables = [*model.backbone.trainable_variables, *model.label_head.trainable_variables]
     loss = at_weights(
         model,

@@ -1,37 +1,50 @@
 """The diagnosis of a finished run."""
 
 import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from dann.adaptation import AdversarialModel
 from dann.data import DomainPair
 from dann.diagnostics import Diagnosis, measure, verdict
-from dann.diagnostics.figures import draw
+from dann.diagnostics.check import QUICK
+from dann.diagnostics.figures import Picture, draw
 from dann.diagnostics.page import page
 from dann.training.run_directory import RunDirectory
+
+_VIEWS = {
+    "samples": "Training images of both domains.",
+    "features": "Features of test inputs of both domains, in two dimensions.",
+    "confusion": "Classes predicted for the test sets. The target's matrix is an oracle: it needs "
+    "labels.",
+}
 
 
 def diagnose_run(
     model: AdversarialModel,
     domains: DomainPair,
-    diagnostics: list[str] | None = None,
+    diagnostics: Sequence[str] | None = None,
     samples: int = 500,
     few: int = 32,
     seed: int = 0,
+    tell: Callable[[str], Any] = lambda line: None,
 ) -> Diagnosis:
     """Measures a model on training examples and says what it means.
 
     Args:
         model: Compiled model.
         domains: The data that it was trained on.
-        diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`. Defaults to `None`: all.
+        diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`. Defaults to `None`: the quick ones.
         samples: Number of examples of each domain; no more than the source has are used.
         few: The largest number of them for diagnostics that work like a training step; see
             `dann.diagnostics.measure`.
         seed: Seed of the choice of examples.
+        tell: Gets a line before each diagnostic.
     """
     domains = domains.oracle() if model.oracle else domains
     count = min(samples, len(domains.source_train[1]))
-    measurements, left_out = measure(model, domains.batches(count, seed)[0], diagnostics, few)
+    batch = domains.batches(count, seed)[0]
+    measurements, left_out = measure(model, batch, diagnostics or QUICK, few, tell=tell)
     about = {
         "method": type(model).__name__,
         "source": domains.source,
@@ -43,8 +56,30 @@ def diagnose_run(
 
 
 def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
-    """Writes a diagnosis, its figures and its report into a run; returns the report's path."""
-    pictures = draw(diagnosis.measurements)
-    figures = {picture.name: picture.svg for picture in pictures}
-    run.write_diagnosis(diagnosis.to_json(), page(diagnosis, pictures), figures)
+    """Writes a diagnosis, its figures and its report into a run; returns the report's path.
+
+    The report also shows the run's accuracies and its figures of images, features and confusion, as
+    far as they are there.
+    """
+    figures = draw(diagnosis.measurements)
+    paths = {run.figures / f"{name}.png": text for name, text in _VIEWS.items()}
+    views = [
+        Picture(path.stem, text, path.read_bytes(), "png")
+        for path, text in paths.items()
+        if path.is_file()
+    ]
+    report = page(diagnosis, figures, _accuracies(run), views)
+    contents = {picture.name: picture.content for picture in figures}
+    run.write_diagnosis(diagnosis.to_json(), report, contents)
     return run.report_file
+
+
+def _accuracies(run):
+    """The test accuracies on source and target, of the baseline if there is one and the method."""
+    summary = run.summary() if run.is_finished() else {}
+    names = {"source_only/": "source only", "": summary.get("method")}
+    found = {
+        name: [summary.get(f"{prefix}{domain}/accuracy") for domain in ("source", "target")]
+        for prefix, name in names.items()
+    }
+    return {name: pair for name, pair in found.items() if pair[0] is not None}

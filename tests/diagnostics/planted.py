@@ -122,25 +122,3 @@ def saturated():
     hidden = BinarySign(name="binary")(keras.layers.Dense(32, kernel_initializer=large)(inputs))
     features = keras.layers.Dense(2)(hidden)
     return dann(backbone=keras.Model(inputs, features, name="backbone"))
-
-
-def collapsed():
-    """A backbone, made by hand, that sends the target where the source's class 1 lies.
-
-    With `t = relu(x2 - 1)`, 0 on the source and distributed as `x1` of class 1 on the target, the
-    features are `relu(x1 - 20 t) + t` and `relu(-x1 - 20 t)`.
-    """
-    inputs = keras.Input((2,))
-    turned = keras.layers.Dense(3, activation="relu", name="first")(inputs)
-    positive = keras.layers.Dense(3, activation="relu", name="second")(turned)
-    features = keras.layers.Dense(2, use_bias=False, name="third")(positive)
-    backbone = keras.Model(inputs, features, name="backbone")
-    weights = [
-        [[1, -1, 0], [0, 0, 1]],  # relu(x1), relu(-x1), t
-        [0, 0, -1],
-        [[1, 0, 0], [0, 1, 0], [-20, -20, 1]],
-        [0, 0, 0],
-        [[1, 0], [0, 1], [1, 0]],
-    ]
-    backbone.set_weights([np.array(weight, "float32") for weight in weights])
-    return dann(backbone=backbone)

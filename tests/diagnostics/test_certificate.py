@@ -79,7 +79,8 @@ def test_every_method_that_reverses_is_certified(method):
 
 
 def test_a_method_without_a_reversal_has_nothing_to_certify():
-    assert certify(dann.SourceOnly(**linear_parts()), DATA) == {"reversal/state": "none"}
+    found = certify(dann.SourceOnly(**linear_parts()), DATA)
+    assert (found.pop("reversal/state"), *found) == ("none", "features/spread")
 
 
 class Between(StrengthSchedule):
@@ -260,7 +261,7 @@ def test_a_reversal_used_twice_in_a_model_is_named():
 def test_any_keras_model_is_checked_with_the_name_of_its_reversal():
     found = check(two_heads(Reverse(name="mine")), INPUTS, mode="eager", layer="mine")
     assert found.verdict.name == "undetermined"
-    assert found.verdict.reasons[0].startswith("The reversal is alive.")
+    assert "The reversal is alive." in found.verdict.reasons
 
 
 @pytest.mark.parametrize(

@@ -173,13 +173,17 @@ def test_label_loss_baselines_are_those_of_numpy():
     classes = np.array([[1.0, -1.0], [0.5, 0.2]])
     own, others = special.softmax(SOURCE @ classes, 1), special.softmax(TARGET @ classes, 1)
     shares, mean = np.bincount(LABELS) / 60, others.mean(axis=0)
+    got = np.bincount(others.argmax(1), minlength=2) / 50
+    deviation = np.sqrt(shares.prod() * (1 / 60 + 1 / 50))
     expected = {
         "label/loss": -np.log(own[np.arange(60), LABELS]).mean(),
         "label/accuracy": np.mean(own.argmax(1) == LABELS),
         "label/prior_entropy": -np.sum(shares * np.log(shares)),
         "label/log_classes": np.log(2),
         "label/largest_share": shares.max(),
-        "target/largest_share": np.bincount(others.argmax(1)).max() / 50,
+        "target/largest_share": got.max(),
+        "target/share_distance": abs(got[0] - shares[0]),
+        "target/share_chance": np.sqrt(2 / np.pi) * deviation,
         "target/mean_prediction": mean,
         "target/prediction_entropy": -np.sum(mean * np.log(mean)),
         "target/conditional_entropy": -np.mean(np.sum(others * np.log(others), axis=1)),

@@ -1,24 +1,24 @@
-from dann.diagnostics import Diagnosis, Verdict
+from dann.diagnostics import Diagnosis, verdict
 from dann.training import RunDirectory
 from dann.training.diagnose_run import write_diagnosis
 
-EARLIER = {"probe/loss": 0.5, "signal/source/a/gain": 0.1, "signal/target/a/gain": 0.2}
-
-
-def of(measurements, name="aligned"):
-    return Diagnosis(Verdict(name, ("a reason",)), measurements)
+PROBE = {"probe/accuracy": 0.7, "probe/low": 0.6, "probe/high": 0.8}
+GAME = {"game/eigenvalues/real": [1.0, 2.0], "game/eigenvalues/imag": [0.5, 0.0]}
 
 
 def test_a_later_diagnosis_takes_the_place_of_an_earlier_one_and_of_all_its_figures(tmp_path):
-    write_diagnosis(of(EARLIER), RunDirectory(tmp_path))
+    run = RunDirectory(tmp_path)
+    write_diagnosis(Diagnosis(verdict(PROBE), PROBE | GAME), run)
     (tmp_path / "figures/accuracy.svg").write_text("of the training")
-    report = write_diagnosis(of({"probe/loss": 0.3}, "under-adapted"), RunDirectory(tmp_path))
+    (tmp_path / "figures/samples.png").write_bytes(b"of the training")
+    report = write_diagnosis(Diagnosis(verdict(PROBE), PROBE), run)
     assert report == tmp_path / "report.html"
-    assert "Under-adapted" in report.read_text()
-    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
+    assert "Partly aligned" in report.read_text()
+    assert "data:image/png;base64," in report.read_text()
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == [
         "diagnosis.json",
-        "figures",
         "figures/accuracy.svg",
-        "figures/diagnosis_discriminators.svg",
+        "figures/diagnosis_probe.svg",
+        "figures/samples.png",
         "report.html",
     ]
