@@ -60,7 +60,14 @@ def summary_table(results: pandas.DataFrame, published: Mapping[str, Any]) -> st
             told = [percent(of.get(name, ())) for name in ("target/accuracy", CHOSEN, BEST)]
             seeds = str(runs["seed"].nunique())
             rows.append([method, *told, percent([figures.get(method)]), seeds])
-    heads = ["method", "last step", "InfoMax's epoch", "best epoch *", "published", "seeds"]
+    heads = [
+        "method",
+        "last step",
+        "InfoMax's epoch",
+        "best epoch (needs labels)",
+        "published",
+        "seeds",
+    ]
     return markdown_table(heads, rows)
 
 

@@ -17,8 +17,8 @@ def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_well, wi
     rows = (folder / "results.csv").read_text().splitlines()
     assert sum(",target/accuracy," in row for row in rows) == 1
     page = (folder / "results.md").read_text()
-    assert "## digits_to_photos\n\na → b\n" in page
-    assert "| dann | 0 | " in page
+    assert "| **`digits_to_photos`** |" in page
+    assert "| dann | " in page
     again = run_well("reproduce.py", short, tmp_path)
     assert again == f"Written to {folder}/results.csv and {folder}/results.md\n"
     assert (folder / "results.csv").read_text().splitlines() == rows
