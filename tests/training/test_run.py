@@ -187,7 +187,8 @@ def test_the_confusion_matrices_have_shares_of_each_class_in_a_row(count, writte
     np.testing.assert_array_equal(target.images[0].get_array(), expected)
     np.testing.assert_array_equal(source.images[0].get_array().diagonal()[:3], [1, 0, 1])
     assert target.get_title() == "b, test set: 75.0% right"
-    assert bool(target.texts) == written
+    shown = {text.get_text() for text in target.texts}
+    assert shown == ({"50", "100"} if written else set())  # cells of 0 stay blank
 
 
 @pytest.mark.parametrize(("dtype", "channels"), [("uint8", 1), ("float32", 1), ("float32", 3)])
@@ -224,6 +225,20 @@ def test_features_of_any_size_are_drawn(scale, length, domains, figures, tmp_pat
     features = scale * np.random.default_rng(0).normal(size=(24, length))
     run_figures.save_features([("a", features)], domains, seed=0, path=tmp_path / "features.png")
     assert np.asarray(Image.open(tmp_path / "features.png").convert("L")).std() > 5
+
+
+def test_points_have_the_color_of_their_class_and_a_target_without_labels_is_grey(
+    domains, drawn, tmp_path
+):
+    features = np.random.default_rng(0).normal(size=(24, 5))
+    unlabelled = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
+    for pair in (domains, unlabelled):
+        run_figures.save_features([("a", features)], pair, seed=0, path=tmp_path / "features.png")
+    known, unknown = (figure.axes[0] for figure in drawn)
+    colors = known.collections[0].get_edgecolors(), known.collections[1].get_facecolors()
+    assert [len(np.unique(one, axis=0)) for one in colors] == [3, 3]
+    assert len(np.unique(unknown.collections[1].get_facecolors(), axis=0)) == 1
+    assert [text.get_text() for text in known.texts] == ["0", "1", "2"]
 
 
 def test_a_figure_that_fails_costs_no_result_and_names_may_hold_dollars(
