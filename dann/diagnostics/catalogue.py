@@ -140,8 +140,7 @@ RANGES = (
         "features/spread",
         (1e-6, math.inf),
         "Spread of the features. 0: they are the same for every example.",
-        "Look at the backbone for dead units, weights of 0, a learning rate that is too high, "
-        "inputs that are all alike. What else is wrong follows from it.",
+        "Look for dead units, weights of 0, a learning rate too high, inputs all alike.",
         "backbone dead",
     ),
     HealthyRange(
@@ -179,15 +178,13 @@ RANGES = (
     HealthyRange(
         "domain/loss",
         lambda found: (-math.inf, found["probe/loss"] + 0.3),
-        "Loss of the live discriminator in nats; chance is .693. Far above that of a fresh one, it "
-        "is weak or overrun.",
+        "Loss of the live discriminator. Far above that of a fresh one, it is weak or overrun.",
         "Make it larger, or let it learn faster (`dann.optimizers.faster_heads`).",
     ),
     HealthyRange(
         "game/growth",
         _not_runaway,
-        "Growth of the fastest direction in a step. A little above 1 is usual away from a minimum; "
-        "far above, the players run away from each other.",
+        "Growth of the fastest direction in a step. Far above 1 the players run away.",
         "Lower the learning rate or the momentum, or let the strength rise more slowly.",
         "unstable",
     ),
@@ -195,8 +192,7 @@ RANGES = (
         "binary/*/passed",
         (0.1, math.inf),
         "Share of the gradient that a binary layer passes on.",
-        "Put batch normalization before the layer or scale its inputs down to [-1, 1]; give it "
-        "another estimator.",
+        "Put batch normalization before the layer, or scale its inputs down to [-1, 1].",
         "saturated binary layer",
     ),
     HealthyRange(
@@ -209,16 +205,14 @@ RANGES = (
     HealthyRange(
         "label/loss",
         lambda found: (-math.inf, 0.9 * found["label/prior_entropy"]),
-        "Loss of the labels in nats. A model that knows only the classes' shares has little more "
-        "than the upper end.",
+        "Loss of the labels in nats. One that knows only the classes' shares is just above this.",
         "Check the labels; lower the strength or start it later (`WarmStart`); train longer.",
         "labels not learnt",
     ),
     HealthyRange(
         "target/share_distance",
         lambda found: (-math.inf, found["target/share_chance"] + 0.12),
-        "Difference between the classes' shares predicted for the target and those of the labels: "
-        "the share of examples that would have to change class.",
+        "Share of examples that would have to change class to give the target the source's shares.",
         "If the target really has other shares, aligning the domains as wholes moves examples into "
         "wrong classes: use a method for that, such as `PADA`, and a lower strength.",
         "label shift",
@@ -244,8 +238,7 @@ RANGES = (
     HealthyRange(
         "jacobian/target_to_source",
         (0.25, 4),
-        "How strongly the logits follow the inputs on the target, beside the source. Far above 1 "
-        "the target lies where the network was not trained.",
+        "How strongly the logits follow the target's inputs, as a multiple of the source's.",
         "Compare the preprocessing of both domains; augment.",
     ),
     HealthyRange(
@@ -269,8 +262,7 @@ RANGES = (
     HealthyRange(
         "sharpness/top_eigenvalue",
         lambda found: (-math.inf, 2 / found["game/step"]),
-        "Largest curvature of the label loss. Plain descent overshoots above 2 divided by the "
-        "learning rate.",
+        "Largest curvature of the label loss; plain descent overshoots above the end.",
         "Lower the learning rate.",
     ),
 )

@@ -169,13 +169,12 @@ def _of_method(model, data, mode):
 
 
 def _of_functional(model, data, name, strength, mode):
-    graph, reversals = graph_of(model), []
-    if graph is not None:
-        named = [one for one in model.layers if one.name == name]
-        if name is not None and not named:
-            raise ValueError(f"The model has no layer of that name. Received: layer={name!r}")
-        reversals = named or [one for one in model.layers if isinstance(one, GradientReversal)]
-    if not reversals:
+    graph = graph_of(model)
+    if name is not None:
+        reversals = [model.get_layer(name)]
+    else:
+        reversals = [one for one in model.layers if isinstance(one, GradientReversal)]
+    if graph is None or not reversals:
         return {"reversal/state": "cannot tell"}
     layer = reversals[0]
     if _follows_itself(layer):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -47,8 +46,9 @@ class Diagnosis:
         """Returns the diagnosis as JSON; numbers that are not finite become `null`."""
         said = {"verdict": self.verdict.name, "headline": self.verdict.headline}
         said |= {"reasons": self.verdict.reasons, "advice": self.verdict.advice}
-        content = _plain({**vars(self), **said})
-        return json.dumps(content, indent=2, allow_nan=False) + "\n"
+        text = json.dumps({**vars(self), **said}, default=lambda value: value.tolist())
+        finite = json.loads(text, parse_constant=lambda name: None)
+        return json.dumps(finite, indent=2) + "\n"
 
 
 def check(
@@ -194,15 +194,3 @@ def _shown(value):
     if np.ndim(value):
         return np.array2string(np.asarray(value), precision=3, threshold=8)
     return f"{value:.4g}"
-
-
-def _plain(value):
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -34,7 +34,7 @@ def draw(measurements: Mapping[str, Any]) -> list[Picture]:
             "shares."
         )
         pictures.append(Picture("probe", caption, _svg(_probe, measurements)))
-    if len(_eigenvalues_in(measurements)):
+    if "game/eigenvalues/real" in measurements:
         caption = (
             "Eigenvalues of the game's vector field. A step of plain gradient descent at the "
             "current learning rate shrinks directions within the dotted circle, which looks like a "
@@ -71,15 +71,8 @@ def _probe(axes, found):
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _eigenvalues_in(found):
-    real, imag = (np.asarray(found.get(f"game/eigenvalues/{x}", [])) for x in ("real", "imag"))
-    finite = np.isfinite(real) & np.isfinite(imag)
-    return real[finite] + 1j * imag[finite]
-
-
 def _eigenvalues(axes, found):
-    values = _eigenvalues_in(found)
-    real, imag = values.real, values.imag
+    real, imag = (np.asarray(found[f"game/eigenvalues/{part}"]) for part in ("real", "imag"))
     axes.axhline(0, color="0.7", linewidth=0.8)
     axes.axvline(0, color="0.7", linewidth=0.8)
     if step := found.get("game/step"):

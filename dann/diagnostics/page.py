@@ -29,14 +29,12 @@ table { border-collapse: collapse; }
 th, td { border-bottom: 1px solid #dde; padding: .4rem .75rem .4rem 0; text-align: left;
   vertical-align: top; }
 .off { background: #fdf3e7; }
-.figures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); }
 @media (max-width: 45rem) {
   .evidence tr, .evidence td { display: block; border: 0; padding: .1rem .5rem; }
   .evidence td:nth-child(2), .evidence td:nth-child(3) { display: inline; }
   .evidence td:nth-child(3)::before { content: "healthy: "; }
   .evidence tr { border-bottom: 1px solid #dde; padding: .4rem 0; }
   .evidence tr:first-child { display: none; }
-  .figures { display: block; }
 }
 """
 
@@ -62,13 +60,11 @@ def page(
     """
     sections = [
         _opening(diagnosis),
-        _section("Accuracy", _accuracies(accuracies)) if accuracies else "",
-        _section("The domains", *map(_figure, views)) if views else "",
-        _evidence(evidence(diagnosis.measurements)),
-        _section("Figures", "<div class='figures'>", *map(_figure, figures), "</div>")
-        if figures
-        else "",
-        _left_out(diagnosis.left_out),
+        _section("Accuracy", _accuracies(accuracies or {})),
+        _section("The domains", *map(_figure, views)),
+        _section("Evidence", _evidence(evidence(diagnosis.measurements))),
+        _section("Figures", *map(_figure, figures)),
+        _section("Not measured", _left_out(diagnosis.left_out)),
         _section("All numbers", _numbers(diagnosis.measurements)),
     ]
     return (
@@ -87,7 +83,7 @@ def _subject(about: Mapping[str, Any]):
 
 def _section(title: str, *parts: str) -> str:
     joined = "\n".join(parts)
-    return f"<section>\n<h2>{title}</h2>\n{joined}\n</section>\n"
+    return f"<section>\n<h2>{title}</h2>\n{joined}\n</section>\n" if joined else ""
 
 
 def _table(head: Sequence[str], rows: Sequence[str], kind: str = "") -> str:
@@ -120,12 +116,10 @@ def _accuracies(accuracies):
         for name, pair in accuracies.items()
     ]
     note = "The target's column is an oracle: it needs labels, and nothing was chosen by it."
-    return _table(("", "source", "target (oracle)"), rows) + f"\n<p>{note}</p>"
+    return _table(("", "source", "target (oracle)"), rows) + f"\n<p>{note}</p>" if rows else ""
 
 
 def _evidence(found: Sequence[Evidence]) -> str:
-    if not found:
-        return ""
     off = sum(not one.is_healthy for one in found)
     told = f"{off} of {len(found)} outside the healthy range" if off else "All in their range"
     rows = [
@@ -139,7 +133,7 @@ def _evidence(found: Sequence[Evidence]) -> str:
         for one in found
     ]
     head = ("measurement", "value", "healthy", "what it is, and what to do")
-    return _section("Evidence", f"<p>{told}.</p>", _table(head, rows, "evidence"))
+    return f"<p>{told}.</p>\n{_table(head, rows, 'evidence')}" if found else ""
 
 
 def _figure(picture: Picture) -> str:
@@ -150,7 +144,7 @@ def _figure(picture: Picture) -> str:
 
 def _left_out(left_out):
     rows = [_row(_text(DIAGNOSTICS[k].question), _text(v)) for k, v in left_out.items()]
-    return _section("Not measured", _table(("", "why"), rows)) if rows else ""
+    return _table(("", "why"), rows) if rows else ""
 
 
 def _numbers(measurements: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from dann.adaptation.networks import graph_of
 from dann.diagnostics.jacobians import as_floats, sensitivity
 from dann.diagnostics.passes import DOMAINS, adversarial, to_numpy
+from dann.diagnostics.straight_through_health import has_single
 
 
 def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -> dict[str, float]:
@@ -48,7 +49,7 @@ def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -
             "This diagnostic follows the layers of a functional or sequential backbone. "
             f"Received: {type(model.backbone).__name__}"
         )
-    layers = [layer for layer in model.backbone.layers if _has_one_output(layer)]
+    layers = [layer for layer in model.backbone.layers if has_single(layer, "output")]
     watched = keras.Model(graph[0], [layer.output for layer in layers])
     rests = [_from(layer, graph[1]) for layer in layers]
     found = {}
@@ -68,14 +69,6 @@ def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -
         if gains:
             found[f"signal/{domain}/gain_range"] = max(gains) / max(min(gains), 1e-30)
     return found
-
-
-def _has_one_output(layer):
-    try:
-        single = keras.tree.flatten(layer.output) == [layer.output]
-    except (AttributeError, ValueError):  # it is called in several places
-        return False
-    return single and not isinstance(layer, keras.layers.InputLayer)
 
 
 def _from(layer, features):

@@ -54,7 +54,7 @@ def spectrum(
     product = linear_operator(lambda xs, vs: along(field, xs, vs), values)
     size = product.shape[0]
     if size <= max(_DENSE, 2 * k + 2):
-        return _ordered(np.linalg.eigvals(dense(product))), 1.0
+        return _ordered(np.linalg.eigvals(product @ np.eye(size))), 1.0
     start = np.random.default_rng(seed).normal(size=size)
     ends = [_end(product, which, k, start) for which in ("LM", "LI", "SR")]
     converged = sum(min(len(end), k) for end in ends) / (3 * k)
@@ -65,7 +65,7 @@ def largest_eigenvalue(product: LinearOperator, seed: int = 0) -> float:
     """Returns the largest eigenvalue of a symmetric product, by Lanczos' method."""
     size = product.shape[0]
     if size <= _DENSE:
-        matrix = dense(product)
+        matrix = product @ np.eye(size)
         return float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[-1])
     start = np.random.default_rng(seed).normal(size=size)
     if not (product @ start).any():  # Lanczos' method cannot start from 0
@@ -73,11 +73,6 @@ def largest_eigenvalue(product: LinearOperator, seed: int = 0) -> float:
     tolerance: Any = _TOLERANCE / 10  # SciPy declares an integer
     found = eigsh(product, 1, which="LA", v0=start, tol=tolerance, return_eigenvectors=False)
     return float(found[0])
-
-
-def dense(product: Any) -> np.ndarray:
-    """Returns the whole matrix of an operator."""
-    return product @ np.eye(product.shape[0])
 
 
 def linear_operator(product: Callable[..., Any], values: Sequence[Any]) -> LinearOperator:

@@ -75,7 +75,7 @@ def _signs(network, inputs):
     graph = graph_of(network)
     if graph is None:
         return _signs_of_layer(network, inputs)
-    layers = [layer for layer in network.layers if has_one_place(layer)]
+    layers = [layer for layer in network.layers if has_single(layer, "input", "output")]
     if not layers:
         return []
     reached = keras.Model(graph[0], [layer.input for layer in layers])(inputs, training=True)
@@ -84,14 +84,14 @@ def _signs(network, inputs):
     return [found for layer, given in pairs for found in _signs(layer, given)]
 
 
-def has_one_place(layer: keras.Layer) -> bool:
-    """Whether a network uses a layer once, from one tensor to another."""
+def has_single(layer: keras.Layer, *sides: str) -> bool:
+    """Whether a network uses a layer once, with a single tensor as its `input` or `output`."""
     try:
-        single = [layer.input, layer.output]
+        tensors = [getattr(layer, side) for side in sides]
     except (AttributeError, ValueError):  # it is called in several places
         return False
     is_input = isinstance(layer, keras.layers.InputLayer)
-    return not is_input and keras.tree.flatten(single) == single
+    return not is_input and keras.tree.flatten(tensors) == tensors
 
 
 def _signs_of_layer(layer, inputs):

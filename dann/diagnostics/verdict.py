@@ -37,58 +37,21 @@ VERDICTS = {
 }
 
 _PLACE = "Put one reversal of positive strength between the features and the discriminator."
-STATES = {
+_FAULTS = {
+    "forgotten": "Nothing reverses the gradient between the discriminator and the features.",
+    "applied twice": "The gradient is reversed and reversed back, by {calls:.0f} calls.",
+    "wrong sign": "The reversal does not change the gradient's sign (cosine {cosine:+.2f}).",
+    "changes values": "The reversal does not return its inputs.",
+    "discriminator reversed": "It changes the discriminator's own gradient, by {head_error:.2g}.",
+    "behind the discriminator": "No trainable weight lies between the reversal and the output.",
+    "not reached": "No output of the model comes from the reversal.",
+    "strength 0": "The strength of the reversal is 0, and no known schedule raises it.",
+    "cut": "Something stops the gradient on its way to the features, such as a `stop_gradient`.",
+    "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
+}
+STATES = {state: ("reversal dead", text, _PLACE) for state, text in _FAULTS.items()} | {
     "not finite": ("diverged", "A gradient is not finite.", "Lower the learning rate."),
-    "backbone frozen": (
-        "backbone dead",
-        "The backbone has no trainable weights, so no adversary can change its features.",
-        "Set `backbone.trainable = True` for some of its layers, and compile again.",
-    ),
-    "forgotten": (
-        "reversal dead",
-        "Nothing reverses the gradient between the discriminator and the features: they learn to "
-        "separate the domains.",
-        _PLACE,
-    ),
-    "applied twice": (
-        "reversal dead",
-        "The gradient is reversed and reversed back: {calls:.0f} calls of reversals follow each "
-        "other.",
-        "Take one out.",
-    ),
-    "wrong sign": (
-        "reversal dead",
-        "A reversal is there but does not change the gradient's sign (cosine {cosine:+.2f}).",
-        _PLACE,
-    ),
-    "changes values": ("reversal dead", "The reversal does not return its inputs.", _PLACE),
-    "discriminator reversed": (
-        "reversal dead",
-        "The reversal changes the discriminator's own gradient (by {head_error:.2g} of it), so it "
-        "does not learn to tell the domains apart.",
-        _PLACE,
-    ),
-    "behind the discriminator": (
-        "reversal dead",
-        "No trainable weight lies between the reversal and the output.",
-        _PLACE,
-    ),
-    "not reached": ("reversal dead", "No output of the model comes from the reversal.", _PLACE),
-    "strength 0": (
-        "reversal dead",
-        "The strength of the reversal is 0, and no known schedule raises it.",
-        "Raise the strength or mend its schedule.",
-    ),
-    "cut": (
-        "reversal dead",
-        "No gradient of the discriminator arrives at the backbone.",
-        "Look for what stops it on the way, such as a `stop_gradient`.",
-    ),
-    "partly reversed": (
-        "reversal dead",
-        "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
-        _PLACE,
-    ),
+    "backbone frozen": ("backbone dead", "It has no trainable weights.", "Make some trainable."),
     "no gradient": (
         "discriminator dead",
         "The discriminator gives the features no gradient.",
@@ -215,7 +178,7 @@ def _out_of_range(m) -> Iterator[Finding]:
 
 
 def _alignment(m) -> Iterator[Finding]:
-    low, high, distance = (m.get(f"{name}") for name in ("probe/low", "probe/high", "mmd/squared"))
+    low, high, distance = (m.get(name) for name in ("probe/low", "probe/high", "mmd/squared"))
     if low is None or high is None:
         told = "The distance of the domains was not measured; the diagnostic `winning` measures it."
         yield "undetermined", told, "Give both domains, four examples of each or more."

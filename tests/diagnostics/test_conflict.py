@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-from support.arrays import assert_all_equal
 from support.closed_forms import softmax
 from support.networks import linear, linear_parts, weights_of, with_random_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
@@ -70,13 +69,6 @@ def test_norms_and_cosines_are_those_of_numpy(mode, passes):
     assert found["conflict/cosine"] == pytest.approx(cosine(label, domain), abs=1e-5)
 
 
-def test_it_changes_nothing():
-    model = deep_dann()
-    before = [np.array(v) for v in [*model.variables, *model.metrics_variables]]
-    gradient_conflict(model, DATA, mode="eager")
-    assert_all_equal(before, [*model.variables, *model.metrics_variables])
-
-
 def test_dropout_draws_the_same_in_all_passes():
     """With both losses the same but for the sign, the gradients must be opposite."""
 
@@ -93,11 +85,15 @@ def test_dropout_draws_the_same_in_all_passes():
     assert gradient_conflict(model, DATA, mode="eager")["conflict/cosine"] == pytest.approx(1)
 
 
-@pytest.mark.parametrize("wrong", ["method", "frozen"])
-def test_a_model_without_two_losses_on_its_backbone_is_refused(wrong):
-    model = dann.SourceOnly(**linear_parts()) if wrong == "method" else deep_dann()
-    if wrong == "frozen":
-        model.backbone.trainable = False
+def frozen():
+    model = deep_dann()
+    model.backbone.trainable = False
+    return model
+
+
+@pytest.mark.parametrize("make", [lambda: dann.SourceOnly(**linear_parts()), frozen])
+def test_a_model_without_two_losses_on_its_backbone_is_refused(make):
+    model = make()
     model.compile("sgd")
-    with pytest.raises(ValueError, match="A conflict needs two losses that train the backbone"):
+    with pytest.raises(ValueError, match="two losses"):
         gradient_conflict(model, DATA)

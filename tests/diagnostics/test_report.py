@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pytest
 
 from dann.diagnostics import Diagnosis, verdict
 from dann.diagnostics.catalogue import RANGES, evidence
@@ -91,13 +90,8 @@ def test_every_range_and_every_state_names_a_verdict_that_exists():
     assert named - {None} == set(VERDICTS) - levels
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_figures_are_the_same_each_time_and_leave_out_what_is_not_finite(bad):
+def test_figures_are_the_same_each_time_and_leave_out_what_is_not_finite():
     assert [one.name for one in draw(FOUND)] == ["probe", "game"]
+    assert draw(FOUND) == draw(FOUND)
+    assert [one.name for one in draw(FOUND | {"probe/accuracy": np.nan})] == ["game"]
     assert draw({}) == []
-    game = {"game/eigenvalues/imag": np.array([0.0, 1.0])}
-    game["game/eigenvalues/real"] = np.array([bad, 2.0])
-    finite = {name: values[1:] for name, values in game.items()}
-    assert draw(game) == draw(finite) != []
-    assert draw({name: values[:1] for name, values in game.items()}) == []
-    assert [one.name for one in draw(FOUND | {"probe/accuracy": bad})] == ["game"]
