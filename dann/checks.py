@@ -210,3 +210,12 @@ def _range(low, high, above=False, below=False):
     lower = f" above {low}" if above else f" of at least {low}"
     upper = f" below {high}" if below else f" of at most {high}"
     return " and".join([lower] * (low > -math.inf) + [upper] * (high < math.inf))
+
+
+def has_tensorflow() -> bool:
+    """Returns whether TensorFlow can be imported; this imports it, because it may be broken."""
+    try:
+        import tensorflow  # noqa: F401
+    except ImportError:
+        return False
+    return True

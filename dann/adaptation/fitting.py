@@ -26,20 +26,12 @@ def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, *
     check_range(x, y, model)
     if not isinstance(x, Pairs):
         return fit(x, y, *args, **kwargs)
-    count = x.num_batches
-    steps = _number_of_steps(x, "steps_per_epoch", kwargs)
-    # Keras reads batches beforehand, so that pairs with an end would lose their place.
-    moves_on = count and x.by_index and count % model.steps_per_execution == 0
-    batches = x.endless() if moves_on else x
+    steps, batches = _endless(x, model, "steps_per_epoch", kwargs)
     ordered: Any = batches
-    if batches.num_batches is None and batches.by_index and devices_of(model) == 1:
+    if devices_of(model) == 1:
         ordered = in_tensorflow(batches) or batches
-    settings = {"shuffle": False, **kwargs}
-    if moves_on:
-        settings["steps_per_epoch"] = steps
-    with batches.split_over(devices_of(model), replicas_of(model)):
-        history = fit(ordered, y, *args, **settings)
-    if moves_on:
+    history = fit(ordered, y, *args, **{"shuffle": False, **kwargs, "steps_per_epoch": steps})
+    if x.num_batches and x.by_index:
         x.start += steps * len(history.epoch)
     return history
 
@@ -52,19 +44,21 @@ def evaluate_pairs(
     with each_device_alone():
         if not isinstance(x, Pairs):
             return evaluate(x, y, *args, **kwargs)
-        steps = _number_of_steps(x, "steps", kwargs)
-        if x.num_batches and x.by_index:
-            kwargs["steps"] = steps
-            x = x.endless()
-        with x.split_over(devices_of(model), replicas_of(model)):
-            return evaluate(x, y, *args, **kwargs)
+        steps, batches = _endless(x, model, "steps", kwargs)
+        return evaluate(batches, y, *args, **{**kwargs, "steps": steps})
 
 
-def _number_of_steps(pairs, name, given):
+def _endless(pairs, model, name, given):
+    """The number of steps, as Keras rounds it up, and the batches from `start` on without end.
+
+    Keras reads batches beforehand, so that pairs with an end would lose their place.
+    """
     steps = given.get(name) or pairs.num_batches
     if steps is None:
         raise ValueError(f"Endless pairs need a number of steps. Received: no `{name}`")
-    return steps
+    pairs.check_devices(devices_of(model))
+    calls = -(-steps // model.steps_per_execution)
+    return calls * model.steps_per_execution, pairs.endless(replicas_of(model))
 
 
 def build_training(model: Any) -> None:

@@ -19,8 +19,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from dann import networks
 from dann.adaptation import METHODS
+from dann.checks import has_tensorflow
 from dann.data import READERS, DomainPair, several_sources
-from dann.data.builders.prepared import has_tensorflow
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
 from dann.training import Distribution, RunDirectory
 from dann.training.run_directory import load_model

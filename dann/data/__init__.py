@@ -13,7 +13,7 @@ from dann.data.pair import pair
 from dann.data.pairs import Pairs
 from dann.data.parts import READERS
 from dann.data.several_sources import several_sources
-from dann.data.tfds_pair import digits_to_photos, mnist_to_mnist_m, tfds_pair
+from dann.data.tfds_pair import digits_to_photos, tfds_pair
 
 __all__ = [
     "READERS",
@@ -24,7 +24,6 @@ __all__ = [
     "csv_table",
     "digits_to_photos",
     "image_folder",
-    "mnist_to_mnist_m",
     "npz",
     "pair",
     "several_sources",

@@ -7,10 +7,9 @@ import numpy as np
 
 from dann.data.domain_pair import DomainPair
 from dann.data.examples import as_array, check_alike
-from dann.data.parts import READERS, check_apart, pair_of_parts
+from dann.data.parts import check_apart, pair_of_parts
 
 
-@READERS.register("arrays")
 def arrays(
     source: Any,
     target: Any,

@@ -28,6 +28,8 @@ class Examples:
             name: _mapped(lambda one: as_array(one, domain), column)
             for name, column in columns.items()
         }
+        if "weights" in columns:
+            self.columns["weights"] = np.asarray(self.columns["weights"], np.float32)
         counts = {np.shape(leaf)[:1] for leaf in keras.tree.flatten(self.columns)}
         if len(counts) != 1 or counts <= {(), (0,)}:
             shapes = keras.tree.map_structure(np.shape, self.columns)
@@ -145,7 +147,7 @@ def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
 
 def check_alike(source: Any, other: Any, domain: str) -> None:
     """Raises a `ValueError` unless one network can take the inputs of both forms."""
-    if without_lists(source) != without_lists(other):
+    if source != other:
         raise ValueError(
             "Inputs of both domains must have one structure, shape and type, and frames the same "
             "columns in one order, as `target[source.columns]` has. Several inputs are a dict or a "
@@ -154,13 +156,12 @@ def check_alike(source: Any, other: Any, domain: str) -> None:
 
 
 def _mapped(function, values: Any) -> Any:
-    """A list or tuple of arrays is several inputs, one of rows of numbers is an array."""
+    """A list or tuple of arrays is several inputs, as a tuple; one of numbers is an array."""
     if isinstance(values, dict):
         return {name: _mapped(function, part) for name, part in values.items()}
     several = isinstance(values, tuple | list) and len(values) > 0
     if several and all(isinstance(part, dict) or _has_rows(part) for part in values):
-        found = [_mapped(function, part) for part in values]
-        return tuple(found) if isinstance(values, tuple) else found
+        return tuple(_mapped(function, part) for part in values)
     return function(values)
 
 
@@ -177,13 +178,6 @@ def _form(array, of_any_size):
 
 def _is_of_strings(values):
     return isinstance(values.dtype, np.dtype) and values.dtype.kind in "USTO"
-
-
-def without_lists(inputs: Any) -> Any:
-    """Returns a nested structure with tuples in the place of lists."""
-    if isinstance(inputs, dict):
-        return {name: without_lists(part) for name, part in inputs.items()}
-    return tuple(map(without_lists, inputs)) if isinstance(inputs, list | tuple) else inputs
 
 
 def strings_as_tensors(inputs: Any) -> Any:

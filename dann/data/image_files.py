@@ -1,5 +1,6 @@
 """Images in files, as an array that decodes its rows on demand, and files of decoded images."""
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -104,32 +105,29 @@ def some(names: Sequence[str], limit: int = 10) -> str:
 
 def check_image_size(image_size: Any) -> tuple[int, int]:
     """Returns the height and width of a side, or of a height and a width, of at least 1 pixel."""
-    pair = isinstance(image_size, Sequence) and not isinstance(image_size, str)
-    sides = image_size if pair else [image_size] * 2
-    if len(sides) != 2:
-        raise ValueError(
-            "Argument `image_size` must be a side, or a height and a width. "
-            f"Received: image_size={image_size}"
-        )
-    height, width = (check_integer("image_size", side, 1, why="in pixels") for side in sides)
-    return height, width
+    height, width = np.broadcast_to(image_size, 2).tolist()
+    check = functools.partial(check_integer, "image_size", low=1, why="in pixels")
+    return check(height), check(width)
 
 
 def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> None:
-    try:
-        with Image.open(path, formats=_FORMATS) as file:
-            file.draft(mode, (max(size), max(size)))  # square, because it may be turned next
-            image[:] = _in_form(file, size, mode).reshape(image.shape)
-    # For a broken file Pillow's decoders raise nearly anything: `SyntaxError`, `struct.error`, ...
-    except Exception as error:
-        raise ValueError(f"Expected an image. Received: {path}: {error}") from error
+    with _opened(path) as file:
+        file.draft(mode, (max(size), max(size)))  # square, because it may be turned next
+        image[:] = _in_form(file, size, mode).reshape(image.shape)
 
 
 def _check_header(path):
+    with _opened(path):
+        pass
+
+
+@contextlib.contextmanager
+def _opened(path):
     try:
-        with Image.open(path, formats=_FORMATS):
-            pass
-    except Exception as error:  # as in `_decode_into`
+        with Image.open(path, formats=_FORMATS) as file:
+            yield file
+    # For a broken file Pillow's decoders raise nearly anything: `SyntaxError`, `struct.error`, ...
+    except Exception as error:
         raise ValueError(f"Expected an image. Received: {path}: {error}") from error
 
 

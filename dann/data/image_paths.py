@@ -17,8 +17,8 @@ def read_images(
     folders gives images without classes. Names that begin with a dot are ignored. Links are
     followed to files and to classes, not below. A printed line counts what is ignored.
 
-    **List**: lines `path label`, or `path` alone in all of them. A path is relative to `root`, to
-    the folder of the list, or to `root/domain`: the first that has it. Labels are integers from 0.
+    **List**: lines `path label`, or `path` alone in all of them. A path is relative to `root` or
+    else to the folder of the list. Labels are integers from 0.
 
     Args:
         root: Folder of the data set.
@@ -33,7 +33,7 @@ def read_images(
         OSError: If the folder or the list does not exist.
         ValueError: If there are no images, or the list is faulty.
     """
-    return _read_folder(root, domain) if path is None else _read_list(root, domain, path)
+    return _read_folder(root, domain) if path is None else _read_list(root, path)
 
 
 def class_names(domains: dict[str, dict[str, Any]]) -> dict[str, dict[Any, str]]:
@@ -100,20 +100,20 @@ def _files(folder):
     return sorted(str(path) for path in found if not hidden.search(str(path.relative_to(folder))))
 
 
-def _read_list(root, domain, path):
+def _read_list(root, path):
     given = pathlib.Path(os.path.expanduser(path))
     found = given if given.is_file() else root / given
-    folders, labels = [root, found.parent, root / domain], {}
+    labels = {}
     lines = found.read_text(encoding="utf-8-sig").splitlines()
     for number, line in enumerate(filter(None, map(str.strip, lines)), start=1):
         name, *label = re.split(r"\s+(?=[0-9]+$)", line)
-        paths = [os.path.abspath(folder / os.path.expanduser(name)) for folder in folders]
-        image = next((one for one in paths if os.path.isfile(one)), None)
+        paths = [os.path.abspath(folder / name) for folder in (root, found.parent)]
+        image = next(filter(os.path.isfile, paths), None)
         label = int(label[0]) if label else None
         if image is None or labels.setdefault(image, label) != label:
             raise ValueError(
-                f"{found}, image {number}: expected `path label`, an image relative to one of "
-                f"{some(list(map(str, folders)))} and its only label. Received: {line!r}"
+                f"{found}, image {number}: expected `path label`, an image relative to {root} or "
+                f"{found.parent} and its only label. Received: {line!r}"
             )
     if not labels or len({label is None for label in labels.values()}) > 1:
         raise ValueError(

@@ -46,7 +46,9 @@ def pair(
     An epoch is as many batches as the source fills, or `len(dataset)` times the size of its first
     batch; a dataset without a length makes pairs without end. The examples that are left over come
     first in the next epoch. A smaller target is recycled; a larger one continues with other
-    examples in the next epoch.
+    examples in the next epoch. To a model that is not of this package give endless pairs, because
+    its `fit` reads the same batches in every epoch; and with `steps_per_execution` above 1, Keras
+    rounds the batches of an epoch up to a multiple of it.
 
     Args:
         source: `(inputs, labels)`, or `(inputs, labels, weights)` with a weight for each example's
@@ -56,8 +58,8 @@ def pair(
         batch_size: Examples of *each* domain in a batch. Defaults to `None`: 64, or all examples of
             the source if they are fewer.
         target_labelled: Target examples whose labels training may use, given like the source, for
-            semi-supervised training. Each batch then also holds `batch_size` of them, recycled.
-            Defaults to `None`.
+            semi-supervised training, with weights if the source has some. Each batch then also
+            holds `batch_size` of them, recycled. Needs a single process. Defaults to `None`.
         source_domain: The number of each example's domain, integers `(n,)` from 0, if the source is
             several domains. Batches then draw the domains in equal parts and recycle the smaller
             ones. Needs arrays. Defaults to `None`.
@@ -100,6 +102,7 @@ def pair(
     found = {"source": _read(source, "source"), "target": _read(target, "target")}
     if target_labelled is not None:
         found["target_labelled"] = _read(target_labelled, "labelled target")
+        check_integer("num_processes", num_processes, 1, 1, why="with a labelled target")
     for name, domain in found.items():
         check_alike(found["source"].form(of_any_size=True), domain.form(of_any_size=True), name)
     count = found["source"].count

@@ -1,6 +1,5 @@
 """Batches that hold examples of several domains."""
 
-import contextlib
 import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -9,7 +8,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.examples import Examples, strings_as_tensors, without_lists
+from dann.data.examples import Examples, strings_as_tensors
 from dann.data.sampling import Sampler
 from dann.data.streams import Stream
 
@@ -21,9 +20,9 @@ class Pairs(keras.utils.PyDataset):
     holds depends on the seed and the step alone, on every backend; so a training that resumes sets
     `start` to the number of steps before.
 
-    A loop over the pairs, like an epoch of `fit`, goes through `len(pairs)` batches and moves
-    `start` on by as many, so that the next one sees others. Endless pairs have no length and leave
-    `start` as it is.
+    A loop over the pairs goes through `len(pairs)` batches and moves `start` on by as many, so that
+    the next one sees others; so does `fit` of this package's models. Endless pairs have no length
+    and leave `start` as it is. Domains that are datasets begin anew.
 
     Attributes:
         start: Step of the first batch, at least 0.
@@ -36,14 +35,12 @@ class Pairs(keras.utils.PyDataset):
         num_batches: int | None,
         process_id: int = 0,
         num_processes: int = 1,
+        replicas: int = 1,
     ):
         super().__init__()
         self.domains, self.batch_size = domains, batch_size
-        self.part = process_id, num_processes
-        self._replicas, self._as_one = 1, False
-        self._num_batches = num_batches
-        self._start = 0
-        self._in_epoch = self._read_last = False
+        self.part, self.replicas = (process_id, num_processes), replicas
+        self._num_batches, self._start = num_batches, 0
         if num_processes > 1:
             self._need_index("num_processes", num_processes)
 
@@ -79,10 +76,16 @@ class Pairs(keras.utils.PyDataset):
         orders = {name: domain.identity for name, domain in self.domains.items()}
         return {"batch_size": self.batch_size, **orders}
 
-    def endless(self) -> "Pairs":
-        """Returns the same batches from `start` on, without end."""
-        pairs = Pairs(self.domains, self.batch_size, None, *self.part)
-        pairs._start, pairs._as_one = self._start, self._as_one
+    def endless(self, replicas: int = 1) -> "Pairs":
+        """Returns the same batches from `start` on, without end.
+
+        Args:
+            replicas: Into how many equal parts a strategy cuts the arrays of a batch. The labels of
+                a labelled target then follow those of the source within each part. Defaults to
+                `1`: they follow all of the source's.
+        """
+        pairs = Pairs(self._anew(), self.batch_size, None, *self.part, replicas)
+        pairs._start = self._start
         return pairs
 
     def check_devices(self, devices: int) -> None:
@@ -98,72 +101,26 @@ class Pairs(keras.utils.PyDataset):
 
         The smaller of source and target sets the number if it has fewer examples.
         """
-        domains = {name: domain.anew() for name, domain in self.domains.items()}
-        counts = [domains[name].count for name in ("source", "target")]
-        return Pairs(domains, min([n, *filter(None, counts)]), None)[0]
-
-    @contextlib.contextmanager
-    def split_over(self, devices: int, replicas: int = 1) -> Iterator[None]:
-        """Prepares batches that several devices share; `fit` and `evaluate` do so.
-
-        Of several processes, each then gets its part of all labels one after the other, the
-        source's and a labelled target's, as JAX puts the parts together.
-
-        Args:
-            devices: Number of devices, each of which gets an equal part.
-            replicas: Into how many parts the arrays of a batch are cut, the labels like all others.
-                The labels of a labelled target then follow those of the source within each part.
-                Defaults to `1`: they follow all of the source's.
-
-        Raises:
-            ValueError: If the batch size is not a multiple of `devices`.
-        """
-        self.check_devices(devices)
-        before = self._replicas, self._as_one
-        self._replicas, self._as_one = replicas, devices > 1 and self.part[1] > 1
-        try:
-            yield
-        finally:
-            self._replicas, self._as_one = before
+        counts = [self.domains[name].count for name in ("source", "target")]
+        return Pairs(self._anew(), min([n, *filter(None, counts)]), None)[0]
 
     def __iter__(self) -> Iterator[Any]:
-        self.on_epoch_begin()
         yield from super().__iter__()
-        self.on_epoch_end()
-
-    def on_epoch_begin(self) -> None:
-        self._in_epoch, self._read_last = True, False
-
-    def on_epoch_end(self) -> None:
-        if self._in_epoch and self._read_last:  # Keras also calls this before the first epoch
+        if self.by_index:
             self._start += self._num_batches or 0
-        self._in_epoch = False
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
-        step = self._start + index
-        self._read_last = self._read_last or index + 1 == self._num_batches
         columns = {
-            name: domain.batch(step, self.batch_size, self.part)
+            name: domain.batch(self._start + index, self.batch_size, self.part)
             for name, domain in self.domains.items()
         }
-        inputs = {
-            name: without_lists(strings_as_tensors(part["inputs"]))
-            for name, part in columns.items()
-        }
-        source = columns["source"]
-        if "domain" in source:
-            inputs["source_domain"] = source["domain"]
-        if "target_labelled" not in columns:
-            return inputs, *_labels_of([source], 1)
-        labelled = [source, columns["target_labelled"]]
-        if not self._as_one:
-            return inputs, *_labels_of(labelled, self._replicas)
-        # This process's part of the labels, which follow each other as on one process.
-        names = "source", "target_labelled"
-        whole = [self.domains[name].batch(step, self.batch_size) for name in names]
-        size = sum(len(part["labels"]) for part in labelled)
-        mine = slice(size * self.part[0], size * (self.part[0] + 1))
-        return inputs, *(column[mine] for column in _labels_of(whole, self._replicas))
+        labelled = [part for name, part in columns.items() if name != "target"]
+        labels = zip(*map(labels_of, labelled), strict=True)
+        inputs = strings_as_tensors(inputs_of(columns))
+        return inputs, *(_joined(parts, self.replicas) for parts in labels)
+
+    def _anew(self):
+        return {name: domain.anew() for name, domain in self.domains.items()}
 
     def _need_index(self, name, value):
         for domain, examples in self.domains.items():
@@ -174,18 +131,20 @@ class Pairs(keras.utils.PyDataset):
                 )
 
 
-def _labels_of(labelled, replicas):
-    """The labels of labelled domains, one after the other for each replica, and perhaps weights."""
-    columns = [[part["labels"] for part in labelled]]
-    given = [part["weights"] for part in labelled if "weights" in part]
-    if given:
-        ones = [np.ones((len(part["labels"]), *given[0].shape[1:])) for part in labelled]
-        pairs = zip(labelled, ones, strict=True)
-        columns.append([part.get("weights", one).astype(np.float32) for part, one in pairs])
-    return [_interleaved(parts, replicas) for parts in columns]
+def inputs_of(columns: dict[str, Any]) -> dict[str, Any]:
+    """Returns the inputs of a batch by domain, from the columns of each domain."""
+    inputs = {name: part["inputs"] for name, part in columns.items()}
+    source = columns["source"]
+    return {**inputs, "source_domain": source["domain"]} if "domain" in source else inputs
 
 
-def _interleaved(parts, replicas):
+def labels_of(columns: dict[str, Any]) -> list[Any]:
+    """Returns the labels of a domain, and the weights if it has some."""
+    return [columns[name] for name in ("labels", "weights") if name in columns]
+
+
+def _joined(parts, replicas):
+    """The labels of the source and of a labelled target, one after the other in each replica."""
     pieces = zip(*(np.array_split(part, replicas) for part in parts), strict=True)
     in_order = [piece for of_replica in pieces for piece in of_replica]
     # Numbers of another kind would lose their fractions.

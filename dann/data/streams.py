@@ -1,5 +1,7 @@
 """Batches of a domain that can only be read one after the other."""
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -37,6 +39,8 @@ class Stream:
             self.count = len(given) * first.count  # about: the last batch may be smaller
         except TypeError:
             self.count = None
+        if isinstance(given, Iterator):  # it gives one pass, of which another stream misses nothing
+            self.given = itertools.chain([tuple(first.columns.values())], given)
 
     def anew(self) -> "Stream":
         """Returns a stream of the same batches that begins at the first."""

@@ -5,8 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.data.examples import without_lists
-from dann.data.pairs import IndexedDomain, Pairs
+from dann.data.pairs import IndexedDomain, Pairs, inputs_of, labels_of
 
 _LARGEST = 2**28  # bytes of all arrays, which are held a second time
 _STEPS = 64  # whose examples are chosen at once
@@ -50,19 +49,13 @@ def in_tensorflow(pairs: Pairs) -> Any:
         return tf.data.Dataset.from_tensor_slices(tuple(rows))
 
     def batch(*rows):
-        parts = {
+        parts: Any = {
             name: keras.tree.map_structure(
                 lambda leaf, its=its: tf.gather(leaf, its), columns[name]
             )
             for name, its in zip(domains, rows, strict=True)
         }
-        source = parts["source"]
-        inputs = {name: without_lists(part["inputs"]) for name, part in parts.items()}
-        if "domain" in source:
-            inputs["source_domain"] = source["domain"]
-        if "weights" in source:
-            return inputs, source["labels"], tf.cast(source["weights"], tf.float32)
-        return inputs, source["labels"]
+        return inputs_of(parts), *labels_of(parts["source"])
 
     blocks = tf.data.Dataset.counter()
     options = tf.data.Options()

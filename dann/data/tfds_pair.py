@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from dann.checks import check_choice
-from dann.data.domain_pair import UNKNOWN, DomainPair
+from dann.data.domain_pair import DomainPair
 from dann.data.image_files import check_image_size, decoded_once
 from dann.data.parts import READERS, check_apart, pair_of_parts
 
@@ -39,9 +39,9 @@ def tfds_pair(
     `unify` in this file brings the images of both to one size and channel count, and then to
     `height * width * channels` bytes each.
 
-    The target's classes are matched to the source's by name. A label -1 in the target's training
-    split means that the class is unknown; no other split may have it, unless all of the target's
-    test split do. A target may also have no classes.
+    The target's classes are matched to the source's by name, and it may lack some. A label -1 in
+    the target's training split means that the class is unknown; no other split may have it, unless
+    all of the target's test split do. A target may also have no classes.
 
     All images are decoded once, into files beside the data sets, from which later runs read them
     too. A printed line tells the size of each file.
@@ -67,7 +67,7 @@ def tfds_pair(
         OSError: If `data_dir` does not exist, `cache_dir` is a file, or there is no room in it.
         TypeError: If `image_size` is not of integers.
         ValueError: If a data set, configuration or split does not exist, splits overlap, the data
-            sets do not hold images, the source has no classes or their classes differ, a size is
+            sets do not hold images, the source has no classes or the target has others, a size is
             missing, or a label of the source or of a test split is unknown.
     """
     from dann.data.builders.prepared import prepared
@@ -82,15 +82,15 @@ def tfds_pair(
     features: Any = {name: builder.info.features for name, builder in builders.items()}
     shapes = {name: features[name][image].shape for name, (image, _) in keys.items()}
     size, depth = _common_form(shapes, image_size, channels)
-    classes: Any = {name: key and features[name][key].names for name, (_, key) in keys.items()}
-    order = _matched(source, classes[source], target, classes[target])
+    classes: Any = {name: features[name][key].names for name, (_, key) in keys.items() if key}
+    if source not in classes:
+        raise ValueError(f"{source} must have a class for each image. Received: none")
     form = functools.partial(unify, size=size, channels=depth)
     inputs, labels = {}, {}
     for part, name in names.items():
         read = _read_split(builders[name], splits[part], keys[name], (*size, depth), form)
         inputs[part], numbers = read
-        known = np.where(numbers < 0, UNKNOWN, order[numbers])
-        labels[part] = known if part.startswith("target") else numbers
+        labels[part] = np.array(["", *classes.get(name, ())])[numbers + 1]
     return pair_of_parts(
         inputs,
         labels,
@@ -115,25 +115,6 @@ def digits_to_photos(cache_dir: str) -> DomainPair:
         cache_dir=cache_dir,
         source_name="digits on black",
         target_name="digits over photos",
-    )
-
-
-@READERS.register("mnist_to_mnist_m")
-def mnist_to_mnist_m(cache_dir: str, data_dir: str | None = None) -> DomainPair:
-    """Pairs MNIST with MNIST-M, 28x28 with three channels: the DANN paper's first experiment.
-
-    Args:
-        cache_dir: Folder for prepared data sets.
-        data_dir: Folder of the raw files, `mnist/*.gz` and `bsds500/*.jpg`. Defaults to `None`:
-            they are downloaded.
-    """
-    return tfds_pair(
-        "mnist",
-        "mnist_m",
-        cache_dir=cache_dir,
-        data_dir=data_dir,
-        source_name="MNIST",
-        target_name="MNIST-M",
     )
 
 
@@ -192,20 +173,6 @@ def _resized(plane, size):
     height, width = size
     floats = Image.fromarray(plane.astype(np.float32))
     return np.asarray(floats.resize((width, height), Image.Resampling.BILINEAR))
-
-
-def _matched(source, names, target, target_names):
-    """The source's label of the same class, for each label of the target."""
-    if names is None:
-        raise ValueError(f"{source} must have a class for each image. Received: none")
-    target_names = names if target_names is None else target_names
-    if set(names) != set(target_names):
-        raise ValueError(
-            "Both domains must have the same classes. Received: "
-            f"only in {source}: {sorted(set(names) - set(target_names))}, "
-            f"only in {target}: {sorted(set(target_names) - set(names))}"
-        )
-    return np.array([names.index(name) for name in target_names])
 
 
 def _keys_of(name: str, info: Any) -> tuple[Any, str | None]:

@@ -9,7 +9,7 @@ from PIL import Image
 from support.configs import CONF, composed
 
 from dann import config, training
-from dann.data.builders.digit_images import digit_images
+from dann.data.builders.digit_images import DigitImages
 from dann.optimizers import Bop
 
 EXPERIMENTS = sorted((CONF / "experiment").glob("*.yaml"))
@@ -50,15 +50,15 @@ def test_experiments_share_their_settings(one, other, groups):
 SHAPES = {"mnist": (28, 28, 1), "svhn_cropped": (32, 32, 3), "synthetic_digits": (32, 32, 3)}
 
 
-class TinyDigits(tfds.core.GeneratorBasedBuilder):
+class TinyDigits(DigitImages):
     """Eight random images for each split, of the shape of the data set of the config's name."""
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=name) for name in SHAPES]
 
     def _info(self):
-        images = digit_images(*SHAPES[self.builder_config.name])
-        return tfds.core.DatasetInfo(builder=self, **images)
+        self.SHAPE = SHAPES[self.builder_config.name]
+        return super()._info()
 
     def _split_generators(self, dl_manager):
         return {"train": self._generate_examples(0), "test": self._generate_examples(1)}

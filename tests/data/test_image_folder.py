@@ -189,7 +189,7 @@ def test_a_target_may_have_no_labels(load, root, kind):
     (root / "flat").mkdir()
     for path, name in zip(paths, names, strict=True):
         path.rename(root / "flat" / name)
-    (root / "target.txt").write_text("\n".join(names))
+    (root / "target.txt").write_text("\n".join(f"flat/{name}" for name in names))
     pair = load(target="flat", target_list=None if kind == "folder" else "target.txt")
     assert pair.class_names == ("bike", "cup", "pen")
     assert pair.target_train_labels is pair.target_test[1] is None

@@ -160,6 +160,8 @@ VALUE_ERRORS = [
     paired(num_processes=2, process_id=2),
     paired(num_processes=2, process_id=-1),
     paired(num_processes=3),
+    paired(num_processes=2, target_labelled=(X, Y)),
+    paired(target_labelled=(X, Y, Y)),
     # datasets of batches
     paired(iter([X])),
     paired(iter([])),
@@ -199,9 +201,9 @@ VALUE_ERRORS = [
     images(text=""),
     images(text="photo/cup/1.png 1\nphoto/bike/0.png one"),
     images(text="photo/cup/1.png -1"),
-    images(text="cup/1.png 1\ncup/40.png 1"),
-    images(text="photo/cup/1.png 1\ncup/1.png 2"),
-    images(text="photo/cup/1.png 1\nbike/0.png"),
+    images(text="photo/cup/1.png 1\nphoto/cup/40.png 1"),
+    images(text="photo/cup/1.png 1\nphoto/cup/1.png 2"),
+    images(text="photo/cup/1.png 1\nphoto/bike/0.png"),
     images(text="\udcff"),
     lambda _: ImageFiles([], 4, channels=2),
 ]

@@ -65,14 +65,14 @@ def batches(**kwargs):
     rng = np.random.default_rng(0)
     inputs = rng.integers(0, 255, (100, 4), "uint8")
     labels = np.arange(100) % 5
-    arguments = {"batch_size": 13, "repeat": True, "seed": 7, **kwargs}
+    labelled = inputs[:7], labels[:7], np.ones(7)
+    defaults = {"batch_size": 13, "repeat": True, "seed": 7, "target_labelled": labelled}
     return pair(
         (inputs, labels, rng.random(100)),
         rng.integers(0, 255, (30, 4), "uint8"),
-        target_labelled=(inputs[:7], labels[:7]),
         source_domain=np.repeat([0, 1, 2], [80, 16, 4]),
         balanced=True,
-        **arguments,
+        **{**defaults, **kwargs},
     )
 
 
@@ -89,20 +89,16 @@ def test_the_batches_of_a_seed_are_these_on_every_backend():
     assert [digest(pairs[step]) for step in (0, 1, 1000)] == PINNED
 
 
-@pytest.mark.parametrize("num_processes", [1, 2, 3])
+@pytest.mark.parametrize("num_processes", [2, 3])
 def test_the_parts_of_the_processes_are_the_batch(num_processes):
-    parts = [batches(process_id=p, num_processes=num_processes) for p in range(num_processes)]
+    shared = {"num_processes": num_processes, "target_labelled": None}
+    parts = [batches(process_id=p, **shared) for p in range(num_processes)]
     for step in (0, 5, 77):
-        inputs, *columns = batches()[step]
         found = [part[step] for part in parts]
-        for name, whole in inputs.items():
-            np.testing.assert_array_equal(np.concatenate([one[0][name] for one in found]), whole)
-        counts = [len(one[0]["source"]) for one in found]
+        joined = keras.tree.map_structure(lambda *pieces: np.concatenate(pieces), *found)
+        assert digest(joined) == digest(batches(target_labelled=None)[step])
+        counts = [len(labels) for _, labels, _ in found]
         assert max(counts) - min(counts) <= 1
-        for place, whole in enumerate(columns, start=1):  # the source's, then the labelled target's
-            halves = [np.split(one[place], [n]) for one, n in zip(found, counts, strict=True)]
-            in_order = [half[which] for which in (0, 1) for half in halves]
-            np.testing.assert_array_equal(np.concatenate(in_order), whole)
 
 
 def test_epochs_go_on_where_the_last_one_ended_and_pairs_start_at_any_step():

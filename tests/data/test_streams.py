@@ -73,6 +73,17 @@ def test_a_generator_gives_one_pass():
         pairs[2]
 
 
+@pytest.mark.parametrize("make", [Batches, lambda: iter(list(Batches()) * 9)])
+def test_each_fit_reads_a_dataset_anew_and_goes_on_with_an_iterator(make):
+    """Keras reads ahead, in a thread that may outlive the call."""
+    model = DANN(keras.Sequential([keras.Input((1,)), keras.layers.Dense(2)]), num_classes=3)
+    model.compile("sgd")
+    pairs = pair(make(), TARGET, 4)
+    for _ in range(3):
+        assert len(model.fit(pairs, epochs=2, steps_per_epoch=2, verbose=0).history["loss"]) == 2
+    np.testing.assert_array_equal(pairs[0][1], Y[:4])
+
+
 @hypothesis.settings(max_examples=20, deadline=None, derandomize=True)
 @hypothesis.given(
     strategies.lists(strategies.integers(1, 5), min_size=1, max_size=4), strategies.integers(1, 7)
@@ -105,7 +116,7 @@ def test_inputs_may_be_nested():
 def test_weights_are_those_of_examples_or_of_the_labels_of_a_map(shape):
     images, maps = np.ones((6, 4, 4, 1)), np.arange(6 * 16).reshape(6, 4, 4)
     weights = np.random.default_rng(0).uniform(size=shape)
-    labelled = {"target_labelled": (images, maps)}
+    labelled = {"target_labelled": (images, maps, np.ones(shape))}
     _, labels, found = pair((images, maps, weights), images, 6, seed=0, **labelled)[0]
     assert (labels.shape, found.dtype) == ((12, 4, 4), np.float32)
     np.testing.assert_allclose(found[:6], weights[labels[:6, 0, 0] // 16], rtol=1e-6)

@@ -22,7 +22,7 @@ RNG = np.random.default_rng(0)
 SOURCE = RNG.normal(size=(24, 4)).astype("float32")
 TARGET = SOURCE[::-1] * [1.5, -1, 1, 0.5] + 0.5
 LABELS = RNG.integers(0, 3, 24)
-LABELLED = RNG.normal(size=(12, 4)).astype("float32"), RNG.integers(0, 3, 12)
+LABELLED = RNG.normal(size=(12, 4)).astype("float32"), RNG.integers(0, 3, 12), np.ones(12)
 WEIGHTS = RNG.uniform(0.1, 2, 24)
 
 

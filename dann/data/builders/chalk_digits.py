@@ -9,7 +9,7 @@ import tensorflow_datasets as tfds
 from scipy import ndimage
 from sklearn.datasets import load_digits, load_sample_images
 
-from dann.data.builders.digit_images import ALPAYDIN_1998, DigitImages
+from dann.data.builders.digit_images import DigitImages
 from dann.data.builders.digits import thirds
 
 _SIZE = 16
@@ -37,9 +37,6 @@ class ChalkDigits(DigitImages):
     ]
 
     SHAPE = (_SIZE, _SIZE, 3)
-    DESCRIPTION = "Handwritten digits on black, and over photos."
-    HOMEPAGE = "https://scikit-learn.org/stable/datasets/toy_dataset.html"
-    CITATION = ALPAYDIN_1998
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         return {

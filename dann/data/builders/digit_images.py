@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import pathlib
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -10,26 +11,27 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
 
-ALPAYDIN_1998 = "Alpaydin, Kaynak, 1998, Optical Recognition of Handwritten Digits, UCI"
-GANIN_2016 = "Ganin et al., 2016, Domain-Adversarial Training of Neural Networks, JMLR 17(59)"
-
 
 class DigitImages(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """A TFDS builder of images of ten digits, which says what they are and where they come from."""
+    """A TFDS builder of images of ten digits, of the size `SHAPE`.
+
+    `RAW` names the folders of raw files that it reads, if any.
+    """
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First version."}
     SHAPE: tuple[int, int, int]
-    DESCRIPTION: str
-    HOMEPAGE: str
-    CITATION: str
+    RAW: tuple[str, ...] = ()
 
     def _info(self) -> tfds.core.DatasetInfo:
-        return self.dataset_info_from_configs(
-            description=self.DESCRIPTION,
-            homepage=self.HOMEPAGE,
-            citation=self.CITATION,
-            **digit_images(*self.SHAPE),
+        features = {
+            "image": tfds.features.Image(shape=self.SHAPE),
+            "label": tfds.features.ClassLabel(num_classes=10),
+        }
+        return tfds.core.DatasetInfo(
+            builder=self,
+            features=tfds.features.FeaturesDict(features),
+            supervised_keys=("image", "label"),
         )
 
     def _generate_examples(
@@ -39,16 +41,13 @@ class DigitImages(tfds.core.GeneratorBasedBuilder, skip_registration=True):
             yield key, {"image": png(image), "label": label}
 
 
-def digit_images(height: int, width: int, channels: int) -> dict:
-    """Returns the features of images of ten digits, for a builder's `_info`."""
-    features = {
-        "image": tfds.features.Image(shape=(height, width, channels)),
-        "label": tfds.features.ClassLabel(num_classes=10),
-    }
-    return {
-        "features": tfds.features.FeaturesDict(features),
-        "supervised_keys": ("image", "label"),
-    }
+def raw_folder(dl_manager: tfds.download.DownloadManager, name: str) -> pathlib.Path | None:
+    """Returns a folder of raw files, or `None` if it is not there: then they are downloaded."""
+    try:
+        folder = pathlib.Path(dl_manager.manual_dir) / name
+    except AssertionError:  # what TFDS raises if there is no folder that holds it
+        return None
+    return folder if folder.is_dir() else None
 
 
 def png(image: np.ndarray) -> bytes:

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from sklearn.datasets import load_digits
 
-from dann.data.builders.digit_images import ALPAYDIN_1998, DigitImages
+from dann.data.builders.digit_images import DigitImages
 
 
 def thirds() -> list[np.ndarray]:
@@ -25,6 +25,9 @@ class Digits(DigitImages):
 
     Ink from 0 to 16 becomes 0 to 255. A seeded third of the digits is the test split, the same that
     `ChalkDigits` tests on.
+
+    Reference:
+        - Alpaydin, Kaynak, 1998, Optical Recognition of Handwritten Digits, UCI.
     """
 
     VERSION = tfds.core.Version("2.0.0")
@@ -34,9 +37,6 @@ class Digits(DigitImages):
     }
 
     SHAPE = (8, 8, 1)
-    DESCRIPTION = "Handwritten digits at a very low resolution."
-    HOMEPAGE = "https://scikit-learn.org/stable/datasets/toy_dataset.html"
-    CITATION = ALPAYDIN_1998
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         data: Any = load_digits()

@@ -19,20 +19,21 @@ FILES = {
 
 
 class MnistFiles(DigitImages):
-    """TFDS builder of MNIST, 28x28 grey, from the four IDX files in the manual directory.
+    """TFDS builder of MNIST, 28x28 grey, from the four IDX files in `mnist/` of the manual folder.
 
     TFDS's own `mnist` always downloads, and refuses files that were compressed again.
+
+    Reference:
+        - LeCun et al., 1998, Gradient-based learning applied to document recognition.
     """
 
-    MANUAL_DOWNLOAD_INSTRUCTIONS = "The four IDX files of MNIST, as they are or in `mnist/`."
+    MANUAL_DOWNLOAD_INSTRUCTIONS = "The four IDX files of MNIST in `mnist/`."
+    RAW = ("mnist",)
 
     SHAPE = (28, 28, 1)
-    DESCRIPTION = "Handwritten digits."
-    HOMEPAGE = "http://yann.lecun.com/exdb/mnist/"
-    CITATION = "LeCun et al., 1998, Gradient-Based Learning Applied to Document Recognition"
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        paths = find_mnist(pathlib.Path(dl_manager.manual_dir))
+        paths = mnist_paths(pathlib.Path(dl_manager.manual_dir, "mnist"))
         return {
             split: self._generate_examples(zip(images[..., np.newaxis], labels, strict=True))
             for split in ("train", "test")
@@ -40,34 +41,23 @@ class MnistFiles(DigitImages):
         }
 
 
-def find_mnist(directory: str | pathlib.Path) -> dict[tuple[str, str], pathlib.Path]:
-    """Returns the paths by `(split, part)`, of files in `directory` or in `mnist/` below it.
-
-    Raises:
-        FileNotFoundError: If a file is missing.
-    """
-    directory = pathlib.Path(directory).expanduser()
-    for folder in (directory / "mnist", directory):
-        paths = {key: folder / name for key, name in FILES.items()}
-        if all(path.is_file() for path in paths.values()):
-            return paths
-    raise FileNotFoundError(
-        f"Expected the MNIST files {sorted(FILES.values())} in {directory} or {directory / 'mnist'}"
-        f". Received: a directory {'without them' if directory.is_dir() else 'that does not exist'}"
-    )
+def mnist_paths(folder: pathlib.Path) -> dict[tuple[str, str], pathlib.Path]:
+    """Returns the paths of the IDX files in a folder, by `(split, part)`."""
+    return {key: folder / name for key, name in FILES.items()}
 
 
 def read_mnist(paths: Mapping[tuple[str, str], pathlib.Path], split: str) -> tuple:
     """Reads one split.
 
     Args:
-        paths: Paths of the files, as `find_mnist` returns them.
+        paths: Paths of the files, as `mnist_paths` returns them.
         split: `"train"` (60,000 examples) or `"test"` (10,000).
 
     Returns:
         Images, uint8 `(n, 28, 28)`, 0 to 255, and labels, int64 `(n,)`.
 
     Raises:
+        FileNotFoundError: If a file is missing.
         ValueError: If a file is not the IDX file that its name says.
     """
     images = _read_idx(paths[split, "images"], dimensions=3)

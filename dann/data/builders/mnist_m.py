@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from dann.data.builders.digit_images import GANIN_2016, DigitImages
-from dann.data.builders.mnist_files import FILES, find_mnist, read_mnist
+from dann.data.builders.digit_images import DigitImages, raw_folder
+from dann.data.builders.mnist_files import FILES, mnist_paths, read_mnist
 
 _MNIST_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 _BSDS500_URL = (
@@ -18,8 +18,6 @@ _BSDS500_URL = (
 )
 # SHA-256 of BSDS500's 200 training photos, file after file in the order of their names.
 _PHOTOS = "b626d29a9653bf7a573863ad2470032b8d6e01a04a88d1c1e4b599055eb60e71"
-
-_ARBELAEZ_2011 = "Arbelaez et al., 2011, Contour Detection and Image Segmentation, TPAMI 33(5)"
 
 
 class MnistM(DigitImages):
@@ -30,16 +28,15 @@ class MnistM(DigitImages):
     test split the MNIST test digits. The draws are seeded by split, so that the genuine digits and
     photos give the same images everywhere.
 
-    Reference:
+    References:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.4.
+        - Arbelaez et al., 2011, Contour detection and hierarchical image segmentation: BSDS500.
     """
 
     MANUAL_DOWNLOAD_INSTRUCTIONS = "Optional: MNIST's IDX files in `mnist/`, `bsds500/*.jpg`."
+    RAW = ("mnist", "bsds500")
 
     SHAPE = (28, 28, 3)
-    DESCRIPTION = "MNIST digits blended over crops of BSDS500 photos, |crop - digit|."
-    HOMEPAGE = "https://jmlr.org/papers/v17/15-239.html"
-    CITATION = f"{GANIN_2016}; {_ARBELAEZ_2011}"
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         mnist, photo_paths = _files(dl_manager)
@@ -82,41 +79,28 @@ def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterat
 
 
 def _files(dl_manager) -> tuple[Any, list]:
-    """Paths of the MNIST files and the photos; downloads what the manual folder lacks."""
-    try:
-        mnist, photos = _at_hand(pathlib.Path(dl_manager.manual_dir))
-    except AssertionError:  # it does not exist or is empty
-        mnist, photos = None, []
-    if mnist is None:
+    """Paths of the MNIST files and of the photos; downloads those of a folder that is missing."""
+    digits, photos = (raw_folder(dl_manager, name) for name in MnistM.RAW)
+    if digits:
+        mnist = mnist_paths(digits)
+    else:
         mnist = dl_manager.download({key: _MNIST_URL + name for key, name in FILES.items()})
-    if not photos:
-        extracted = pathlib.Path(dl_manager.download_and_extract(_BSDS500_URL))
-        photos = sorted((extracted / "BSR/BSDS500/data/images/train").glob("*.jpg"))
-        if _sha256(photos) != _PHOTOS:
-            raise ValueError(
-                f"Expected BSDS500's 200 training photos, together of the SHA-256 {_PHOTOS}, from "
-                f"{_BSDS500_URL}. Received: {len(photos)} photos of {_sha256(photos)}; delete "
-                f"{extracted} to download them again"
-            )
-    return mnist, photos
+    return mnist, sorted(photos.glob("*.jpg")) if photos else _downloaded_photos(dl_manager)
 
 
-def _at_hand(folder):
-    """Paths in a manual folder of the MNIST files, or `None`, and of the photos."""
-    try:
-        mnist = find_mnist(folder)
-    except FileNotFoundError:
-        mnist = None
-    return mnist, sorted((folder / "bsds500").glob("*.jpg"))
+def _downloaded_photos(dl_manager):
+    extracted = pathlib.Path(dl_manager.download_and_extract(_BSDS500_URL))
+    photos = sorted((extracted / "BSR/BSDS500/data/images/train").glob("*.jpg"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in photos)).hexdigest()
+    if digest != _PHOTOS:
+        raise ValueError(
+            f"Expected BSDS500's 200 training photos, together of the SHA-256 {_PHOTOS}, from "
+            f"{_BSDS500_URL}. Received: {len(photos)} photos of {digest}; delete {extracted} to "
+            "download them again"
+        )
+    return photos
 
 
 def _decode(path):
     with Image.open(path) as photo:
         return np.asarray(photo.convert("RGB"))
-
-
-def _sha256(paths):
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()

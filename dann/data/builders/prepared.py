@@ -4,21 +4,13 @@ import contextlib
 import io
 import pathlib
 import sys
+from typing import Any
 
 import filelock
 import tensorflow_datasets as tfds
 
+from dann.checks import has_tensorflow
 from dann.data.builders.digit_images import DigitImages
-from dann.data.builders.mnist_files import find_mnist
-
-
-def has_tensorflow() -> bool:
-    """Returns whether TensorFlow can be imported; this imports it, because it may be broken."""
-    try:
-        import tensorflow  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
@@ -31,7 +23,8 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
     Args:
         name: Name of the data set, `name` or `name/config`.
         cache_dir: Folder for prepared data sets; `~` is the home directory.
-        data_dir: Folder of raw files that need not be downloaded; `~` is the home directory.
+        data_dir: Folder of raw files that need not be downloaded; `~` is the home directory. With
+            it, `mnist` is `MnistFiles`, because TFDS's own always downloads.
 
     Without TensorFlow the records are of the `array_record` format, and most of TFDS's own data
     sets cannot be prepared.
@@ -48,52 +41,29 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
             f"files. Received: {data_dir}"
         )
     stem, _, config = name.partition("/")
+    kind: Any = tfds.builder_cls("mnist_files" if stem == "mnist" and raw else stem)
     folder = pathlib.Path(cache_dir).expanduser()
-    kind = {} if has_tensorflow() else {"file_format": "array_record"}
-
-    def found(**form):
-        return tfds.builder_cls(_local(stem, raw))(data_dir=folder, config=config or None, **form)
-
-    builder = found()
+    form = {"data_dir": folder, "config": config or None}
+    builder = kind(**form)
     if builder.data_path.exists():
         return builder
+    own = issubclass(kind, DigitImages)
+    missing = [part for part in (kind.RAW if own else ()) if raw and not (raw / part).is_dir()]
+    if missing:  # trying to download them may take minutes
+        raise FileNotFoundError(
+            f"`data_dir` (paths.data_dir) must hold {'/ and '.join(missing)}/ for {stem}; leave it "
+            f"out to download the files. Received: {raw}"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     # Two processes that prepare one data set would remove each other's files.
     with filelock.FileLock(folder / f"{builder.name}.lock"):
-        builder = found(**kind)
-        if builder.data_path.exists():
-            return found()
-        if raw is not None:
-            _check_raw(stem, raw)
-        print(f"Preparing {builder.name}, once, in {builder.data_path}", flush=True)
-        tfds.disable_progress_bar()
-        settings = tfds.download.DownloadConfig(manual_dir=raw)
-        # Of our own builders, which download little or nothing, TFDS says "downloading" as well.
-        own = isinstance(builder, DigitImages)
-        with contextlib.redirect_stdout(io.StringIO() if own else sys.stdout):
-            builder.download_and_prepare(download_config=settings)
-    return builder
-
-
-def _check_raw(name, raw):
-    """Says at once what a folder of raw files lacks; trying to download it may take minutes."""
-    wanted = {"mnist": ("mnist",), "mnist_m": ("mnist", "bsds500"), "usps": ("usps",)}
-    missing = [part for part in wanted.get(name, ()) if not (raw / part).is_dir()]
-    if _local("mnist", raw) == "mnist_files" and "mnist" in missing:
-        missing.remove("mnist")  # its files lie in the folder itself
-    if missing:
-        raise FileNotFoundError(
-            f"`data_dir` (paths.data_dir) must hold {'/ and '.join(missing)}/ for {name}; leave it "
-            f"out to download the files. Received: {raw}"
-        )
-
-
-def _local(name, data_dir):
-    """Takes our builder of MNIST if its files are in the folder; TFDS's own always downloads."""
-    if name != "mnist" or data_dir is None:
-        return name
-    try:
-        find_mnist(data_dir)
-    except FileNotFoundError:
-        return name
-    return "mnist_files"
+        if not builder.data_path.exists():
+            print(f"Preparing {builder.name}, once, in {builder.data_path}", flush=True)
+            tfds.disable_progress_bar()
+            settings = tfds.download.DownloadConfig(manual_dir=raw)
+            if not has_tensorflow():
+                form["file_format"] = "array_record"
+            # Of our own builders, which download little or nothing, TFDS says "downloading" as well.
+            with contextlib.redirect_stdout(io.StringIO() if own else sys.stdout):
+                kind(**form).download_and_prepare(download_config=settings)
+    return kind(data_dir=folder, config=config or None)

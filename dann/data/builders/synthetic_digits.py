@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from dann.data.builders.digit_images import GANIN_2016, DigitImages
+from dann.data.builders.digit_images import DigitImages
 
 _SIZE = 32
 _SCALE = 2  # ink is drawn larger, so that turning and scaling leave no jagged edges
@@ -49,9 +49,6 @@ class SyntheticDigits(DigitImages):
     ]
 
     SHAPE = (_SIZE, _SIZE, 3)
-    DESCRIPTION = "Printed numbers; the label is the digit in the middle."
-    HOMEPAGE = "https://jmlr.org/papers/v17/15-239.html"
-    CITATION = GANIN_2016
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         sizes = _SPLITS[self.builder_config.name]

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from sklearn.datasets import load_svmlight_file
 
-from dann.data.builders.digit_images import DigitImages
+from dann.data.builders.digit_images import DigitImages, raw_folder
 
 _URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 _LIBSVM = {"train": "usps.bz2", "test": "usps.t.bz2"}
@@ -21,18 +21,17 @@ _SIZE = 16
 class Usps(DigitImages):
     """TFDS builder of USPS, 16x16 grey, white on black: 7,291 digits to train on, 2,007 to test.
 
-    The HDF5 file and the LIBSVM files give the same images to the last bit.
+    The HDF5 file and the LIBSVM files give the same images to the last bit:
+    [LIBSVM's data](https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps).
 
     Reference:
         - Hull, 1994, A database for handwritten text recognition research.
     """
 
     MANUAL_DOWNLOAD_INSTRUCTIONS = "Optional: `usps/usps.h5`, or LIBSVM's `usps.bz2`, `usps.t.bz2`."
+    RAW = ("usps",)
 
     SHAPE = (_SIZE, _SIZE, 1)
-    DESCRIPTION = "Handwritten digits from the zip codes on envelopes."
-    HOMEPAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps"
-    CITATION = "Hull, 1994, A Database for Handwritten Text Recognition, TPAMI 16(5)"
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         paths = _files(dl_manager)
@@ -85,13 +84,12 @@ def _read_libsvm(path, split):
 
 
 def _files(dl_manager) -> Any:
-    """Paths by split, in the manual folder or else downloaded."""
-    try:
-        paths = _at_hand(pathlib.Path(dl_manager.manual_dir))
-    except AssertionError:  # it does not exist or is empty
-        paths = None
-    if paths:
-        return paths
+    """Paths by split, in the raw folder or else downloaded."""
+    folder = raw_folder(dl_manager, "usps")
+    if folder and (folder / "usps.h5").is_file():
+        return dict.fromkeys(_LIBSVM, folder / "usps.h5")
+    if folder:
+        return {split: folder / name for split, name in _LIBSVM.items()}
     paths = dl_manager.download({split: _URL + name for split, name in _LIBSVM.items()})
     for split, path in paths.items():
         md5 = hashlib.md5(pathlib.Path(path).read_bytes()).hexdigest()
@@ -101,12 +99,3 @@ def _files(dl_manager) -> Any:
                 f"Received: {md5}; delete {path} to download it again"
             )
     return paths
-
-
-def _at_hand(folder):
-    """Paths by split in a manual folder, or `None`."""
-    folder = folder / "usps"
-    if (folder / "usps.h5").is_file():
-        return dict.fromkeys(_LIBSVM, folder / "usps.h5")
-    paths = {split: folder / name for split, name in _LIBSVM.items()}
-    return paths if all(path.is_file() for path in paths.values()) else None

@@ -7,9 +7,9 @@ import types
 import numpy as np
 import pytest
 
-from dann.data import mnist_to_mnist_m
+from dann.data import tfds_pair
 from dann.data.builders import mnist_m
-from dann.data.builders.mnist_files import find_mnist, read_mnist
+from dann.data.builders.mnist_files import mnist_paths, read_mnist
 from dann.data.builders.mnist_m import blend
 
 RAW = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data"))
@@ -24,7 +24,7 @@ needs_mnist = pytest.mark.skipif(
 
 @needs_mnist
 def test_the_real_mnist_is_read_to_the_last_byte():
-    paths = find_mnist(RAW)
+    paths = mnist_paths(RAW / "mnist")
     images, labels = read_mnist(paths, "train")
     content = gzip.decompress(paths["train", "images"].read_bytes())
     assert hashlib.md5(content).hexdigest() == "6bbc9ace898e44ae57da46a324031adb"
@@ -64,15 +64,17 @@ def test_a_digit_is_blended_as_the_absolute_difference():
 def test_the_genuine_files_give_the_same_images_everywhere(seed, split, sha256):
     photos = [mnist_m._decode(path) for path in sorted((RAW / "bsds500").glob("*.jpg"))]
     digest = hashlib.sha256()
-    for image in blend(read_mnist(find_mnist(RAW), split)[0], photos, seed):
+    for image in blend(read_mnist(mnist_paths(RAW / "mnist"), split)[0], photos, seed):
         digest.update(image.tobytes())
     assert digest.hexdigest() == sha256
 
 
 def test_the_pair_holds_the_blends_of_the_manual_folder(raw_files, tmp_path):
-    domains = mnist_to_mnist_m(str(tmp_path / "cache"), str(raw_files))
+    domains = tfds_pair(
+        "mnist", "mnist_m", cache_dir=str(tmp_path / "cache"), data_dir=str(raw_files)
+    )
     photos = [mnist_m._decode(raw_files / "bsds500" / name) for name in ("1.jpg", "2.jpg")]
-    digits, labels = read_mnist(find_mnist(raw_files), "test")
+    digits, labels = read_mnist(mnist_paths(raw_files / "mnist"), "test")
     blended = zip(blend(digits, photos, 1), labels.tolist(), strict=True)
     found = zip(domains.target_test[0], domains.target_test[1].tolist(), strict=True)
     assert sorted((image.tobytes(), label) for image, label in found) == sorted(
@@ -98,17 +100,16 @@ def test_downloaded_photos_are_taken_if_they_are_genuine(raw_files, monkeypatch)
 
 
 def test_what_is_no_mnist_is_refused(raw_files, tmp_path):
-    with pytest.raises(FileNotFoundError, match="Expected the MNIST files"):
-        find_mnist(raw_files / "usps")
+    paths = mnist_paths(raw_files / "mnist")
     images, labels = (
         raw_files / f"mnist/train-{n}-ubyte.gz" for n in ("images-idx3", "labels-idx1")
     )
     labels.write_bytes(gzip.compress(gzip.decompress(labels.read_bytes())[:-2]))
     with pytest.raises(ValueError, match="Expected an IDX file.*labels"):
-        read_mnist(find_mnist(raw_files), "train")
+        read_mnist(paths, "train")
     images.write_bytes(b"hello")
     with pytest.raises(ValueError, match="5 bytes that begin with 68656c6c"):
-        read_mnist(find_mnist(raw_files), "train")
+        read_mnist(paths, "train")
     for photos in ([], [np.zeros((20, 40, 3), "uint8")]):
         with pytest.raises(ValueError, match="at least 28x28"):
             next(blend(np.zeros((1, 28, 28), "uint8"), photos, seed=0))
