@@ -47,8 +47,8 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
     builder = kind(**form)
     if builder.data_path.exists():
         return builder
-    own = issubclass(kind, DigitImages)
-    missing = [part for part in (kind.RAW if own else ()) if raw and not (raw / part).is_dir()]
+    own = isinstance(builder, DigitImages)
+    missing = [part for part in (builder.RAW if own else ()) if raw and not (raw / part).is_dir()]
     if missing:  # trying to download them may take minutes
         raise FileNotFoundError(
             f"`data_dir` (paths.data_dir) must hold {'/ and '.join(missing)}/ for {stem}; leave it "
@@ -63,7 +63,7 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
             settings = tfds.download.DownloadConfig(manual_dir=raw)
             if not has_tensorflow():
                 form["file_format"] = "array_record"
-            # Of our own builders, which download little or nothing, TFDS says "downloading" as well.
+            # Of our builders, which download little or nothing, TFDS says "downloading" as well.
             with contextlib.redirect_stdout(io.StringIO() if own else sys.stdout):
                 kind(**form).download_and_prepare(download_config=settings)
     return kind(data_dir=folder, config=config or None)
