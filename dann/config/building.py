@@ -175,6 +175,9 @@ def build_model(
         for name, part in cfg.network.items()
         if OmegaConf.is_dict(part)
     }
+    if network["backbone"].keywords.get("input_range") == "auto":
+        pixels = (0, 255) if len(input_shape) == 3 else None
+        network["backbone"] = functools.partial(network["backbone"], input_range=pixels)
     backbone = network["backbone"](input_shape=input_shape)
     features = backbone.output_shape[-1]
     # The baseline beside the method takes no regularizers.

@@ -123,6 +123,14 @@ def test_a_method_gets_only_the_parts_that_it_names():
     assert type(config.build_model(cfg, cfg.method, (16, 16, 3), 10)) is SourceOnly
 
 
+@pytest.mark.parametrize(("shape", "rescales"), [((16, 16, 3), True), ((5,), False)])
+@pytest.mark.parametrize("network", ["mlp", "binary_mlp"])
+def test_a_perceptron_rescales_pixels_and_no_columns(network, shape, rescales):
+    cfg = composed(f"network={network}")
+    layers = config.build_model(cfg, cfg.method, shape, 3).backbone.layers
+    assert any(isinstance(layer, keras.layers.Rescaling) for layer in layers) == rescales
+
+
 def test_the_papers_experiment_has_its_network_and_the_shared_recipe():
     cfg = composed("experiment=mnist_to_mnist_m")
     optimizer = config.instantiate(cfg.optimizer)

@@ -1,6 +1,12 @@
 """The config of a run: compared when it resumes, and read afterwards."""
 
+import shutil
+import types
+from unittest import mock
+
 import pytest
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import OmegaConf
 from support.configs import composed
 
@@ -72,6 +78,28 @@ def test_a_finished_run_is_done_unless_it_shall_be_longer(begun, capsys):
     (run.checkpoints / "step-3.npz").unlink()  # it would begin anew, and lose what it has
     with pytest.raises(config.ConfigError):
         config.is_done(of(run, *FIXED, "trainer.steps=3000"))
+
+
+def test_resume_alone_takes_the_newest_unfinished_run_with_the_same_settings(
+    begun, tmp_path, monkeypatch
+):
+    hydra = types.SimpleNamespace(overrides=mock.Mock(hydra=[]), mode=RunMode.RUN)
+    monkeypatch.setattr(HydraConfig, "get", lambda: hydra)
+    begun("seed=3")
+    for name in ("run_2", "run_3"):
+        shutil.copytree(tmp_path / "run", tmp_path / name)
+    RunDirectory(tmp_path / "run_3").write_summary({})
+
+    def chosen(seed):
+        cfg = of(tmp_path / "run_4", f"seed={seed}")
+        config.choose_run(cfg)
+        return RunDirectory(cfg.paths.run_dir).path.name
+
+    assert chosen(3) == "run_2"
+    with pytest.raises(config.ConfigError, match=r"unfinished are .*run_2 \(seed 3 then, 4 now\)"):
+        chosen(4)
+    hydra.overrides.hydra = ["hydra.run.dir=run_4"]
+    assert chosen(3) == "run_4"
 
 
 def test_every_part_that_the_results_depend_on_is_compared():

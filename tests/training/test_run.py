@@ -20,7 +20,7 @@ from dann.training import run_figures
 from dann.training.checkpoints import Checkpoints, ResumeError
 from dann.training.devices import hardware
 from dann.training.run import accuracy_table
-from dann.training.run_callbacks import Clock, HostModel
+from dann.training.run_callbacks import Clock, EpochLines, HostModel
 
 TRAINER = TrainerConfig(steps=6, steps_per_epoch=2, batch_size=4, run_eagerly=True)
 ACCURACIES = "source/accuracy", "target/accuracy"
@@ -173,6 +173,27 @@ def test_the_table_shows_both_methods_and_the_gain():
     assert lines[4] == ["gain", "+15.5", "points"]
     summary |= {"kept_by": "info_max", "kept_step": 10}
     assert "after step 10, which info_max chose\n" in accuracy_table(summary)
+
+
+@pytest.mark.parametrize(
+    ("logs", "told"),
+    [
+        (
+            {"domain/accuracy": 0.65, "strength": 0.25, "selection/info_max": 1.962, "other": 1.0},
+            "domain acc 0.65  strength 0.25  InfoMax 1.96",
+        ),
+        ({}, "loss 12.3"),
+    ],
+)
+def test_an_epoch_has_a_line(logs, told, monkeypatch, capsys):
+    monkeypatch.setattr("time.perf_counter", mock.Mock(side_effect=[1.0, 10.0]))
+    lines = EpochLines()
+    lines.set_params({"epochs": 10})
+    lines.on_train_begin()
+    lines.on_epoch_begin(2)
+    lines.on_epoch_end(2, {"accuracy": 0.998, "loss": 12.34, **logs})
+    said = f"Goes on after epoch 2.\nepoch 3/10  source 99.8%  {told}  1:03 left\n"
+    assert capsys.readouterr().out == said
 
 
 @pytest.mark.parametrize(("count", "written"), [(3, True), (21, False)])
