@@ -199,9 +199,12 @@ def _save_figure(ranked, key, path):
         axes.scatter(found.iloc[:1], places[:1], marker="x", color="black", label="ranked first")
         axes.grid(axis="y", color="0.9")
         axes.margins(x=0.1, y=0.6 / len(names))
+    if _OF_BASELINE[1] in ranked:
+        found = ranked[_OF_BASELINE[1]].astype(float)
+        accuracy.scatter(found, places, marker=".", color="0.6", label="its source only")
     score.set(xlabel=f"{key}\n(higher is better)", yticks=range(len(names)), yticklabels=names)
     score.invert_yaxis()
     accuracy.set(xlabel="target accuracy\n(needs labels)")
-    figure.legend(*score.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.legend(*accuracy.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     with atomic_write(path) as draft:
         figure.savefig(draft, dpi=120)
