@@ -17,7 +17,7 @@ from dann.training.run_callbacks import HostModel
 _POINTS = 500  # of each domain in the view of the features
 _NAMED = 20  # largest number of classes for which figures show names and numbers
 _GREY = "0.35"
-_LABEL = {"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.8, "linewidth": 0}
+_LABEL = {"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.6, "linewidth": 0}
 
 
 def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
@@ -75,7 +75,7 @@ def save_curves(
                 steps = steps_per_epoch * np.arange(1, len(history[name]) + 1)
                 axes.plot(steps, history[name], style, markersize=3, label=told)
         if "domain/accuracy" in names and "domain/accuracy" in history:
-            axes.axhline(0.5, color="0.6", linestyle=":", label="chance")
+            axes.axhline(0.5, color="0.6", linestyle=":", label="its chance level")
         axes.set(xlabel="training step", ylabel=label, xlim=(0, None))
         axes.set_ylim(0, 1.02 if "accuracy" in names else None)
         if len(names) > 1:
@@ -178,7 +178,7 @@ def save_features(
         for number, name in enumerate(_class_names(domains)):  # amid its source examples
             if number in shown:
                 place = np.median(circles[shown == number], axis=0)
-                axes.text(*place, name, ha="center", va="center", bbox=_LABEL)
+                axes.text(*place, name, size=9, ha="center", va="center", bbox=_LABEL)
     for marker, domain in (("o", domains.source), ("x", domains.target)):
         panels[0].plot([], [], marker, color=_GREY, fillstyle="none", label=domain)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
