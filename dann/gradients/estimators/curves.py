@@ -66,7 +66,7 @@ class SwishSign(Estimator):
         return {"beta": self.beta}
 
 
-class Sharpened(Estimator, abc.ABC):
+class Sharpened(Estimator):
     """An estimator with a parameter, its sharpness, that rises from `low` to `high` in training.
 
     A layer computes the sharpness from its own count of calls with `training=True`, which is the

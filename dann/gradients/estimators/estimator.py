@@ -1,5 +1,6 @@
 """The base of the estimators, and their registry."""
 
+import abc
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -13,15 +14,14 @@ from dann.gradients.stop_gradient import surrogate_gradient
 from dann.registry import Registry
 
 
-class Estimator:
+class Estimator(abc.ABC):
     """A quantizer with its own backward pass.
 
     - forward: `y = scale(x) * codes(x)`, by default the sign with `sign(0) = +1`; NaN stays NaN
     - backward: `dL/dx = slope(x) * dL/dy` where `inside(x)`, else `0`
 
     `way="override"` uses `slope`; `way="stop_gradient"` differentiates `curve`, the function with
-    that slope. A subclass changes what differs from `"htanh"`, which is the sign with slope 1, and
-    returns its constructor's arguments from `get_config`.
+    that slope. Subclasses return their constructor's arguments from `get_config`.
 
     Attributes:
         bits: Bits that a code takes.
@@ -35,13 +35,13 @@ class Estimator:
     pooled = False
     ways: tuple[str, ...] = ("override", "stop_gradient")
 
+    @abc.abstractmethod
     def slope(self, inputs: Any, *extras: Any) -> Any:
-        """The multiplier of the incoming gradient, at inputs that are inside: by default 1."""
-        return ops.ones_like(inputs)
+        """The multiplier of the incoming gradient, at inputs that are inside."""
 
+    @abc.abstractmethod
     def curve(self, inputs: Any, *extras: Any) -> Any:
         """A function whose derivative is `slope`, at inputs that are inside."""
-        return inputs
 
     def inside(self, inputs: Any) -> Any:
         """Where a gradient flows: by default `|x| <= 1`, both ends included, and not at NaN."""

@@ -9,11 +9,11 @@ from keras import ops
 
 from dann.checks import check_choice, check_registered
 from dann.gradients.estimators.estimator import ESTIMATORS, Estimator
-from dann.gradients.estimators.straight_through import DoReFa, MagnitudeAware
+from dann.gradients.estimators.straight_through import DoReFa, MagnitudeAware, StraightThrough
 
 
 @keras.saving.register_keras_serializable("dann")
-class Quantizer(Estimator):
+class Quantizer(StraightThrough):
     """A function or a layer of yours as an estimator, with the gradient that it has itself.
 
     - forward: `y = function(x)`
@@ -50,8 +50,7 @@ class Quantizer(Estimator):
         if getattr(function, "weights", None):
             raise ValueError(
                 "A quantizer that is a layer must have no weights, because each kernel and each "
-                f"input is quantized by a copy of it. Received: {function!r} with "
-                f"{len(function.weights)} weights"
+                f"input is quantized by a copy of it. Received: {function!r}"
             )
         self.bits = 1 if np.isin(values, (-1, 1)).all() else 32
 
