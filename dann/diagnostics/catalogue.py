@@ -122,7 +122,7 @@ def _not_runaway(found):
 
 DIAGNOSTICS: dict[str, Diagnostic] = {
     "certificate": Diagnostic(certify, "Is the gradient reversed?", True, True),
-    "winning": Diagnostic(discriminator_vs_probe, "Can a fresh probe tell the domains?", True),
+    "winning": Diagnostic(discriminator_vs_probe, "Can a probe tell the domains apart?", True),
     "distance": Diagnostic(feature_distance, "How far apart are the features?", True),
     "bounds": Diagnostic(label_loss_baselines, "Which labels are learnt and predicted?", True),
     "conflict": Diagnostic(gradient_conflict, "How do both losses pull?", True, True),

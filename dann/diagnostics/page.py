@@ -18,7 +18,7 @@ _STYLE = """\
 body { margin: 0 auto; max-width: 64rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: 0; }
 p, li, td { overflow-wrap: anywhere; }
-.evidence td:first-child { white-space: nowrap; }
+.evidence td:nth-child(-n+2) { white-space: nowrap; }
 .verdict { border: 1px solid #ccd; border-left: .5rem solid; border-radius: .5rem; padding: 1rem; }
 .good { border-left-color: #1b6e4b; }
 .open { border-left-color: #b07300; }

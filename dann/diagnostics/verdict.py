@@ -70,6 +70,15 @@ STATES = {state: ("reversal dead", text, _PLACE) for state, text in _FAULTS.item
     ),
 }
 
+_ADVICE = {
+    "aligned": "A score of `dann.selection` estimates whether each class lies where it should.",
+    "partly aligned": "This may be enough: compare runs by a score of `dann.selection`. To align "
+    "further, train longer or raise the strength.",
+    "not aligned": "Train longer or raise the strength; if the live discriminator's loss is far "
+    "above a fresh one's, make it larger or let it learn faster (`dann.optimizers.faster_heads`).",
+    "undetermined": "Give both domains, and some hundred examples of each.",
+}
+
 Finding = tuple[str | None, str, str]  # the verdict that follows, if any, why, and what to do
 
 
@@ -130,7 +139,8 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
           of a small distance between the domains.
     """
     m = dict(measurements)
-    found = [one for rule in (_not_finite, _reversal, _out_of_range, _alignment) for one in rule(m)]
+    rules = _not_finite, _reversal, _out_of_range, _level, _unseen_by_probe
+    found = [one for rule in rules for one in rule(m)]
     name = min((one for one, _, _ in found if one), key=list(VERDICTS).index)
     ordered = sorted(found, key=lambda one: one[0] != name)
     headline = VERDICTS[name].format(f"{m.get('probe/accuracy', math.nan):.0%}")
@@ -177,39 +187,32 @@ def _out_of_range(m) -> Iterator[Finding]:
         yield name, f"`{one.name}` is {one.value:.3g}. {one.range.meaning}", one.range.advice
 
 
-def _alignment(m) -> Iterator[Finding]:
-    low, high, distance = (m.get(name) for name in ("probe/low", "probe/high", "mmd/squared"))
-    if low is None or high is None:
-        told = "The distance of the domains was not measured; the diagnostic `winning` measures it."
-        yield "undetermined", told, "Give both domains, four examples of each or more."
-        return
-    stronger = "Train longer or raise the strength"
-    told = f"The 95% interval of the fresh probe's accuracy is {low:.0%} to {high:.0%}."
-    if high <= ALIGNED:
-        scores = (
-            "Whether each class lies where it should, only scores of `dann.selection` estimate."
-        )
-        yield "aligned", told, scores
-    elif low >= APART and (distance is None or distance > _SLIGHT):
-        yield "not aligned", told, f"{stronger}; look at the discriminator if it is weak."
-    elif low > 0.5:
-        yield (
-            "partly aligned",
-            told,
-            f"It may do: compare by a score of `dann.selection`. {stronger}.",
-        )
-    else:
-        yield "undetermined", f"{told} It takes more examples.", "Give some hundred of each domain."
+def _level(m) -> Iterator[Finding]:
+    low, high = m.get("probe/low"), m.get("probe/high")
+    told = "The distance of the domains was not measured; the diagnostic `winning` measures it."
+    name = "undetermined"
+    if low is not None and high is not None:
+        told = f"The 95% interval of the fresh probe's accuracy is {low:.0%} to {high:.0%}."
+        if high <= ALIGNED:
+            name = "aligned"
+        elif low >= APART and m.get("mmd/squared", math.inf) > _SLIGHT:
+            name = "not aligned"
+        elif low > 0.5:
+            name = "partly aligned"
+    yield name, told, _ADVICE[name]
+
+
+def _unseen_by_probe(m) -> Iterator[Finding]:
     if m.get("domain/loss", 1.0) < _SURE:
         told = f"The live discriminator separates the domains: its loss is {m['domain/loss']:.2g}."
-        yield "not aligned", told, f"{stronger}."
+        yield "not aligned", told, _ADVICE["not aligned"]
     if not _differ(m, "squared", "null"):
         return
-    told = f"The features' discrepancy is {distance:.3f}; chance gives {m['mmd/null']:.3f}."
+    told = f"The features' discrepancy is {m['mmd/squared']:.3f}; chance gives {m['mmd/null']:.3f}."
     if not _differ(m, "matched", "matched_null"):
         if m.get("mmd/matched", math.inf) < m["mmd/squared"] / 2:
             yield None, f"{told} It comes from other shares of the classes in the target.", ""
-    elif high <= ALIGNED:
+    elif m.get("probe/high", 0.0) <= ALIGNED:
         yield "not aligned", f"{told} A linear probe does not see it.", "Try `probe='mlp'`."
 
 

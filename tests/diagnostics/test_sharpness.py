@@ -77,13 +77,6 @@ def test_regularizers_belong_to_it():
     assert abs(tops[1] - tops[0]) > 0.01 * abs(tops[0])
 
 
-def test_one_sample_has_no_error_and_is_refused():
-    model = SourceOnly(network((3, 2), "backbone"), num_classes=2)
-    model.compile("sgd")
-    with pytest.raises(ValueError, match="`samples`.*at least 2.*samples=1"):
-        sharpness(model, DATA, samples=1)
-
-
 def test_the_weights_of_classes_belong_to_it():
     """The Hessian of a weighted cross-entropy in the label head's kernel, on paper."""
     backbone = network((3, 4), "backbone")

@@ -89,7 +89,10 @@ KNOWN = {
 @pytest.mark.parametrize("state", KNOWN)
 def test_a_known_state_is_named(state):
     make, data = KNOWN[state]
-    assert said_of(make(), data=data)[0] == state.partition(",")[0]
+    name, _, reasons = said_of(make(), data=data)
+    assert name == state.partition(",")[0]
+    of_shares = any("comes from other shares of the classes" in reason for reason in reasons)
+    assert of_shares == (state == "label shift")
 
 
 DEAD_REVERSALS = {
@@ -256,15 +259,12 @@ def probe(low, high):
         ({"features/spread": 0.0, "reversal/state": "no gradient"}, "backbone dead"),
         ({"features/spread": 1e-5}, "aligned"),
         ({"domain/spread": 9e-5}, "discriminator dead"),
-        ({"domain/spread": 2e-4}, "aligned"),
         ({"reversal/head_norm": 0.0}, "discriminator dead"),
         ({"domain/spread": 0.0, "reversal/state": "forgotten"}, "reversal dead"),
         ({"reversal/state": "not finite"}, "diverged"),
         ({"reversal/state": "forgotten", "label/loss": float("inf")}, "diverged"),
         ({"game/growth": 1.11}, "unstable"),
         ({"game/growth": 1.09}, "aligned"),
-        ({"label/loss": float("nan")}, "diverged"),
-        ({"reversal/state": "cannot tell"}, "aligned"),
         ({"reversal/state": "no gradient", "domain/loss": 3e-16}, "not aligned"),
         ({"reversal/state": "no gradient", "domain/loss": 0.5}, "discriminator dead"),
         ({"reversal/head_norm": 0.0, "domain/loss": 3e-16}, "discriminator dead"),
@@ -272,7 +272,6 @@ def probe(low, high):
         ({"binary/one/passed": 0.11}, "aligned"),
         ({"target/largest_share": 0.95}, "collapsed"),
         ({"target/largest_share": 0.95, "label/largest_share": 0.94}, "aligned"),
-        ({"target/largest_share": 0.89}, "aligned"),
         ({"target/largest_share": 0.95, "reversal/state": "none"}, "source only"),
         ({"target/share_distance": 0.2}, "label shift"),
         ({"target/share_distance": 0.18}, "aligned"),
@@ -290,14 +289,8 @@ def probe(low, high):
         ({"domain/loss": 0.34}, "not aligned"),
         ({"label/loss": 0.63}, "labels not learnt"),
         ({"label/loss": 0.62}, "aligned"),
-        ({"reversal/state": "no gradient", "game/growth": 1.5}, "discriminator dead"),
-        ({"game/growth": 1.5, "binary/one/passed": 0.05}, "unstable"),
-        ({"binary/one/passed": 0.05, "target/largest_share": 0.95}, "saturated binary layer"),
-        ({"target/largest_share": 0.95, "mmd/squared": 0.3, "mmd/matched": 0.3}, "collapsed"),
         ({"mmd/squared": 0.06, "mmd/matched": 0.06}, "not aligned"),
         ({"mmd/squared": 0.06}, "aligned"),
-        ({"mmd/matched": 0.06}, "aligned"),
-        ({"mmd/squared": 0.04, "mmd/matched": 0.04}, "aligned"),
         ({"mmd/squared": 0.06, "mmd/matched": 0.06, "mmd/null": 0.016}, "aligned"),
         ({"mmd/squared": 0.06, "mmd/matched": 0.06, "mmd/matched_null": 0.016}, "aligned"),
     ],
@@ -313,10 +306,10 @@ def test_the_headline_has_the_number_of_the_probe():
     assert "74% to 82%" in found.reasons[0]
 
 
-@pytest.mark.parametrize("number", ["label/loss", "binary/one/passed", "game/largest_stable_step"])
-def test_one_number_that_is_not_finite_is_enough(number):
-    assert verdict(ALIGNED | {number: float("nan")}).reasons[0] == f"Not finite: {number}."
-    assert verdict(ALIGNED | {f"{number}s": np.array([1.0, np.nan])}).name == "diverged"
+def test_one_number_that_is_not_finite_is_enough():
+    for value in (np.nan, np.float32("nan"), np.array([1.0, np.inf])):
+        found = verdict(ALIGNED | {"jacobian/source/logits/top": value})
+        assert found.reasons[0] == "Not finite: jacobian/source/logits/top."
 
 
 def test_what_may_be_infinite_is_no_fault():
@@ -359,15 +352,6 @@ def test_the_discrepancy_separates_domains_that_a_linear_probe_takes_for_one():
         found = discriminator_vs_probe(model, data) | feature_distance(model, data)
         assert found["probe/loss"] > 0.6
         assert verdict(found).name == name
-
-
-def test_other_shares_of_the_same_classes_are_told_from_the_matched_domains():
-    x, y = other_shares()
-    found = feature_distance(knows_classes(), (x, y))
-    assert found["mmd/squared"] > 0.05
-    assert found["mmd/matched"] < 0.02
-    reasons = said_of(knows_classes(), data=(x, y))[2]
-    assert any("comes from other shares of the classes" in reason for reason in reasons)
 
 
 def test_the_reasons_mention_what_does_not_decide():
