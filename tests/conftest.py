@@ -16,13 +16,6 @@ def pytest_ignore_collect(collection_path):
     return True if helps else None
 
 
-def pytest_runtest_setup(item):
-    for mark in item.iter_markers("lacking"):
-        backend, what = mark.args
-        if keras.backend.backend() == backend:
-            pytest.skip(f"{backend} lacks {what}")
-
-
 @pytest.fixture(autouse=True)
 def seeded():
     """Every test begins with the same seeds and the same precision."""

@@ -28,7 +28,6 @@ def test_a_number_in_range_comes_back_as_a_float():
         ({"low": 0, "high": 1, "above": True}, 0, "above 0 and of at most 1"),
         ({"low": 0, "high": 1, "below": True}, 1, "of at least 0 and below 1"),
         ({}, math.nan, "a finite number. "),
-        ({"low": 0}, math.inf, "a finite number of at least 0. "),
     ],
 )
 def test_a_number_out_of_range_is_refused(options, value, wanted):
@@ -39,20 +38,18 @@ def test_a_number_out_of_range_is_refused(options, value, wanted):
     assert f"Received: x={value!r}" in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [True, "1", None, 1j])
+@pytest.mark.parametrize("value", [True, "1", None])
 def test_what_is_no_number_is_refused(value):
     with pytest.raises(TypeError, match="`x` must be a finite number"):
         check_number("x", value)
+    with pytest.raises(TypeError, match="`k` must be an integer"):
+        check_integer("k", value)
+    with pytest.raises(TypeError, match="`k` must be an integer"):
+        check_integer("k", 1.0)
 
 
 def test_an_integer_in_range_comes_back_as_pythons():
     assert type(check_integer("k", np.int64(3), low=1)) is int
-
-
-@pytest.mark.parametrize("value", [True, 1.0, "1", None])
-def test_what_is_no_integer_is_refused(value):
-    with pytest.raises(TypeError, match="`k` must be an integer"):
-        check_integer("k", value)
 
 
 @pytest.mark.parametrize(

@@ -57,45 +57,36 @@ def test_ganin_decay_follows_its_formula(step):
     assert float(GaninDecay(0.01, total_steps=1000)(step)) == pytest.approx(expected, rel=1e-6)
 
 
-def test_ganin_decay_drives_an_optimizer_and_comes_back():
-    optimizer = keras.optimizers.SGD(GaninDecay(0.5, total_steps=1, alpha=1.0, beta=1.0))
+@pytest.mark.parametrize(
+    ("rate", "rates"),
+    [
+        (GaninDecay(0.5, total_steps=1, alpha=1.0, beta=1.0), (0.5, 0.25)),
+        (Scaled(keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5), 4.0), (2.0, 1.0)),
+    ],
+)
+def test_a_decay_drives_an_optimizer_and_comes_back(rate, rates):
+    optimizer = keras.optimizers.SGD(rate)
     weight = keras.Variable(np.zeros(()))
-    for _ in range(2):  # learning rates .5 and .25
+    for _ in range(2):
         optimizer.apply([keras.ops.ones(())], [weight])
-    assert float(keras.ops.convert_to_numpy(weight)) == pytest.approx(-0.75)
-    again = keras.optimizers.SGD.from_config(optimizer.get_config())
-    assert float(again.learning_rate) == pytest.approx(0.5)
-
-
-def test_a_scaled_schedule_drives_an_optimizer_and_comes_back():
-    decay = keras.optimizers.schedules.ExponentialDecay(0.5, decay_steps=1, decay_rate=0.5)
-    optimizer = keras.optimizers.SGD(Scaled(decay, 4.0))
-    weight = keras.Variable(np.zeros(()))
-    for _ in range(2):  # learning rates 2 and 1
-        optimizer.apply([keras.ops.ones(())], [weight])
-    assert float(keras.ops.convert_to_numpy(weight)) == pytest.approx(-3.0)
+    assert float(keras.ops.convert_to_numpy(weight)) == pytest.approx(-sum(rates))
     config = json.loads(json.dumps(optimizer.get_config()))
     again = keras.optimizers.SGD.from_config(config)
-    assert float(again.learning_rate) == pytest.approx(2.0)
+    assert float(again.learning_rate) == pytest.approx(rates[0])
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "error"),
     [
-        (lambda: GaninSchedule(0), "`total_steps` must be .*above 0. Received: total_steps=0"),
-        (lambda: GaninSchedule(10, gamma=-1), "`gamma` must be .*above 0"),
-        (lambda: GaninSchedule(10, high=float("nan")), "`high` must be .*at least 0"),
-        (lambda: WarmStart(low=0.5, high=0.1), "`high` must be .*at least 0.5"),
-        (lambda: Constant(float("inf")), "Received: value=inf"),
-        (lambda: GaninDecay(0.0), "`initial_learning_rate` must be .*above 0"),
-        (lambda: Scaled(GaninDecay(), 0), "`factor` must be .*above 0. Received: factor=0"),
+        (lambda: GaninSchedule(0), ValueError),
+        (lambda: GaninSchedule(10, gamma=-1), ValueError),
+        (lambda: WarmStart(low=0.5, high=0.1), ValueError),
+        (lambda: Constant(float("inf")), ValueError),
+        (lambda: GaninDecay(0.0), ValueError),
+        (lambda: Scaled(GaninDecay(), 0), ValueError),
+        (lambda: Scaled(0.1, 10.0), TypeError),
     ],
 )
-def test_bad_values_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_values_are_refused(make, error):
+    with pytest.raises(error):
         make()
-
-
-def test_what_is_no_schedule_cannot_be_scaled():
-    with pytest.raises(TypeError, match="`schedule` must be a schedule of Keras. Received: 0.1"):
-        Scaled(0.1, 10.0)

@@ -33,26 +33,21 @@ def weight(model):
 def test_a_schedule_advances_inside_the_compiled_step(jit_compile, steps_per_execution):
     schedule = GaninSchedule(total_steps=40)
     reversal = GradientReversal(schedule)
-    model = trained_weight(
-        reversal, steps=40, jit_compile=jit_compile, steps_per_execution=steps_per_execution
-    )
+    how = {"jit_compile": jit_compile, "steps_per_execution": steps_per_execution}
+    model = trained_weight(reversal, steps=40, **how)
     assert int(reversal.step) == 40
     assert float(reversal.strength) == pytest.approx(float(schedule(39)))
-    assert weight(model) == pytest.approx(
-        sum(float(schedule(step)) for step in range(40)), rel=1e-5
-    )
+    expected = sum(float(schedule(step)) for step in range(40))
+    assert weight(model) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_new_strength_changes_the_compiled_gradient():
     reversal = GradientReversal(1.0)
     model = trained_weight(reversal)
-    assert weight(model) == pytest.approx(1.0)
-    reversal.strength.assign(0.5)
-    model.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0)
-    assert weight(model) == pytest.approx(1.5)
-    reversal.strength = 0.25
-    model.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0)
-    assert weight(model) == pytest.approx(1.75)
+    for strength, expected in ((0.5, 1.5), (0.25, 1.75)):
+        reversal.strength = strength
+        model.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0)
+        assert weight(model) == pytest.approx(expected)
 
 
 def test_inference_neither_counts_nor_changes_the_strength_and_its_state_does_not_train():
@@ -62,18 +57,6 @@ def test_inference_neither_counts_nor_changes_the_strength_and_its_state_does_no
     assert float(reversal.strength) == 0.0
     assert reversal.trainable_weights == []
     assert [variable.name for variable in reversal.non_trainable_weights] == ["step", "strength"]
-
-
-def test_a_function_whose_name_another_has_is_refused():
-    """A file would name the other one."""
-
-    def strength(step):
-        return 0.5 * step
-
-    first = keras.saving.register_keras_serializable("tests", "twice")(strength)
-    keras.saving.register_keras_serializable("tests", "twice")(lambda step: step)
-    with pytest.raises(ValueError, match="a name of its own"):
-        GradientReversal(first)
 
 
 @keras.saving.register_keras_serializable("tests")

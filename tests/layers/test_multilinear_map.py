@@ -34,19 +34,6 @@ def test_the_randomised_form_multiplies_two_projections():
     np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-7)
 
 
-def test_inner_products_of_the_randomised_form_come_near_the_exact_ones():
-    """Their mean is exact; for units f and g the variance is below (3 * 3 - 1) / max_units."""
-    features, predictions = RNG.normal(size=(2, 40)), RNG.normal(size=(2, 30))
-    units = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in (features, predictions)]
-    first, second = products(
-        MultilinearMap(1199, seed=3), *[one.astype("float32") for one in units]
-    )
-    exact = (units[0][0] @ units[0][1]) * (units[1][0] @ units[1][1])
-    deviation = np.sqrt(8 / 1199)
-    assert first @ second == pytest.approx(exact, abs=4 * deviation)
-    assert first @ first == pytest.approx(1.0, abs=4 * deviation)
-
-
 def test_the_projections_are_standard_normal_and_differ():
     layer = MultilinearMap(400, seed=1)
     layer.build([(None, 50), (None, 50)])
@@ -58,15 +45,14 @@ def test_the_projections_are_standard_normal_and_differ():
 
 
 def test_a_seed_draws_the_same_projections_again():
-    one, same = (products(MultilinearMap(RANDOMISED, seed=4)) for _ in range(2))
-    np.testing.assert_array_equal(one, same)
-    assert np.abs(products(MultilinearMap(RANDOMISED, seed=5)) - one).max() > 0.1
-    drawn = []
-    for seed in (7, 7, 8):
-        keras.utils.set_random_seed(seed)
-        drawn.append(products(MultilinearMap(RANDOMISED)))
-    np.testing.assert_array_equal(drawn[0], drawn[1])
-    assert np.abs(drawn[0] - drawn[2]).max() > 0.1
+    for own in (True, False):
+        drawn = []
+        for seed in (7, 7, 8):
+            if not own:
+                keras.utils.set_random_seed(seed)
+            drawn.append(products(MultilinearMap(RANDOMISED, seed if own else None)))
+        np.testing.assert_array_equal(drawn[0], drawn[1])
+        assert np.abs(drawn[0] - drawn[2]).max() > 0.1
 
 
 @pytest.mark.parametrize("compiled", [False, True, "xla"])

@@ -13,10 +13,8 @@ def convolved(layer, images=IMAGES):
     return keras.ops.convert_to_numpy(layer(images, training=True))
 
 
-def kernels(layer, channels, count):
-    return np.stack(
-        [keras.ops.convert_to_numpy(layer._kernel(channels, "float32")) for _ in range(count)]
-    )
+def drawn(draw, count):
+    return np.stack([keras.ops.convert_to_numpy(draw()) for _ in range(count)])
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
@@ -34,13 +32,13 @@ def test_each_image_is_mixed_with_its_convolution(size, monkeypatch):
                 plane = kernel[:, :, into, out]
                 result[..., out] += correlate2d(image[..., into], plane, mode="same")
     expected = 127.5 + 127.5 * (shares * x + (1 - shares) * expected)
-    np.testing.assert_allclose(
-        convolved(RandomConvolution((size,))), expected, rtol=1e-4, atol=1e-3
-    )
+    given = convolved(RandomConvolution((size,)))
+    np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-3)
 
 
 def test_kernels_of_each_size_keep_the_scale_and_are_drawn_equally_often():
-    found = kernels(RandomConvolution((1, 3, 5), seed=2), 2, 600)
+    layer = RandomConvolution((1, 3, 5), seed=2)
+    found = drawn(lambda: layer._kernel(2, "float32"), 600)
     side = np.max(np.abs(found), axis=(0, 3, 4)) > 0
     assert side.all()
     sizes = {}
@@ -58,9 +56,7 @@ def test_kernels_of_each_size_keep_the_scale_and_are_drawn_equally_often():
 
 def test_shares_are_uniform_and_the_rate_says_how_many_batches_change():
     layer = RandomConvolution(rate=0.3, seed=2)
-    found = np.stack(
-        [keras.ops.convert_to_numpy(layer._shares(8, "float32")) for _ in range(400)]
-    ).reshape(400, 8)
+    found = drawn(lambda: layer._shares(8, "float32"), 400).reshape(400, 8)
     changed = ~np.all(found == 1, axis=1)
     assert changed.mean() == pytest.approx(0.3, abs=0.08)
     assert found[changed].mean() == pytest.approx(0.5, abs=0.05)

@@ -68,20 +68,13 @@ def test_weights_come_from_a_file_of_the_application_without_its_classifier(tmp_
         np.testing.assert_array_equal(value, np.full_like(value, 0.01))
 
 
-def test_a_frozen_backbone_does_not_train_and_by_default_all_of_it_does():
-    assert mobilenet(trainable="none").trainable_weights == []
-    assert mobilenet(trainable=False).trainable_weights == []
+def test_stages_are_fine_tuned_and_the_rest_is_frozen_and_by_default_all_trains():
+    two = ["conv_dw_13", "conv_pw_13"]
+    for stages, names in (("none", []), (False, []), ("conv_pw_1", ["conv_pw_1"]), (two, two)):
+        backbone = mobilenet(trainable=stages)
+        layers = {variable.path.partition("/")[0] for variable in backbone.trainable_weights}
+        assert layers == {*names, *(f"{name}_bn" for name in names)}  # and not conv_pw_10
     assert len(mobilenet().trainable_weights) == len(plain_mobilenet().trainable_weights)
-
-
-@pytest.mark.parametrize(
-    ("stages", "expected"),
-    [("conv_pw_1", {"conv_pw_1"}), (["conv_dw_13", "conv_pw_13"], {"conv_dw_13", "conv_pw_13"})],
-)
-def test_stages_are_fine_tuned_and_the_rest_is_frozen(stages, expected):
-    backbone = mobilenet(trainable=stages)
-    layers = {variable.path.partition("/")[0] for variable in backbone.trainable_weights}
-    assert layers == expected | {f"{name}_bn" for name in expected}  # and not conv_pw_10
 
 
 PAIR = {"source": IMAGES, "target": 255 - IMAGES}, np.array([0, 1, 2, 1])

@@ -29,9 +29,7 @@ def kernel_gradients(epochs):
     """The gradient of a kernel, `x^T u / (batch * units)`, of every step."""
     for _ in range(epochs):
         for start in range(0, len(INPUTS), BATCH):
-            x, u = (
-                values[start : start + BATCH].astype("float64") for values in (INPUTS, UPSTREAM)
-            )
+            x, u = (a[start : start + BATCH].astype("float64") for a in (INPUTS, UPSTREAM))
             yield x.T @ u / u.size
 
 

@@ -1,7 +1,5 @@
 """Bop against a loop in NumPy."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -59,10 +57,3 @@ def test_a_weight_flips_above_the_threshold_not_at_it():
     gradient = keras.ops.array([0.5, 0.5625, -0.75, -0.75, 0.75, 0.75, 0.0])
     Bop(learning_rate=0.5, threshold=0.25).apply([gradient], [weights])
     np.testing.assert_array_equal(values([weights])[0], [1, -1, 1, 1, -1, -1, 1])
-
-
-@pytest.mark.parametrize("rates", RATES)
-def test_it_comes_back_from_its_config_through_json(rates):
-    optimizer = Bop(*RATES[rates], clipnorm=2.0, name="mine")
-    config = json.loads(json.dumps(keras.saving.serialize_keras_object(optimizer)))
-    assert keras.saving.deserialize_keras_object(config).get_config() == optimizer.get_config()

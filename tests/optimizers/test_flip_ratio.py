@@ -37,12 +37,9 @@ def test_the_mean_over_an_epochs_looks_is_logged_by_layer(every):
     assert set(logs) - {"loss"} == {"flips/one", "flips/two"}
     every = every or STEPS
     for name, its in settings.items():
-        looks = shares(list(signs_after_each_step(before[name], *its, epochs=3)), every)
-        ends = [every * (look + 1) for look in range(len(looks))]
-        expected = [
-            np.mean([s for s, e in zip(looks, ends, strict=True) if start < e <= start + STEPS])
-            for start in range(0, 3 * STEPS, STEPS)
-        ]
+        looks = np.array(shares(list(signs_after_each_step(before[name], *its, epochs=3)), every))
+        epochs = (every * np.arange(1, len(looks) + 1) - 1) // STEPS
+        expected = [looks[epochs == epoch].mean() for epoch in range(3)]
         assert max(expected) > 0
         np.testing.assert_allclose(logs[f"flips/{name}"], expected)
 

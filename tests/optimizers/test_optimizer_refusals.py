@@ -1,3 +1,5 @@
+import math
+
 import keras
 import pytest
 from constant_gradient import sum_of_layers, train
@@ -18,10 +20,6 @@ def half():
     return variable
 
 
-def a_rate():
-    return 0.1
-
-
 def faster(*arguments):
     return faster_heads(dann.SourceOnly(sum_of_layers("dense"), num_classes=2), *arguments)
 
@@ -31,21 +29,14 @@ def faster(*arguments):
     [
         (lambda: Bop(weight_decay=0.1), ValueError),
         (lambda: Bop(0.0), ValueError),
-        (lambda: Bop(2), ValueError),
         (lambda: Bop(threshold=-1e-8), ValueError),
-        (lambda: Bop(threshold="high"), TypeError),
         (lambda: Bop().build([keras.Variable([1.0])]), ValueError),  # no layer marks it
         (lambda: Bop().build([half()]), ValueError),
         (lambda: built({"binary": Bop()}, SGD()), ValueError),  # matches nothing
         (lambda: built({"any": Bop()}, SGD(), places=[0, 1, 1]), ValueError),
-        (lambda: built({"a": "sgd"}, SGD()), AttributeError),
-        (lambda: built({"a": Bop()}, "sgd"), TypeError),
         (lambda: faster(SGD(), 0), ValueError),
-        (lambda: faster(SGD(), float("nan")), ValueError),
-        (lambda: faster(SGD(a_rate)), TypeError),
-        (lambda: faster(keras.optimizers.LossScaleOptimizer(SGD())), KeyError),
+        (lambda: faster(SGD(math.sqrt)), TypeError),
         (lambda: FlipRatio(every=0), ValueError),
-        (lambda: FlipRatio(every=1.5), TypeError),
         (lambda: train(sum_of_layers("a"), SGD(), callbacks=[FlipRatio()]), ValueError),
     ],
 )

@@ -28,14 +28,15 @@ def values_and_gradients(functions, inputs, upstreams, compiled=False):
         arguments = zip(functions, inputs, upstreams, strict=True)
         return [_differentiated(f, upstream, False)(x) for f, x, upstream in arguments]
 
-    pairs = _compiled(differentiate, compiled)(
+    pairs = in_graph(differentiate, compiled)(
         [keras.ops.convert_to_tensor(array) for array in inputs],
         [keras.ops.convert_to_tensor(array) for array in upstreams],
     )
     return [(as_array(value), as_array(gradient)) for value, (gradient,) in pairs]
 
 
-def _compiled(function, how):
+def in_graph(function, how):
+    """The function in a graph if `how` is true, compiled by XLA if it is `"xla"`."""
     if not how or BACKEND == "torch":  # which Keras runs eagerly
         return function
     if BACKEND == "tensorflow":
@@ -62,7 +63,7 @@ def _tensorflow(function, upstream, compiled):
         zero = tf.UnconnectedGradients.ZERO
         return value, tape.gradient(value, inputs, upstream, unconnected_gradients=zero)
 
-    return _compiled(differentiate, compiled)
+    return in_graph(differentiate, compiled)
 
 
 def _jax(function, upstream, compiled):
@@ -72,7 +73,7 @@ def _jax(function, upstream, compiled):
         value, pull_back = jax.vjp(function, *inputs)
         return value, pull_back(upstream)
 
-    return _compiled(differentiate, compiled)
+    return in_graph(differentiate, compiled)
 
 
 def _torch(function, upstream, compiled):

@@ -2,24 +2,15 @@
 
 import keras
 import pytest
+from support.differentiate import BACKEND, in_graph
 
 
 def in_mode(function, mode):
-    if keras.backend.backend() == "torch":
+    if BACKEND == "torch":
         return lambda *args: keras.tree.map_structure(lambda t: t.detach(), function(*args))
-    if mode == "eager":
-        return function
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.jit(function)
-    import tensorflow as tf
-
-    return tf.function(function, jit_compile=mode == "xla")
+    return in_graph(function, {"eager": False, "graph": True, "xla": "xla"}[mode])
 
 
-EAGER = pytest.param("eager", marks=pytest.mark.tensorflow)
-XLA = pytest.param(
-    "xla", marks=pytest.mark.tensorflow
-)  # JAX has one way to compile, torch one to run
+# JAX has one way to compile, torch one to run.
+EAGER, XLA = (pytest.param(mode, marks=pytest.mark.tensorflow) for mode in ("eager", "xla"))
 each_mode = pytest.mark.parametrize("mode", [EAGER, "graph", XLA])

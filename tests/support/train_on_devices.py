@@ -61,8 +61,8 @@ def with_regularizer(name):
     return DANN(backbone(), num_classes=3, regularizers=[regularizer])
 
 
-def with_backbone(layer):
-    return DANN(backbone(layer()), num_classes=3)
+def plain(*layers, **dense):
+    return DANN(backbone(*layers, **dense), num_classes=3)
 
 
 def augmented():
@@ -71,9 +71,8 @@ def augmented():
 
 
 def synchronized():
-    if keras.backend.backend() == "jax":  # it needs no argument for it
-        return keras.layers.BatchNormalization()
-    return keras.layers.BatchNormalization(synchronized=True)
+    how = {"synchronized": True} if keras.backend.backend() == "tensorflow" else {}
+    return plain(keras.layers.BatchNormalization(**how))  # JAX needs no argument for it
 
 
 def decayed():
@@ -84,41 +83,26 @@ CASES = {name: Case(functools.partial(of_method, name)) for name in sorted(METHO
 for _name in sorted(REGULARIZERS):
     CASES[f"{_name} (regularizer)"] = Case(functools.partial(with_regularizer, _name))
 CASES |= {
-    "batch normalization": Case(lambda: with_backbone(keras.layers.BatchNormalization)),
-    "synchronized normalization": Case(lambda: with_backbone(synchronized)),
+    "batch normalization": Case(lambda: plain(keras.layers.BatchNormalization())),
+    "synchronized normalization": Case(synchronized),
     "augmentation": Case(augmented),
-    "dropout": Case(lambda: with_backbone(lambda: keras.layers.Dropout(0.5, seed=1))),
-    "labelled target": Case(
-        lambda: DANN(backbone(), num_classes=3), {"target_labelled": LABELLED}, weighed=True
-    ),
+    "dropout": Case(lambda: plain(keras.layers.Dropout(0.5, seed=1))),
+    "labelled target": Case(plain, {"target_labelled": LABELLED}, weighed=True),
     "several sources": Case(
         lambda: MDAN(backbone(), num_classes=3, num_sources=2),
         {"source_domain": np.arange(24) % 2},
     ),
     "weight decay": Case(decayed),
-    "averaged weights": Case(
-        lambda: DANN(backbone(), num_classes=3), optimizer={"use_ema": True, "ema_momentum": 0.5}
-    ),
-    "clipped": Case(lambda: DANN(backbone(), num_classes=3), optimizer={"global_clipnorm": 0.05}),
-    "accumulated": Case(
-        lambda: DANN(backbone(), num_classes=3), optimizer={"gradient_accumulation_steps": 2}
-    ),
+    "averaged weights": Case(plain, optimizer={"use_ema": True, "ema_momentum": 0.5}),
+    "clipped": Case(plain, optimizer={"global_clipnorm": 0.05}),
+    "accumulated": Case(plain, optimizer={"gradient_accumulation_steps": 2}),
 }
 REFUSED = {"clipped", "accumulated"}  # with several devices, on TensorFlow
 # On TensorFlow these compute from a replica's part what one device computes from the whole batch,
 # or draw the same noise for each part. `docs/running.md` lists them.
 OF_REPLICA = {
-    "cdan_e",
-    "daln",
-    "wdgrl",
-    "dirt_t",
-    "mcc (regularizer)",
-    "self_ensembling (regularizer)",
-    "vat (regularizer)",
-    "batch normalization",
-    "augmentation",
-    "dropout",
-    "several sources",
+    *("cdan_e", "daln", "wdgrl", "dirt_t", "batch normalization", "augmentation", "dropout"),
+    *("several sources", *(f"{name} (regularizer)" for name in ("mcc", "self_ensembling", "vat"))),
 }
 
 
