@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from packable_networks import normalized, spread_statistics, whole_inputs
 
-from dann.deployment import FORMATS, ExportError, PackError, export, exports
+from dann.deployment import FORMATS, ExportError, export, exports
 from dann.layers import BinaryConv2D, BinaryDense
 
 
@@ -61,14 +61,3 @@ def test_what_differs_in_more_than_one_example_is_removed(
         with pytest.raises(ExportError, match=f"{different} of 16 examples"):
             export(model, path, "packed", inputs)
     assert path.exists() == (different == 1)
-
-
-def test_other_arguments_are_refused(tmp_path):
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, activation="gelu")])
-    for one, format, error, told in (
-        (model, "gguf", ValueError, "format"),
-        (model, "packed", PackError, "Gelu"),
-        ("model", "packed", TypeError, None),
-    ):
-        with pytest.raises(error, match=told):
-            export(one, tmp_path / "a", format)

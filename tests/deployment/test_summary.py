@@ -1,7 +1,6 @@
 """Summaries count what is there."""
 
 import keras
-import numpy as np
 import pytest
 from keras import layers
 
@@ -67,20 +66,16 @@ def test_what_cannot_be_packed_is_counted_and_says_why():
     assert "'lstm'" in summary.reason
 
 
-class Unknown(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.sign = BinaryDense(5, use_bias=False)
-
+class Unknown(keras.Sequential):
     def call(self, inputs):
-        return keras.ops.convert_to_tensor(keras.ops.convert_to_numpy(self.sign(inputs)))
+        return keras.ops.convert_to_tensor(keras.ops.convert_to_numpy(super().call(inputs)))
 
 
 def test_a_model_without_a_graph_is_counted_once_it_is_built():
-    model = Unknown()
+    model = Unknown([BinaryDense(5, use_bias=False)])
     with pytest.raises(PackError, match="call it on a batch"):
         summarize(model)
-    model(np.ones((1, 4), "float32"))
+    model.build((None, 4))
     summary = summarize(model)
     assert [(layer.weights, layer.binary_macs) for layer in summary.layers] == [({1: 20}, None)]
-    assert "keras.Model(inputs, outputs)" in summary.reason
+    assert "symbolic" in summary.reason
