@@ -111,14 +111,7 @@ def check_registered(what: str, obj: Any) -> None:
         )
 
 
-def check_shape(
-    what: str,
-    shape: Sequence[Any],
-    axes: Sequence[str],
-    *,
-    why: str = "",
-    error: type[ValueError] = ValueError,
-) -> None:
+def check_shape(what: str, shape: Sequence[Any], axes: Sequence[str], *, why: str = "") -> None:
     """Raises `ValueError` unless a shape has one length for each named axis.
 
     Args:
@@ -126,7 +119,6 @@ def check_shape(
         shape: The shape of an array or tensor.
         axes: The names of its axes.
         why: As in `check_number`.
-        error: Kind of `ValueError` to raise.
 
     Example:
 
@@ -139,7 +131,8 @@ def check_shape(
     if len(shape) != len(axes):
         words = str(tuple(axes)).replace("'", "")
         reason = f", {why}" if why else ""
-        raise error(f"{what} must have the shape {words}{reason}. Received: shape {tuple(shape)}")
+        received = f"Received: shape {tuple(shape)}"
+        raise ValueError(f"{what} must have the shape {words}{reason}. {received}")
 
 
 def check_value_range(name: str, values: Any) -> tuple[float, float]:
@@ -162,12 +155,7 @@ def check_value_range(name: str, values: Any) -> tuple[float, float]:
 
 
 def check_class_range(
-    what: str,
-    labels: Any,
-    num_classes: int,
-    *,
-    unknown: int | None = None,
-    error: type[ValueError] = ValueError,
+    what: str, labels: Any, num_classes: int, *, unknown: int | None = None
 ) -> None:
     """Raises `ValueError` unless every label is the number of a class.
 
@@ -176,7 +164,6 @@ def check_class_range(
         labels: NumPy array of numbers.
         num_classes: Number of classes; their numbers are those below it, from 0.
         unknown: Further number that is allowed, of labels that are not known. Defaults to none.
-        error: Kind of `ValueError` to raise.
 
     Example:
 
@@ -192,7 +179,7 @@ def check_class_range(
         known = "" if unknown is None else f", or {unknown} if unknown"
         found = ", ".join(f"{label:g}" for label in wrong[:5])
         more = ", ..." if len(wrong) > 5 else ""
-        raise error(
+        raise ValueError(
             f"{what} must be at least 0 and below {num_classes}, the number of classes{known}. "
             f"Received: {found}{more}"
         )

@@ -18,7 +18,6 @@ from dann.adaptation.regularizers.self_ensembling import SelfEnsembling
 from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
 from dann.adaptation.source_only import SourceOnly, TargetOnly
 from dann.adaptation.wdgrl import WDGRL
-from dann.optimizers.faster_heads import faster_heads
 
 __all__ = [
     "CDAN",
@@ -42,5 +41,4 @@ __all__ = [
     "SourceOnly",
     "TargetOnly",
     "VirtualAdversarial",
-    "faster_heads",
 ]

@@ -10,10 +10,10 @@ from dann.adaptation.batch import (
     Batch,
     added,
     at_least_single,
-    fitting_weights,
     in_one_pass,
     is_pair,
     parts_of,
+    weights_of_positions,
 )
 from dann.adaptation.labels import check_form, loss_of_logits, metrics_of_logits, refuse_classes
 from dann.adaptation.networks import OneCall, features_of, fitting_label_head
@@ -192,7 +192,7 @@ class AdversarialModel(keras.Model):
     def label_loss(self, labels: Any, logits: Any, weights: Any = None) -> Any:
         """Returns the loss given to `compile`, a scalar: the mean over what the step sees."""
         check_form(labels, logits, self.loss)
-        weights = fitting_weights(weights, logits)
+        weights = weights_of_positions(weights, logits)
         loss = fitting.whole_of_replica(self._compile_loss(labels, logits, weights))
         return ops.mean(loss) if loss.shape else loss  # a loss may come by example
 
@@ -236,7 +236,7 @@ class AdversarialModel(keras.Model):
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         paired = isinstance(y_pred, Batch)
         logits = y_pred.label_logits if paired else y_pred
-        logs = super().compute_metrics(x, y, logits, fitting_weights(sample_weight, logits))
+        logs = super().compute_metrics(x, y, logits, weights_of_positions(sample_weight, logits))
         # Of plain inputs the trackers did not change.
         return {name: one for name, one in logs.items() if paired or name not in self.trackers}
 

@@ -153,22 +153,18 @@ def at_least_single(tensor: Any) -> Any:
     return ops.cast(tensor, "float32") if in_half else tensor
 
 
-def fitting_weights(weights: Any, logits: Any) -> Any:
-    """Returns sample weights for the loss, of maps one for each position; `None` stays."""
-    maps = weights is not None and len(logits.shape) > 2
-    return weights_of_positions(weights, logits) if maps else weights
-
-
 def weights_of_positions(weights: Any, logits: Any) -> Any:
     """Returns a weight for each prediction, from one for each or one for each example.
 
     Args:
-        weights: Tensor `(batch,)`, `(batch, ...)` or `(batch, ..., 1)`.
+        weights: Tensor `(batch,)`, `(batch, ...)` or `(batch, ..., 1)`; `None` stays.
         logits: Tensor `(batch, ..., k)`.
 
     Returns:
         Tensor `(batch, ...)`.
     """
+    if weights is None:
+        return None
     weights = ops.convert_to_tensor(weights)  # JAX has no float64
     ones = ops.ones_like(logits[..., 0], dtype=weights.dtype)
     # In two axes, because Keras may not know how many axes weights have.

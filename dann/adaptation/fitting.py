@@ -6,7 +6,6 @@ batch and there is one replica.
 """
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -64,21 +63,23 @@ def _endless(pairs, model, name, given):
 def build_training(model: Any) -> None:
     """Makes the optimizer's and the metrics' variables, or TensorFlow traces the step twice."""
     check_optimizer(model.optimizer, replicas_of(model))
-    metrics = model._compile_metrics
     with strategy_scope(model):
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         sparse = isinstance(model.loss, keras.losses.SparseCategoricalCrossentropy)
-        if sparse and metrics is not None and not metrics.built:
-            logits = keras.KerasTensor((None, model.num_classes))
-            metrics.build(keras.KerasTensor((None,)), logits)
+        for metric in model.metrics if sparse else ():
+            if not getattr(metric, "built", True):  # those given to `compile`, as one
+                logits = keras.KerasTensor((None, model.num_classes))
+                metric.build(keras.KerasTensor((None,)), logits)
 
 
 def num_replicas() -> int:
     """Returns how many replicas share a batch in the current scope or step."""
     if keras.backend.backend() != "tensorflow":
         return 1
-    return _distribute().get_strategy().num_replicas_in_sync
+    import tensorflow as tf
+
+    return tf.distribute.get_strategy().num_replicas_in_sync
 
 
 def share_of_replica(loss: Any) -> Any:
@@ -103,11 +104,12 @@ def mean_over_replicas(tensors: Sequence[Any]) -> list[Any]:
     """
     if num_replicas() == 1:
         return list(tensors)
-    distribute = _distribute()
-    replica = distribute.get_replica_context()
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
     if replica is None:
         return list(tensors)
-    means = replica.all_reduce(distribute.ReduceOp.MEAN, [ops.stop_gradient(t) for t in tensors])
+    means = replica.all_reduce(tf.distribute.ReduceOp.MEAN, [ops.stop_gradient(t) for t in tensors])
     return list(means)
 
 
@@ -171,10 +173,3 @@ def strategy_scope(model: keras.Model) -> contextlib.AbstractContextManager:
     """Returns the scope in which the variables of a model are made."""
     strategy = getattr(model, "distribute_strategy", None)
     return contextlib.nullcontext() if strategy is None else strategy.scope()
-
-
-@functools.cache
-def _distribute() -> Any:
-    import tensorflow as tf
-
-    return tf.distribute

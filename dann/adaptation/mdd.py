@@ -99,28 +99,19 @@ class MDD(AdversarialModel):
     def method_losses(self, batch, labels, reversal, training):
         scores = batch.behind_reversal(self.adversarial_head, reversal, training)
         source, target = batch.by_domain(scores)
-        agree = self._agree(source, ops.stop_gradient(batch.logits["source"]))
-        disagree = self._disagree(target, ops.stop_gradient(batch.logits["target"]))
+        of_source, of_target = (
+            ops.stop_gradient(batch.logits[name]) for name in ("source", "target")
+        )
+        if self.disparity == "margin":
+            agree = -ops.sum(_predicted(of_source) * ops.log_softmax(source), axis=-1)
+            others = ops.sum((1 - _predicted(of_target)) * ops.softmax(target), axis=-1)
+            disagree = -ops.log(others + LOG_OFFSET)
+        else:
+            size = ops.abs if self.disparity == "absolute_error" else ops.square
+            agree, disagree = size(source - of_source), -size(target - of_target)
         return {"disparity/loss": self.gamma * ops.mean(agree) + ops.mean(disagree)}
 
-    def _agree(self, scores, label):
-        """The adversarial head's loss on each example of the source `(batch,)`."""
-        if self.disparity != "margin":
-            return self._error(scores, label)
-        return -ops.sum(_predicted(scores, label) * ops.log_softmax(scores), axis=-1)
 
-    def _disagree(self, scores, label):
-        """The adversarial head's loss on each example of the target `(batch,)`."""
-        if self.disparity != "margin":
-            return -self._error(scores, label)
-        others = 1 - _predicted(scores, label)
-        return -ops.log(ops.sum(others * ops.softmax(scores), axis=-1) + LOG_OFFSET)
-
-    def _error(self, scores, label):
-        size = ops.abs if self.disparity == "absolute_error" else ops.square
-        return ops.mean(size(scores - label), axis=-1)
-
-
-def _predicted(scores, label):
+def _predicted(logits):
     """The class that the label head predicts, one-hot."""
-    return ops.one_hot(ops.argmax(label, axis=-1), scores.shape[-1], dtype=scores.dtype)
+    return ops.one_hot(ops.argmax(logits, axis=-1), logits.shape[-1], dtype=logits.dtype)

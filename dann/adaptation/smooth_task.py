@@ -3,14 +3,13 @@
 `sdat` is CDAN with it, and registered beside CDAN; any method takes `task_radius`.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
-from dann.adaptation.batch import at_least_single
+from dann.adaptation.batch import added, at_least_single
 from dann.adaptation.fitting import mean_over_replicas
 from dann.autodiff import gradients
 
@@ -54,32 +53,32 @@ def smooth_terms(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple[dict[s
             batch = model(x, training=True)._replace(weights=sample_weight)
         finally:
             model.repeats_pass = False
-        added = _layer_losses(scope, weights)
+        of_layers = _layer_losses(scope, weights)
         before = [scope.get_current_value(variable) for variable in others]
-        return model.loss_terms(x, y, batch), added, before
+        return model.loss_terms(x, y, batch), of_layers, before
 
     def task(*values):
         with frozen(model, list(zip(weights, values, strict=True))) as scope:
-            terms, added, _ = losses(scope)
+            terms, of_layers, _ = losses(scope)
             of_labels = [term for name, term in terms.items() if name.endswith("label/loss")]
-            return functools.reduce(ops.add, map(ops.sum, [*of_labels, *added]))
+            return added([*of_labels, *of_layers])
 
     mine = gradients(task, [ops.convert_to_tensor(weight.value) for weight in weights])
     slopes = mean_over_replicas(mine)  # of the whole batch, so that all move the weights alike
-    squares = [ops.sum(ops.square(at_least_single(slope))) for slope in slopes]
-    scale = model.task_radius / ops.maximum(ops.sqrt(functools.reduce(ops.add, squares)), 1e-12)
+    length = ops.sqrt(added(ops.square(at_least_single(slope)) for slope in slopes))
+    scale = model.task_radius / ops.maximum(length, 1e-12)
     moved = [
         (weight, weight.value + ops.stop_gradient(ops.cast(scale, slope.dtype) * slope))
         for weight, slope in zip(weights, slopes, strict=True)
     ]
     with frozen(model, moved) as scope:
-        terms, added, before = losses(scope)
+        terms, of_layers, before = losses(scope)
     # The step's own pass has assigned what a pass assigns; the losses move on what they draw from.
     for variable, old in zip(others, before, strict=True):
         new = scope.get_current_value(variable)
         if new is not old:
             variable.assign(new)
-    return terms, added
+    return terms, of_layers
 
 
 def _layer_losses(scope, weights):

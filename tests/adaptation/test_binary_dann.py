@@ -9,18 +9,16 @@ from support.networks import linear, weights_of, with_random_weights
 from support.one_step import MODES, step
 from support.pair import LABELS, SOURCE, STRENGTH, TARGET
 
-from dann.adaptation import DANN, MCD
-from dann.layers import BinaryDense, BinarySign
-from dann.networks import binary_label_head, binary_mlp_backbone
-from dann.networks import domain_head as build_domain_head
+from dann.adaptation import DANN
+from dann.layers import BinaryDense
+from dann.networks import binary_label_head, binary_mlp_backbone, domain_head
 
 
 def two_binary_layers(way):
     """`x -> sign(sign-free x K1) K2` in signs of the kernels; nothing clips what a step does."""
-    inputs = keras.Input((3,))
     settings = {"use_bias": False, "clip": False, "way": way}
-    hidden = BinaryDense(4, input_estimator=None, **settings)(inputs)
-    return keras.Model(inputs, BinaryDense(4, **settings)(hidden), name="backbone")
+    layers = BinaryDense(4, input_estimator=None, **settings), BinaryDense(4, **settings)
+    return keras.Sequential([keras.Input((3,)), *layers])
 
 
 def sign(values):
@@ -52,12 +50,8 @@ def expected(weights, strength):
 @pytest.mark.parametrize("way", ["override", "stop_gradient"])
 @pytest.mark.parametrize("mode", MODES)
 def test_latent_kernels_get_the_mask_times_label_part_minus_strength_times_adversary(mode, way):
-    model = DANN(
-        two_binary_layers(way),
-        label_head=linear(4, 3, "label_head"),
-        domain_head=linear(4, 1, "domain_head"),
-        strength=STRENGTH,
-    )
+    heads = {"label_head": linear(4, 3), "domain_head": linear(4, 1)}
+    model = DANN(two_binary_layers(way), **heads, strength=STRENGTH)
     gradients = expected(weights_of(with_random_weights(model)), STRENGTH)
     _, slopes = step(model, mode)
     assert_all_close(slopes, gradients)
@@ -66,13 +60,10 @@ def test_latent_kernels_get_the_mask_times_label_part_minus_strength_times_adver
 def binary_dann(strength):
     keras.utils.set_random_seed(3)
     backbone = binary_mlp_backbone((3,), hidden_units=(6, 4))
-    model = DANN(
-        backbone,
-        label_head=binary_label_head(4, 3, hidden_units=(5,)),
-        domain_head=build_domain_head(4, hidden_units=(3,)),
-        strength=strength,
-    )
-    for layer in model._flatten_layers():
+    label_head = binary_label_head(4, 3, hidden_units=(5,))
+    judge = domain_head(4, hidden_units=(3,))
+    model = DANN(backbone, label_head=label_head, domain_head=judge, strength=strength)
+    for layer in [*backbone.layers, *label_head.layers]:
         if isinstance(layer, BinaryDense):
             layer.kernel.constraint = None  # a step of length 1 would be cut
     return model
@@ -92,21 +83,3 @@ def test_a_whole_binary_network_adds_both_parts_through_its_batch_normalization(
         np.testing.assert_allclose(thrice - alone, 3 * (once - alone), rtol=1e-3, atol=1e-5)
     assert all(reached[:of_backbone])  # the adversary's part is there, and
     assert not any(reached[of_backbone:])  # neither head is reversed
-
-
-@pytest.mark.parametrize(
-    ("method", "arguments", "calls"),
-    [(DANN, {}, (1, 1)), (DANN, {"passes": "separate"}, (2, 1)), (MCD, {}, (1, 2))],
-)
-def test_an_estimator_that_sharpens_counts_the_calls_of_its_layer_in_a_step(
-    method, arguments, calls
-):
-    parts = [
-        keras.Sequential([keras.Input((3,)), BinaryDense(3, input_estimator="ede")]) for _ in calls
-    ]
-    model = method(parts[0], label_head=parts[1], **arguments)
-    model.compile("sgd")
-    model.train_on_batch({"source": SOURCE, "target": TARGET}, LABELS)
-    layers = [layer for part in parts for layer in part._flatten_layers()]
-    counts = [x.step for x in layers if isinstance(x, BinarySign) and x.step is not None]
-    assert [int(keras.ops.convert_to_numpy(count)) for count in counts] == list(calls)

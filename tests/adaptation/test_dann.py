@@ -3,11 +3,20 @@
 import keras
 import numpy as np
 import pytest
+from formulas import dann_by_hand
+from support.arrays import assert_all_close
+from support.differentiate import WAYS
 from support.networks import linear, linear_parts, weights_of, with_random_weights
 from support.one_step import MODES, check_step, step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import DANN, SourceOnly
+
+
+def linear_dann(**kwargs):
+    """f = x A, c = f B, d = f w, without biases."""
+    arguments = {"domain_head": linear(4, 1, "domain_head"), "strength": STRENGTH, **kwargs}
+    return with_random_weights(DANN(**linear_parts(), **arguments))
 
 
 def test_the_strength_of_the_model_is_that_of_its_reversal():
@@ -24,48 +33,14 @@ def test_the_strength_of_the_model_is_that_of_its_reversal():
         SourceOnly(**linear_parts()).strength = 1
 
 
-def linear_dann(way="override", passes="joint", strength=STRENGTH, **kwargs):
-    """f = x A, c = f B, d = f w, without biases."""
-    head = linear(4, 1, "domain_head")
-    arguments = {"domain_head": head, "strength": strength, "way": way, "passes": passes}
-    return with_random_weights(DANN(**linear_parts(), **arguments, **kwargs))
-
-
-def expected(weights, smoothing=0.0):
-    """Loss and gradients by hand; dCE/dc = softmax - one-hot, dBCE/dd = sigmoid - domain."""
-    a, b, w = weights
-    inputs = np.concatenate([SOURCE, TARGET])
-    features = inputs @ a
-    logits = features[:5] @ b
-    softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    label_loss = -np.log(softmax[np.arange(5), LABELS]).mean()
-    label_slope = (softmax - np.eye(3)[LABELS]) / 5
-    domain = np.repeat([[smoothing], [1.0 - smoothing]], 5, axis=0)
-    score = features @ w
-    sigmoid = 1 / (1 + np.exp(-score))
-    domain_loss = -(domain * np.log(sigmoid) + (1 - domain) * np.log(1 - sigmoid)).mean()
-    domain_slope = (sigmoid - domain) / 10
-    feature_slope = -STRENGTH * domain_slope @ w.T
-    feature_slope[:5] += label_slope @ b.T
-    gradients = [inputs.T @ feature_slope, features[:5].T @ label_slope, features.T @ domain_slope]
-    return label_loss, domain_loss, gradients
-
-
-WAYS = ["override", "stop_gradient"]
-if keras.backend.backend() == "tensorflow":
-    WAYS.append("op_override")
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("passes", ["joint", "separate"])
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(way, passes, mode):
-    model = linear_dann(way, passes)
-    label_loss, domain_loss, gradients = expected(weights_of(model))
-    terms = {"label/loss": label_loss, "domain/loss": domain_loss}
-    a, _, w = weights_of(model)
+    model = linear_dann(way=way, passes=passes)
+    a, _, w = weights = weights_of(model)
     right = np.concatenate([SOURCE @ a @ w < 0, TARGET @ a @ w > 0])
-    logs = check_step(model, mode, terms, gradients)
+    logs = check_step(model, mode, *dann_by_hand(weights, SOURCE, LABELS, TARGET))
     assert logs["strength"] == pytest.approx(STRENGTH)
     assert logs["domain/accuracy"] == pytest.approx(np.mean(right))
 
@@ -74,26 +49,18 @@ def test_loss_and_every_gradient_match_the_formula(way, passes, mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_smoothing_gives_a_share_of_each_domain_label_to_the_other(mode, smoothing):
     model = linear_dann(domain_label_smoothing=smoothing)
-    label_loss, domain_loss, gradients = expected(weights_of(model), smoothing)
-    terms = {"label/loss": label_loss, "domain/loss": domain_loss}
-    logs = check_step(model, mode, terms, gradients)
-    plain_logs, _ = step(linear_dann(), mode)
-    assert logs["domain/accuracy"] == plain_logs["domain/accuracy"]
+    expected = dann_by_hand(weights_of(model), SOURCE, LABELS, TARGET, smoothing)
+    logs = check_step(model, mode, *expected)
+    plain_logs, _ = step(linear_dann(), "eager")
+    assert logs["domain/accuracy"] == pytest.approx(plain_logs["domain/accuracy"])
 
 
 def test_strength_zero_trains_the_features_as_source_only_does():
-    dann = linear_dann(strength=0.0)
-    source_only = SourceOnly(
-        keras.models.clone_model(dann.backbone),
-        label_head=keras.models.clone_model(dann.label_head),
-    )
-    for mine, other in zip(source_only.trainable_weights, dann.trainable_weights, strict=False):
-        mine.assign(np.array(other))
-    for model in (dann, source_only):
+    dann, source_only = linear_dann(strength=0.0), SourceOnly(**linear_parts())
+    for model in (dann, with_random_weights(source_only)):  # the first two are the same
         model.compile(keras.optimizers.SGD(0.1))
         model.fit(PAIR, LABELS, batch_size=5, epochs=3, shuffle=False, verbose=0)
-    for mine, other in zip(source_only.trainable_weights, dann.trainable_weights, strict=False):
-        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
+    assert_all_close(weights_of(source_only), weights_of(dann)[:2], rtol=1e-5)
 
 
 @pytest.mark.parametrize(("passes", "mean"), [("joint", 0.95), ("separate", 1.9)])

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from formulas import dann_by_hand
 from keras import layers
 from support.arrays import assert_all_close
 from support.networks import weights_of, with_random_weights
@@ -10,7 +11,7 @@ from support.one_step import MODES, check_step, step
 from support.pair import STRENGTH
 
 import dann
-from dann.adaptation import CDAN, DANN, MCC, MCD, MDAN, ConditionalEntropy, SourceOnly
+from dann.adaptation import DANN, MCC, MDAN, ConditionalEntropy, SourceOnly
 
 pytestmark = pytest.mark.tensorflow
 
@@ -20,55 +21,19 @@ SOURCE = RNG.normal(size=(*SHAPE, 3)).astype("float32")
 TARGET = (RNG.normal(size=(*SHAPE, 3)) + 0.5).astype("float32")
 MAPS = {"source": SOURCE, "target": TARGET}
 LABELS = RNG.integers(0, 3, SHAPE)
-SERIES = {name: part.reshape(4, 6, 3) for name, part in MAPS.items()}
-STEPS = LABELS.reshape(4, 6)
 
 
-def dense(units, name=None):
-    return layers.Dense(units, use_bias=False, name=name)
+def dense(units):
+    return layers.Dense(units, use_bias=False)
 
 
-def head_of(*layers_of_it, name="domain_head"):
-    return keras.Sequential(list(layers_of_it), name=name)
-
-
-def linear(method=DANN, entry=(None, None, 3), domain_head=None, before=(), **kwargs):
+def linear(method=DANN, entry=(None, None, 3), **kwargs):
     """f = x A, c = f B, d = f w at every position, without biases."""
-    backbone = keras.Sequential([keras.Input(entry), *before, dense(4)])
-    if domain_head is None:
-        domain_head = head_of(dense(kwargs.get("num_sources", 1)))
-    head = head_of(dense(3), name="label_head")
-    options = {"domain_head": domain_head, "strength": STRENGTH, **kwargs}
-    if method is SourceOnly:
-        options = kwargs
-    model = method(backbone, label_head=head, num_classes=3, **options)
-    return with_random_weights(model)
-
-
-def expected(weights, source, labels, target, smoothing=0.0, weight=None, pool=None):
-    """Losses and gradients by hand over the rows `(n, 3)` of both domains.
-
-    `pool` is the matrix by which the domain head pools rows, if it does.
-    """
-    a, b, w = weights
-    rows, n = np.concatenate([source, target]).astype("float64"), len(source)
-    pool = np.eye(len(rows)) if pool is None else pool
-    features = rows @ a
-    logits = features[:n] @ b
-    softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    weight = np.ones(n) if weight is None else weight
-    label_loss = -np.mean(weight * np.log(softmax[np.arange(n), labels]))
-    label_slope = weight[:, None] * (softmax - np.eye(3)[labels]) / n
-    score = pool @ features @ w
-    is_target = pool @ (np.arange(len(rows)) >= n)
-    domain = (smoothing + (1 - 2 * smoothing) * is_target)[:, None]
-    sigmoid = 1 / (1 + np.exp(-score))
-    domain_loss = -np.mean(domain * np.log(sigmoid) + (1 - domain) * np.log(1 - sigmoid))
-    domain_slope = pool.T @ (sigmoid - domain) / len(score)
-    feature_slope = -STRENGTH * domain_slope @ w.T
-    feature_slope[:n] += label_slope @ b.T
-    gradients = [rows.T @ feature_slope, features[:n].T @ label_slope, features.T @ domain_slope]
-    return {"label/loss": label_loss, "domain/loss": domain_loss}, gradients
+    backbone = keras.Sequential([keras.Input(entry), dense(4)])
+    if method is not SourceOnly:
+        domain_head = keras.Sequential([dense(kwargs.get("num_sources", 1))])
+        kwargs = {"domain_head": domain_head, "strength": STRENGTH, **kwargs}
+    return with_random_weights(method(backbone, label_head=dense(3), **kwargs))
 
 
 def flat(part):
@@ -76,7 +41,7 @@ def flat(part):
 
 
 def by_position(weights, **kwargs):
-    return expected(weights, flat(SOURCE), LABELS.reshape(-1), flat(TARGET), **kwargs)
+    return dann_by_hand(weights, flat(SOURCE), LABELS.reshape(-1), flat(TARGET), **kwargs)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -89,7 +54,7 @@ def test_a_domain_head_that_judges_positions_descends_the_mean_over_them(mode, s
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_domain_head_that_pools_descends_the_mean_over_examples(mode):
-    pooled = head_of(layers.GlobalAveragePooling2D(), dense(1))
+    pooled = keras.Sequential([layers.GlobalAveragePooling2D(), dense(1)])
     model = linear(domain_head=pooled)
     terms, gradients = by_position(weights_of(model), pool=np.kron(np.eye(8), np.ones(6) / 6))
     check_step(model, mode, terms, gradients, x=MAPS, y=LABELS)
@@ -101,18 +66,12 @@ METHODS = {
     "separate": (DANN, {"passes": "separate"}),
     "entropy": (DANN, {"regularizers": [ConditionalEntropy(0.5)]}),
     "mdan": (MDAN, {"num_sources": 2}),
-    "mdan_hard": (MDAN, {"num_sources": 2, "weighting": "hard"}),
     "source_only": (SourceOnly, {}),
 }
 SOURCES = np.array([0, 1, 1, 0])
 
 
-SLOW = {"smooth_task", "mdan_hard"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in METHODS]
-)
+@pytest.mark.parametrize("name", METHODS)
 def test_maps_are_positions_in_a_larger_batch(name):
     """Loss, metrics and gradients are those of the positions as so many flat examples."""
     method, options = METHODS[name]
@@ -142,20 +101,13 @@ def test_sample_weights_are_those_of_examples_or_of_positions(of, mode):
     assert loss == pytest.approx(again)
 
 
-def small(method=DANN, **kwargs):
-    backbone = keras.Sequential(
-        [keras.Input((8, 8, 3)), layers.Conv2D(5, 3, padding="same", activation="relu")]
-    )
-    return method(backbone, num_classes=3, **kwargs)
+def small(**kwargs):
+    convolution = layers.Conv2D(5, 3, padding="same", activation="relu")
+    return DANN(keras.Sequential([keras.Input((8, 8, 3)), convolution]), num_classes=3, **kwargs)
 
 
 IMAGES = RNG.normal(size=(12, 8, 8, 3)).astype("float32")
 OF_PIXELS = RNG.integers(0, 3, (12, 8, 8))
-
-
-def intersection_over_union(labels, predictions):
-    pairs = [(labels == k, predictions == k) for k in range(3)]
-    return np.mean([(mine & its).sum() / (mine | its).sum() for mine, its in pairs])
 
 
 def test_a_segmenting_model_trains_predicts_and_comes_back(reloaded):
@@ -163,14 +115,12 @@ def test_a_segmenting_model_trains_predicts_and_comes_back(reloaded):
     assert model.classifier.output_shape == (None, 8, 8, 3)
     assert model.domain_head.output_shape[1:] == (None, None, 1)
     assert [len(head.layers) for head in (model.label_head, model.domain_head)] == [2, 3]
-    model.compile("adam", metrics=[keras.metrics.MeanIoU(3, sparse_y_pred=False, name="iou")])
+    model.compile("adam", metrics=["accuracy"])
     pairs = dann.data.pair((IMAGES, OF_PIXELS), IMAGES + 1, batch_size=6, seed=0)
     model.fit(pairs, verbose=0)
     predictions = model.predict(IMAGES, verbose=0)
     found = model.evaluate(IMAGES, OF_PIXELS, verbose=0, return_dict=True)
-    assert found["iou"] == pytest.approx(
-        intersection_over_union(OF_PIXELS, predictions.argmax(axis=-1))
-    )
+    assert found["accuracy"] == pytest.approx(np.mean(predictions.argmax(axis=-1) == OF_PIXELS))
     np.testing.assert_allclose(reloaded(model).predict(IMAGES, verbose=0), predictions, rtol=1e-5)
 
 
@@ -191,32 +141,3 @@ def test_a_label_head_may_pool_while_the_domain_head_judges_positions():
     scores = model.domain_scores(batch, model.reversal, training=False)
     assert scores.shape == (24, 8, 8, 1)
     assert model.classifier.output_shape == (None, 3)
-
-
-def fitted(model, labels, **kwargs):
-    model.compile("sgd", **kwargs)
-    model.fit({"source": IMAGES, "target": IMAGES}, labels, verbose=0)
-
-
-def masked():
-    inputs = keras.Input((6,), dtype="int32")
-    return DANN(keras.Model(inputs, layers.Embedding(5, 4, mask_zero=True)(inputs)), num_classes=3)
-
-
-REFUSED = {
-    "a flat method": lambda: small(CDAN),
-    "another flat method": lambda: small(MCD),
-    "a confusion of whole predictions": lambda: small(regularizers=[MCC()]),
-    "labels of examples": lambda: fitted(small(), np.arange(12) % 3),
-    "labels of another size": lambda: fitted(small(), OF_PIXELS[:, ::2]),
-    "one-hot maps": lambda: fitted(small(), np.eye(3)[OF_PIXELS]),
-    "a domain head of two outputs": lambda: small(domain_head=layers.Dense(2)),
-    "a label head for fewer axes": lambda: small(label_head=dann.networks.label_head(5, 3)),
-    "a Keras mask": masked,
-}
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_work_on_maps_is_refused(what):
-    with pytest.raises(ValueError, match="."):
-        REFUSED[what]()

@@ -5,6 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
+from formulas import binary_losses
 from support.closed_forms import softmax
 from support.networks import linear, linear_parts, weights_of, with_random_weights
 from support.one_step import MODES, check_adversarial_step, step
@@ -31,15 +32,8 @@ def label_loss(a, b, of_examples=1.0):
 
 def domain_loss(a, w, smoothing=0.0):
     """Half the sum of the domains' means; constant class weights weigh the source's."""
-    means = []
-    for x, label, weights in (
-        (SOURCE, smoothing, CLASS_WEIGHTS[LABELS]),
-        (TARGET, 1 - smoothing, 1),
-    ):
-        chances = 1 / (1 + np.exp(-x @ a @ w))[:, 0]
-        losses = label * np.log(chances) + (1 - label) * np.log(1 - chances)
-        means.append(-np.mean(weights * losses))
-    return sum(means) / 2
+    of_source = CLASS_WEIGHTS[LABELS] * binary_losses(SOURCE @ a @ w, smoothing)[:, 0]
+    return (np.mean(of_source) + np.mean(binary_losses(TARGET @ a @ w, 1 - smoothing))) / 2
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -1,10 +1,12 @@
-"""Continuous labels: DANN and MDD on a linear network, against closed forms and on a toy."""
+"""Continuous labels: losses and gradients against NumPy on a linear network."""
 
 import keras
 import numpy as np
 import pytest
+from formulas import binary_losses
+from support.closed_forms import central_differences
 from support.networks import linear, weights_of, with_random_weights
-from support.one_step import MODES, check_step, step
+from support.one_step import MODES, check_adversarial_step, step
 from support.pair import PAIR, SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import DANN, MDAN, MDD, WDGRL, SourceOnly
@@ -15,79 +17,65 @@ INPUTS = np.concatenate([SOURCE, TARGET])
 DOMAIN = np.repeat([[0.0], [1.0]], 5, axis=0)
 
 
-def linear_regression(method, **kwargs):
+def linear_regression(method, outputs=1, **kwargs):
     """f = x A, c = f b, and the method's head f w, without biases."""
-    parts = {"backbone": linear(3, 4, "backbone"), "label_head": linear(4, 1, "label_head")}
-    return with_random_weights(method(**parts, strength=STRENGTH, **kwargs))
+    label_head = linear(4, outputs, "label_head")
+    return with_random_weights(method(linear(3, 4, "backbone"), label_head=label_head, **kwargs))
 
 
-def label_part(weights):
-    """Loss, absolute error, and the slopes of the loss by the predictions, `2 (c - y) / n`."""
-    a, b, _ = weights
-    error = SOURCE @ a @ b - LABELS[:, None]
-    return np.mean(error**2), np.mean(np.abs(error)), 2 * error / 5
+def errors(a, b):
+    return SOURCE @ a @ b - LABELS[:, None]
 
 
-def gradients_of(weights, label_slope, head_slope):
-    """Of A, b and w, from the slopes by the predictions and by the outputs of the head."""
-    a, b, w = weights
-    features = INPUTS @ a
-    feature_slope = -STRENGTH * head_slope @ w.T
-    feature_slope[:5] += label_slope @ b.T
-    return [INPUTS.T @ feature_slope, features[:5].T @ label_slope, features.T @ head_slope]
+def squared_loss(a, b):
+    return np.mean(errors(a, b) ** 2)
 
 
-def check(model, mode, name, head_loss, head_slope):
-    weights = weights_of(model)
-    label_loss, absolute_error, label_slope = label_part(weights)
-    terms = {"label/loss": label_loss, "mae": absolute_error, name: head_loss}
-    gradients = gradients_of(weights, label_slope, head_slope)
-    check_step(model, mode, terms, gradients, label_loss + head_loss, 2e-6, **REGRESSION)
+def check(model, mode, name, loss):
+    error = np.mean(np.abs(errors(*weights_of(model)[:2])))
+    logs = check_adversarial_step(model, mode, name, loss, squared_loss, atol=2e-6, **REGRESSION)
+    assert logs["mae"] == pytest.approx(error, rel=1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_dann_matches_the_closed_form(mode):
-    model = linear_regression(DANN, domain_head=linear(4, 1, "domain_head"))
-    a, _, w = weights_of(model)
-    sigmoid = 1 / (1 + np.exp(-INPUTS @ a @ w))
-    loss = -np.mean(DOMAIN * np.log(sigmoid) + (1 - DOMAIN) * np.log(1 - sigmoid))
-    check(model, mode, "domain/loss", loss, (sigmoid - DOMAIN) / 10)
+def test_dann_matches_the_formula(mode):
+    model = linear_regression(DANN, domain_head=linear(4, 1, "domain_head"), strength=STRENGTH)
+    check(model, mode, "domain/loss", lambda a, w: np.mean(binary_losses(INPUTS @ a @ w, DOMAIN)))
 
 
 @pytest.mark.parametrize("disparity", ["absolute_error", "squared_error"])
 @pytest.mark.parametrize("mode", MODES)
-def test_mdd_matches_the_closed_form(mode, disparity):
+def test_mdd_matches_the_formula(mode, disparity):
     head = linear(4, 1, "adversarial_head")
-    model = linear_regression(MDD, adversarial_head=head, disparity=disparity, gamma=1.5)
-    a, b, w = weights_of(model)
-    difference = INPUTS @ a @ (w - b)
-    absolute = disparity == "absolute_error"
-    error = np.abs(difference) if absolute else difference**2
-    slope = np.sign(difference) if absolute else 2 * difference
-    sign = np.where(DOMAIN, -1.0, 1.5) / 5
-    check(model, mode, "disparity/loss", np.sum(sign * error), sign * slope)
+    settings = {"disparity": disparity, "gamma": 1.5, "strength": STRENGTH}
+    model = linear_regression(MDD, adversarial_head=head, **settings)
+    a, b, _ = weights_of(model)
+    predicted = INPUTS @ a @ b  # constants in the disparity
+    size = np.abs if disparity == "absolute_error" else np.square
+
+    def loss(a, w):
+        error = size(INPUTS @ a @ w - predicted)
+        return 1.5 * error[:5].mean() - error[5:].mean()
+
+    check(model, mode, "disparity/loss", loss)
 
 
 @pytest.mark.parametrize("method", [SourceOnly, MDAN, WDGRL])
 def test_other_methods_without_classes_learn_numbers_too(method):
     adversary = {"domain_head": linear(4, 1, "domain_head"), "strength": STRENGTH}
     settings = {MDAN: adversary, WDGRL: {**adversary, "critic_steps": 1}}.get(method, {})
-    parts = {"backbone": linear(3, 4, "backbone"), "label_head": linear(4, 1, "label_head")}
-    model = with_random_weights(method(**parts, **settings))
+    model = linear_regression(method, **settings)
     a, b, *_ = weights_of(model)
-    label_loss, _, label_slope = label_part([a, b, None])
+    of_a, of_b = central_differences(squared_loss, [a, b])
     logs, slopes = step(model, "graph", **REGRESSION)
-    assert logs["label/loss"] == pytest.approx(label_loss, rel=1e-5)
-    np.testing.assert_allclose(slopes[1], (SOURCE @ a).T @ label_slope, rtol=1e-4, atol=2e-6)
-    of_adversary = slopes[0] - SOURCE.T @ label_slope @ b.T
-    assert (np.abs(of_adversary).max() > 1e-3) == bool(settings)
+    assert logs["label/loss"] == pytest.approx(squared_loss(a, b), rel=1e-5)
+    np.testing.assert_allclose(slopes[1], of_b, rtol=1e-4, atol=2e-6)
+    assert (np.abs(slopes[0] - of_a).max() > 1e-3) == bool(settings)
 
 
 def test_the_disparity_is_the_mean_over_several_outputs():
-    model = MDD(
-        linear(3, 4, "backbone"), label_head=linear(4, 2, "label_head"), disparity="squared_error"
-    )
-    a, b, w = weights_of(with_random_weights(model))
+    model = linear_regression(MDD, outputs=2, disparity="squared_error")
+    a, b, w = weights_of(model)
     squares = (INPUTS @ a @ (w - b)) ** 2
     model.compile(keras.optimizers.SGD(0.0), loss="mse")
     logs = model.train_on_batch(PAIR, np.stack([LABELS, -LABELS], axis=1), return_dict=True)

@@ -3,17 +3,18 @@
 import keras
 import numpy as np
 import pytest
+from formulas import binary_losses, certainty, confusion, moved
 from support.arrays import assert_all_close
-from support.closed_forms import central_differences, cross_entropy, softmax
+from support.closed_forms import central_differences, softmax
 from support.networks import linear, linear_parts, weights_of, with_random_weights
-from support.one_step import MODES, check_step, step
+from support.one_step import MODES, check_step, label_loss, step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
-from dann.adaptation import CDAN, DANN, MCC, Regularizer, VirtualAdversarial
+from dann.adaptation import CDAN, DANN, MCC, VirtualAdversarial
 from dann.schedules import GaninSchedule
 
 RADIUS, WEIGHT, TEMPERATURE = 0.3, 1.7, 2.5
-INPUTS = np.concatenate([SOURCE, TARGET])
+INPUTS, DOMAIN = np.concatenate([SOURCE, TARGET]), np.repeat([0, 1], 5)
 
 
 def smooth_dann(radius=RADIUS, **kwargs):
@@ -22,23 +23,8 @@ def smooth_dann(radius=RADIUS, **kwargs):
     return with_random_weights(DANN(**linear_parts(), task_radius=radius, **arguments))
 
 
-def label_loss(a, b):
-    return cross_entropy(SOURCE @ a @ b, LABELS)
-
-
-def domain_losses(scores):
-    """Binary cross-entropy of each example, the source's first."""
-    return np.log1p(np.exp(np.repeat([1, -1], 5) * scores))
-
-
 def domain_loss(a, w):
-    return np.mean(domain_losses((INPUTS @ a @ w)[:, 0]))
-
-
-def moved(a, b, radius=RADIUS):
-    slopes = central_differences(label_loss, [a, b])
-    length = np.sqrt(sum((slope**2).sum() for slope in slopes))
-    return [w + radius * slope / length for w, slope in zip((a, b), slopes, strict=True)]
+    return np.mean(binary_losses((INPUTS @ a @ w)[:, 0], DOMAIN))
 
 
 @pytest.mark.parametrize("passes", ["joint", "separate"])
@@ -46,13 +32,9 @@ def moved(a, b, radius=RADIUS):
 def test_the_step_is_the_gradient_at_the_moved_weights(mode, passes):
     model = smooth_dann(passes=passes)
     a, b, w = weights_of(model)
-    start = a.copy()
-    a, b = moved(a, b)
-    assert np.abs(a - start).max() > 0.01
-    of_label, of_domain = (
-        central_differences(label_loss, [a, b]),
-        central_differences(domain_loss, [a, w]),
-    )
+    a, b = moved(label_loss, [a, b], RADIUS)
+    of_label = central_differences(label_loss, [a, b])
+    of_domain = central_differences(domain_loss, [a, w])
     gradients = [of_label[0] - STRENGTH * of_domain[0], of_label[1], of_domain[1]]
     terms = {"label/loss": label_loss(a, b), "domain/loss": domain_loss(a, w)}
     check_step(model, mode, terms, gradients)
@@ -66,33 +48,11 @@ def test_evaluation_does_not_move_the_weights():
     assert logs["label/loss"] == pytest.approx(label_loss(a, b), rel=1e-5)
 
 
-@keras.saving.register_keras_serializable("tests")
-class SquaredHead(Regularizer):
-    """The sum of squares of the label head's weights, which it reads itself."""
-
-    name = "squared_head"
-    needs_target_logits = False
-
-    def loss(self, model, x, outputs):
-        return sum(keras.ops.sum(keras.ops.square(w)) for w in model.label_head.weights)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_regularizer_is_taken_at_the_moved_weights_too(mode):
-    model, plain = smooth_dann(regularizers=[SquaredHead(2.0)]), smooth_dann()
-    _, b = moved(*weights_of(model)[:2])
-    logs, slopes = step(model, mode)
-    _, without = step(plain, mode)
-    assert logs["squared_head/loss"] == pytest.approx((b**2).sum(), rel=1e-5)
-    np.testing.assert_allclose(slopes[1] - without[1], 4 * b, rtol=1e-4, atol=1e-5)
-
-
 def noisy_model(radius):
     """Everything that has a state: two kinds of noise, statistics, a schedule, a regularizer."""
-    entry = keras.Input((3,))
-    hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8)(entry))
+    layers = keras.layers.Dense(8), keras.layers.BatchNormalization()
     return DANN(
-        keras.Model(entry, keras.layers.Dropout(0.3, seed=1)(hidden)),
+        keras.Sequential([keras.Input((3,)), *layers, keras.layers.Dropout(0.3, seed=1)]),
         num_classes=3,
         strength=GaninSchedule(5),
         augmentation={"source": keras.layers.GaussianNoise(0.5, seed=2)},
@@ -102,12 +62,7 @@ def noisy_model(radius):
 
 
 def train(model, mode, rate):
-    model.compile(
-        keras.optimizers.SGD(rate),
-        metrics=["accuracy"],
-        jit_compile=mode == "xla",
-        run_eagerly=mode == "eager",
-    )
+    model.compile(keras.optimizers.SGD(rate), metrics=["accuracy"], jit_compile=mode == "xla")
     pair, labels = {name: np.tile(part, (3, 1)) for name, part in PAIR.items()}, np.tile(LABELS, 3)
     return model.fit(pair, labels, batch_size=5, shuffle=False, verbose=0).history
 
@@ -117,9 +72,7 @@ def test_a_step_leaves_the_state_that_one_pass_leaves():
     plain.set_weights(smooth.get_weights())
     logs, plain_logs = train(smooth, "graph", 0.0), train(plain, "graph", 0.0)
     assert int(smooth.reversal.step) == 3
-    assert_all_close(
-        smooth.non_trainable_variables, plain.non_trainable_variables, rtol=1e-5, atol=1e-6
-    )
+    assert_all_close(smooth.non_trainable_variables, plain.non_trainable_variables, rtol=1e-5)
     assert logs["strength"] == plain_logs["strength"]
     assert logs["accuracy"] == plain_logs["accuracy"]  # of the weights as they are
     assert logs["label/loss"][0] > plain_logs["label/loss"][0]  # of the moved ones
@@ -145,8 +98,7 @@ def test_it_trains_in_half_precision(policy):
     model = noisy_model(0.05)
     before = weights_of(model)
     assert np.isfinite(train(model, "graph", 0.01)["loss"]).all()
-    moved = [np.abs(new - old).max() for new, old in zip(weights_of(model), before, strict=True)]
-    assert max(moved) > 0
+    assert any((new != old).any() for new, old in zip(weights_of(model), before, strict=True))
 
 
 def test_a_label_loss_of_zero_moves_nothing():
@@ -156,60 +108,30 @@ def test_a_label_loss_of_zero_moves_nothing():
     assert np.abs(slopes[0]).max() > 0  # the domain loss's
 
 
-def certainty(predictions):
-    """1 + exp(-H) = 1 + prod p^p, with mean 1."""
-    weights = 1 + np.prod(predictions**predictions, axis=1)
-    return weights / weights.mean()
-
-
-def class_confusion(logits, weights):
-    """MCC's loss of logits at its temperature, with constant weights."""
-    p = softmax(logits)
-    shared = (p.T * weights) @ p
-    shares = shared / shared.sum(axis=1, keepdims=True)
-    return (shares.sum() - np.trace(shares)) / len(shares)
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_cdan_e_with_mcc_and_a_smooth_task_is_the_sum_of_its_parts_at_the_moved_weights(mode):
-    model = with_random_weights(
-        CDAN(
-            **linear_parts(),
-            domain_head=linear(12, 1, "domain_head"),
-            strength=STRENGTH,
-            entropy_conditioning=True,
-            regularizers=[MCC(WEIGHT, TEMPERATURE)],
-            task_radius=1.0,
-        )
-    )
+    settings = {"entropy_conditioning": True, "strength": STRENGTH, "task_radius": 1.0}
+    settings |= {"domain_head": linear(12, 1), "regularizers": [MCC(WEIGHT, TEMPERATURE)]}
+    model = with_random_weights(CDAN(**linear_parts(), **settings))
     a, b, w = weights_of(model)
-    a, b = moved(a, b, 1.0)
+    a, b = moved(label_loss, [a, b], 1.0)
     # Constants to the gradient: predictions, and the weights of the examples in both terms.
     predictions = softmax(INPUTS @ a @ b)
     of_domain = np.concatenate([certainty(part) for part in np.split(predictions, 2)])
     of_target = certainty(softmax(TARGET @ a @ b / TEMPERATURE))
 
-    def conditioned_loss(a, w):
+    def conditioned(a, w):
         products = (INPUTS @ a)[:, :, None] * predictions[:, None, :]
-        return np.mean(of_domain * domain_losses((products.reshape(10, 12) @ w)[:, 0]))
+        return np.mean(of_domain * binary_losses((products.reshape(10, 12) @ w)[:, 0], DOMAIN))
 
-    def confusion(a, b):
-        return class_confusion(TARGET @ a @ b / TEMPERATURE, of_target)
+    def confused(a, b):
+        return confusion(softmax(TARGET @ a @ b / TEMPERATURE), of_target)
 
-    terms = {
-        "label/loss": label_loss(a, b),
-        "domain/loss": conditioned_loss(a, w),
-        "mcc/loss": confusion(a, b),
-    }
-    (label_a, label_b), (domain_a, domain_w), (mcc_a, mcc_b) = (
-        central_differences(function, arrays)
-        for function, arrays in (
-            (label_loss, [a, b]),
-            (conditioned_loss, [a, w]),
-            (confusion, [a, b]),
-        )
-    )
-    gradients = [label_a - STRENGTH * domain_a + WEIGHT * mcc_a, label_b + WEIGHT * mcc_b, domain_w]
-    total = terms["label/loss"] + terms["domain/loss"] + WEIGHT * terms["mcc/loss"]
-    check_step(model, mode, terms, gradients, total, atol=2e-6)
-    assert all(np.isfinite(weight).all() for weight in weights_of(model))
+    def total(a, b, w, sign):
+        return label_loss(a, b) + sign * conditioned(a, w) + WEIGHT * confused(a, b)
+
+    terms = {"label/loss": label_loss(a, b), "domain/loss": conditioned(a, w)}
+    terms["mcc/loss"] = confused(a, b)
+    gradients = central_differences(lambda *ws: total(*ws, 1), [a, b, w])
+    (gradients[0],) = central_differences(lambda a: total(a, b, w, -STRENGTH), [a])
+    check_step(model, mode, terms, gradients, total(a, b, w, 1), atol=2e-6)

@@ -1,19 +1,15 @@
-"""Methods and regularizers where the best source classifier fails, as means of five seeds.
+"""Methods and regularizers where the best source classifier fails, as means of three seeds.
 
 Classes are normal, of deviation .3 along each of two axes, and every backbone is linear. What the
 best source classifier reaches on the target follows from its direction, the first axis.
 """
 
-import keras
 import numpy as np
 import pytest
 from support.shifted_classes import (
-    SEEDS,
     SIZE,
     linear_backbone,
     nearer_classes,
-    shifted_classes,
-    source_only_accuracies,
     target_accuracies,
 )
 
@@ -21,6 +17,7 @@ from dann.adaptation import (
     CDAN,
     DALN,
     DANN,
+    DIRTT,
     FDAL,
     MADA,
     MCC,
@@ -34,7 +31,7 @@ from dann.adaptation import (
 from dann.networks import domain_head, label_head
 from dann.schedules import GaninSchedule
 
-SHORT, STEPS = 200, 400
+SHORT = 200
 
 
 def drawn(rng, centers, labels):
@@ -54,135 +51,90 @@ def mostly_one_class(seed):
     return *drawn(rng, centers, source), *drawn(rng, centers + [0.9, 1.2], target)
 
 
-def turned(seed, degrees, of_target):
-    """Classes at -1, 1 and 3 on the first axis; the target's are turned about 0."""
-    rng = np.random.default_rng(seed)
-    source = rng.permutation(SIZE) % 3
-    target = np.array(of_target)[rng.permutation(SIZE) % len(of_target)]
-    a = np.deg2rad(degrees)
-    centers = np.array([[-1.0, 0.0], [1.0, 0.0], [3.0, 0.0]])
-    turned_centers = centers @ [[np.cos(a), np.sin(a)], [-np.sin(a), np.cos(a)]]
-    return *drawn(rng, centers, source), *drawn(rng, turned_centers, target)
-
-
 def turned_by_50(seed):
-    """All three classes, whose boundaries in the source are `x1 = 0` and `x1 = 2`.
+    """Classes at -1, 1 and 3 on the first axis; the target's are turned about 0 by 50 degrees.
 
-    They are right on 79% of the target: on 98% of the first two classes and, with the last at
-    `x1 = 1.93`, on 40% of that.
+    The boundaries in the source, `x1 = 0` and `x1 = 2`, are right on 79% of the target: on 98% of
+    the first two classes and, with the last at `x1 = 1.93`, on 40% of that.
     """
-    return turned(seed, 50, (0, 1, 2))
+    rng = np.random.default_rng(seed)
+    source, target = (rng.permutation(SIZE) % 3 for _ in range(2))
+    centers, a = np.array([[-1.0, 0.0], [1.0, 0.0], [3.0, 0.0]]), np.deg2rad(50)
+    turned = centers @ [[np.cos(a), np.sin(a)], [-np.sin(a), np.cos(a)]]
+    return *drawn(rng, centers, source), *drawn(rng, turned, target)
 
 
-def of_the_best_source_classifier(problem):
-    """Accuracies on the target of the boundaries halfway between the source's classes."""
-    accuracies = []
-    for _, _, target, labels in map(problem, SEEDS):
-        boundaries = [0.0] if labels.max() == 1 else [0.0, 2.0]
-        accuracies.append(np.mean(np.digitize(target[:, 0], boundaries) == labels))
-    return np.array(accuracies)
+def head(classes=2):
+    return label_head(2, classes, hidden_units=())
 
 
-def parts(classes=2, **kwargs):
-    return {
-        "backbone": linear_backbone(),
-        "label_head": label_head(2, classes, hidden_units=()),
-        **kwargs,
-    }
-
-
-def small_dann(classes, strength, method=DANN, **kwargs):
-    head = domain_head(2, hidden_units=(16,))
-    return method(**parts(classes, domain_head=head, strength=strength, **kwargs))
-
-
-def hidden_head(name):
+def hidden_head(name="label_head"):
     return label_head(2, 2, hidden_units=(16,), name=name)
 
 
-def of_domains(method=DANN, features=2, **kwargs):
-    return method(**parts(domain_head=domain_head(features, hidden_units=(16,)), **kwargs))
+def of_domains(method=DANN, features=2, classes=2, **kwargs):
+    judge = domain_head(features, hidden_units=(16,))
+    return method(linear_backbone(), label_head=head(classes), domain_head=judge, **kwargs)
 
 
-def small_fdal(divergence):
-    return FDAL(**parts(critic=hidden_head("critic")), divergence=divergence)
+def of_second_head(method, name, first=head, **kwargs):
+    second = {name: hidden_head(name)}
+    return method(linear_backbone(), label_head=first(), **second, **kwargs)
 
 
-# A method, how much more than the best source classifier it gets right, and how it is trained.
+def weak_dann(*regularizers):
+    """A discriminator of small strength leaves a part, which the clusters of the target decide."""
+    return of_domains(strength=0.03, regularizers=regularizers)
+
+
+def weaker_dann(*regularizers):
+    strength = GaninSchedule(SHORT, high=0.03)
+    return of_domains(classes=3, strength=strength, regularizers=regularizers)
+
+
+def start_from_the_best_source_classifier(model, seed):
+    """The log odds of two normal classes at -1 and 1 of deviation .3 are 2 x / .09."""
+    slopes = np.array([[-1.0, 1.0], [0.0, 0.0]]) / 0.09
+    model.classifier.set_weights([np.eye(2), slopes, np.zeros(2)])
+
+
+def second_stage():
+    return DIRTT(linear_backbone(), label_head=head(), radius=0.6, refresh_steps=50, seed=0)
+
+
+NEARER = {"problem": nearer_classes}
+SECOND = {"steps": 100, "start": start_from_the_best_source_classifier}
+ON_TURNED = {"problem": turned_by_50, "steps": SHORT, "rate": 0.03}
+# A method, what it reaches at least, and how it is trained. The best source classifier reaches .52,
+# on nearer classes .83, on one that is mostly of one class .71 and on a turned one .78.
 ADAPTING = {
-    "dann": (of_domains, 0.43, {}),
-    "dann smoothed": (
-        lambda: of_domains(domain_label_smoothing=0.1),
-        0.43,
-        {"steps": 1200},
-    ),
-    "cdan": (lambda: of_domains(CDAN, features=4), 0.35, {}),
-    "cdan_e": (lambda: of_domains(CDAN, features=4, entropy_conditioning=True), 0.35, {}),
-    "dann at moved weights": (lambda: of_domains(task_radius=0.05), 0.43, {}),
-    "mada": (lambda: of_domains(MADA), 0.35, {}),
-    "pada": (lambda: of_domains(PADA), 0.35, {}),
-    "wdgrl": (lambda: of_domains(WDGRL, critic_steps=1, seed=0), 0.43, {}),
-    "wdgrl of 5 steps": (
-        lambda: of_domains(WDGRL, critic_steps=5, seed=0),
-        0.43,
-        {"steps": 1500},
-    ),
-    "daln": (lambda: DALN(linear_backbone(), label_head=hidden_head("label_head")), 0.2, {}),
-    "mcd": (
-        lambda: MCD(
-            linear_backbone(),
-            label_head=hidden_head("label_head"),
-            second_head=hidden_head("second_head"),
-        ),
-        0.2,
-        {},
-    ),
-    "fdal": (lambda: small_fdal("jensen_shannon"), 0.3, {}),
-    "fdal on nearer classes": (lambda: small_fdal("pearson"), 0.12, {"problem": nearer_classes}),
-    "mdd on nearer classes": (
-        lambda: MDD(**parts(adversarial_head=hidden_head("adversarial_head")), strength=1.0),
-        0.12,
-        {"problem": nearer_classes},
-    ),
+    "dann": (of_domains, 0.955, {}),
+    "dann smoothed": (lambda: of_domains(domain_label_smoothing=0.1), 0.955, {"steps": 1200}),
+    "cdan": (lambda: of_domains(CDAN, 4), 0.875, {}),
+    "cdan_e": (lambda: of_domains(CDAN, 4, entropy_conditioning=True), 0.875, {}),
+    "dann at moved weights": (lambda: of_domains(task_radius=0.05), 0.955, {}),
+    "mada": (lambda: of_domains(MADA), 0.875, {}),
+    "pada": (lambda: of_domains(PADA), 0.875, {}),
+    "wdgrl": (lambda: of_domains(WDGRL, critic_steps=1, seed=0), 0.955, {}),
+    "wdgrl of 5 steps": (lambda: of_domains(WDGRL, seed=0), 0.955, {"steps": 1500}),
+    "daln": (lambda: DALN(linear_backbone(), label_head=hidden_head()), 0.725, {}),
+    "mcd": (lambda: of_second_head(MCD, "second_head", hidden_head), 0.725, {}),
+    "fdal": (lambda: of_second_head(FDAL, "critic", divergence="jensen_shannon"), 0.825, {}),
+    "fdal on nearer classes": (lambda: of_second_head(FDAL, "critic"), 0.948, NEARER),
+    "mdd": (lambda: of_second_head(MDD, "adversarial_head", strength=1.0), 0.948, NEARER),
+    "dirt_t": (second_stage, 0.967, {**NEARER, **SECOND}),
+    "mcc": (lambda: weak_dann(MCC()), 0.964, {"problem": mostly_one_class, "steps": SHORT}),
+    "entropy": (lambda: weaker_dann(ConditionalEntropy(0.1)), 0.955, ON_TURNED),
+    "vat": (lambda: weaker_dann(VirtualAdversarial(0.1, radius=0.5, seed=0)), 0.955, ON_TURNED),
 }
+OFTEN = {"dann", "dirt_t", "mcc", "entropy", "vat"}
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
-    "name", [n if n == "dann" else pytest.param(n, marks=pytest.mark.slow) for n in ADAPTING]
+    "name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.slow) for n in ADAPTING]
 )
 def test_it_adapts_where_the_best_source_classifier_fails(name):
-    make, gain, training = ADAPTING[name]
-    problem = training.get("problem", shifted_classes)
+    make, least, training = ADAPTING[name]
     accuracies = target_accuracies(make(), **training)
-    assert accuracies.mean() > source_only_accuracies(problem).mean() + gain, accuracies
-
-
-@pytest.mark.tensorflow
-def test_mcc_adapts_where_a_weak_dann_does_not_and_source_only_fails():
-    """What a discriminator of small strength leaves, the clusters of the target decide."""
-    accuracies = target_accuracies(
-        small_dann(2, 0.03, regularizers=[MCC()]), steps=SHORT, problem=mostly_one_class
-    )
-    unadapted = of_the_best_source_classifier(mostly_one_class).mean()
-    assert accuracies.mean() > unadapted + 0.25, accuracies
-
-
-JOINING = {
-    "entropy": lambda: ConditionalEntropy(0.1),
-    "vat": lambda: VirtualAdversarial(0.1, radius=0.5, seed=0),
-}
-
-
-def on_what_is_turned_by_50(*regularizers):
-    """Mean accuracy of a DANN of small strength, with them."""
-    model = small_dann(3, GaninSchedule(SHORT, high=0.03), regularizers=regularizers)
-    adam = keras.optimizers.Adam(0.03, beta_1=0.5)
-    return target_accuracies(model, adam, SHORT, problem=turned_by_50).mean()
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("name", JOINING)
-def test_a_regularizer_adapts_with_a_weak_dann_where_source_only_fails(name):
-    unadapted = of_the_best_source_classifier(turned_by_50).mean()
-    assert on_what_is_turned_by_50(JOINING[name]()) > unadapted + 0.17
+    assert accuracies.mean() > least, accuracies

@@ -14,7 +14,7 @@ from linear_models import (
 from support.networks import network
 
 import dann
-from dann.adaptation import CDAN, DANN, faster_heads
+from dann.adaptation import CDAN, DANN
 from dann.autodiff import gradients
 from dann.diagnostics import minmax_spectrum
 from dann.diagnostics.fields import descent_of, explicit_field, players, step_field
@@ -185,7 +185,7 @@ def test_differences_of_a_field_give_the_spectrum_of_its_derivative():
 
 def test_faster_heads_multiply_their_part_of_the_field():
     model, weights = linear_dann()
-    model.compile(faster_heads(model, keras.optimizers.SGD(0.02), 3.0))
+    model.compile(dann.optimizers.faster_heads(model, keras.optimizers.SGD(0.02), 3.0))
     factors = np.repeat([1.0, 3.0, 3.0], [6, 4, 2])
     flat = np.concatenate([weight.ravel() for weight in weights])
     jacobian = central_differences(lambda w: factors * field_by_hand(w, 0.7), flat)

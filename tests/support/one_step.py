@@ -27,7 +27,7 @@ def step(model, mode, x=PAIR, y=LABELS, sample_weight=None, **compiled):
     return logs, [old - new for old, new in zip(before, after, strict=True)]
 
 
-def check_step(model, mode, terms, gradients, total=None, atol=1e-6, **given):
+def check_step(model, mode, terms, gradients, total=None, rtol=1e-4, atol=1e-6, **given):
     """Trains one step and compares the logged terms, the loss and every gradient.
 
     Args:
@@ -36,7 +36,8 @@ def check_step(model, mode, terms, gradients, total=None, atol=1e-6, **given):
         terms: Expected values by name.
         gradients: Expected gradient of each trainable weight.
         total: The expected loss. `None` is the sum of the terms.
-        atol: How far a gradient may be off beside one part in 10,000.
+        rtol: Which part a gradient may be off; a term, a tenth of it.
+        atol: How far a gradient may be off beside that.
         given: Further arguments of `step`.
 
     Returns:
@@ -44,10 +45,10 @@ def check_step(model, mode, terms, gradients, total=None, atol=1e-6, **given):
     """
     logs, slopes = step(model, mode, **given)
     for name, term in terms.items():
-        assert logs[name] == pytest.approx(term, rel=1e-5), name
+        assert logs[name] == pytest.approx(term, rel=rtol / 10), name
     total = sum(terms.values()) if total is None else total
-    assert logs["loss"] == pytest.approx(total, rel=1e-5)
-    assert_all_close(slopes, gradients, atol=atol)
+    assert logs["loss"] == pytest.approx(total, rel=rtol / 10)
+    assert_all_close(slopes, gradients, rtol=rtol, atol=atol)
     return logs
 
 
@@ -56,23 +57,28 @@ def label_loss(a, b):
     return cross_entropy(SOURCE @ a @ b, LABELS)
 
 
-def check_adversarial_step(model, mode, name, loss, label_loss=label_loss):
+def check_adversarial_step(model, mode, name, objective, label_loss=label_loss, **given):
     """Compares a step of a linear network `x A B` with the objective of an adversarial method.
 
-    What the method adds descends `loss`, the label head the label loss, and the backbone the label
-    loss minus `STRENGTH` times `loss`.
+    What the method adds descends `objective`, the label head the label loss, and the backbone the
+    label loss minus `STRENGTH` times `objective`.
 
     Args:
         model: The model; its trainable weights are `A`, `B` and what the method adds.
         mode: One of `MODES`.
-        name: Name of `loss` in the logs.
-        loss: The adversary's loss in NumPy, a function of `A` and what is added.
+        name: Name of `objective` in the logs.
+        objective: The adversary's loss in NumPy, a function of `A` and what is added.
         label_loss: The label loss in NumPy, a function of `A` and `B`.
+        given: Further arguments of `check_step`.
+
+    Returns:
+        The logs.
     """
     a, b, *added = weights_of(model)
     label_a, label_b = central_differences(label_loss, [a, b])
-    loss_a, *of_added = central_differences(loss, [a, *added])
-    terms = {"label/loss": label_loss(a, b), name: loss(a, *added)}
+    loss_a, *of_added = central_differences(objective, [a, *added])
+    terms = {"label/loss": label_loss(a, b), name: objective(a, *added)}
     gradients = [label_a - STRENGTH * loss_a, label_b, *of_added]
-    logs = check_step(model, mode, terms, gradients)
+    logs = check_step(model, mode, terms, gradients, **given)
     assert logs["strength"] == pytest.approx(STRENGTH)
+    return logs

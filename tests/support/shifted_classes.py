@@ -16,7 +16,7 @@ import keras
 import numpy as np
 from support.networks import linear
 
-SEEDS = range(5)
+SEEDS = range(3)
 SIZE = 512
 
 
@@ -44,49 +44,31 @@ def nearer_classes(seed):
     return source, labels, target - np.array([0.6, 0.8], "float32"), target_labels
 
 
-def source_only_accuracies(problem=shifted_classes):
-    """Accuracies on the target of the best source classifier, whose direction is known."""
-    return np.array([np.mean((t[:, 0] > 0) == y) for _, _, t, y in map(problem, SEEDS)])
+def target_accuracies(model, steps=600, rate=0.01, problem=shifted_classes, start=None):
+    """The accuracies on the target of a model that is trained on each seed.
 
-
-def target_accuracies(model, *arguments, **named):
-    """The accuracies on the target of a model that is trained on each seed."""
+    `start(model, seed)` sets the weights to begin with; `None` stands for `initialize`.
+    """
+    optimizer = keras.optimizers.Adam(rate, beta_1=0.5)
+    model.compile(optimizer, steps_per_execution=20)
+    states = [np.array(variable) for variable in model.non_trainable_variables]
     accuracies = []
-    for target, labels in trained_on_each_seed(model, *arguments, **named):
-        logits = keras.ops.convert_to_numpy(model(target))
-        accuracies.append(np.mean(np.argmax(logits, axis=1) == labels))
-    return np.array(accuracies)
-
-
-def trained_on_each_seed(
-    model,
-    optimizer=None,
-    steps=600,
-    batch_size=64,
-    problem=shifted_classes,
-    **compiled,
-):
-    """Trains `model` anew on the problem of each seed; yields its target with the labels."""
-    optimizer = optimizer or keras.optimizers.Adam(0.01, beta_1=0.5)
-    model.compile(optimizer, steps_per_execution=20, **{"metrics": ["accuracy"], **compiled})
-    start = [np.array(variable) for variable in model.non_trainable_variables]
-    rate = np.array(optimizer.learning_rate)
     for seed in SEEDS:
         source, labels, target, target_labels = problem(seed)
-        initialize(model, seed)
-        for variable, value in zip(model.non_trainable_variables, start, strict=True):
+        (start or initialize)(model, seed)
+        for variable, value in zip(model.non_trainable_variables, states, strict=True):
             variable.assign(value)
         for variable in optimizer.variables:
             variable.assign(np.zeros_like(variable))
         optimizer.learning_rate = rate
         keras.utils.set_random_seed(seed)
         rng = np.random.default_rng(seed)
-        of_source, of_target = (
-            rng.integers(len(x), size=steps * batch_size) for x in (source, target)
-        )
+        of_source, of_target = (rng.integers(len(x), size=64 * steps) for x in (source, target))
         pair = {"source": source[of_source], "target": target[of_target]}
-        model.fit(pair, labels[of_source], batch_size=batch_size, shuffle=False, verbose=0)
-        yield target, target_labels
+        model.fit(pair, labels[of_source], batch_size=64, shuffle=False, verbose=0)
+        logits = keras.ops.convert_to_numpy(model(target))
+        accuracies.append(np.mean(np.argmax(logits, axis=1) == target_labels))
+    return np.array(accuracies)
 
 
 def initialize(model, seed):

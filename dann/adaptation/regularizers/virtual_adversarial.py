@@ -118,7 +118,7 @@ class VirtualAdversarial(Regularizer):
             change = ops.stop_gradient(ops.max(ops.abs(ops.exp(log_q) - p)))
             return 256 / ops.maximum(change, 1e-6) * ops.sum(divergence(log_q))
 
-        in_half = any(layer.compute_dtype in HALF for layer in model.classifier._flatten_layers())
+        in_half = any(layer.compute_dtype in HALF for layer in model.classifier.layers)
         share = PROBE_IN_HALF if in_half else PROBE
         shapes = [ops.shape(parts[place]) for place in places]
         drawn = _unit([keras.random.normal(shape, seed=self.generator) for shape in shapes])

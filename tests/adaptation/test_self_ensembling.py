@@ -3,25 +3,16 @@
 import keras
 import numpy as np
 import pytest
+from formulas import check_regularizer, model_with
 from support.arrays import assert_all_close, assert_all_equal
-from support.closed_forms import central_differences, cross_entropy, softmax
-from support.networks import linear_parts, weights_of, with_random_weights
-from support.one_step import MODES, check_step, step
-from support.pair import LABELS, PAIR, SOURCE, TARGET
+from support.closed_forms import softmax
+from support.networks import weights_of
+from support.one_step import MODES, step
+from support.pair import LABELS, PAIR, TARGET
 
 from dann.adaptation import DANN, AdversarialModel, SelfEnsembling
 
 WEIGHT = 1.7
-
-
-def model_with(regularizer, **kwargs):
-    model = AdversarialModel(**linear_parts(), strength=None, regularizers=[regularizer], **kwargs)
-    return with_random_weights(model)
-
-
-def random_like(weights):
-    rng = np.random.default_rng(5)
-    return [rng.normal(size=weight.shape) for weight in weights]
 
 
 def numbers(network):
@@ -40,23 +31,15 @@ def loss_of(p, q, threshold, balance=0.005):
 def test_loss_and_every_gradient_match_the_formula(mode, decay):
     regularizer = SelfEnsembling(WEIGHT, threshold=0.6, decay=decay, balance=0.4)
     model = model_with(regularizer)
-    teacher = regularizer.teacher.network
-    for weight, drawn in zip(teacher.weights, random_like(teacher.weights), strict=True):
-        weight.assign(drawn)
+    teacher, rng = regularizer.teacher.network, np.random.default_rng(5)
+    teacher.set_weights([rng.normal(size=weight.shape) for weight in teacher.weights])
     regularizer.teacher.step.assign(3)
-    before, (a, b) = numbers(teacher), weights_of(model)
+    before, now = numbers(teacher), weights_of(model)
     kept = min(decay, 3 / 4)
-    v, w = (kept * old + (1 - kept) * new for old, new in zip(before, (a, b), strict=True))
+    v, w = (kept * old + (1 - kept) * new for old, new in zip(before, now, strict=True))
     q = softmax(TARGET @ v @ w)
     assert 0 < np.sum(q.max(axis=1) > 0.6) < len(q)
-
-    def total(a, b):
-        joins = WEIGHT * loss_of(softmax(TARGET @ a @ b), q, 0.6, 0.4)
-        return cross_entropy(SOURCE @ a @ b, LABELS) + joins
-
-    gradients = central_differences(total, [a, b])
-    loss = loss_of(softmax(TARGET @ a @ b), q, 0.6, 0.4)
-    check_step(model, mode, {"self_ensembling/loss": loss}, gradients, total(a, b))
+    check_regularizer(model, mode, lambda a, b: loss_of(softmax(TARGET @ a @ b), q, 0.6, 0.4))
     assert_all_close(numbers(teacher), [v, w], rtol=1e-5)
     assert int(regularizer.teacher.step) == 4
 

@@ -1,0 +1,98 @@
+"""Formulas in NumPy of linear networks that several methods share."""
+
+import numpy as np
+from support.closed_forms import central_differences, softmax
+from support.networks import linear_parts, weights_of, with_random_weights
+from support.one_step import check_step, label_loss
+from support.pair import STRENGTH
+
+from dann.adaptation import AdversarialModel
+
+
+def binary_losses(scores, labels):
+    """The binary cross-entropy of each logit; labels may lie between 0 and 1."""
+    return np.logaddexp(0, scores) - labels * scores
+
+
+def dann_by_hand(weights, source, labels, target, smoothing=0.0, weight=None, pool=None):
+    """DANN's losses and gradients for f = x A, c = f B, d = f w and rows `(n, 3)` of both domains.
+
+    dCE/dc = softmax - one-hot, dBCE/dd = sigmoid - domain. `weight` is that of each source row;
+    `pool` is the matrix by which the domain head pools rows, if it does.
+    """
+    a, b, w = weights
+    rows, n = np.concatenate([source, target]).astype("float64"), len(source)
+    pool = np.eye(len(rows)) if pool is None else pool
+    weight = np.ones(n) if weight is None else weight
+    features = rows @ a
+    chances = softmax(features[:n] @ b)
+    label_loss = -np.mean(weight * np.log(chances[np.arange(n), labels]))
+    label_slope = weight[:, None] * (chances - np.eye(3)[labels]) / n
+    score = pool @ features @ w
+    is_target = pool @ (np.arange(len(rows)) >= n)
+    domain = (smoothing + (1 - 2 * smoothing) * is_target)[:, None]
+    domain_slope = pool.T @ (1 / (1 + np.exp(-score)) - domain) / len(score)
+    feature_slope = -STRENGTH * domain_slope @ w.T
+    feature_slope[:n] += label_slope @ b.T
+    terms = {"label/loss": label_loss, "domain/loss": np.mean(binary_losses(score, domain))}
+    gradients = [rows.T @ feature_slope, features[:n].T @ label_slope, features.T @ domain_slope]
+    return terms, gradients
+
+
+def entropy(p):
+    return -np.mean(np.sum(p * np.log(p), axis=1))
+
+
+def divergence(p, q):
+    return np.mean(np.sum(p * np.log(p / q), axis=1))
+
+
+def certainty(p):
+    """`1 + exp(-H)` of each row, where exp(-H) = prod p^p, divided by the mean."""
+    weights = 1 + np.prod(p**p, axis=1)
+    return weights / weights.mean()
+
+
+def confusion(p, weights):
+    """MCC's equations 2, 3, 5 and 6, element by element."""
+    classes = range(p.shape[1])
+    c = [[np.sum(weights * p[:, j] * p[:, k]) for k in classes] for j in classes]
+    between = sum(c[j][k] / sum(c[j]) for j in classes for k in classes if j != k)
+    return between / len(classes)
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def worst(inputs, direction, w, radius):
+    """VAT's r_adv; dKL(p || softmax(z))/dz = softmax(z) - p, and z = (x + r) W."""
+    probe = 0.01 * radius * unit(direction)
+    slope = (softmax((inputs + probe) @ w) - softmax(inputs @ w)) @ w.T
+    return radius * unit(slope)
+
+
+def moved(loss, weights, radius):
+    """The weights after a step of length `radius` up the loss."""
+    slopes = central_differences(loss, weights)
+    length = np.sqrt(sum((slope**2).sum() for slope in slopes))
+    return [w + radius * slope / length for w, slope in zip(weights, slopes, strict=True)]
+
+
+def model_with(regularizer, **kwargs):
+    """A network `x A B` that learns the labels, with a regularizer and without an adversary."""
+    joining = {"strength": None, "regularizers": [regularizer], **kwargs}
+    return with_random_weights(AdversarialModel(**linear_parts(), **joining))
+
+
+def check_regularizer(model, mode, loss, **tolerance):
+    """Compares a step with the label loss plus the weight times `loss`, a function of A and B."""
+    (regularizer,) = model.regularizers
+    weights = weights_of(model)
+
+    def total(a, b):
+        return label_loss(a, b) + regularizer.weight * loss(a, b)
+
+    terms = {f"{regularizer.name}/loss": loss(*weights)}
+    gradients = central_differences(total, weights)
+    check_step(model, mode, terms, gradients, total(*weights), **tolerance)

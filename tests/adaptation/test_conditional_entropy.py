@@ -1,0 +1,27 @@
+"""Conditional entropy and its gradients, against NumPy on a linear network."""
+
+import keras
+import numpy as np
+import pytest
+from formulas import check_regularizer, entropy, model_with
+from support.closed_forms import softmax
+from support.one_step import MODES
+from support.pair import TARGET
+
+from dann.adaptation import ConditionalEntropy
+from dann.adaptation.batch import Batch
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode):
+    model = model_with(ConditionalEntropy(1.7))
+    check_regularizer(model, mode, lambda a, b: entropy(softmax(TARGET @ a @ b)))
+
+
+@pytest.mark.parametrize(
+    ("logits", "expected"), [([[5.0, 5.0, 5.0]], np.log(3)), ([[1e4, 0.0, -1e4]], 0.0)]
+)
+def test_it_is_largest_if_all_classes_are_equally_likely_and_0_if_one_is_certain(logits, expected):
+    batch = Batch({}, {}, {"target": keras.ops.convert_to_tensor(logits)})
+    loss = ConditionalEntropy().loss(None, {}, batch)
+    assert float(loss) == pytest.approx(expected, abs=1e-6)

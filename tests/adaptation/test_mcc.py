@@ -1,0 +1,38 @@
+"""Minimum class confusion and its gradients, against NumPy on a linear network."""
+
+import numpy as np
+import pytest
+from formulas import certainty, check_regularizer, confusion, model_with
+from support.closed_forms import softmax
+from support.networks import weights_of
+from support.one_step import MODES
+from support.pair import TARGET
+
+from dann.adaptation import MCC
+from dann.adaptation.batch import Batch
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_every_gradient_match_the_formula(mode, temperature):
+    model = model_with(MCC(1.7, temperature))
+
+    def predictions(a, b):
+        return softmax(TARGET @ a @ b / temperature)
+
+    constant = certainty(predictions(*weights_of(model)))
+    check_regularizer(model, mode, lambda a, b: confusion(predictions(a, b), constant))
+
+
+@pytest.mark.parametrize(
+    ("logits", "expected"),
+    [
+        (50 * np.eye(3), 0),  # every class is certain
+        (np.zeros((4, 3)), 2 / 3),  # chance
+        ([[0.0, 0.0, -1e4]], 1 / 3),  # a class that is never predicted confuses nothing
+    ],
+)
+def test_its_least_its_greatest_and_where_a_class_is_missing(logits, expected):
+    batch = Batch({}, {}, {"target": np.array(logits, "float32")})
+    loss = MCC(temperature=1.0).loss(None, {}, batch)
+    assert float(loss) == pytest.approx(expected, abs=1e-6)
