@@ -61,7 +61,7 @@ def main(cfg):
         selection=cfg.selection,
         resume=cfg.resume,
         config=config.texts_of(cfg),
-        name="+".join([HydraConfig.get().runtime.choices.method, *cfg.regularizers]),
+        name="+".join([HydraConfig.get().runtime.choices["method"], *cfg.regularizers]),
     )
     run.train()
     if HydraConfig.get().mode == RunMode.RUN:

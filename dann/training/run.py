@@ -159,7 +159,7 @@ class Run:
         self.directory.write_summary(summary)
         print(accuracy_table(summary))
         if "target/accuracy" in summary:
-            count = len(self.domains.target_test[1])
+            count = len(self.domains.target_test[0])
             print(f"target accuracy: {summary['target/accuracy']:.1%} (of {count} test examples)")
         else:
             print("target accuracy: unknown (no labels)")
@@ -274,19 +274,22 @@ def accuracy_table(summary: Mapping[str, Any]) -> str:
 
     The baseline is the one of the last step, also where a score chose the method's weights.
     """
+    width = max(14, 2 + len(summary["method"]))
     after = "the last step"
     if "kept_by" in summary:
         after = f"step {summary['kept_step']}, which {summary['kept_by']} chose"
     lines = [
         f"seed {summary['seed']}, {summary['steps']} steps, test accuracy after {after}",
-        f"{'':<14}{'source':>10}{'target (oracle)':>18}{'seconds':>10}",
+        f"{'':<{width}}{'source':>10}{'target (oracle)':>18}{'seconds':>10}",
     ]
     shares = {name: f"{value:.1%}" for name, value in summary.items() if "accuracy" in name}
     for name, prefix in (("source only", "source_only/"), (summary["method"], "")):
         if f"{prefix}seconds" in summary:
             source, target = (shares.get(f"{prefix}{one}/accuracy", "-") for one in _DOMAINS)
-            lines.append(f"{name:<14}{source:>10}{target:>18}{summary[f'{prefix}seconds']:>10.1f}")
+            lines.append(
+                f"{name:<{width}}{source:>10}{target:>18}{summary[f'{prefix}seconds']:>10.1f}"
+            )
     if "source_only/target/accuracy" in summary:
         gain = summary["target/accuracy"] - summary["source_only/target/accuracy"]
-        lines.append(f"{'gain':<14}{'':>10}{100 * gain:>+11.1f} points")
+        lines.append(f"{'gain':<{width}}{'':>10}{100 * gain:>+11.1f} points")
     return "\n".join(lines)

@@ -120,7 +120,7 @@ class EpochLines(keras.callbacks.Callback):
     """
 
     fields = {
-        "accuracy": "source {:.1%}",
+        "accuracy": "{domain} {:.1%}",
         "domain/accuracy": "domain acc {:.2f}",
         "loss": "loss {:.3g}",
         "strength": "strength {:.2f}",
@@ -142,7 +142,8 @@ class EpochLines(keras.callbacks.Callback):
         begun, self._ended = self._ended, time.perf_counter()
         epochs = self.params["epochs"]
         minutes, seconds = divmod(round((epochs - epoch - 1) * (self._ended - begun)), 60)
-        told = [self.fields[name].format(logs[name]) for name in names]
+        domain = "target" if getattr(self.model, "oracle", False) else "source"
+        told = [self.fields[name].format(logs[name], domain=domain) for name in names]
         left = [f"{minutes}:{seconds:02} left"] if epoch + 1 < epochs else []
         print(f"epoch {epoch + 1}/{epochs}", *told, *left, sep="  ", flush=True)
 

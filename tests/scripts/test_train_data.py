@@ -39,7 +39,7 @@ def folder(tmp_path):
 def test_a_run_on_files_of_ones_own_ends_with_a_summary(kind, folder, run_well):
     run_well("train.py", [*SHORT, *FILES[kind]], folder)
     summary = json.loads((folder / "run/summary.json").read_text())
-    assert (summary["method"], summary["steps"]) == ("DANN", 4)
+    assert (summary["method"], summary["steps"]) == ("dann", 4)
     for domain in ("source", "target"):  # the tests hold 20 examples each
         right = 20 * summary[f"{domain}/accuracy"]
         assert right == pytest.approx(round(right), abs=1e-4)
