@@ -14,7 +14,6 @@ model as it is. These arguments mean the same in every diagnostic:
 A model that does not fit raises a `TypeError` or a `ValueError`.
 """
 
-import dataclasses
 import fnmatch
 import math
 from collections.abc import Callable, Mapping
@@ -37,8 +36,7 @@ ALIGNED, APART = 0.67, 0.85  # shares of examples told apart: aligned up to, apa
 Bounds = tuple[float, float]
 
 
-@dataclasses.dataclass(frozen=True)
-class HealthyRange:
+class HealthyRange(NamedTuple):
     """The values at which a measurement is healthy.
 
     Args:
@@ -57,8 +55,7 @@ class HealthyRange:
     verdict: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """A diagnostic and what is done with it.
 
     Args:

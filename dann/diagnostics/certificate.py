@@ -20,6 +20,7 @@ from dann.diagnostics.passes import (
     losses_of,
     mode_of,
     modes_here,
+    part_between,
     to_numpy,
     trains_backbone,
 )
@@ -53,8 +54,8 @@ def certify(
     - `reversal/state`: "alive", "not begun", "wrong strength", "no gradient", "not finite", "cannot
       tell" or a fault, see `dann.diagnostics.verdict.STATES`; without a reversal "oracle", "none"
       or, where other losses adapt, "no adversary"
-    - `features/spread`, of a model of `dann.adaptation`: largest standard deviation of a feature
-      over all examples, divided by the largest absolute feature
+    - `features/spread`, of a model: largest standard deviation of a feature over all examples,
+      divided by the largest absolute feature
 
     What is certified:
 
@@ -94,7 +95,9 @@ def certify(
     if any(tuple(x.shape)[:1] == (0,) for x in keras.tree.flatten(data)):
         raise ValueError("Argument `data` must hold at least one example to get a gradient")
     if isinstance(model, AdversarialModel):
-        found = {"features/spread": _spread(model, data[0])}
+        with frozen(model):
+            parts = model.extract(model.augment(data[0], False), False).values()
+        found = {"features/spread": _spread(*parts)}
         if model.reversal is None:
             adapts = model.terms or model.regularizers
             state = "oracle" if model.oracle else "no adversary" if adapts else "none"
@@ -106,10 +109,8 @@ def certify(
     return _of_layer(model, inputs, _random(inputs), strength, mode)
 
 
-def _spread(model, x):
-    with frozen(model):
-        parts = model.extract(model.augment(x, False), False).values()
-    features = np.concatenate([to_numpy(one) for one in parts])
+def _spread(*tensors):
+    features = np.concatenate([to_numpy(one) for one in tensors])
     size = np.abs(features).max()
     return float(features.std(axis=0).max() / size) if size else 0.0
 
@@ -181,7 +182,7 @@ def _of_functional(model, data, name, strength, mode):
         return {"reversal/state": "applied twice", "reversal/calls": 2.0}
     outputs = keras.tree.flatten(graph[1])
     is_last = any(one is layer.output for one in outputs)
-    reached = [one for one in outputs if not is_last and _comes_from(layer.output, one)]
+    reached = [one for one in outputs if not is_last and part_between(layer.output, one)]
     if not reached and not is_last:
         return {"reversal/state": "not reached", "reversal/calls": 0.0}
     after = None if is_last else keras.Model(layer.output, reached)
@@ -192,6 +193,8 @@ def _of_functional(model, data, name, strength, mode):
             loss = lambda x: _random_sum(after(x, training=True))  # noqa: E731
             (upstream,) = vjp(loss, [layer(features, training=True)], [ops.ones(())])[1]
         found = _of_layer(layer, features, upstream, strength, mode or mode_of(model))
+    if is_floating(features):
+        found["features/spread"] = _spread(features)
     behind = [] if after is None else after.layers
     again = [one for one in behind if isinstance(one, GradientReversal) and one is not layer]
     if found["reversal/state"] in ("alive", "wrong strength"):
@@ -206,14 +209,6 @@ def _follows_itself(layer):
     nodes = layer._inbound_nodes
     given = {id(one) for node in nodes for one in node.output_tensors}
     return any(id(one) in given for node in nodes for one in node.input_tensors)
-
-
-def _comes_from(tensor, output):
-    try:
-        keras.Model(tensor, output)
-    except ValueError:  # other inputs are needed
-        return False
-    return True
 
 
 def _of_layer(call: Callable, x, upstream, strength, mode) -> dict[str, Any]:

@@ -64,12 +64,7 @@ class Diagnostics(keras.callbacks.Callback):
             logs.update({f"diagnostics/{name}": value for name, value in self._measured().items()})
 
     def _measured(self):
-        found = {}
-        for name in self.diagnostics:
-            numbers = self._numbers(name)
-            self._names[name] = list(numbers)
-            found |= numbers
-        return found
+        return {name: value for each in self.diagnostics for name, value in self._numbers(each)}
 
     def _numbers(self, diagnostic):
         try:
@@ -78,6 +73,7 @@ class Diagnostics(keras.callbacks.Callback):
             if diagnostic not in self._names:
                 raise
             warnings.warn(f"Diagnostic {diagnostic!r} is NaN. {error}", stacklevel=2)
-            return dict.fromkeys(self._names[diagnostic], float("nan"))
+            found = dict.fromkeys(self._names[diagnostic], float("nan"))
         numbers = {k: v for k, v in found.items() if not isinstance(v, str) and np.ndim(v) == 0}
-        return {name: float(value) for name, value in numbers.items()}
+        self._names[diagnostic] = list(numbers)
+        return [(name, float(value)) for name, value in numbers.items()]

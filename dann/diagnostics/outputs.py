@@ -1,7 +1,6 @@
 """The outputs of an adversarial model for a pair of domains, as arrays."""
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -11,8 +10,7 @@ from dann.data.examples import in_batches
 from dann.diagnostics.passes import DOMAINS, adversarial, as_tensors, to_numpy
 
 
-@dataclasses.dataclass(frozen=True)
-class PairOutputs:
+class PairOutputs(NamedTuple):
     """Arrays by domain, `"source"` and `"target"`.
 
     Attributes:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.catalogue import DIAGNOSTICS, Evidence, evidence
+from dann.diagnostics.catalogue import Evidence, evidence
 from dann.diagnostics.check import Diagnosis
 from dann.diagnostics.figures import Picture
 
@@ -143,7 +143,7 @@ def _figure(picture: Picture) -> str:
 
 
 def _left_out(left_out):
-    rows = [_row(_text(DIAGNOSTICS[k].question), _text(v)) for k, v in left_out.items()]
+    rows = [_row(_text(name), _text(why)) for name, why in left_out.items()]
     return _table(("", "why"), rows) if rows else ""
 
 

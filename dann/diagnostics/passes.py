@@ -144,6 +144,17 @@ def at_weights(
     return of_values
 
 
+def part_between(inputs: Any, outputs: Any) -> keras.Function | None:
+    """Returns the layers from one tensor of a network to another; `None` if they need others.
+
+    A `keras.Model` would add nodes to the user's layers.
+    """
+    try:
+        return keras.Function(inputs, outputs)
+    except ValueError:
+        return None
+
+
 # Arrays.
 
 

@@ -6,7 +6,6 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff import hvp
-from dann.checks import check_integer
 from dann.diagnostics.passes import (
     adversarial,
     as_tensors,
@@ -38,7 +37,7 @@ def sharpness(model: Any, data: Any, samples: int = 16, seed: int = 0) -> dict[s
     The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
-        ValueError: If `samples` is below 2, or the model is not compiled.
+        ValueError: If the model is not compiled.
 
     Example:
 
@@ -55,7 +54,6 @@ def sharpness(model: Any, data: Any, samples: int = 16, seed: int = 0) -> dict[s
         - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), section 3: the task's loss
           should be smooth, the adversary's should not.
     """
-    check_integer("samples", samples, 2, why="because their spread gives the error")
     data, training = as_tensors(data), trains_backbone(adversarial(model))
     variables = [*model.backbone.trainable_variables, *model.label_head.trainable_variables]
     loss = at_weights(

@@ -7,7 +7,7 @@ import numpy as np
 
 from dann.adaptation.networks import graph_of
 from dann.diagnostics.jacobians import as_floats, sensitivity
-from dann.diagnostics.passes import DOMAINS, adversarial, to_numpy
+from dann.diagnostics.passes import DOMAINS, adversarial, part_between, to_numpy
 from dann.diagnostics.straight_through_health import has_single
 
 
@@ -51,7 +51,8 @@ def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -
         )
     layers = [layer for layer in model.backbone.layers if has_single(layer, "output")]
     watched = keras.Model(graph[0], [layer.output for layer in layers])
-    rests = [_from(layer, graph[1]) for layer in layers]
+    inner = [None if layer.output is graph[1] else layer.output for layer in layers]
+    rests = [None if output is None else part_between(output, graph[1]) for output in inner]
     found = {}
     for domain in DOMAINS:
         inputs, gains = as_floats(data[0][domain])[:samples], []
@@ -69,14 +70,3 @@ def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -
         if gains:
             found[f"signal/{domain}/gain_range"] = max(gains) / max(min(gains), 1e-30)
     return found
-
-
-def _from(layer, features):
-    """The part of the backbone after a layer, or `None` if something flows past it."""
-    if layer.output is features:
-        return None
-    try:
-        # A model would add nodes to the user's layers, at every call.
-        return keras.Function(layer.output, features)
-    except ValueError:
-        return None

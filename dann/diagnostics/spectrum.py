@@ -61,7 +61,7 @@ def spectrum(
     return _once(_ordered(np.concatenate(ends))), converged
 
 
-def largest_eigenvalue(product: LinearOperator, seed: int = 0) -> float:
+def largest_eigenvalue(product: Any, seed: int = 0) -> float:
     """Returns the largest eigenvalue of a symmetric product, by Lanczos' method."""
     size = product.shape[0]
     if size <= _DENSE:
@@ -75,7 +75,7 @@ def largest_eigenvalue(product: LinearOperator, seed: int = 0) -> float:
     return float(found[0])
 
 
-def linear_operator(product: Callable[..., Any], values: Sequence[Any]) -> LinearOperator:
+def linear_operator(product: Callable[..., Any], values: Sequence[Any]) -> Any:
     """Returns the product of a square matrix with vectors as SciPy's solvers take it.
 
     Args:
