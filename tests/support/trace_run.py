@@ -1,7 +1,7 @@
 """How often a default run of `scripts/train.py` goes from one file of the package to another.
 
-python tests/support/trace_run.py        files that run a function, and changes between them
-python tests/support/trace_run.py 20     also the 20 commonest changes
+`python tests/support/trace_run.py` prints how many files run a function, how many changes there are
+between them, and the 20 commonest.
 """
 
 import collections
@@ -38,14 +38,11 @@ def trace(arguments):
 
 
 def main():
-    most = int(sys.argv[1]) if sys.argv[1:] else 0
     with tempfile.TemporaryDirectory() as folder:
         entered = trace(["debug=fast", f"hydra.run.dir={folder}/run"])
     changes = collections.Counter(zip(entered, entered[1:], strict=False))
-    rooms = collections.Counter(file.partition("/")[0] for file in entered)
     print(f"{len(set(entered))} files, {sum(changes.values())} changes")
-    print(", ".join(f"{room} {count}" for room, count in rooms.most_common()))
-    for pair, count in changes.most_common(most):
+    for pair, count in changes.most_common(20):
         print(f"{count:6} {' -> '.join(pair)}")
 
 
