@@ -20,7 +20,6 @@ def arrays(
     seed: int = 0,
     source_name: str = "source",
     target_name: str = "target",
-    num_classes: int | None = None,
     class_names: Sequence[str] | None = None,
 ) -> DomainPair:
     """Pairs two domains of arrays: images, time series, rows of a table.
@@ -44,10 +43,8 @@ def arrays(
         seed: Seed of the draws.
         source_name: Name of the source.
         target_name: Name of the target.
-        num_classes: Number of classes, at least 2. Defaults to `None`: that of the names, or one
-            more than the source's largest label.
         class_names: Names of the classes, by label. Defaults to `None`: the source's labels in
-            order, if they are strings.
+            order, if they are strings; else there are as many classes as its largest label says.
 
     Raises:
         ValueError: If a part is empty or both trained on and tested on, there are fewer than 2
@@ -83,7 +80,6 @@ def arrays(
         target_name=target_name,
         test_share=test_share,
         seed=seed,
-        num_classes=num_classes,
         class_names=class_names,
     )
 
@@ -99,11 +95,11 @@ def _overlap(values, others):
 
 def _numbers(name, values):
     values = np.asarray(as_array(values, name))
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"Inputs of the {name} must be numbers. Received: {values.dtype}")
-    if values.ndim < 2:
-        wanted = "have the shape (batch, size, ...)"
-        raise ValueError(f"Inputs of the {name} must {wanted}. Received: shape {values.shape}")
+    if values.dtype.kind not in "biuf" or values.ndim < 2:
+        raise ValueError(
+            f"Inputs of the {name} must be numbers of shape (batch, size, ...). "
+            f"Received: {values.dtype} of shape {values.shape}"
+        )
     if values.dtype.kind != "f" or values.dtype.itemsize <= 4:
         return values
     with np.errstate(over="ignore"):  # becomes infinite, which is refused

@@ -158,21 +158,16 @@ def _kinds(cells, numeric, categorical):
     """Names of the numeric and of the categorical columns; the numeric ones become numbers."""
     named = [*(numeric or ()), *(categorical or ())]
     both = numeric is not None and categorical is not None
-    if not {*named} <= {*cells.columns} or (both and not named):
+    chosen = [name for name in cells.columns if name in named or not both]
+    if not {*named} <= {*cells.columns} or not chosen:
         raise ValueError(
             f"`numeric` and `categorical` must name columns of {list(cells.columns)}. "
             f"Received: {named}"
         )
-    texts = [*(categorical or ())]
-    if numeric is not None and categorical is None:
-        texts = [name for name in cells.columns if name not in numeric]
-    chosen = named if both else list(cells.columns)
-    numbers = [
-        name
-        for name in chosen
-        if name not in texts and _become_numbers(cells, name, name in (numeric or ()))
-    ]
-    texts = [name for name in cells.columns if name in chosen and name not in numbers]
+    others = cells.columns if numeric is None else numeric
+    maybe = [name for name in chosen if name in others and name not in (categorical or ())]
+    numbers = [name for name in maybe if _become_numbers(cells, name, name in (numeric or ()))]
+    texts = [name for name in chosen if name not in numbers]
     cells[texts] = cells[texts].fillna("")
     return numbers, texts
 
@@ -200,11 +195,10 @@ def _become_numbers(cells: Any, name, is_numeric):
 
 def _encode(cells, train, numbers, texts):
     """All rows as features, float32 `(n, features)`, scaled and encoded by the rows `train`."""
-    steps: list[Any] = [StandardScaler()]
-    if cells[numbers].isna().any(axis=None):
-        steps.insert(0, SimpleImputer(strategy="median", keep_empty_features=True))
+    filled = SimpleImputer(strategy="median", keep_empty_features=True)
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    parts = [("numeric", make_pipeline(*steps), numbers), ("categorical", encoder, texts)]
+    scaler = make_pipeline(filled, StandardScaler())
+    parts = [("numeric", scaler, numbers), ("categorical", encoder, texts)]
     with np.errstate(over="ignore", invalid="ignore"):  # not finite then, which is refused
         table = ColumnTransformer(parts).fit(cells.iloc[train])
         return np.asarray(table.transform(cells), dtype=np.float32)

@@ -176,8 +176,7 @@ class DomainPair:
             raise ValueError(f"`target_labelled` needs labels. Received: none of {self.target}")
         counts = np.bincount(labels[labels >= 0], minlength=self.num_classes)
         fewest = int(counts[counts > 0].min(initial=len(labels)))
-        why = f"because the target has {counts.tolist()} examples of its classes"
-        check_integer("per_class", per_class, 1, fewest, why=why)
+        check_integer("per_class", per_class, 1, fewest, why=f"as the target has {counts.tolist()}")
         rng = np.random.default_rng(seed)
         drawn = [
             rng.choice(np.flatnonzero(labels == label), per_class, replace=False)

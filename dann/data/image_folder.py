@@ -80,10 +80,11 @@ def image_folder(
     lists = {"source": source_list, "target": target_list}
     lists |= {"source test": source_test_list, "target test": target_test_list}
     domains = {"source": source, "target": target}
-    found = {name: read_images(folder, domains[name], lists[name]) for name in domains}
-    for name, domain in domains.items():
-        if lists[f"{name} test"] is not None:
-            found[f"{name} test"] = read_images(folder, domain, lists[f"{name} test"])
+    found = {
+        part: read_images(folder, domains[part.split()[0]], path)
+        for part, path in lists.items()
+        if path is not None or part in domains
+    }
     check_apart(found, lambda one, other: not one.keys().isdisjoint(other), "images")
     names = class_names({name: found[name] | found.get(f"{name} test", {}) for name in domains})
     chosen = _common_classes(

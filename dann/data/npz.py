@@ -33,7 +33,7 @@ def npz(
         target_name: Name of the target. Defaults to the file's name.
         target_new: Path of further target examples, labelled or not, in the place of the target's
             test set, as `scripts/evaluate.py target=` gives it. Defaults to `None`.
-        **options: `test_share`, `seed`, `num_classes` and `class_names` of `dann.data.arrays`.
+        **options: `test_share`, `seed` and `class_names` of `dann.data.arrays`.
 
     Raises:
         OSError: If a file does not exist.

@@ -6,7 +6,7 @@ import numpy as np
 
 from dann.checks import check_integer
 from dann.data.examples import Examples, check_alike, columns_of, is_dataset
-from dann.data.pairs import IndexedDomain, Pairs
+from dann.data.pairs import IndexedDomain, Pairs, check_by_index
 from dann.data.sampling import Sampler, groups_to_balance
 from dann.data.streams import Stream
 
@@ -146,11 +146,7 @@ def _groups(source, source_domain, balanced):
     """The group of each source example, or `None` if all are drawn alike."""
     if source_domain is None and not balanced:
         return None
-    if not isinstance(source, Examples):
-        raise ValueError(
-            "`balanced=True` and `source_domain` need the source as arrays, to know its labels "
-            "beforehand. Received: a dataset"
-        )
+    check_by_index({"source": source}, "balanced` or `source_domain", True)
     groups = groups_to_balance(source.columns["labels"], source_domain, balanced)
     if source_domain is not None:
         source.columns["domain"] = np.asarray(source_domain, np.int32)

@@ -42,7 +42,7 @@ class Pairs(keras.utils.PyDataset):
         self.part, self.replicas = (process_id, num_processes), replicas
         self._num_batches, self._start = num_batches, 0
         if num_processes > 1:
-            self._need_index("num_processes", num_processes)
+            check_by_index(domains, "num_processes", num_processes)
 
     @property
     def start(self) -> int:
@@ -52,7 +52,7 @@ class Pairs(keras.utils.PyDataset):
     def start(self, step: int) -> None:
         check_integer("start", step, 0)
         if step:
-            self._need_index("start", step)
+            check_by_index(self.domains, "start", step)
         self._start = step
 
     @property
@@ -120,15 +120,20 @@ class Pairs(keras.utils.PyDataset):
         return inputs, *(_joined(parts, self.replicas) for parts in labels)
 
     def _anew(self):
-        return {name: domain.anew() for name, domain in self.domains.items()}
+        return {
+            name: domain.anew() if isinstance(domain, Stream) else domain
+            for name, domain in self.domains.items()
+        }
 
-    def _need_index(self, name, value):
-        for domain, examples in self.domains.items():
-            if isinstance(examples, Stream):
-                raise ValueError(
-                    f"Argument `{name}` needs domains that are read by index, such as arrays; the "
-                    f"{domain} is a dataset that is read in order. Received: {name}={value}"
-                )
+
+def check_by_index(domains: dict[str, Any], name: str, value: Any) -> None:
+    """Raises a `ValueError` if an argument needs domains that are read by index, and one is not."""
+    for domain, examples in domains.items():
+        if isinstance(examples, Stream):
+            raise ValueError(
+                f"Argument `{name}` needs domains that are read by index, such as arrays; the "
+                f"{domain} is a dataset that is read in order. Received: {name}={value}"
+            )
 
 
 def inputs_of(columns: dict[str, Any]) -> dict[str, Any]:
@@ -175,10 +180,6 @@ class IndexedDomain(NamedTuple):
         leaves = keras.tree.flatten(self.examples.columns)
         shown = [leaf[rows].tolist() for leaf in leaves if isinstance(leaf, np.ndarray)]
         return [*drawn, zlib.crc32(repr(shown).encode())]
-
-    def anew(self) -> "IndexedDomain":
-        """Returns itself, because reading changes nothing."""
-        return self
 
     def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
         """Returns the columns of a batch of `size` examples, or part `i` of `n` of them."""

@@ -1,5 +1,6 @@
 """Makes a pair of domains from the parts that a reader has read, and splits them."""
 
+import functools
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from dann.checks import check_integer, check_number
+from dann.checks import check_number
 from dann.data.domain_pair import UNKNOWN, DomainPair
 from dann.data.lazy_arrays import Rows
 from dann.registry import Registry
@@ -24,7 +25,6 @@ def pair_of_parts(
     target_name: str,
     test_share: float = 0.2,
     seed: int = 0,
-    num_classes: int | None = None,
     class_names: Sequence[str] | None = None,
     names: Mapping[str, Sequence[str]] | None = None,
 ) -> DomainPair:
@@ -50,9 +50,7 @@ def pair_of_parts(
     if not {part for part in inputs if part.startswith("source")} <= numbers.keys():
         raise ValueError("The source must be `(inputs, labels)`. Received: no labels")
     numbers, class_names = _numbered(numbers, class_names)
-    if num_classes is None:
-        most = max(numbers[part].max(initial=0) for part in numbers if part.startswith("source"))
-        num_classes = len(class_names) if class_names else int(most) + 1
+    most = max(numbers[part].max(initial=0) for part in numbers if part.startswith("source"))
     for part in inputs:
         numbers.setdefault(part, np.full(len(inputs[part]), UNKNOWN))
     rows_of = {part: np.arange(len(inputs[part])) for part in inputs}
@@ -71,7 +69,7 @@ def pair_of_parts(
         source_test=(inputs["source test"], numbers["source test"]),
         target_train=inputs["target"],
         target_test=(inputs[test], _if_any(numbers[test])),
-        num_classes=num_classes,
+        num_classes=len(class_names) if class_names else int(most) + 1,
         class_names=class_names,
         target_train_labels=_if_any(numbers["target"]),
         target_names=(rows_of["target"], rows_of[test]),
@@ -146,37 +144,28 @@ def hold_out(
         Two sorted arrays of indices without a common element.
 
     Raises:
-        ValueError: If `test_share` or `seed` is out of range or there are fewer than 2 examples.
+        ValueError: If `test_share` is out of range or there are fewer than 2 examples.
     """
     check_number("test_share", test_share, 0, 1, above=True, below=True)
-    check_integer("seed", seed, 0, 2**32 - 1)
     if count < 2:
         raise ValueError(f"Holding out test examples takes at least 2. Received: {count}")
     held_out = min(max(round(count * test_share), 1), count - 1)
-    stratified = labels is not None and _can_stratify(labels, held_out)
-    pinned = np.array([], dtype=np.int64)
-    if labels is not None and not stratified:
-        pinned = _one_of_each(labels, seed)  # training must not lose a class
-    pool = np.setdiff1d(np.arange(count), pinned)
-    if len(pool) == 0:
-        raise ValueError(f"A test set takes a class of at least 2. Received: {count} classes of 1")
-    if len(pool) <= held_out and len(pinned):
-        return np.sort(pinned), pool
-    train, test = train_test_split(
-        pool, test_size=held_out, random_state=seed, stratify=labels if stratified else None
-    )
-    return np.sort(np.concatenate([pinned, train])), np.sort(test)
+    draw = functools.partial(train_test_split, test_size=held_out, random_state=seed)
+    try:
+        train, test = draw(np.arange(count), stratify=labels)
+    except ValueError:  # A class is too small to be in both parts; training must not lose it.
+        pinned = _one_of_each(labels, seed)
+        pool = np.setdiff1d(np.arange(count), pinned)
+        if len(pool) == 0:
+            raise ValueError(f"A test set takes a class of 2. Received: {count} of 1") from None
+        train, test = draw(pool) if len(pool) > held_out else (pool[:0], pool)
+        train = np.concatenate([pinned, train])
+    return np.sort(train), np.sort(test)
 
 
 def _one_of_each(labels, seed):
     rng = np.random.default_rng(seed)
     return np.array([rng.choice(np.flatnonzero(labels == name)) for name in np.unique(labels)])
-
-
-def _can_stratify(labels, held_out):
-    """Whether every class has two examples, and both parts have room for every class."""
-    sizes = np.unique(labels, return_counts=True)[1]
-    return sizes.min() >= 2 and len(sizes) <= min(held_out, len(labels) - held_out)
 
 
 def check_apart(parts: Mapping[str, Any], overlap: Callable[[Any, Any], bool], what: str) -> None:

@@ -64,7 +64,7 @@ def tfds_pair(
         target_name: Name of the target. Defaults to its data set's name.
 
     Raises:
-        OSError: If `data_dir` does not exist, `cache_dir` is a file, or there is no room in it.
+        OSError: If `data_dir` lacks files, `cache_dir` is a file, or there is no room in it.
         TypeError: If `image_size` is not of integers.
         ValueError: If a data set, configuration or split does not exist, splits overlap, the data
             sets do not hold images, the source has no classes or the target has others, a size is
@@ -142,11 +142,12 @@ def _overlap(ranges, others):
 
 def _common_form(shapes: dict[str, Any], image_size: Any, channels):
     if image_size is None:
-        image_size = [max(shape[axis] or 0 for shape in shapes.values()) for axis in (0, 1)]
-        if any(None in shape[:2] for shape in shapes.values()):
+        sides = [shape[:2] for shape in shapes.values()]
+        if any(None in one for one in sides):
             raise ValueError(
                 f"Images of several sizes need an `image_size`. Received: {shapes} without one"
             )
+        image_size = np.max(sides, axis=0)
     channels = channels or max(shape[-1] for shape in shapes.values())
     return check_image_size(image_size), check_choice("channels", channels, (1, 3))
 
@@ -191,14 +192,14 @@ def _keys_of(name: str, info: Any) -> tuple[Any, str | None]:
     features = info.features
     images = [key for key, one in features.items() if isinstance(one, tfds.features.Image)]
     keys = info.supervised_keys or (images if len(images) == 1 else ())
-    image, *others = [key if isinstance(key, str) else None for key in keys] or [None]
+    image, label = [*keys, None, None][:2]
     if image not in images:
         raise ValueError(
             f"{name} must be a data set of images. "
             f"Received: supervised keys {info.supervised_keys} of {dict(features)}"
         )
-    label = others[0] if others else None
-    return image, label if label and isinstance(features[label], tfds.features.ClassLabel) else None
+    is_class = label in list(features) and isinstance(features[label], tfds.features.ClassLabel)
+    return image, label if is_class else None
 
 
 def _read_split(
@@ -237,13 +238,11 @@ def _read_split(
 
 def _examples(builder, split, keys) -> Iterator[Any]:
     """The images and labels of a split in their order."""
-    import tensorflow_datasets as tfds
-
     kind = builder.info.file_format
     if kind is not None and kind in type(kind).with_random_access():  # without TensorFlow
         records = builder.as_data_source(split=split)
     else:
-        records = tfds.as_numpy(builder.as_dataset(split=split))
+        records = builder.as_dataset(split=split).as_numpy_iterator()
     image, label = keys
     for record in records:
         yield record[image], record[label] if label else -1

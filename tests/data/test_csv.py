@@ -1,9 +1,7 @@
 import csv
 
-import hypothesis
 import numpy as np
 import pytest
-from hypothesis import strategies
 
 from dann.data import csv_table
 
@@ -69,15 +67,6 @@ def test_columns_are_standardised_and_categories_encoded_by_the_training_rows(fi
     np.testing.assert_array_equal(np.concatenate(labels), rows_of(domains) % 2)
 
 
-def test_no_row_is_in_two_parts_and_a_seed_sets_which(files):
-    orders = [rows_of(csv_table(*files, "label", seed=seed)) for seed in (0, 0, 1)]
-    for order in orders:
-        np.testing.assert_array_equal(np.sort(order), np.arange(70))
-        assert set(order[:40]) == set(range(40))
-    np.testing.assert_array_equal(orders[0], orders[1])
-    assert not np.array_equal(orders[0], orders[2])
-
-
 def test_the_targets_labels_change_no_inputs(files):
     expected = inputs_of(csv_table(*files, "label"))
     labels = np.random.default_rng(0).permutation([row[3] for row in TARGET])
@@ -95,21 +84,11 @@ def test_a_target_may_have_no_labels(files, column):
     assert_same(inputs_of(domains), expected)
 
 
-def test_test_rows_of_the_target_are_among_the_labelled(files):
-    write(files[1], [row if i < 10 else [*row[:3], ""] for i, row in enumerate(TARGET)])
-    domains = csv_table(*files, "label")
-    assert len(domains.target_test[1]) == 2
-    assert set(rows_of(domains)[-2:]) < set(range(40, 50))
-    assert np.count_nonzero(domains.target_train_labels == -1) == 20
-
-
 def test_test_rows_have_no_part_in_the_scale(files, tmp_path):
-    tests = {f"{domain}_test": tmp_path / f"{domain}_test.csv" for domain in ("source", "target")}
-    trained = []
+    trained, test = [], tmp_path / "test.csv"
     for factor in (1, 1000):
-        for path in tests.values():
-            write(path, [[factor, f"town {factor}", factor, "yes"]] * 3)
-        domains = csv_table(*files, "label", **tests)
+        write(test, [[factor, f"town {factor}", factor, "yes"]] * 3)
+        domains = csv_table(*files, "label", source_test=test, target_test=test)
         trained.append((domains.source_train[0], domains.target_train))
         assert (domains.target_test[0][:, 2:] == 0).all()  # a city that no training row has
         assert domains.source_test[1].tolist() == domains.target_test[1].tolist() == [1, 1, 1]
@@ -178,47 +157,20 @@ def test_files_of_spreadsheets_are_read(tmp_path):
 def test_one_missing_cell_in_a_column_of_numbers_stays_numbers(files, capsys, missing):
     write(files[1], [[*TARGET[0][:2], missing, "no"], *TARGET[1:]])
     assert csv_table(*files, "label").input_shape == (6,)
-    said = "Columns taken as numbers: 2; as categories: 1: city (4 values)"
-    assert said in capsys.readouterr().out
+    assert "numbers: 2; as categories: 1: city (4 values)" in capsys.readouterr().out
 
 
-@hypothesis.settings(
-    max_examples=20,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-)
-@hypothesis.given(
-    strategies.sampled_from(["?", "-", "none of these", "1_2"]),
-    strategies.integers(1, 39),
-    strategies.booleans(),
-)
-def test_a_column_of_which_most_cells_are_numbers_is_no_category(files, odd, count, formatted):
-    for path, rows in zip(files, (SOURCE, TARGET), strict=True):
-        texts = [f"{1000 + i:,}" if formatted else odd for i in range(count)]
-        incomes = [*texts, *(row[2] for row in rows)][: len(rows)]
-        write(path, [[*row[:2], one, row[3]] for row, one in zip(rows, incomes, strict=True)])
-    if not formatted and min(count, 40) + min(count, 30) >= 35:  # half of the cells or fewer
-        assert csv_table(*files, "label").input_shape[0] > 2
-        return
+@pytest.mark.parametrize(("odd", "count"), [("?", 1), ("12%", 29), ("1,000", 30)])
+def test_a_column_of_which_most_cells_are_numbers_is_no_category(files, odd, count):
+    write(files[1], [[*row[:2], odd, row[3]] for row in TARGET[:count]] + TARGET[count:])
     with pytest.raises(ValueError, match="'income' must hold finite numbers.*`categorical`"):
         csv_table(*files, "label")
     assert csv_table(*files, "label", categorical=["income", "city"]).input_shape[0] > 5
 
 
-@pytest.mark.parametrize(
-    "paths",
-    [
-        {"target": "link.csv"},
-        {"target": "a.csv", "target_test": "c.csv"},
-        {"target_test": "folder/../b.csv"},
-        {"source_test": "b.csv"},
-    ],
-)
-def test_a_file_that_is_trained_on_is_not_tested_on(files, tmp_path, paths):
-    (tmp_path / "folder").mkdir()
+@pytest.mark.parametrize("part", ["target", "source_test", "target_test"])
+def test_a_file_that_is_trained_on_is_not_tested_on(files, tmp_path, part):
     (tmp_path / "link.csv").symlink_to(files[0])
-    write(tmp_path / "c.csv", SOURCE)
-    paths = {"source": "a.csv", "target": "b.csv", **paths}
+    paths = {"source": files[0], "target": files[1], part: tmp_path / "link.csv"}
     with pytest.raises(ValueError, match="must be different files"):
-        csv_table(**{part: tmp_path / path for part, path in paths.items()}, label="label")
+        csv_table(**paths, label="label")

@@ -18,19 +18,3 @@ def test_they_are_indexed_like_an_array(lazy, expected, chosen):
     assert lazy[chosen].dtype == np.uint8
     with pytest.raises(IndexError):
         lazy[6]
-
-
-def test_only_the_chosen_rows_are_read():
-    class Watched:
-        shape, dtype = VALUES.shape, VALUES.dtype
-        asked = []
-
-        def __getitem__(self, chosen):
-            self.asked.append(np.asarray(chosen).tolist())
-            return VALUES[chosen]
-
-    rows = Rows(Watched(), ROWS)
-    assert Watched.asked == []
-    rows[3:]
-    rows[0]
-    assert Watched.asked == [[1, 2], 4]

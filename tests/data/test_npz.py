@@ -15,9 +15,10 @@ def files(tmp_path):
 
 
 def test_files_give_the_pair_of_their_arrays(files):
-    found = npz(files[0], str(files[1]), test_share=0.3, seed=4)
+    names = {"source_name": "slow", "class_names": ["a", "b", "c"]}
+    found = npz(files[0], str(files[1]), test_share=0.3, seed=4, **names)
     expected = arrays((X, Y), (X + 1, Y), test_share=0.3, seed=4)
-    assert (found.name, found.input_shape) == ("walk → run", (8, 2))
+    assert (found.name, found.class_names) == ("slow → run", ("a", "b", "c"))
     for part in ("source_train", "source_test", "target_test"):
         for values, wanted in zip(getattr(found, part), getattr(expected, part), strict=True):
             np.testing.assert_array_equal(values, wanted)
@@ -42,9 +43,3 @@ def test_a_test_set_is_kept(files, labels):
     assert (len(found.source_train[1]), len(found.source_test[1])) == (30, 4)
     np.testing.assert_array_equal(found.target_train, (X + 1).astype("float32"))
     assert (found.target_test[1] is None) != bool(labels)
-
-
-def test_classes_and_domains_can_be_named(files):
-    names = {"source_name": "slow", "target_name": "fast", "class_names": ["a", "b", "c"]}
-    found = npz(*files, **names)
-    assert (found.name, found.class_names) == ("slow → fast", ("a", "b", "c"))

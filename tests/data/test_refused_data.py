@@ -3,11 +3,9 @@
 import dataclasses
 import pickle
 
-import hypothesis
 import numpy as np
 import pandas
 import pytest
-from hypothesis import strategies
 from PIL import Image
 
 from dann.data import (
@@ -21,6 +19,7 @@ from dann.data import (
     several_sources,
 )
 from dann.data.image_paths import read_images
+from dann.data.lazy_arrays import Rows
 
 X = np.random.default_rng(0).normal(size=(60, 5, 2))
 Y = np.arange(60) % 3
@@ -95,98 +94,57 @@ VALUE_ERRORS = [
     read((X[:, 0, 0], Y)),
     read(X),
     read((X[:0], Y[:0])),
-    read(target=([], [])),
     read((X, Y[:4])),
     read((X, Y + 0.5)),
     read((X, Y - 1)),
-    read((X, NAMED), (X + 9, Y)),
     read((X, NAMED), (X + 9, np.where(Y, NAMED, "dog"))),
-    read(target=(X + 9, Y * 2)),
-    read(target=(X + 9, Y), num_classes=2),
-    read(target_test=(X + 2, Y - 1)),
     read(test_share=1.5),
-    read((X[:1], Y[:1])),
     read((X[:3], Y[:3])),  # a class of each
     read((X, Y * 0)),
     read((FRAME, Y), SWAPPED),
-    read((FRAME, Y), SWAPPED.rename(columns={"b": "z"})),
     # what is trained on is not tested on
-    read(target=X),
     read(target=(X[::-1], Y)),
     read(target_test=(X[-3:], Y[-3:])),
-    read(source_test=(X[-3:], Y[-3:])),
     changed(target_train=IMAGES[:0]),
     changed(target_test=(IMAGES.astype("float32"), Y[:6])),
-    changed(source_test=(IMAGES, Y[:2])),
-    changed(target_test=(IMAGES, Y[:6] + 1)),
     changed(target_labelled=(IMAGES, Y[:6] + 1)),
-    changed(target_train_labels=Y[:2]),
     changed(class_names=("a",)),
     lambda _: PAIR.oracle(),
-    lambda _: dataclasses.replace(LABELLED, target_train_labels=Y[:6] * 0 - 1).oracle(),
     lambda _: dataclasses.replace(LABELLED, target_test=(IMAGES, None)).oracle(),
     lambda _: PAIR.with_target_labelled(1),
     lambda _: LABELLED.with_target_labelled(3),
     joined(),
-    joined(OTHER, dataclasses.replace(OTHER, target="other")),
     joined(OTHER, read(target=(X + 8, Y))(None)),
-    joined(OTHER, read(target=(X[:30] + 9, Y[:30]))(None)),
-    joined(OTHER, read(target=(X + 9, Y[::-1]))(None)),
     joined(OTHER, read()(None)),
-    paired(target=X[:0]),
-    paired((X[:0], Y[:0])),
     paired(target=X[..., :1]),
-    paired(target=X.astype("float32")),
     paired((X, Y[:3])),
-    paired(target={"a": X}),
     paired(X),
     paired(({"a": X, "b": X[:3]}, Y)),
-    paired(([np.ones(3), np.ones(3)], [0, 1])),
     paired((FRAME, Y), SWAPPED),
-    paired((FRAME, Y), (SWAPPED, Y)),
-    paired((FRAME, Y), FRAME, target_labelled=(SWAPPED, Y)),
     paired(({"a": FRAME}, Y), {"a": SWAPPED}),
     paired((X, Y, Y - 1.0)),
     paired((X, Y, X)),
     paired(size=61),
-    paired(source_domain=Y[:9]),
-    paired(source_domain=Y[:, np.newaxis]),
-    paired(source_domain=Y / 2),
     paired(target_labelled=X),
-    paired(target_labelled=(X[:4], Y[:3])),
-    paired(target_labelled=(X[..., :1], Y)),
-    paired(target_labelled=(X[:0], Y[:0])),
-    paired(target_labelled=(X, Y[:, np.newaxis])),
     paired(num_processes=2, process_id=2),
-    paired(num_processes=2, process_id=-1),
-    paired(num_processes=3),
     paired(num_processes=2, target_labelled=(X, Y)),
     paired(target_labelled=(X, Y, Y)),
     # datasets of batches
-    paired(iter([X])),
     paired(iter([])),
-    paired(iter([(X, Y[:3])])),
     paired(iter([{"image": X, "label": Y}])),
-    paired(zip(X[:, 0, 0], Y, strict=True)),
     paired(iter([(X, Y)]), balanced=True),
     paired(iter([(X, Y)]), num_processes=2),
     paired(iter([(X[:1], Y[:1]), (X[:1, :4], Y[:1])]), X),
     table(b=TABLE + "\n1,x,yes,no\n"),
-    table(b="age,city,label\n1,x,yes,no\n"),
     table(b=TABLE.replace("age", "years")),
     table(label="class"),
-    table("label\nyes\n", "label\nyes\n"),
     table(TABLE + "4,x,\n"),
     table(b=TABLE + "4,x,maybe\n"),
     table(numeric=["city"]),
-    table(numeric=["height"]),
-    table(categorical=["label"]),
     table(numeric=[], categorical=[]),
     table(b=TABLE + "-inf,x,no\n"),
-    table(b=TABLE + "1e200,x,yes\n-1e200,x,yes\n" * 9),
     table(max_categories=2),
     table(b="age,city,label\n1,\xff,yes\n"),
-    file(y=Y),
     file(x=X),
     file(x=X, y=Y, x_test=X),
     file(x=np.array([Trap()], dtype=object), y=Y),
@@ -194,17 +152,12 @@ VALUE_ERRORS = [
     lambda folder: npz(folder / "a.npz", folder / "link.npz"),
     images(image_size=0),
     images(classes="all"),
-    images(test_share=1.0),
     images(target="photo"),
-    images(source="."),
-    images(source="photo/cup"),
     images(text=""),
     images(text="photo/cup/1.png 1\nphoto/bike/0.png one"),
-    images(text="photo/cup/1.png -1"),
     images(text="photo/cup/1.png 1\nphoto/cup/40.png 1"),
     images(text="photo/cup/1.png 1\nphoto/cup/1.png 2"),
     images(text="photo/cup/1.png 1\nphoto/bike/0.png"),
-    images(text="\udcff"),
     lambda _: ImageFiles([], 4, channels=2),
 ]
 OTHERS = [
@@ -231,27 +184,10 @@ def test_it_is_refused(folder, call, error):
         call(folder)
 
 
-class Lazy:
-    """Rows that are computed where they are read."""
-
-    def __init__(self, values):
-        self.values, self.shape, self.dtype = values, values.shape, values.dtype
-
-    def __len__(self):
-        return len(self.values)
-
-    def __getitem__(self, chosen):
-        return self.values[chosen]
-
-
-@hypothesis.settings(max_examples=20, deadline=None, derandomize=True)
-@hypothesis.given(
-    strategies.sampled_from([np.nan, np.inf, -np.inf]),
-    strategies.tuples(*(strategies.integers(0, size - 1) for size in X.shape)),
-)
-def test_numbers_that_are_missing_or_infinite_are_refused_wherever_they_stand(value, place):
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_missing_or_infinite_are_refused(value):
     spoilt, weights = X.copy(), np.ones(60)
-    spoilt[place] = weights[place[0]] = value
+    spoilt[7, 2, 1] = weights[7] = value
     for call in (
         read((spoilt, Y)),
         read(target=spoilt),
@@ -260,8 +196,8 @@ def test_numbers_that_are_missing_or_infinite_are_refused_wherever_they_stand(va
         paired(target=[X, spoilt]),
         paired((X, weights)),
         paired((X, Y, weights)),
-        paired((Lazy(spoilt), Y), size=60),
-        paired((pandas.DataFrame(spoilt[:, :, 0]), Y), pandas.DataFrame(spoilt[:, :, 1])),
+        paired((Rows(spoilt, np.arange(60)), Y), size=60),
+        paired((pandas.DataFrame(spoilt[:, :, 1]), Y), pandas.DataFrame(X[:, :, 1])),
         paired((spoilt.astype(object).tolist(), Y)),
     ):
         with pytest.raises(ValueError, match=r"Received"):

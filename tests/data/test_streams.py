@@ -8,7 +8,6 @@ from hypothesis import strategies
 
 from dann.adaptation import DANN
 from dann.data import pair
-from dann.data.examples import as_array
 
 X = np.arange(10.0, dtype="float32")[:, np.newaxis]
 Y = np.arange(10) % 3
@@ -17,8 +16,8 @@ TARGET = 100 + X[:5]
 
 def loader():
     torch = pytest.importorskip("torch")
-    dataset = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
-    return torch.utils.data.DataLoader(dataset, batch_size=4)
+    tensors = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
+    return torch.utils.data.DataLoader(tensors, batch_size=4)
 
 
 def tf_data():
@@ -69,7 +68,7 @@ def test_a_dataset_is_read_in_order_and_its_length_sets_the_epoch(make, length):
 def test_a_generator_gives_one_pass():
     pairs = pair(((X[i : i + 2], Y[i : i + 2]) for i in range(0, 10, 2)), TARGET, 4)
     np.testing.assert_array_equal(np.concatenate([pairs[i][1] for i in range(2)]), Y[:8])
-    with pytest.raises(ValueError, match="source holds no examples, or can be read only once"):
+    with pytest.raises(ValueError, match="can be read only once"):
         pairs[2]
 
 
@@ -106,10 +105,9 @@ def test_inputs_may_be_nested():
     np.testing.assert_array_equal(inputs["source"]["meta"][1], inputs["source"]["image"])
     assert inputs["target"]["meta"][1].dtype == np.int32
     two = X[:5], X[:5] + 1
-    for target in (list(two), (two, None), (two, Y[:5])):
+    for target in (list(two), (two, Y[:5])):
         inputs, _ = pair(((X, X + 1), Y), target, seed=0)[0]
         np.testing.assert_array_equal(inputs["target"][0] + 1, inputs["target"][1])
-        assert len(inputs["source"][0]) == 10  # all examples, if no size is given
 
 
 @pytest.mark.parametrize("shape", [(6,), (6, 4, 4)])
@@ -121,21 +119,6 @@ def test_weights_are_those_of_examples_or_of_the_labels_of_a_map(shape):
     assert (labels.shape, found.dtype) == ((12, 4, 4), np.float32)
     np.testing.assert_allclose(found[:6], weights[labels[:6, 0, 0] // 16], rtol=1e-6)
     np.testing.assert_array_equal(found[6:], np.ones(shape))
-
-
-@pytest.mark.parametrize(
-    ("package", "make"),
-    [
-        ("jax.numpy", lambda jax: jax.asarray(X)),
-        ("tensorflow", lambda tf: tf.constant(X)),
-        ("torch", lambda torch: torch.as_tensor(X)),
-        ("pandas", lambda pandas: pandas.DataFrame(X).astype("Float32")),
-    ],
-)
-def test_tensors_and_frames_are_arrays(package, make):
-    found = as_array(make(pytest.importorskip(package)), "source")
-    assert type(found) is np.ndarray
-    np.testing.assert_array_equal(found, X)
 
 
 @pytest.mark.tensorflow

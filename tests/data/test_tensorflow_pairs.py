@@ -33,6 +33,11 @@ CASES = {
 }
 
 
+def assert_same(tensor, array):
+    np.testing.assert_array_equal(tensor, array)
+    assert (tensor.dtype.as_numpy_dtype, tuple(tensor.shape)) == (array.dtype, array.shape)
+
+
 @pytest.mark.parametrize(("source", "target", "options"), CASES.values(), ids=CASES)
 def test_batches_are_those_of_the_pairs(source, target, options):
     pairs = pair(source, target, 4, seed=3, **options)
@@ -40,15 +45,8 @@ def test_batches_are_those_of_the_pairs(source, target, options):
     endless, dataset = pairs.endless(), in_tensorflow(pairs)
     for step, batch in enumerate(itertools.islice(dataset, 100)):  # more than are chosen at once
         expected = endless[step]
-        keras.tree.assert_same_structure(batch, expected)
-        mine, its = (
-            [np.asarray(leaf) for leaf in keras.tree.flatten(x)] for x in (batch, expected)
-        )
-        assert_all_equal(mine, its)
-        assert [leaf.dtype for leaf in mine] == [leaf.dtype for leaf in its]
+        keras.tree.map_structure(assert_same, batch, expected)
     assert pairs.start == 5
-    shapes = [tuple(spec.shape) for spec in keras.tree.flatten(dataset.element_spec)]
-    assert shapes == [leaf.shape for leaf in its]  # known before a batch is read
 
 
 @pytest.mark.parametrize(
@@ -60,7 +58,6 @@ def test_batches_are_those_of_the_pairs(source, target, options):
         ((X, Y), TARGET, {"num_processes": 2}),
         ((X.astype(">f4"), Y), TARGET.astype(">f4"), {}),
     ],
-    ids=["no array", "a stream", "a labelled target", "several processes", "another byte order"],
 )
 def test_what_it_does_not_know_is_left_to_python(source, target, options):
     assert in_tensorflow(pair(source, target, 4, seed=0, **options)) is None

@@ -1,3 +1,5 @@
+from typing import Any
+
 import filelock
 import numpy as np
 import pytest
@@ -120,28 +122,22 @@ def test_an_unknown_class_of_the_target_stays_unknown(shapes):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error"),
+    "arguments",
     [
-        ({"target": "ac"}, ValueError),
-        ({"image_size": None}, ValueError),
-        ({"source": "unlabelled", "target": "ab"}, ValueError),
-        ({"source": "numbered", "target": "ab"}, ValueError),
-        ({"target": "nested"}, ValueError),
-        ({"target": "red"}, ValueError),
-        ({"target_test_split": "test+unknown"}, ValueError),
-        ({"source_split": "unknown"}, ValueError),
-        ({"target_test_split": "tset"}, ValueError),
-        ({"target_test_split": "train[:10%]"}, ValueError),
-        ({"source_test_split": "train"}, ValueError),
-        ({"target_split": "all"}, ValueError),
-        ({"source": "ba", "source_split": "test", "source_test_split": "train"}, ValueError),
-        ({"channels": 2}, ValueError),
-        ({"image_size": 0}, ValueError),
-        ({"data_dir": "nowhere"}, FileNotFoundError),
+        {"target": "ac"},
+        {"image_size": None},
+        {"source": "unlabelled", "target": "ab"},
+        {"target": "nested"},
+        {"target": "red"},
+        {"target_test_split": "test+unknown"},
+        {"source_split": "unknown"},
+        {"target_test_split": "train[:10%]"},
+        {"source_test_split": "train"},
+        {"channels": 2},
     ],
 )
-def test_data_sets_that_do_not_fit_are_refused(shapes, arguments, error):
-    with pytest.raises(error):
+def test_data_sets_that_do_not_fit_are_refused(shapes, arguments):
+    with pytest.raises(ValueError, match="Received|not found|no data"):
         shapes(**arguments)
 
 
@@ -150,17 +146,13 @@ def test_images_are_decoded_once_and_then_only_read(tmp_path, shapes, capsys, mo
     if kind == "array_record":
         monkeypatch.setattr("dann.data.builders.prepared.has_tensorflow", lambda: False)
     found = shapes(cache_dir=str(tmp_path))
-    lines = [line for line in capsys.readouterr().out.splitlines() if "Decoding" in line]
-    assert [line.partition(" images")[0] for line in lines] == [
-        f"Decoding {count}" for count in (4, 4, 2, 2)
-    ]
-    records = prepared("coloured_shapes/ab", str(tmp_path))
+    assert capsys.readouterr().out.count("Decoding") == 4
+    records: Any = prepared("coloured_shapes/ab", str(tmp_path))
     assert records.info.file_format.value == kind
-    examples = (
-        records.as_data_source("train")
-        if kind == "array_record"
-        else tfds.as_numpy(records.as_dataset(split="train"))
-    )
+    if kind == "array_record":
+        examples = records.as_data_source("train")
+    else:
+        examples = tfds.as_numpy(records.as_dataset(split="train"))
     expected = [unify(example["image"], (6, 6), 3) for example in examples]
     np.testing.assert_array_equal(found.source_train[0], expected)
     # As another user's, who may not write there.
@@ -169,9 +161,6 @@ def test_images_are_decoded_once_and_then_only_read(tmp_path, shapes, capsys, mo
     again = shapes(cache_dir=str(tmp_path))
     assert capsys.readouterr().out == ""
     assert not again.source_train[0].flags.writeable
-    for mine, its in (
-        (found.source_train, again.source_train),
-        (found.target_test, again.target_test),
-    ):
-        np.testing.assert_array_equal(mine[0], its[0])
-        np.testing.assert_array_equal(mine[1], its[1])
+    for part in ("source_train", "target_test"):
+        for mine, its in zip(getattr(found, part), getattr(again, part), strict=True):
+            np.testing.assert_array_equal(mine, its)

@@ -61,13 +61,7 @@ def read_mnist(paths: Mapping[tuple[str, str], pathlib.Path], split: str) -> tup
         ValueError: If a file is not the IDX file that its name says.
     """
     images = _read_idx(paths[split, "images"], dimensions=3)
-    labels = _read_idx(paths[split, "labels"], dimensions=1).astype(np.int64)
-    if len(images) != len(labels):
-        raise ValueError(
-            f"MNIST {split} must have one label for each image. "
-            f"Received: {len(images)} images and {len(labels)} labels"
-        )
-    return images, labels
+    return images, _read_idx(paths[split, "labels"], dimensions=1).astype(np.int64)
 
 
 def _read_idx(path, dimensions):

@@ -30,16 +30,10 @@ def prepared(name: str, cache_dir: str, data_dir: str | None = None) -> tfds.cor
     sets cannot be prepared.
 
     Raises:
-        OSError: If `data_dir` does not exist or lacks the data set's files, or `cache_dir` is a
-            file.
+        OSError: If `data_dir` lacks the data set's files, or `cache_dir` is a file.
         ValueError: If there is no data set or configuration of this name.
     """
     raw = None if data_dir is None else pathlib.Path(data_dir).expanduser()
-    if raw is not None and not raw.is_dir():
-        raise FileNotFoundError(
-            "Argument `data_dir` must be a folder that exists; leave it out to download the raw "
-            f"files. Received: {data_dir}"
-        )
     stem, _, config = name.partition("/")
     kind: Any = tfds.builder_cls("mnist_files" if stem == "mnist" and raw else stem)
     folder = pathlib.Path(cache_dir).expanduser()

@@ -61,7 +61,7 @@ def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndar
     values, labels = (_read_hdf5 if h5py.is_hdf5(path) else _read_libsvm)(path, split)
     labels = labels.astype(np.int64)
     fits = values.shape == (len(labels), _SIZE**2) and np.isin(labels, range(10)).all()
-    if not (fits and ((values >= 0) & (values <= 1)).all()):
+    if not fits or not ((values >= 0) & (values <= 1)).all():
         raise ValueError(
             f"Expected digits in {path}: {_SIZE**2} values from 0 to 1, and a label from 0 to 9. "
             f"Received: values {values.shape}, labels {labels.shape}"

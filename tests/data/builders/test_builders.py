@@ -51,18 +51,15 @@ def test_the_checksums_of_downloads_are_found_beside_the_builders():
 
 def test_mnist_is_read_from_the_folder_and_a_tilde_is_the_home(raw_files, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(raw_files.parent))
-    folder = f"~/{raw_files.name}"
-    builder: Any = prepared("mnist", str(tmp_path / "cache"), folder)
+    builder: Any = prepared("mnist", str(tmp_path / "cache"), f"~/{raw_files.name}")
     assert builder.name == "mnist_files"
     found = tfds.as_numpy(builder.as_dataset(split="test", batch_size=-1))
     _, labels = read_mnist(mnist_paths(raw_files / "mnist"), "test")
     np.testing.assert_array_equal(np.sort(found["label"]), np.sort(labels))
 
 
-@pytest.mark.parametrize("place", ["nowhere", "~/nowhere", "file"])
-def test_a_data_dir_that_is_not_a_folder_is_no_download(place, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "file").touch()
-    place = place if place.startswith("~") else str(tmp_path / place)
-    with pytest.raises(FileNotFoundError, match=f"`data_dir` must be.*Received: {place}$"):
-        prepared("mnist", str(tmp_path), place)
+@pytest.mark.parametrize(("name", "part"), [("mnist", "mnist"), ("mnist_m", "bsds500")])
+def test_raw_files_that_are_not_there_are_no_download(name, part, raw_files, tmp_path):
+    (raw_files / part).rename(tmp_path / "elsewhere")
+    with pytest.raises(FileNotFoundError, match=f"must hold {part}/ for {name}"):
+        prepared(name, str(tmp_path / "cache"), str(raw_files))
