@@ -92,7 +92,8 @@ def agreement_of_runs(
     for group in alike.values():
         if len(group) > 1:
             paths, classes = zip(*group.values(), strict=True)
-            found.update(zip(paths, agreement(classes), strict=True))
+            rounded = np.round(agreement(classes), 9)  # so that equal ones are equal
+            found.update(zip(paths, rounded, strict=True))
     return found
 
 

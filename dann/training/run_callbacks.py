@@ -115,8 +115,9 @@ class EpochLines(keras.callbacks.Callback):
 
     `epoch 3/10  source 99.8%  domain acc 0.65  strength 0.25  InfoMax 1.96  0:12 left`: the
     accuracies on the epoch's training batches, the strength of the reversal, the score, and the
-    time that the other epochs will take if they are as fast as this one. What a model does not log
-    is left out; without a discriminator's accuracy the loss takes its place.
+    time that the other epochs will take if they are as fast as this one; the first, which compiles,
+    tells none. What a model does not log is left out; without a discriminator's accuracy the loss
+    takes its place.
     """
 
     fields = {
@@ -131,21 +132,20 @@ class EpochLines(keras.callbacks.Callback):
         self._ended: float | None = None
 
     def on_epoch_begin(self, epoch, logs=None):
-        if self._ended is None:
-            self._ended = time.perf_counter()
-            if epoch:
-                print(f"Goes on after epoch {epoch}.")
+        if epoch and self._ended is None:
+            print(f"Goes on after epoch {epoch}.")
 
     def on_epoch_end(self, epoch, logs=None):
         left_out = "loss" if "domain/accuracy" in logs else None
         names = [name for name in self.fields if name in logs and name != left_out]
-        begun, self._ended = self._ended, time.perf_counter()
-        epochs = self.params["epochs"]
-        minutes, seconds = divmod(round((epochs - epoch - 1) * (self._ended - begun)), 60)
         domain = "target" if getattr(self.model, "oracle", False) else "source"
         told = [self.fields[name].format(logs[name], domain=domain) for name in names]
-        left = [f"{minutes}:{seconds:02} left"] if epoch + 1 < epochs else []
-        print(f"epoch {epoch + 1}/{epochs}", *told, *left, sep="  ", flush=True)
+        now, epochs = time.perf_counter(), self.params["epochs"]
+        if self._ended is not None and epoch + 1 < epochs:
+            minutes, seconds = divmod(round((epochs - epoch - 1) * (now - self._ended)), 60)
+            told.append(f"{minutes}:{seconds:02} left")
+        self._ended = now
+        print(f"epoch {epoch + 1}/{epochs}", *told, sep="  ", flush=True)
 
 
 class EpochTable(keras.callbacks.CSVLogger):
