@@ -109,12 +109,6 @@ def softmax_head(last):
     return keras.Model(inputs, last(keras.layers.Dense(1)(hidden)), name="domain_head")
 
 
-def wrong_sign():
-    model = dann()
-    model.reversal.strength.assign(-STRENGTH)
-    return model
-
-
 def saturated():
     """A binary layer behind weights so large that hardly an input lies within [-1, 1]."""
     inputs = keras.Input((2,))

@@ -29,7 +29,7 @@ def trained(callbacks):
 
 
 def test_numbers_enter_the_logs_and_training_is_the_same_as_without(tmp_path):
-    everything = Diagnostics(("certificate", "winning", "bounds", "conflict", "game"), BATCH)
+    everything = Diagnostics(("certificate", "bounds", "conflict"), BATCH)
     logger = keras.callbacks.CSVLogger(tmp_path / "metrics.csv")
     model, history = trained([everything, logger])
     alone, plain = trained([])
@@ -43,7 +43,6 @@ def test_numbers_enter_the_logs_and_training_is_the_same_as_without(tmp_path):
         assert history[f"diagnostics/{name}"] == [pytest.approx(true[name], rel=1e-4)]
         assert float(row[f"diagnostics/{name}"]) == pytest.approx(true[name], rel=1e-4)
     assert float(row["diagnostics/reversal/cosine"]) == pytest.approx(-1, abs=1e-5)
-    assert float(row["diagnostics/game/step"]) == pytest.approx(0.1)
 
 
 def test_what_cannot_be_measured_once_the_training_diverges_is_nan():
