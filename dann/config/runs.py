@@ -112,13 +112,17 @@ def choose_run(cfg: Any) -> None:
     folder = pathlib.Path(cfg.paths.run_dir).parent
     others = []
     for run in map(RunDirectory, sorted(folder.iterdir(), reverse=True)):
-        if run.has_checkpoints() and not run.is_finished():
+        if run.is_finished() or not run.has_checkpoints():
+            continue
+        try:
             told, _ = _changes(cfg, run)
-            if not told:
-                print(f"Resumes {run}")
-                cfg.paths.run_dir = str(run.path)
-                return
-            others.append(f"{run} ({told[0]})")
+        except (ConfigError, FileNotFoundError):  # of another version, perhaps
+            continue
+        if not told:
+            print(f"Resumes {run}")
+            cfg.paths.run_dir = str(run.path)
+            return
+        others.append(f"{run} ({told[0]})")
     found = f"; unfinished are {', '.join(others[:3])}" if others else ""
     raise ConfigError(f"No unfinished run in {folder.name}/ began with these settings{found}")
 

@@ -86,8 +86,9 @@ def test_resume_alone_takes_the_newest_unfinished_run_with_the_same_settings(
     hydra = types.SimpleNamespace(overrides=mock.Mock(hydra=[]), mode=RunMode.RUN)
     monkeypatch.setattr(HydraConfig, "get", lambda: hydra)
     begun("seed=3")
-    for name in ("run_2", "run_3"):
+    for name in ("run_2", "run_3", "run_9"):
         shutil.copytree(tmp_path / "run", tmp_path / name)
+    RunDirectory(tmp_path / "run_9").keep_config({"config.yaml": "of: another version"})
     RunDirectory(tmp_path / "run_3").write_summary({})
 
     def chosen(seed):
