@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dann.checks import check_integer
 from dann.data.domain_pair import DomainPair
-from dann.data.parts import READERS, check_apart, pair_of_parts, same_file
+from dann.data.parts import READERS, check_apart, pair_of_parts
 
 
 @READERS.register("csv_table")
@@ -83,7 +83,7 @@ def csv_table(
     given = {"source": source, "target": target}
     given |= {"source test": source_test, "target test": target_test, "target new": target_new}
     paths = {part: pathlib.Path(path).expanduser() for part, path in given.items() if path}
-    check_apart(paths, same_file, "files")
+    check_apart(paths, os.path.samefile, "files")
     check_integer("max_categories", max_categories, 2)
     tables = {part: _read(path, delimiter) for part, path in paths.items()}
     if label not in tables["source"]:

@@ -182,12 +182,12 @@ def _is_of_strings(values):
 
 def strings_as_tensors(inputs: Any) -> Any:
     """Returns inputs with arrays of strings as tensors, because Keras takes no such arrays."""
-    return keras.tree.map_structure(
-        lambda leaf: (
-            keras.ops.convert_to_tensor(leaf, dtype="string") if _is_of_strings(leaf) else leaf
-        ),
-        inputs,
-    )
+
+    def tensor(leaf):
+        strings = _is_of_strings(leaf)
+        return keras.ops.convert_to_tensor(leaf, dtype="string") if strings else leaf
+
+    return keras.tree.map_structure(tensor, inputs)
 
 
 def class_numbers(labels: Any) -> np.ndarray:

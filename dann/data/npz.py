@@ -8,7 +8,7 @@ import numpy as np
 
 from dann.data.arrays import arrays
 from dann.data.domain_pair import DomainPair
-from dann.data.parts import READERS, check_apart, same_file
+from dann.data.parts import READERS, check_apart
 
 
 @READERS.register("npz")
@@ -43,7 +43,7 @@ def npz(
     """
     given = {"source": source, "target": target, "target_test": target_new}
     paths = {name: pathlib.Path(path).expanduser() for name, path in given.items() if path}
-    check_apart(paths, same_file, "files")
+    check_apart(paths, os.path.samefile, "files")
     parts = {}
     for domain, path in paths.items():
         try:

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -185,8 +184,3 @@ def check_apart(parts: Mapping[str, Any], overlap: Callable[[Any, Any], bool], w
                 f"The {name} and the {other} must be different {what}, because nothing may be "
                 f"tested on that is trained on. Received: {what} with a common part"
             )
-
-
-def same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
-    """Whether two paths lead to one file."""
-    return os.path.realpath(path) == os.path.realpath(other)
