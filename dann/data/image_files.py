@@ -1,6 +1,5 @@
 """Images in files, as an array that decodes its rows on demand, and files of decoded images."""
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -111,21 +110,21 @@ def check_image_size(image_size: Any) -> tuple[int, int]:
 
 
 def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> None:
-    with _opened(path) as file:
+    def decode(file):
         file.draft(mode, (max(size), max(size)))  # square, because it may be turned next
         image[:] = _in_form(file, size, mode).reshape(image.shape)
 
+    _read(path, decode)
+
 
 def _check_header(path):
-    with _opened(path):
-        pass
+    _read(path, lambda file: None)
 
 
-@contextlib.contextmanager
-def _opened(path):
+def _read(path, function):
     try:
         with Image.open(path, formats=_FORMATS) as file:
-            yield file
+            function(file)
     # For a broken file Pillow's decoders raise nearly anything: `SyntaxError`, `struct.error`, ...
     except Exception as error:
         raise ValueError(f"Expected an image. Received: {path}: {error}") from error
