@@ -161,7 +161,7 @@ def test_its_losses_can_be_computed_from_features_without_changing_it(name):
 
 @few_methods
 def test_its_classifier_shares_the_weights_and_gives_the_same_logits(name):
-    model = compiled(name)
+    model = compiled(name, run_eagerly=True)
     model.fit(INPUTS, LABELS, batch_size=4, verbose=0)
     logits = keras.ops.convert_to_numpy(model(INPUTS["target"]))
     np.testing.assert_array_equal(model.classifier(INPUTS["target"]), logits)

@@ -79,9 +79,9 @@ def test_maps_are_positions_in_a_larger_batch(name):
     flattened = {part: flat(values) for part, values in MAPS.items()}
     if method is MDAN:
         flattened["source_domain"] = np.repeat(SOURCES, 6)
-    found = step(linear(method, **options), "graph", on_maps, LABELS, metrics=["accuracy"])
+    found = step(linear(method, **options), "eager", on_maps, LABELS, metrics=["accuracy"])
     flat_model = linear(method, (3,), **options)
-    wanted = step(flat_model, "graph", flattened, LABELS.reshape(-1), metrics=["accuracy"])
+    wanted = step(flat_model, "eager", flattened, LABELS.reshape(-1), metrics=["accuracy"])
     assert found[0] == pytest.approx(wanted[0], rel=1e-5)
     assert len(found[0]) > (2 if method is SourceOnly else 4)
     assert_all_close(found[1], wanted[1])
