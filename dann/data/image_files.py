@@ -110,23 +110,20 @@ def check_image_size(image_size: Any) -> tuple[int, int]:
 
 
 def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> None:
-    def decode(file):
-        file.draft(mode, (max(size), max(size)))  # square, because it may be turned next
-        image[:] = _in_form(file, size, mode).reshape(image.shape)
-
-    _read(path, decode)
+    try:
+        with Image.open(path, formats=_FORMATS) as file:
+            file.draft(mode, (max(size), max(size)))  # square, because it may be turned next
+            image[:] = _in_form(file, size, mode).reshape(image.shape)
+    # For a broken file Pillow's decoders raise nearly anything: `SyntaxError`, `struct.error`, ...
+    except Exception as error:
+        raise ValueError(f"Expected an image. Received: {path}: {error}") from error
 
 
 def _check_header(path):
-    _read(path, lambda file: None)
-
-
-def _read(path, function):
     try:
-        with Image.open(path, formats=_FORMATS) as file:
-            function(file)
-    # For a broken file Pillow's decoders raise nearly anything: `SyntaxError`, `struct.error`, ...
-    except Exception as error:
+        with Image.open(path, formats=_FORMATS):
+            pass
+    except Exception as error:  # as in `_decode_into`
         raise ValueError(f"Expected an image. Received: {path}: {error}") from error
 
 
