@@ -171,10 +171,8 @@ def _of_method(model, data, mode):
 
 def _of_functional(model, data, name, strength, mode):
     graph = graph_of(model)
-    if name is not None:
-        reversals = [model.get_layer(name)]
-    else:
-        reversals = [one for one in model.layers if isinstance(one, GradientReversal)]
+    named = [model.get_layer(name)] if name is not None else []
+    reversals = named or [one for one in model.layers if isinstance(one, GradientReversal)]
     if graph is None or not reversals:
         return {"reversal/state": "cannot tell"}
     layer = reversals[0]

@@ -119,7 +119,13 @@ def fresh_probe(
     both = np.concatenate(train)
     center, scale = both.mean(axis=0), np.sqrt(both.var(axis=0).mean()) or 1.0
     taught, labels = _balanced([(part - center) / scale for part in train], rng)
-    classifier = _classifier(probe, len(labels), seed)
+    # scikit-learn sums the losses of all examples; the decay is meant for their mean.
+    alpha = _DECAY * len(labels)
+    classifier: Any = LogisticRegression(C=1 / alpha, max_iter=1000)
+    if probe == "mlp":
+        classifier = MLPClassifier(
+            (64,), solver="lbfgs", alpha=alpha, max_iter=300, random_state=seed
+        )
     # On shared cores its threads would wait for each other in a busy loop.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a probe need not be exact
@@ -138,14 +144,6 @@ def _balanced(parts, rng):
         part if len(part) == size else part[rng.integers(len(part), size=size)] for part in parts
     ]
     return np.concatenate(drawn), np.repeat([0, 1], size)
-
-
-def _classifier(probe, size, seed):
-    # scikit-learn sums the losses of all examples; the decay is meant for their mean.
-    if probe == "logistic":
-        return LogisticRegression(C=1 / (_DECAY * size), max_iter=1000)
-    alpha = _DECAY * size
-    return MLPClassifier((64,), solver="lbfgs", alpha=alpha, max_iter=300, random_state=seed)
 
 
 def proxy_a_distance(source: Any, target: Any, probe: str = "logistic", seed: int = 0) -> float:

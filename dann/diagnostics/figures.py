@@ -64,7 +64,7 @@ def _probe(axes, found):
     row = list(shown).index("fresh")
     axes.errorbar(middle, row, xerr=[[middle - low], [high - middle]], color="0.1", capsize=4)
     for share, label in ((0.5, "chance"), (ALIGNED, "aligned up to"), (APART, "apart from")):
-        axes.axvline(share, color="0.3", linestyle=":")
+        axes.vlines(share, -0.5, len(shown) - 0.5, color="0.3", linestyle=":")
         axes.text(share, len(shown) - 0.45, f"{label}\n{share:.0%}", ha="center", fontsize=8)
     axes.set(xlim=(0, 1), ylim=(-0.5, len(shown) - 0.1), xlabel="examples told apart")
     axes.xaxis.set_major_formatter("{x:.0%}")
@@ -82,4 +82,4 @@ def _eigenvalues(axes, found):
     reach = 1.15 * max(abs(real).max(), abs(imag).max(), 1e-12)
     axes.set(xlim=(min(-0.15 * reach, 1.15 * real.min()), reach), ylim=(-reach, reach))
     axes.set(xlabel="real part: pulls in (right), pushes away (left)", ylabel="imaginary: turns")
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=8, loc="lower right")

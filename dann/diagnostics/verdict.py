@@ -36,7 +36,7 @@ VERDICTS = {
     "undetermined": "Undetermined: too little was measured for a verdict.",
 }
 
-_PLACE = "Put one reversal of positive strength between the features and the discriminator."
+_PLACE = "One reversal of positive strength must lie between features and discriminator."
 _FAULTS = {
     "forgotten": "Nothing reverses the gradient between the discriminator and the features.",
     "applied twice": "The gradient is reversed and reversed back, by {calls:.0f} calls.",
