@@ -24,6 +24,7 @@ from dann.diagnostics.passes import (
     to_numpy,
     trains_backbone,
 )
+from dann.diagnostics.reversal_place import fault_of_place, is_floating, random_sum
 from dann.diagnostics.reversal_state import Pull, Reversal, judged, pull_of, rises_later
 from dann.layers import GradientReversal
 
@@ -182,24 +183,28 @@ def _of_functional(model, data, name, strength, mode):
     is_last = any(one is layer.output for one in outputs)
     reached = [one for one in outputs if not is_last and part_between(layer.output, one)]
     if not reached and not is_last:
+        if any(one is layer for one in keras.Model(graph[0], outputs).layers):
+            return {"reversal/state": "cannot tell"}  # its outputs come from other tensors too
         return {"reversal/state": "not reached", "reversal/calls": 0.0}
     after = None if is_last else keras.Model(layer.output, reached)
+    before = keras.Model(graph[0], layer.input)
     with frozen(model):
-        features = keras.Model(graph[0], layer.input)(data, training=True)
+        features = before(data, training=True)
         upstream = _random(features)
         if after is not None:
-            loss = lambda x: _random_sum(after(x, training=True))  # noqa: E731
+            loss = lambda x: random_sum(after(x, training=True))  # noqa: E731
             (upstream,) = vjp(loss, [layer(features, training=True)], [ops.ones(())])[1]
         found = _of_layer(layer, features, upstream, strength, mode or mode_of(model))
     if is_floating(features):
         found["features/spread"] = _spread(features)
     behind = [] if after is None else after.layers
-    again = [one for one in behind if isinstance(one, GradientReversal) and one is not layer]
-    if found["reversal/state"] in ("alive", "wrong strength"):
-        if again:
-            found |= {"reversal/state": "applied twice", "reversal/calls": 1.0 + len(again)}
-        elif not any(one.trainable_weights for one in behind):
-            found["reversal/state"] = "behind the discriminator"
+    found["reversal/calls"] += sum(isinstance(one, GradientReversal) for one in behind)
+    if found["reversal/state"] in ("alive", "wrong strength", "no gradient"):
+        rest = [one for one in outputs if not any(one is other for other in reached)]
+        others = keras.Model(graph[0], rest) if rest and not is_last else None
+        passes = found["reversal/state"] != "no gradient"
+        fault = fault_of_place(before, after, data, others, passes)
+        found["reversal/state"] = fault or found["reversal/state"]
     return found
 
 
@@ -240,21 +245,6 @@ def _same(values, x):
     return np.allclose(before, values, rtol=close, atol=close * size, equal_nan=True)
 
 
-def is_floating(tensor: Any) -> bool:
-    """Whether it is a single tensor of a floating type, which gradients flow through."""
-    return ops.is_tensor(tensor) and "float" in keras.backend.standardize_dtype(tensor.dtype)
-
-
 def _random(tensor):
     values = np.random.default_rng(0).normal(size=tuple(tensor.shape))
     return ops.cast(ops.convert_to_tensor(values, "float32"), tensor.dtype)
-
-
-def _random_sum(outputs):
-    """The sum of all floating-point numbers in outputs, each times a fixed random one."""
-    rng = np.random.default_rng(0)
-    total = ops.zeros(())
-    for output in filter(is_floating, keras.tree.flatten(outputs)):
-        weights = ops.convert_to_tensor(rng.normal(size=tuple(output.shape)), "float32")
-        total = total + ops.sum(ops.cast(output, "float32") * weights)
-    return total

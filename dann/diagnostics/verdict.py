@@ -44,6 +44,8 @@ _FAULTS = {
     "changes values": "The reversal does not return its inputs.",
     "discriminator reversed": "It changes the discriminator's own gradient, by {head_error:.2g}.",
     "behind the discriminator": "No trainable weight lies between the reversal and the output.",
+    "within the discriminator": "Trainable weights before the reversal serve the domains alone.",
+    "labels too": "All outputs of the model come from the reversal, the labels' too.",
     "not reached": "No output of the model comes from the reversal.",
     "strength 0": "The strength of the reversal is 0, and no known schedule raises it.",
     "cut": "Something stops the gradient on its way to the features, such as a `stop_gradient`.",
@@ -51,7 +53,16 @@ _FAULTS = {
 }
 STATES = {state: ("reversal dead", text, _PLACE) for state, text in _FAULTS.items()} | {
     "not finite": ("diverged", "A gradient is not finite.", "Lower the learning rate."),
-    "backbone frozen": ("backbone dead", "It has no trainable weights.", "Make some trainable."),
+    "backbone frozen": (
+        "backbone dead",
+        "No trainable weight is before the reversal.",
+        "Make some trainable.",
+    ),
+    "discriminator frozen": (
+        "discriminator dead",
+        "No weight behind the reversal is trainable.",
+        "Make some trainable.",
+    ),
     "no gradient": (
         "discriminator dead",
         "The discriminator gives the features no gradient.",

@@ -1,0 +1,71 @@
+"""Whether a reversal of a functional model stands where it should."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.adaptation.smooth_task import frozen
+from dann.autodiff import gradients
+from dann.diagnostics.passes import as_vector, to_numpy
+from dann.layers import GradientReversal
+
+
+def fault_of_place(before: Any, after: Any, data: Any, others: Any, passes: bool) -> str | None:
+    """Returns what is wrong with the place of a reversal, a state of `certify`, or `None`.
+
+    Args:
+        before: The model from the inputs to what is reversed.
+        after: The model from what the reversal returns to the outputs that come from it; `None` if
+            the reversal is the last layer.
+        data: Inputs of `before`.
+        others: The model from the inputs to the outputs that do not come from the reversal, such as
+            the labels'; `None` if there are none.
+        passes: Whether `after` gives what is reversed a gradient.
+    """
+    behind = [] if after is None else after.layers
+    if any(isinstance(one, GradientReversal) for one in behind):
+        return "applied twice"
+    if not any(one.trainable_weights for one in behind):
+        return "discriminator frozen" if after and after.weights else "behind the discriminator"
+    if not before.trainable_weights:
+        return "backbone frozen"
+    if others is None and len({one.shape[-1] for one in after.outputs}) > 1:
+        return "labels too"
+    serves = {id(one) for one in others.layers} if others else set()
+    own = [one for one in before.layers if one.trainable_weights and id(one) not in serves]
+    if others and own:
+        return "within the discriminator"
+    if passes:
+        return None if _learns(before, data) else "cut"
+    with frozen(before):
+        features = before(data, training=True)
+    return "cut" if _learns(after, features) else None
+
+
+def _learns(network, x):
+    """Whether a weight of a network gets a gradient from its outputs."""
+    weights = network.trainable_variables
+
+    def total(*values):
+        with frozen(network, list(zip(weights, values, strict=True))):
+            return random_sum(network(x, training=True))
+
+    found = gradients(total, [ops.convert_to_tensor(one.value) for one in weights])
+    return bool(np.any(as_vector([to_numpy(one) for one in found])))
+
+
+def random_sum(outputs: Any) -> Any:
+    """Returns the sum of all floating-point numbers in outputs, each times a fixed random one."""
+    rng = np.random.default_rng(0)
+    total = ops.zeros(())
+    for output in filter(is_floating, keras.tree.flatten(outputs)):
+        weights = ops.convert_to_tensor(rng.normal(size=tuple(output.shape)), "float32")
+        total = total + ops.sum(ops.cast(output, "float32") * weights)
+    return total
+
+
+def is_floating(tensor: Any) -> bool:
+    """Whether it is a single tensor of a floating type, which gradients flow through."""
+    return ops.is_tensor(tensor) and "float" in keras.backend.standardize_dtype(tensor.dtype)

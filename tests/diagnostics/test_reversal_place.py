@@ -1,0 +1,214 @@
+"""The commonest mistakes with a reversal, ten lines each, and models in which it is right."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+import dann
+from dann.diagnostics import certify
+from dann.diagnostics.passes import in_mode
+from dann.gradients import reverse_gradient
+from dann.layers import GradientReversal
+
+X = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+PAIR = {"source": X, "target": X + 1}, np.arange(8) % 4
+
+
+class Stop(layers.Layer):
+    def call(self, inputs):
+        return ops.stop_gradient(inputs)
+
+
+def dense(units=6, **settings):
+    return layers.Dense(units, "tanh", **settings)
+
+
+def network(turn, before=dense, head=layers.Dense, shared=True):
+    """A label head on features, and a domain head behind `turn` of them."""
+    inputs = keras.Input((3,))
+    features = before()(inputs) if callable(before) else before
+    seen = features if shared else inputs
+    return keras.Model(inputs, [layers.Dense(4)(features), head(1)(turn(seen))])
+
+
+def chain(*parts):
+    def apply(x):
+        for part in parts:
+            x = part(x)
+        return x
+
+    return apply
+
+
+def on_both_heads():
+    inputs = keras.Input((3,))
+    turned = GradientReversal()(dense()(inputs))
+    return keras.Model(inputs, [layers.Dense(4)(turned), layers.Dense(1)(turned)])
+
+
+def one_layer_twice():
+    layer = GradientReversal()
+    return network(chain(layer, layer))
+
+
+def frozen_head(units):
+    return layers.Dense(units, trainable=False)
+
+
+def method(**parts):
+    keras.utils.set_random_seed(0)
+    backbone = parts.pop("backbone", None) or keras.Sequential([keras.Input((3,)), dense()])
+    model = parts.pop("kind", dann.DANN)(backbone, num_classes=4, **parts)
+    model.compile("sgd")
+    return model
+
+
+def head_with(*parts):
+    return keras.Sequential([keras.Input((6,)), *parts, layers.Dense(1)])
+
+
+FAULTS = {
+    "strength computed and not passed": (lambda: network(GradientReversal()), "wrong strength"),
+    "strength 0": (lambda: network(GradientReversal(0.0)), "strength 0"),
+    "sign turned twice": (
+        lambda: network(chain(GradientReversal(), GradientReversal())),
+        "applied twice",
+    ),
+    "one layer twice in a row": (one_layer_twice, "applied twice"),
+    "reversed, then detached": (lambda: network(chain(GradientReversal(), Stop())), "cut"),
+    "detached, then reversed": (lambda: network(chain(Stop(), GradientReversal())), "cut"),
+    "before both heads": (on_both_heads, "labels too"),
+    "on the inputs": (lambda: network(GradientReversal(), shared=False), "backbone frozen"),
+    "frozen backbone": (
+        lambda: network(GradientReversal(), lambda: dense(trainable=False)),
+        "backbone frozen",
+    ),
+    "a critic that never steps": (
+        lambda: network(GradientReversal(), head=frozen_head),
+        "discriminator frozen",
+    ),
+    "within the discriminator": (
+        lambda: network(chain(dense(), GradientReversal())),
+        "within the discriminator",
+    ),
+    "behind the discriminator": (
+        lambda: network(
+            chain(layers.Dense(1), GradientReversal()), head=lambda n: layers.Flatten()
+        ),
+        "behind the discriminator",
+    ),
+    "in a method's discriminator": (
+        lambda: method(domain_head=head_with(dense(), GradientReversal())),
+        "applied twice",
+    ),
+    "at the end of a method's backbone": (
+        lambda: method(backbone=keras.Sequential([keras.Input((3,)), dense(), GradientReversal()])),
+        "applied twice",
+    ),
+    "a detached discriminator": (lambda: method(domain_head=head_with(Stop())), "no gradient"),
+    "a method's strength of 0": (lambda: method(strength=0.0), "strength 0"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_mistake_is_named(fault):
+    build, state = FAULTS[fault]
+    model = build()
+    data = PAIR if isinstance(model, dann.adaptation.AdversarialModel) else X
+    strength = 0.3 if state == "wrong strength" else None
+    assert certify(model, data, strength=strength, mode="eager")["reversal/state"] == state
+
+
+def test_a_strength_that_tracing_froze_is_seen_when_compiled():
+    now = {"strength": 0.25}
+    frozen = in_mode(lambda x: reverse_gradient(x, now["strength"]), "graph")
+    frozen(ops.convert_to_tensor(X))
+    now["strength"] = 1.0
+    found = certify(frozen, X, strength=1.0, mode="eager")
+    assert found["reversal/state"] == "wrong strength"
+    assert found["reversal/ratio"] == pytest.approx(0.25)
+
+
+def two_inputs(joined=False):
+    inputs = [keras.Input((3,)), keras.Input((3,))]
+    backbone, turn, head = dense(), GradientReversal(0.3), layers.Dense(1)
+    first, second = map(backbone, inputs)
+    domains = [head(turn(first)), head(turn(second))]
+    if joined:
+        domains = [layers.Concatenate(axis=0)(domains)]
+    return keras.Model(inputs, [layers.Dense(4)(first), *domains])
+
+
+def two_reversals():
+    inputs = keras.Input((3,))
+    features = dense()(inputs)
+    domain, speaker = (layers.Dense(n)(GradientReversal(0.2)(features)) for n in (1, 5))
+    return keras.Model(inputs, [layers.Dense(4)(features), domain, speaker])
+
+
+def branch(settings):
+    def build():
+        return network(GradientReversal(0.5), **settings)
+
+    return build
+
+
+RIGHT = {
+    **{
+        f"features by {name}": branch({"before": lambda make=make: make})
+        for name, make in {
+            "relu": chain(layers.Dense(6), layers.ReLU()),
+            "batch normalization": chain(layers.Dense(6), layers.BatchNormalization()),
+            "dropout": chain(dense(), layers.Dropout(0.5)),
+            "reshape": chain(layers.Reshape((3, 1)), layers.Conv1D(4, 2), layers.Flatten()),
+            "two layers": chain(dense(), dense()),
+            "gru": chain(layers.Reshape((3, 1)), layers.GRU(4)),
+            "attention": chain(
+                layers.Reshape((3, 1)), layers.Dense(4), lambda x: layers.Attention()([x, x])
+            ),
+        }.items()
+    },
+    **{
+        f"reversal then {name}": lambda parts=parts: network(
+            chain(GradientReversal(0.5), *(part() for part in parts))
+        )
+        for name, parts in {
+            "a hidden layer": [dense],
+            "dropout": [dense, lambda: layers.Dropout(0.3)],
+            "batch normalization": [layers.BatchNormalization],
+            "flatten": [layers.Flatten],
+            "relu": [lambda: layers.Dense(8, "relu")],
+            "pooling": [lambda: layers.Reshape((6, 1)), layers.GlobalAveragePooling1D],
+        }.items()
+    },
+    "pooled before the reversal": lambda: network(chain(layers.Flatten(), GradientReversal(0.5))),
+    "two inputs, one reversal": two_inputs,
+    "two nuisances": two_reversals,
+    "the domain alone": lambda: keras.Sequential(
+        [keras.Input((3,)), dense(), GradientReversal(0.5), layers.Dense(1)]
+    ),
+    "a head of several logits": lambda: network(GradientReversal(0.5), head=lambda n: dense(4)),
+    "strength of 10": lambda: network(GradientReversal(10.0)),
+    "by stop_gradient": lambda: network(GradientReversal(0.5, way="stop_gradient")),
+    **{
+        f"method {kind.__name__}": lambda kind=kind: method(kind=kind)
+        for kind in (dann.CDAN, dann.DALN, dann.FDAL, dann.MADA, dann.MCD, dann.MDD, dann.PADA)
+    },
+    "method with a deep head": lambda: method(domain_head=head_with(dense(), dense())),
+    "method in two passes": lambda: method(passes="separate"),
+    "method with a regularizer": lambda: method(regularizers=[dann.MCC()]),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_no_alarm_on_a_right_model(name):
+    model = RIGHT[name]()
+    data = PAIR if isinstance(model, dann.adaptation.AdversarialModel) else X
+    if len(getattr(model, "inputs", None) or [0]) == 2:
+        data = [X, X]
+    assert certify(model, data, mode="eager")["reversal/state"] == "alive"
+
+
+def test_a_model_that_cannot_be_cut_at_its_reversal_is_not_judged():
+    assert certify(two_inputs(joined=True), [X, X])["reversal/state"] == "cannot tell"
