@@ -15,9 +15,3 @@ def test_both_parts_are_disjoint_and_complete_and_training_keeps_every_class(siz
         np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(count))
         np.testing.assert_array_equal(train, np.sort(train))
         assert labels is None or len(np.unique(labels[train])) == classes
-
-
-def test_a_split_by_labels_keeps_their_proportions():
-    labels = np.repeat([0, 1, 2], [60, 30, 10])
-    test = hold_out(100, 0.2, 0, labels)[1]
-    np.testing.assert_array_equal(np.bincount(labels[test]), [12, 6, 2])
