@@ -24,7 +24,16 @@ def floating_tensor(value: Any, name: str) -> Any:
 
 
 def floating_tensors(values: Sequence[Any], name: str) -> list[Any]:
-    """Returns tensors, arrays or variables as floating tensors; variables stay what they are."""
+    """Returns tensors, arrays or variables as floating tensors; variables stay what they are.
+
+    Raises:
+        TypeError: If they are no list or tuple, or one is not floating.
+    """
+    if not isinstance(values, list | tuple):  # an array would be taken for a list of its rows
+        raise TypeError(
+            f"`{name}` must be a list of tensors, also for a single one: `[x]`. "
+            f"Received: {type(values).__name__}"
+        )
     tensors = [floating_tensor(value, f"{name}[{index}]") for index, value in enumerate(values)]
     pairs = zip(values, tensors, strict=True)
     return [value if isinstance(value, engine.VARIABLES) else tensor for value, tensor in pairs]

@@ -119,6 +119,9 @@ def _targets(node: Any) -> Iterator[Any]:
     if isinstance(node, str) and "${" in node:
         raise ConfigError(f"Hydra would resolve this text a second time. Received: {node}")
     if isinstance(node, dict):
+        for key, value in node.items():
+            if str(value).lower() in ("yes", "no", "on", "off"):  # a text, which counts as true
+                raise ConfigError(f"Write true or false. Received: {key}={value}")
         if "_target_" in node:
             yield node["_target_"]
         node = list(node.values())

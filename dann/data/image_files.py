@@ -96,10 +96,10 @@ class ImageFiles:
         )
 
 
-def some(names: Sequence[str], limit: int = 10) -> str:
+def some(names: Sequence[str]) -> str:
     """Returns the first names in one phrase, for a message."""
-    more = f" and {len(names) - limit} more" * (len(names) > limit)
-    return (", ".join(names[:limit]) or "(none)") + more
+    more = f" and {len(names) - 10} more" * (len(names) > 10)
+    return (", ".join(names[:10]) or "(none)") + more
 
 
 def check_image_size(image_size: Any) -> tuple[int, int]:

@@ -272,3 +272,9 @@ def test_steps_after_which_callbacks_act_are_collected():
     cfg = composed("+callbacks.tensorboard.update_freq=batch")
     assert config.step_intervals(cfg) == [1]
     assert config.step_intervals(composed("+callbacks.stop=word")) == []  # refused later
+
+
+def test_a_text_that_is_meant_as_a_switch_is_refused():
+    cfg = composed("method=cdan", "method.entropy_conditioning=no")
+    with pytest.raises(config.ConfigError, match="true or false. Received: entropy_conditioning"):
+        config.build_model(cfg, cfg.method, (16, 16, 3), 10)
