@@ -71,21 +71,6 @@ def test_the_numbers_of_words_are_not_rounded(domain):
     assert model.augmentation[domain].seen == "int32"
 
 
-@pytest.mark.tensorflow
-def test_strings_stay_strings():
-    import tensorflow as tf
-
-    texts = tf.constant([["a"], ["b c"]])
-    lookup = keras.layers.StringLookup(vocabulary=["a", "b c"], output_mode="one_hot")
-    model = model_of(
-        keras.Input((1,), dtype="string"), lookup, keras.layers.Dense(2), source=Seen()
-    )
-    pair = {"source": texts, "target": texts}
-    assert [one.dtype for one in model.augment(pair, True).values()] == [tf.string, tf.string]
-    model.compile("sgd")
-    model.train_on_batch(pair, np.array([0, 1]))
-
-
 @pytest.mark.parametrize("passes", ["joint", "separate"])
 def test_images_of_bytes_reach_a_layer_as_floats_and_others_stay_as_they_are(passes):
     images = IMAGES.astype("uint8")

@@ -7,6 +7,7 @@ from keras import layers
 from support.arrays import assert_all_close
 
 from dann.adaptation import DANN, DIRTT, MCD
+from dann.data import pair
 from dann.layers import BinaryDense
 
 tf = pytest.importorskip("tensorflow")
@@ -113,18 +114,18 @@ def logits_of(model, inputs):
 )
 def test_a_backbone_of_any_kind_trains_comes_back_and_trains_on_as_before(name, reloaded, tmp_path):
     make, shapes = BACKBONES[name]
-    pair = {"source": drawn(shapes, 1), "target": drawn(shapes, 2)}
-    model = fitted(DANN(make(), num_classes=3), pair)
-    logits = logits_of(model, pair["target"])
+    inputs = {"source": drawn(shapes, 1), "target": drawn(shapes, 2)}
+    model = fitted(DANN(make(), num_classes=3), inputs)
+    logits = logits_of(model, inputs["target"])
     assert logits.shape == (12, 3)
     model.classifier.save(tmp_path / "classifier.keras")
     again = reloaded(model)
     for one in (keras.models.load_model(tmp_path / "classifier.keras"), again):
-        found = logits_of(one, pair["target"])
+        found = logits_of(one, inputs["target"])
         np.testing.assert_allclose(found, logits, rtol=1e-5, atol=1e-6)
     before = np.array(model.trainable_weights[0])
     for one in (model, again):
-        one.fit(pair, LABELS, batch_size=6, shuffle=False, verbose=0)
+        one.fit(inputs, LABELS, batch_size=6, shuffle=False, verbose=0)
     assert np.abs(model.trainable_weights[0] - before).max() > 0
     assert_all_close(again.get_weights(), model.get_weights())
 
@@ -138,10 +139,12 @@ def test_a_backbone_that_is_not_built_is_refused_with_the_line_to_write():
 def test_strings_are_inputs_like_any_other(reloaded):
     words = layers.TextVectorization(vocabulary=["a", "b"], output_sequence_length=3)
     parts = words, layers.Embedding(5, 4), layers.GlobalAveragePooling1D()
-    text = tf.constant([["a b"], ["b b"], ["a"]])
-    model = DANN(sequential(*parts, entry=(1,), dtype="string"), num_classes=3)
+    text, longer = np.array([["a b"], ["b b"], ["a"]]), np.array([["a longer text"], ["b"], ["a"]])
+    network, identity = sequential(*parts, entry=(1,), dtype="string"), keras.layers.Identity()
+    model = DANN(network, num_classes=3, augmentation={"source": identity})
     model.compile("sgd")
-    model.fit({"source": text, "target": text}, LABELS[:3], verbose=0)
+    model.fit(pair((text, LABELS[:3]), longer, 3), verbose=0)
+    text = tf.constant(text)
     np.testing.assert_allclose(logits_of(reloaded(model), text), logits_of(model, text), rtol=1e-6)
 
 

@@ -124,14 +124,6 @@ def test_a_segmenting_model_trains_predicts_and_comes_back(reloaded):
     np.testing.assert_allclose(reloaded(model).predict(IMAGES, verbose=0), predictions, rtol=1e-5)
 
 
-def test_other_sizes_of_images_pass_the_default_heads():
-    backbone = keras.Sequential([keras.Input((None, None, 3)), layers.Conv2D(5, 3)])
-    model = DANN(backbone, num_classes=3)
-    for size in (8, 11):
-        logits = model(np.ones((2, size, size, 3), "float32"))
-        assert logits.shape == (2, size - 2, size - 2, 3)
-
-
 def test_a_label_head_may_pool_while_the_domain_head_judges_positions():
     head = keras.Sequential([layers.GlobalAveragePooling2D(), layers.Dense(3)])
     model = small(label_head=head, regularizers=[MCC()])

@@ -62,14 +62,6 @@ def test_integer_images_are_perturbed_in_their_own_units():
     assert losses[0] > 0
 
 
-def test_tokens_are_refused_because_no_gradient_reaches_them():
-    vat = VirtualAdversarial(radius=1.0, seed=4)
-    words = keras.Input((5,), dtype="int32"), keras.layers.Embedding(9, 4)
-    model = model_of(vat, *words, keras.layers.Flatten())
-    with pytest.raises(ValueError, match="must be floating-point.* Received: .*int"):
-        loss_of(vat, model, np.arange(10).reshape(2, 5) % 9)
-
-
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_finds_as_bad_a_perturbation_of_images(policy):

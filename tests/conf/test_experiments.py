@@ -6,27 +6,16 @@ import pytest
 import tensorflow_datasets as tfds
 from omegaconf import OmegaConf
 from PIL import Image
-from support.configs import CONF, composed
+from support.configs import composed
 
 from dann import config, training
 from dann.data.builders.digit_images import DigitImages
 from dann.optimizers import Bop
 
-EXPERIMENTS = sorted((CONF / "experiment").glob("*.yaml"))
 RECIPE = "optimizer", "schedule", "regularizers", "method"
 PUBLISHED = "network", "schedule", "augmentation", "method", "selection"
 TASKS = "mnist_to_mnist_m", "mnist_to_usps", "usps_to_mnist"
 DIGITS = "trainer", "network", "optimizer", "augmentation", "method", "balanced", "schedule"
-
-
-@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
-def test_an_experiment_begins_with_its_command_and_says_the_rest_in_ten_lines(path):
-    head, *lines = path.read_text().splitlines()
-    comment = lines[: lines.index("defaults:")]
-    assert head == "# @package _global_"
-    assert comment[0].startswith("# python scripts/train.py experiment=")
-    assert all(line.startswith("# ") for line in comment)
-    assert len(comment) <= 10
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def begun(tmp_path):
         ([], ["seed=3"], "seed 0 then, 3 now"),
         ([], ["method=cdan"], "method._target_ dann.DANN then, dann.CDAN now"),
         ([], ["network.backbone.filters=[16,33]"], "network.backbone.filters.1 32 then, 33 now"),
+        ([], ["trainer.batch_size=8"], "trainer.batch_size 64 then, 8 now"),
         ([], ["regularizer=mcc"], "regularizers.mcc.weight None then, 1.0 now"),
         ([], ["trainer.steps=2000"], "optimizer.learning_rate.total_steps 1000 then, 2000 now"),
         (FIXED, [*FIXED, "trainer.steps=900"], "trainer.steps 1000 then, 900 now"),

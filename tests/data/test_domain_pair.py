@@ -44,6 +44,9 @@ def test_a_few_target_labels_may_be_learnt_from():
     assert batch_labels.shape == (4,)
     again = with_oracle().with_target_labelled(per_class=1, seed=3).target_labelled
     np.testing.assert_array_equal(images, again[0])
+    for seed in range(5):  # two of two: each row once
+        two, _ = with_oracle().with_target_labelled(per_class=2, seed=seed).target_labelled
+        np.testing.assert_array_equal(np.sort(two[:, 0, 0, 0]), np.arange(6))
 
 
 def test_a_test_set_comes_in_order_and_whole():

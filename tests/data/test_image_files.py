@@ -91,16 +91,6 @@ def test_an_image_is_turned_as_its_exif_entry_says(tmp_path, orientation, name):
     np.testing.assert_array_equal(found, upright)
 
 
-def test_shrinking_is_bilinear_and_antialiased(tmp_path):
-    # A triangle of the width of two new pixels has these weights on four old ones.
-    weights = np.array([1, 3, 3, 1]) / 8
-    # Of 6x8: the aspect is not kept.
-    found = decoded(tmp_path / "a.png", Image.fromarray(PIXELS[0]), (6, 4))
-    for column in (1, 2):
-        expected = np.einsum("rkc,k->rc", PIXELS[0][:, 2 * column - 1 : 2 * column + 3], weights)
-        assert np.abs(found[:, column] - expected).max() <= 0.51
-
-
 @pytest.mark.parametrize("orientation", [1, 6])
 def test_a_large_jpeg_is_close_to_its_full_decoding(tmp_path, orientation):
     exif = Image.Exif()

@@ -1,6 +1,5 @@
 import shutil
 
-import keras
 import numpy as np
 import pytest
 from PIL import Image
@@ -63,23 +62,6 @@ def test_every_image_is_in_one_part_with_its_label(load, cache):
     inputs, labels = pair.batches(16, seed=0)[0]
     assert inks(inputs["source"]) == labels.tolist()
     assert set(inputs["target"][..., 0].flat) == {50}
-
-
-def test_the_cache_gives_the_same_batches_and_is_read_again(load, root, capsys):
-    expected = load().batches(7, seed=5)
-    assert not (root / "cache").exists()
-    for other in [load(cache=True).batches(7, seed=5) for _ in range(2)]:
-        for step in (0, 1, 30, 0):
-            keras.tree.map_structure(np.testing.assert_array_equal, other[step], expected[step])
-    assert capsys.readouterr().out.count("Decoding") == 2
-
-
-def test_an_image_that_is_broken_behind_its_header_is_named_where_its_batch_is_read(load, root):
-    for path in (root / "photo/pen").glob("*.png"):
-        path.write_bytes(path.read_bytes()[:45])
-    pair = load()
-    with pytest.raises(ValueError, match=r"Expected an image. Received: .*/photo/pen/\d\d.png"):
-        pair.batches(32, seed=0)[0]
 
 
 def write_list(root, name, domain, numbers, labels=(0, 1, 2)):

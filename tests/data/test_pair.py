@@ -135,13 +135,6 @@ def test_of_an_array_like_only_the_batches_are_read():
     assert Watched.reads == [3, 3, 3]
 
 
-def test_a_memory_map_gives_the_batches_of_its_array(tmp_path):
-    np.save(tmp_path / "x.npy", SOURCE[0])
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    found, expected = (list(pair((x, SOURCE[1]), TARGET, 5, seed=1)) for x in (mapped, SOURCE[0]))
-    keras.tree.map_structure(np.testing.assert_array_equal, found, expected)
-
-
 def test_a_labelled_target_follows_the_source_in_each_replica():
     pairs = pair(SOURCE, TARGET, 4, target_labelled=EXTRA, seed=0)
     plain, labels = pairs[0]

@@ -119,25 +119,3 @@ def test_weights_are_those_of_examples_or_of_the_labels_of_a_map(shape):
     assert (labels.shape, found.dtype) == ((12, 4, 4), np.float32)
     np.testing.assert_allclose(found[:6], weights[labels[:6, 0, 0] // 16], rtol=1e-6)
     np.testing.assert_array_equal(found[6:], np.ones(shape))
-
-
-@pytest.mark.tensorflow
-def test_lists_of_inputs_and_strings_go_through_fit():
-    class Both(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.words = keras.layers.TextVectorization(vocabulary=["a"], output_sequence_length=2)
-            self.embedding = keras.layers.Embedding(4, 3)
-
-        def call(self, inputs):
-            numbers, text = inputs
-            embedded = keras.ops.mean(self.embedding(self.words(text)), axis=1)
-            return keras.ops.concatenate([numbers, embedded], axis=-1)
-
-    inputs = [X[:3], np.array([["a a"], ["b"], ["a bbb"]])]
-    longer = [X[:3], np.array([["a longer text"], ["b"], ["a"]])]
-    symbols = [keras.Input((1,)), keras.Input((1,), dtype="string")]
-    model = DANN(keras.Model(symbols, Both()(symbols)), num_classes=2)
-    model.compile("sgd", jit_compile=False)
-    model.fit(pair((inputs, [0, 1, 0]), longer, 3), verbose=0)
-    assert model.feature_shape[-1] == X.shape[1] + 3

@@ -151,12 +151,8 @@ def test_the_file_is_as_documented(tmp_path):
     source = (tmp_path / "net.c").read_text()
     buffers = 4 * sum(map(int, re.findall(r"(?m)^static \w+ \w+\[(\d+)\];", source)))
     assert buffers < 2000
-    for line in (
-        *("#define DANN_INPUT_SIZE 182\n", "#define DANN_OUTPUT_SIZE 4\n"),
-        "input                14 x 13 x 1 numbers",
-        f"buffers (RAM)        {buffers:,} bytes",
-    ):
-        assert line in source
+    for words in ("INPUT_SIZE 182\n", "OUTPUT_SIZE 4\n", "14 x 13 x 1", f" {buffers:,} bytes"):
+        assert words in source
 
 
 def test_numbers_that_are_not_finite_stay_so(tmp_path):

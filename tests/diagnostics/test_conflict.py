@@ -1,5 +1,7 @@
 """The gradients of both losses on the backbone, against NumPy."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -50,13 +52,7 @@ def test_what_is_not_finite_has_no_ratio():
 
 @pytest.mark.parametrize(
     ("mode", "passes"),
-    [
-        ("eager", "joint"),
-        ("graph", "joint"),
-        ("xla", "joint"),
-        ("eager", "separate"),
-        ("graph", "separate"),
-    ],
+    [*itertools.product(("eager", "graph"), ("joint", "separate")), ("xla", "joint")],
 )
 def test_norms_and_cosines_are_those_of_numpy(mode, passes):
     model = deep_dann(passes=passes)

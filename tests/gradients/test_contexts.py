@@ -70,13 +70,6 @@ def tf_gradients(function, inputs):
     return in_graph(differentiate)(inputs)
 
 
-def version_one_graph(function, inputs):
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        held = tf.compat.v1.placeholder(tf.float32, INPUTS.shape)
-        value = function(held)
-        return session.run([value, tf.gradients(loss(value), held)[0]], {held: INPUTS})
-
-
 def in_a_branch(function, inputs):
     def branch(inputs):
         return tf.cond(tf.reduce_sum(inputs) > -100.0, lambda: function(inputs), lambda: inputs)
@@ -112,7 +105,6 @@ CONTEXTS = {
     "unknown rank": signed(tf.TensorSpec(None)),
     "run_functions_eagerly": without_functions,
     "tf.gradients": tf_gradients,
-    "v1 graph": version_one_graph,
     "tf.cond": in_a_branch,
     "tf.map_fn, a loop": lambda function, inputs: tape_inside(
         functools.partial(tf.map_fn, function), inputs

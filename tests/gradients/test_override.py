@@ -137,15 +137,6 @@ def test_functions_in_one_file_keep_their_places(tmp_path):
         assert gradient.tolist() == [slope], place
 
 
-def test_what_is_made_of_a_lambda_is_not_saved_without_a_name():
-    function = override_gradient(half, lambda upstream, inputs: upstream)
-    keras.saving.register_keras_serializable("test")(function)
-    with pytest.warns(UserWarning, match="`lambda`"):
-        config = keras.saving.serialize_keras_object(function)
-    with pytest.raises(ValueError, match="safe_mode"):
-        keras.saving.deserialize_keras_object(config)
-
-
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="counts TensorFlow graphs")
 def test_the_graphs_of_earlier_traces_are_freed():
     """A bare `tf.custom_gradient` keeps them all."""

@@ -97,8 +97,5 @@ def test_frozen_layers_and_their_moving_statistics_stay_in_a_fit_and_in_a_file(r
     changed = {path for path in before if (before[path] != after[path]).any()}
     assert changed == set(of_stage(backbone.weights, "conv_pw_13"))
     assert "conv_pw_13_bn/moving_mean" in changed
-    again = reloaded(model)
-    expected = model.predict(IMAGES, verbose=0)
-    np.testing.assert_array_equal(again.predict(IMAGES, verbose=0), expected)
-    paths = [[w.path for w in which.trainable_weights] for which in (model, again)]
+    paths = [[w.path for w in one.trainable_weights] for one in (model, reloaded(model))]
     assert paths[0] == paths[1]  # what was frozen is frozen

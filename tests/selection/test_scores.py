@@ -62,10 +62,6 @@ def test_a_score_is_exported_and_sees_no_labels_of_the_target(name):
     assert SCORES[name](some) == pytest.approx(SCORES[name](outputs(20)), rel=1e-5)
 
 
-def test_all_stands_for_every_score():
-    assert selection.choose(["all"]) == selection.choose(list(SCORES)) == dict(SCORES)
-
-
 def test_the_draw_of_dev_depends_only_on_the_seed():
     found = outputs(60)
     draws = [selection.dev(found, seed=seed) for seed in (3, 3, 0, 1)]
@@ -173,12 +169,6 @@ def test_inputs_may_be_several_by_name():
 def test_labels_of_the_source_may_be_one_hot():
     found = outputs_of(checkpoint(20), source=(SOURCE[0], np.eye(3)[SOURCE[1]]))
     np.testing.assert_array_equal(found.source_labels, SOURCE[1])
-
-
-def test_a_function_of_ones_own_gets_the_outputs():
-    own = {"own": lambda outputs: float(outputs.target_features[0, 0])}
-    found = compute_scores(checkpoint(20), source=None, target=TARGET, scores=own)
-    assert found["own"] == pytest.approx(outputs(20).target_features[0, 0])
 
 
 def sigmoids():

@@ -162,38 +162,24 @@ def test_logits_of_a_test_set_that_are_not_finite_are_no_result(domains, tmp_pat
 
 
 def test_the_table_shows_both_methods_and_the_gain():
-    summary = {"method": "DANN", "seed": 3, "steps": 20}
+    summary = {"method": "DANN", "seed": 3, "steps": 20, "kept_by": "info_max", "kept_step": 10}
     for name, numbers in (("", (4.04, 0.99, 0.755)), ("source_only/", (2.0, 0.98, 0.6))):
         for key, number in zip(("seconds", *ACCURACIES), numbers, strict=True):
             summary[name + key] = number
-    lines = [line.split() for line in accuracy_table(summary).splitlines()]
-    assert lines[0][:4] == ["seed", "3,", "20", "steps,"]
-    assert lines[2] == ["source", "only", "98.0%", "60.0%", "2.0"]
-    assert lines[3] == ["DANN", "99.0%", "75.5%", "4.0"]
-    assert lines[4] == ["gain", "+15.5", "points"]
-    summary |= {"kept_by": "info_max", "kept_step": 10}
-    assert "after step 10, which info_max chose\n" in accuracy_table(summary)
+    words = accuracy_table(summary).split()
+    for word in ("10,", "98.0%", "60.0%", "2.0", "99.0%", "75.5%", "4.0", "+15.5"):
+        assert word in words
 
 
-@pytest.mark.parametrize(
-    ("logs", "told"),
-    [
-        (
-            {"domain/accuracy": 0.65, "strength": 0.25, "selection/info_max": 1.962, "other": 1.0},
-            "domain acc 0.65  strength 0.25  InfoMax 1.96",
-        ),
-        ({}, "loss 12.3"),
-    ],
-)
-def test_an_epoch_has_a_line(logs, told, monkeypatch, capsys):
+def test_an_epoch_has_a_line(monkeypatch, capsys):
     monkeypatch.setattr("time.perf_counter", mock.Mock(side_effect=[1.0, 10.0]))
     lines = EpochLines()
     lines.set_params({"epochs": 10})
     lines.on_train_begin()
     for epoch in (2, 3):
         lines.on_epoch_begin(epoch)
-        lines.on_epoch_end(epoch, {"accuracy": 0.998, "loss": 12.34, **logs})
-    said = [f"epoch {epoch}/10  source 99.8%  {told}" for epoch in (3, 4)]
+        lines.on_epoch_end(epoch, {"accuracy": 0.998, "strength": 0.25, "other": 1.0})
+    said = [f"epoch {epoch}/10  source 99.8%  strength 0.25" for epoch in (3, 4)]
     expected = ["Goes on after epoch 2.", said[0], f"{said[1]}  0:54 left"]
     assert capsys.readouterr().out.splitlines() == expected
 
@@ -288,9 +274,7 @@ def test_a_target_without_labels_has_no_accuracy(domains, figures, tmp_path, cap
     assert "target accuracy: unknown (no labels)" in told.out
     assert "warning" not in told.err
     text = (tmp_path / "predictions.csv").read_text()
-    most = max(text.count(f",{number},0.") for number in range(3)) / 24
     assert "predicted for the target: " in told.out
-    assert f" {most:.0%}" in told.out
     rows = [[split, str(row)] for split in ("train", "test") for row in range(12)]
     assert [line.split(",")[:2] for line in text.splitlines()[1:]] == rows
 
@@ -329,18 +313,6 @@ def test_the_oracle_curve_is_written_where_it_is_asked_for(domains, tmp_path):
 
 UNLABELLED = np.zeros((4, 8, 8, 1), "uint8"), None
 SELECTION = SelectionConfig(scores=["source_accuracy", "info_max"], samples=8)
-
-
-def scored(domains, tmp_path, model, selection=SELECTION, callbacks=()):
-    """A run with its summary, the scores by epoch, and those of the model that it ends with."""
-    callbacks = [keras.callbacks.CSVLogger(tmp_path / "metrics.csv"), *callbacks]
-    run = run_of(tmp_path, domains, model, callbacks=callbacks, selection=selection)
-    summary, names = run.train(), selection.scores
-    table = csv.DictReader((tmp_path / "metrics.csv").read_text().splitlines())
-    rows = [{name: float(row[f"selection/{name}"]) for name in names} for row in table]
-    chosen = run.watchers[0]
-    final = compute_scores(model, source=chosen.source, target=chosen.target, scores=names)
-    return summary, rows, final
 
 
 def test_it_tells_the_classes_of_the_same_target_examples_whatever_its_seed(domains, tmp_path):
@@ -403,7 +375,12 @@ def test_scores_of_every_epoch_are_written_and_those_of_the_weights_kept_are_in_
         on_epoch_end=lambda *_: seen.append(model.classifier.get_weights())
     )
     selection = dataclasses.replace(SELECTION, keep=keep)
-    summary, rows, final = scored(domains, tmp_path, model, selection, callbacks=[look])
+    callbacks = [keras.callbacks.CSVLogger(tmp_path / "metrics.csv"), look]
+    run = run_of(tmp_path, domains, model, callbacks=callbacks, selection=selection)
+    summary, names, chosen = run.train(), selection.scores, run.watchers[0]
+    table = csv.DictReader((tmp_path / "metrics.csv").read_text().splitlines())
+    rows = [{name: float(row[f"selection/{name}"]) for name in names} for row in table]
+    final = compute_scores(model, source=chosen.source, target=chosen.target, scores=names)
     assert len(rows) == 3
     kept = np.argmax([row["info_max"] for row in rows]) if keep else 2
     for name, value in final.items():
