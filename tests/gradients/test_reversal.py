@@ -136,19 +136,3 @@ def test_stop_gradient_has_the_forward_mode_of_jax():
 
     inputs = tensor([1.0, 2.0], "float32")
     assert jax.jacfwd(reversal(0.5, "stop_gradient"))(inputs).tolist() == [[-0.5, 0], [0, -0.5]]
-
-
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="on JAX a compiled function sees no variable")
-@pytest.mark.parametrize("way", WAYS)
-def test_a_variable_is_read_in_a_compiled_function(way):
-    import tensorflow as tf
-
-    variable = keras.Variable([1.0, -2.0])
-
-    @tf.function
-    def gradient():
-        with tf.GradientTape() as tape:
-            total = ops.sum(reverse_gradient(variable, 2.0, way=way))
-        return tape.gradient(total, variable.value)
-
-    np.testing.assert_array_equal(gradient(), [-2.0, -2.0])

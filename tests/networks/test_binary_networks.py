@@ -107,14 +107,6 @@ def test_a_shortcut_to_a_smaller_image_takes_means():
     assert any(np.allclose(one, expected, rtol=1e-4, atol=1e-5) for one in seen)
 
 
-def test_a_new_stage_halves_the_image_and_its_shortcut_too():
-    backbone = binary_resnet_backbone((7, 9, 1), (3, 5), blocks=2)
-    sums = [x.output.shape[1:] for x in backbone.layers if isinstance(x, keras.layers.Add)]
-    assert sums == [(7, 9, 3), (7, 9, 3), (4, 5, 5), (4, 5, 5)]
-    full = [x for x in backbone.layers if type(x) is keras.layers.Conv2D]
-    assert [x.kernel_size for x in full] == [(3, 3), (1, 1)]  # the first layer, and a shortcut
-
-
 @each_network
 def test_hidden_layers_are_binary_and_the_outer_ones_as_is_usual(name):
     usual = {"mlp": (2, 0), "lenet": (1, 1), "resnet": (2, 2), "label_head": (1, 1)}
