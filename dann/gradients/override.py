@@ -88,15 +88,24 @@ def check_gradients(gradients: Any, count: int, function: Callable) -> None:
 
 
 def named(function: Callable, name: str | None, *parts: Callable) -> Callable:
-    """Gives `function` a name, by default from the functions that it is made of, and returns it.
+    """Returns `function`, given its inputs by position, under a name, by default of its parts.
 
     Keras registers and saves a function by its name: two with one name would swap places in a file.
     It refuses to save what is called a lambda, so a function with one among its parts is called so.
     """
     names = [getattr(part, "__name__", type(part).__name__) for part in parts]
     joined = "<lambda>" if "<lambda>" in names else "_with_".join(names)
-    function.__name__ = name or joined
-    return function
+
+    def by_position(*inputs, **by_name):
+        if by_name:
+            raise TypeError(
+                f"Give the inputs of `{by_position.__name__}` by position. "
+                f"Received by name: {', '.join(by_name)}"
+            )
+        return function(*inputs)
+
+    by_position.__name__ = name or joined
+    return by_position
 
 
 def floating_tensor(inputs: Any) -> Any:

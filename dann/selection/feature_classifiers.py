@@ -13,18 +13,19 @@ from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
-@SCORES.register("dev", reads="labelled source, target", of_features=True)
+@SCORES.register("dev", reads="labelled source, target", of_features=True, of_numbers=True)
 def dev(outputs: Outputs, seed: int = 0) -> float:
     """Scores a checkpoint by deep embedded validation: minus its weighted risk on the source.
 
     A fresh domain classifier, a logistic regression on the features, is trained on one half of the
     source (`n` examples) and on the target (`m` examples); `D(x)` is its probability of the target.
     It weights the other half of the source to look like the target. On that half, with the
-    cross-entropy `l` of the labels:
+    cross-entropy `l` of the labels, or in regression the squared error:
 
     - `w = n / m * D(x) / (1 - D(x))`, `W` its values and `L` those of `w l`
     - `c = -cov(L, W) / var(W)`, the control variate's factor; 0 where `W` is constant
-    - `-(mean(L) + c mean(W) - c)`, at most 0 except for the noise of the estimate, in nats
+    - `-(mean(L) + c mean(W) - c)`, at most 0 except for the noise of the estimate, in nats or in
+      squared units of the labels
 
     The control variate lowers the variance; it uses that the weights have a mean of 1.
 
@@ -49,12 +50,17 @@ def dev(outputs: Outputs, seed: int = 0) -> float:
     least = np.finfo("float64").eps
     weights = len(train) / len(of_target) * chances[:, 1] / np.maximum(chances[:, 0], least)
 
-    losses = -special.log_softmax(values[held_out], axis=1)
-    weighted = weights * losses[np.arange(len(held_out)), labels[held_out]]
+    weighted = weights * _losses(values[held_out], labels[held_out])
     covariance = np.cov(weighted, weights)  # both moments with the same divisor
     spread = covariance[1, 1]
     factor = -covariance[0, 1] / spread if spread > least * weights.mean() ** 2 else 0.0
     return -float(weighted.mean() + factor * weights.mean() - factor)
+
+
+def _losses(outputs, labels):
+    if outputs.shape[1] == 1:
+        return (outputs[:, 0] - labels) ** 2
+    return -special.log_softmax(outputs, axis=1)[np.arange(len(labels)), labels]
 
 
 @SCORES.register("reverse_validation", reads="labelled source, target", of_features=True)

@@ -24,7 +24,7 @@ class Outputs(NamedTuple):
         target_features: `(n, num_features)`.
         mixed_logits: `(n, num_classes)`, of `mixtures` of the target's inputs.
         source_logits: `(m, num_classes)` of held-out examples.
-        source_labels: Their classes, integers `(m,)`.
+        source_labels: Their classes, integers `(m,)`; in regression numbers.
         source_features: `(m, num_features)`.
     """
 
@@ -53,7 +53,8 @@ def outputs_of(
             `features`. If every row of its outputs is in [0, 1] with a sum of 1, it is taken to end
             in a softmax, and the logarithms of its outputs are used.
         source: Inputs and labels of source examples that training does not see, if a score needs
-            them. Labels are whole numbers `(m,)` or one-hot.
+            them. Labels are whole numbers `(m,)` or one-hot; any numbers if the label head has one
+            output.
         target: Inputs of the target, without labels: an array-like `(n, ...)`, or a list or dict of
             them as the model takes it.
         features: Whether to compute the features, too; the label head then runs on them.
@@ -65,8 +66,8 @@ def outputs_of(
     Raises:
         NotFiniteError: If a logit or feature is not finite; a `ValueError`.
         TypeError: If `target` is a tuple, such as inputs and labels.
-        ValueError: If there is no example, a label is out of range, or the model does not give one
-            logit for each of at least 2 classes.
+        ValueError: If there is no example, a label is out of range, or the model gives no vector
+            for an example.
     """
 
     def run(network, inputs):
@@ -77,8 +78,12 @@ def outputs_of(
     if source is not None:
         inputs, labels = source
         found["source_features"], logits = _features_and_logits(model, inputs, features, predict)
-        found["source_logits"], found["source_labels"] = logits, class_numbers(labels)
-        check_class_range("Labels of the source", found["source_labels"], logits.shape[1])
+        found["source_logits"] = logits
+        if logits.shape[1] == 1:  # regression
+            found["source_labels"] = np.reshape(labels, len(logits))
+        else:
+            found["source_labels"] = class_numbers(labels)
+            check_class_range("Labels of the source", found["source_labels"], logits.shape[1])
     if target is not None:
         check_unlabelled(target)
         results = _features_and_logits(model, target, features, predict)
@@ -142,13 +147,14 @@ def _features_and_logits(model, inputs, features, predict):
 
 
 def _logits(values):
-    if values.ndim != 2 or values.shape[1] < 2:
+    if values.ndim != 2:
         raise ValueError(
-            "The model must give logits `(batch, num_classes)` of at least 2 classes; pool those "
-            f"of maps. Received: outputs of shape {('batch', *values.shape[1:])}"
+            "The model must give logits `(batch, num_classes)` or numbers `(batch, 1)`; pool maps. "
+            f"Received: outputs of shape {('batch', *values.shape[1:])}"
         )
     finite("logits", values)
-    if (np.abs(values.sum(axis=1) - 1) < 1e-3).all() and values.min() >= 0:
+    sums_to_one = values.shape[1] > 1 and (np.abs(values.sum(axis=1) - 1) < 1e-3).all()
+    if sums_to_one and values.min() >= 0:
         return np.log(np.maximum(values, np.finfo("float32").tiny))
     return values
 

@@ -2,8 +2,8 @@
 
 A score is a function of `dann.selection.Outputs` that returns a number; higher is better. It is
 registered in `SCORES` with these facts: `reads`, the examples it needs (`"target"`,
-`"labelled source"` or `"labelled source, target"`); `of_features=True` if it needs features, and
-`mixed=True` if it needs the logits of mixtures.
+`"labelled source"` or `"labelled source, target"`); `of_features=True` if it needs features,
+`mixed=True` if it needs the logits of mixtures, and `of_numbers=True` if it also scores regression.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,8 +60,8 @@ def compute_scores(
         Scores by name; higher is better.
 
     Raises:
-        ValueError: If a score is unknown, needs a source that is not given, or a domain has too few
-            examples for it.
+        ValueError: If a score is unknown, needs a source that is not given, compares classes where
+            the label head has one output, or a domain has too few examples for it.
 
     Example:
 
@@ -83,6 +83,13 @@ def compute_scores(
         batch_size=batch_size,
         predict=predict,
     )
+    logits = outputs.target_logits if outputs.source_logits is None else outputs.source_logits
+    of_classes = [one for one in chosen if one in SCORES and not _fact(one, "of_numbers")]
+    if of_classes and logits is not None and logits.shape[1] == 1:
+        raise ValueError(
+            "A label head of one output predicts a number, which `scores=['dev']` can score; for "
+            f"two classes write `num_classes=2`. Received: scores {', '.join(of_classes)}"
+        )
     return {name: score(outputs) for name, score in chosen.items()}
 
 

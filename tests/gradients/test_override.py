@@ -68,6 +68,13 @@ def test_a_backward_without_a_tensor_for_each_input_is_named(given, error, compi
         value_and_gradients(function, *inputs, compiled=compiled)
 
 
+@pytest.mark.parametrize("make", [override_gradient, surrogate_gradient])
+def test_inputs_by_name_are_refused(make):
+    function = make(lambda x: x, lambda *inputs: inputs[0], name="half")
+    with pytest.raises(TypeError, match="inputs of `half` by position. Received by name: x"):
+        function(x=tensor([1.0], "float32"))
+
+
 def swapped(upstream, inputs, kernel):
     """Three times the gradient of the kernel, and minus that of the inputs."""
     of_inputs = ops.matmul(upstream, ops.transpose(kernel))

@@ -74,7 +74,7 @@ def _standardized(inputs, others):
     return (inputs - mean) / deviation, (others - mean) / deviation
 
 
-def dev(turn, seed=0):
+def dev(turn, seed=0, loss=lambda values, label: -math.log(softmax(values)[label])):
     order = np.random.default_rng(seed).permutation(len(SOURCE[1]))
     train, held_out = order[: len(order) // 2], order[len(order) // 2 :]
     source, target = features(turn, SOURCE[0]), features(turn, TARGET)
@@ -89,8 +89,7 @@ def dev(turn, seed=0):
     weights = len(train) / len(target) * np.exp(others @ theta[:2] + theta[2])
     values = logits(turn, SOURCE[0])
     losses = [
-        weight * -math.log(softmax(values[i])[SOURCE[1][i]])
-        for weight, i in zip(weights, held_out, strict=True)
+        weight * loss(values[i], SOURCE[1][i]) for weight, i in zip(weights, held_out, strict=True)
     ]
     mean_loss, mean_weight = sum(losses) / len(losses), sum(weights) / len(weights)
     joint = sum((a - mean_loss) * (w - mean_weight) for a, w in zip(losses, weights, strict=True))

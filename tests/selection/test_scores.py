@@ -87,6 +87,21 @@ def test_dev_is_the_source_risk_if_the_domains_look_alike():
     assert selection.dev(found) == pytest.approx(-math.log(3), rel=1e-6)
 
 
+def test_dev_scores_regression_by_the_squared_error():
+    classes = checkpoint(20)
+    head = keras.layers.Dense(1, use_bias=len(classes.label_head.get_weights()) > 1)
+    number = keras.Sequential([keras.Input((2,)), head])
+    model = DANN(classes.backbone, label_head=number)
+    of_classes = classes.label_head.layers[-1].get_weights()
+    head.set_weights([part[..., :1] for part in of_classes])  # the first logit is the number
+    ages = SOURCE[0], SOURCE[1].astype("float32")
+    found = compute_scores(model, source=ages, target=TARGET, scores=["dev"])
+    wanted = references.dev(20, loss=lambda values, label: (values[0] - label) ** 2)
+    assert found == {"dev": pytest.approx(wanted, rel=2e-3)}
+    with pytest.raises(ValueError, match="num_classes=2"):
+        compute_scores(model, source=ages, target=TARGET, scores=["info_max"])
+
+
 def test_options_follow_the_formula():
     found = outputs(20)
     for name, option in [("snd", {"temperature": 0.3}), ("mcc", {"temperature": 1.0})]:
