@@ -152,6 +152,8 @@ def build_domains(cfg: DictConfig) -> DomainPair:
     domains = several_sources([load(source=name) for name in sources]) if sources else load()
     if cfg.target_labelled:
         domains = domains.with_target_labelled(cfg.target_labelled, cfg.seed)
+    if domains.balanced == cfg.balanced:
+        return domains
     return dataclasses.replace(domains, balanced=cfg.balanced)
 
 

@@ -63,17 +63,19 @@ class DomainPair:
 
     def __post_init__(self):
         parts = {
-            "source train": self.source_train,
-            "source test": self.source_test,
-            "target train": (self.target_train, self.target_train_labels),
-            "target test": self.target_test,
-            "labelled target": self.target_labelled or self.source_test,
+            "source train": _columns(*self.source_train),
+            "source test": _columns(*self.source_test),
+            "target train": _columns(self.target_train, self.target_train_labels),
+            "target test": _columns(*self.target_test),
+            "labelled target": _columns(*self.target_labelled or self.source_test),
         }
         check_integer("num_classes", self.num_classes, 2)
         forms = {}
-        for part, (inputs, labels) in parts.items():
-            forms[part] = Examples(_columns(inputs, labels), f"{part} set").form()
+        for part, columns in parts.items():
+            forms[part] = Examples(columns, f"{part} set").form()
             check_alike(forms["source train"], forms[part], f"{part} set")
+        for part, columns in parts.items():
+            labels = columns.get("labels")
             if labels is None:
                 continue
             if not np.issubdtype(labels.dtype, np.integer):

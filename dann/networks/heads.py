@@ -105,8 +105,9 @@ def initializers(name: str, fan_in: int) -> dict[str, Any]:
     Raises:
         ValueError: If `name` is neither.
     """
-    if check_choice("initializer", name, ("keras", "torch")) == "keras":
+    if name == "keras":
         return {}
+    check_choice("initializer", name, ("keras", "torch"))
     limit = 1 / math.sqrt(fan_in)
     return {
         f"{part}_initializer": keras.initializers.RandomUniform(-limit, limit)

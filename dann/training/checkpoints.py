@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import filelock
@@ -91,7 +91,7 @@ class Checkpoints:
         steps = [(int(name[1]), path) for path in found if (name := _NAME.fullmatch(path.name))]
         return [path for _, path in sorted(steps, reverse=True)]
 
-    def write(self, step: int, state: dict[str, Any], variables: Sequence[np.ndarray]) -> None:
+    def write(self, step: int, state: dict[str, Any], variables: Iterable[np.ndarray]) -> None:
         """Writes the checkpoint of a step and deletes old ones.
 
         Args:
@@ -153,12 +153,13 @@ def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[s
 
     It is what `state_dict()` returns, if a callback has that; else those of the attributes `wait`,
     `best`, `best_epoch`, `best_weights`, `stopped_epoch`, `cooldown_counter`, `epoch` and `history`
-    that it has, which is what Keras's own callbacks keep from one epoch to the next.
+    that it has, which is what Keras's own callbacks keep from one epoch to the next, and of those
+    that its `kept_attributes` names.
     """
     return {
         name: callback.state_dict()
         if hasattr(callback, "state_dict")
-        else {name: getattr(callback, name) for name in _ATTRIBUTES if hasattr(callback, name)}
+        else {one: getattr(callback, one) for one in _kept(callback) if hasattr(callback, one)}
         for name, callback in _named(callbacks)
     }
 
@@ -175,14 +176,18 @@ def restore(
         if state and hasattr(callback, "load_state_dict"):
             callback.load_state_dict(state)
         elif state:
-            for attribute in _ATTRIBUTES & state.keys():  # no setting, such as a path
+            for attribute in _kept(callback) & state.keys():  # no setting, such as a path
                 setattr(callback, attribute, state[attribute])
 
 
-def _named(callbacks) -> Iterator[tuple[str, Any]]:
+def _kept(callback) -> set[str]:
+    return _ATTRIBUTES.union(getattr(callback, "kept_attributes", ()))
+
+
+def _named(callbacks) -> list[tuple[str, Any]]:
     kinds = [type(callback).__name__ for callback in callbacks]
-    for place, (kind, callback) in enumerate(zip(kinds, callbacks, strict=True)):
-        yield f"{kind} {kinds[: place + 1].count(kind)}", callback
+    names = [f"{kind} {kinds[: place + 1].count(kind)}" for place, kind in enumerate(kinds)]
+    return list(zip(names, callbacks, strict=True))
 
 
 def cut_metrics(callbacks: Sequence[keras.callbacks.Callback], epochs: int) -> None:

@@ -55,10 +55,8 @@ class StopOnNonFinite(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self._step = self._checked = int(self.model.optimizer.iterations)
-        self._finite = ""
-
-    def on_epoch_begin(self, epoch, logs=None):
         self._before_epoch = self._step
+        self._finite = ""
 
     def on_train_batch_end(self, batch, logs=None):
         # Under `steps_per_execution` several steps end at once; `batch` is the last of them.
@@ -67,6 +65,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
             self._check(logs or {})
 
     def on_epoch_end(self, epoch, logs=None):
+        self._before_epoch = self._step
         if self._step > self._checked:
             self._check(logs or {})
 

@@ -153,6 +153,7 @@ class _EpochCheckpoints(keras.callbacks.Callback):
             restore(self.watched, self._found["callbacks"])
 
     def on_epoch_end(self, epoch, logs=None):
+        variables = _variables(self.model)
         check_weights(self.model)  # weights that are not finite must not replace a good checkpoint
         self.epoch, self.stopped = epoch + 1, self.model.stop_training
         state = {
@@ -161,7 +162,7 @@ class _EpochCheckpoints(keras.callbacks.Callback):
             "stopped": self.stopped,
             "callbacks": states_of(self.watched),
         }
-        arrays = [keras.ops.convert_to_numpy(variable) for variable in _variables(self.model)]
+        arrays = map(keras.ops.convert_to_numpy, variables)
         self.checkpoints.write(self.epoch * self.params["steps"], state, arrays)
         if self.stopped or self.epoch == self.params["epochs"]:
             self.checkpoints.save_model(self.model)

@@ -213,7 +213,7 @@ class Run:
             folder,
             epochs=self.steps // self.steps_per_epoch,
             steps_per_epoch=self.steps_per_epoch,
-            callbacks=[begins, clock, self.finite, *callbacks, EpochLines()],
+            callbacks=[begins, self.finite, clock, *callbacks, EpochLines()],
             resume=self.resume,
             verbose=0,
         )

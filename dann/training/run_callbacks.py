@@ -71,32 +71,18 @@ class HostModel:
                 [ops.convert_to_tensor(held[id(variable)]) for variable in variables]
                 for variables in (network.trainable_variables, network.non_trainable_variables)
             )
-            outputs = in_batches(lambda batch: run(trainable, other, batch), inputs)
+            outputs = in_batches(functools.partial(run, trainable, other), inputs)
         return outputs.astype("float64")
 
 
-class _Stateful(keras.callbacks.Callback):
-    """A callback whose state between two epochs is in some of its attributes."""
+class Clock(keras.callbacks.Callback):
+    """Adds up the time of the training steps; must come before callbacks that save or score.
 
-    state: tuple[str, ...]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the state."""
-        return {name: getattr(self, name) for name in self.state}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what `state_dict` returned."""
-        vars(self).update({name: state[name] for name in self.state})
-
-
-class Clock(_Stateful):
-    """Adds up the time of the training steps; must be the first of the callbacks.
-
-    It leaves out the time of other callbacks at the end of an epoch, such as saving.
+    It leaves out their time at the end of an epoch.
     `seconds` is wall time, `cpu_seconds` the time of all threads of the process.
     """
 
-    state = ("seconds", "cpu_seconds")
+    kept_attributes = ("seconds", "cpu_seconds")
 
     def __init__(self):
         super().__init__()
@@ -157,7 +143,7 @@ class EpochTable(keras.callbacks.CSVLogger):
         super().on_epoch_end(epoch, logs)
 
 
-class OracleCurve(_Stateful):
+class OracleCurve(keras.callbacks.Callback):
     """Measures the accuracy on the target's test set after every epoch.
 
     It writes the run's oracle curve and adds nothing to the logs, so that no other callback can
@@ -170,7 +156,7 @@ class OracleCurve(_Stateful):
         clock: A clock earlier in the list of callbacks.
     """
 
-    state = ("rows",)
+    kept_attributes = ("rows",)
 
     def __init__(self, host: HostModel, target: Any, run: RunDirectory, clock: Clock):
         super().__init__()
@@ -187,7 +173,7 @@ class OracleCurve(_Stateful):
         self.run.write_oracle_curve(self.rows)
 
 
-class RunScores(_Stateful):
+class RunScores(keras.callbacks.Callback):
     """Adds the label-free scores of a run to the logs, as `selection/<name>`, after every epoch.
 
     They are of the weights that the training would end with then. With `keep` it ends with those of
@@ -204,7 +190,7 @@ class RunScores(_Stateful):
             because the scores would then see the target's labels.
     """
 
-    state = ("best", "kept")
+    kept_attributes = ("best", "kept")
 
     def __init__(self, host: HostModel, domains: DomainPair, selection: Any, seed: int):
         super().__init__()

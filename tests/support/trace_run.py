@@ -1,7 +1,7 @@
 """How often a default run of `scripts/train.py` goes from one file of the package to another.
 
 `python tests/support/trace_run.py` prints how many files run a function, how many changes there are
-between them, and the 20 commonest.
+between them, and the 20 commonest. Arguments are passed on, such as `debug=fast`.
 """
 
 import collections
@@ -39,7 +39,7 @@ def trace(arguments):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        entered = trace(["debug=fast", f"hydra.run.dir={folder}/run"])
+        entered = trace([f"hydra.run.dir={folder}/run", *sys.argv[1:]])
     changes = collections.Counter(zip(entered, entered[1:], strict=False))
     print(f"{len(set(entered))} files, {sum(changes.values())} changes")
     for pair, count in changes.most_common(20):

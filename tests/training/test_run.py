@@ -17,7 +17,7 @@ from dann.data import DomainPair
 from dann.networks import cnn_backbone
 from dann.selection import compute_scores
 from dann.training import run_figures
-from dann.training.checkpoints import Checkpoints, ResumeError
+from dann.training.checkpoints import Checkpoints, ResumeError, restore, states_of
 from dann.training.devices import hardware
 from dann.training.run import accuracy_table
 from dann.training.run_callbacks import Clock, EpochLines, HostModel
@@ -402,5 +402,5 @@ def test_the_clock_counts_steps_and_not_what_follows_an_epoch(domains, tmp_path,
     run = run_of(tmp_path, domains, compiled(DANN), callbacks=[slow])
     assert run.train()["seconds"] == 6
     clock = Clock()
-    clock.load_state_dict(run.clock.state_dict())
+    restore([clock], states_of([run.clock]))
     assert clock.seconds == 6

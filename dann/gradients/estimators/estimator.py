@@ -159,7 +159,7 @@ def register_estimator(name: str) -> Callable:
     """
 
     def add(cls):
-        ESTIMATORS.register(name)(cls())
+        ESTIMATORS[name] = cls()
         return keras.saving.register_keras_serializable("dann")(cls)
 
     return add
