@@ -150,7 +150,7 @@ RANGES = (
         "reversal/ratio",
         _near_strength,
         "Strength of the reversal that arrives; it should be the one that it reports.",
-        "Look for a second factor on the way; raise a strength of 0.",
+        "Look for another factor on the loss; a strength of 0 must rise.",
     ),
     HealthyRange(
         "reversal/head_error",
@@ -175,7 +175,7 @@ RANGES = (
     HealthyRange(
         "domain/loss",
         lambda found: (-math.inf, found["probe/loss"] + 0.3),
-        "Loss of the live discriminator. Far above that of a fresh one, it is weak or overrun.",
+        "Loss of the live discriminator; far above a fresh one's if it is weak.",
         "Make it larger, or let it learn faster (`dann.optimizers.faster_heads`).",
     ),
     HealthyRange(
@@ -202,14 +202,14 @@ RANGES = (
     HealthyRange(
         "label/loss",
         lambda found: (-math.inf, 0.9 * found["label/prior_entropy"]),
-        "Loss of the labels in nats. One that knows only the classes' shares is just above this.",
+        "Loss of the labels in nats. Guessing by the classes' shares costs a little more.",
         "Check the labels; lower the strength or start it later (`WarmStart`); train longer.",
         "labels not learnt",
     ),
     HealthyRange(
         "target/share_distance",
         lambda found: (-math.inf, found["target/share_chance"] + 0.12),
-        "Share of examples that would have to change class to give the target the source's shares.",
+        "How far the target's shares of the classes, as predicted, are from the source's.",
         "If the target really has other shares, aligning the domains as wholes moves examples into "
         "wrong classes: use a method for that, such as `PADA`, and a lower strength.",
         "label shift",

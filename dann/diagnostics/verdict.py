@@ -176,6 +176,7 @@ def _reversal(m) -> Iterator[Finding]:
     name, text, advice = STATES.get(state, (None, f"The reversal is {state}.", ""))
     if _is_sure(m):
         name, text = None, "The discriminator is so certain that the features get no gradient."
+        advice = "Smooth its labels (`method=els`), or give it fewer units."
     if state is not None:
         keys = ("calls", "cosine", "head_error")
         values = {key: m.get(f"reversal/{key}", math.nan) for key in keys}

@@ -52,8 +52,8 @@ def scale_remark(network: Any, inputs: Any) -> str | None:
         return None
     return (
         f"the inputs have mean {mean:.3g} and spread {spread:.3g}, but the network first divides "
-        f"them by {1 / scale:.4g}. Set network.backbone.input_range to their smallest and largest "
-        "value, or take network=tabular, which does not rescale"
+        f"them by {1 / scale:.4g}. Set ++network.backbone.input_range to their smallest and "
+        "largest value, or take network=tabular, which does not rescale"
     )
 
 

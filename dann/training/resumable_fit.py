@@ -254,7 +254,10 @@ def _signals(writer):
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        print(f"Stopped. With resume=true it goes on after epoch {writer.epoch}.", flush=True)
+        print(
+            f"Stopped. The same command with resume=true goes on after epoch {writer.epoch}.",
+            flush=True,
+        )
         raise
     finally:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
