@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 from support.arrays import assert_all_equal
-from support.differentiate import WAYS, value_and_gradients
+from support.differentiate import WAYS, as_array, value_and_gradients
 
 from dann import layers
 from dann.gradients import binary_sign
@@ -79,10 +79,6 @@ def called(layer, inputs, **kwargs):
     return layer(inputs if len(inputs) > 1 else inputs[0], **kwargs)
 
 
-def array(tensor):
-    return keras.ops.convert_to_numpy(tensor)
-
-
 def test_no_layer_is_forgotten():
     registered = {
         cls
@@ -98,7 +94,7 @@ def test_a_symbolic_and_an_eager_call_give_the_promised_shape(case):
     outputs = called(case.make(), [keras.Input(shape) for shape in case.inputs])
     assert outputs.shape == (None, *case.output)
     assert outputs.dtype == "float32"
-    values = array(called(case.make(), arrays(case)))
+    values = as_array(called(case.make(), arrays(case)))
     assert values.shape == (3, *case.output)
     assert np.isfinite(values).all()
 
@@ -120,7 +116,7 @@ def test_it_computes_in_its_policy(case, policy):
 def test_masks_pass_through(case):
     embedded = keras.layers.Embedding(4, 3, mask_zero=True)(np.array([[1, 0]]))
     output = case.make()(embedded)
-    np.testing.assert_array_equal(array(output._keras_mask), [[True, False]])
+    np.testing.assert_array_equal(as_array(output._keras_mask), [[True, False]])
 
 
 @pytest.mark.tensorflow
@@ -132,15 +128,15 @@ def test_it_trains_compiled_and_comes_back_from_a_file(case, reloaded):
     layer, inputs = case.make(), arrays(case)
     features = keras.layers.Flatten()(called(layer, inside))
     model = keras.Model(entries, keras.layers.Dense(2)(features))
-    before = [array(weight) for weight in model.trainable_weights]
+    before = [as_array(weight) for weight in model.trainable_weights]
     model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=True)
     model.fit(inputs, np.ones((3, 2)), epochs=2, verbose=0)  # schedules start at 0
     for weight, old in zip(model.trainable_weights, before, strict=True):
-        assert np.abs(array(weight) - old).max() > 0, weight.path
+        assert np.abs(as_array(weight) - old).max() > 0, weight.path
     again = reloaded(model)
     assert again.get_layer(layer.name).get_config() == layer.get_config()
     assert_all_equal(model.get_weights(), again.get_weights())
-    assert_all_equal(array(again(inputs)), array(model(inputs)))
+    assert_all_equal(as_array(again(inputs)), as_array(model(inputs)))
 
 
 @pytest.mark.parametrize("name", ["ede", "reste"])

@@ -1,16 +1,12 @@
 import numpy as np
 import pytest
-from keras import ops
+from support.differentiate import as_array as array
 
 from dann.autodiff import gradients
 from dann.layers import RPReLU, RSign
 
 INPUTS = np.array([[[-2.0, 0.5], [-0.5, 0.25]], [[0.0, 1.0], [3.0, -1.0]]], "float32")
 UPSTREAM = np.array([[[1.0, -2.0], [3.0, 4.0]], [[5.0, -6.0], [7.0, 8.0]]], "float32")
-
-
-def array(tensor):
-    return ops.convert_to_numpy(tensor)
 
 
 def shape_of(values, axis):
@@ -28,9 +24,8 @@ def outputs_and_gradients(layer):
     def call(inputs, *weights):
         return layer.stateless_call(list(weights), [], inputs)[0]
 
-    return array(layer(INPUTS)), [
-        array(one) for one in gradients(call, [INPUTS, *weights], [UPSTREAM])
-    ]
+    slopes = gradients(call, [INPUTS, *weights], [UPSTREAM])
+    return array(layer(INPUTS)), [array(one) for one in slopes]
 
 
 @pytest.mark.parametrize("axis", [-1, 1])

@@ -1,0 +1,64 @@
+"""A small model of every registered method, and a pair of domains for it."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+
+from dann import adaptation
+from dann.networks import mlp_backbone
+from dann.schedules import GaninSchedule
+
+RNG = np.random.default_rng(0)
+INPUTS = {name: RNG.normal(size=(12, 4)).astype("float32") for name in ("source", "target")}
+LABELS = np.arange(12) % 3
+
+
+def backbone():
+    return mlp_backbone((4,), hidden_units=(6,))
+
+
+def critic():
+    """A critic without the last bias, which would get no gradient: it cancels in the distance."""
+    entry = keras.Input((6,))
+    hidden = keras.layers.Dense(5, activation="tanh")(entry)
+    return keras.Model(entry, keras.layers.Dense(1, use_bias=False, dtype="float32")(hidden))
+
+
+EXTRA = {
+    "cdan_e": lambda: {"max_units": 11, "domain_label_smoothing": 0.1},
+    "dirt_t": lambda: {"seed": 1, "teacher_weight": 0.7, "refresh_steps": 2},
+    "fdal": lambda: {"divergence": "jensen_shannon"},
+    "mdan": lambda: {"gamma": 2.0, "weighting": "hard"},
+    "mdd": lambda: {"gamma": 2.5},
+    "pada": lambda: {"momentum": 0.5},
+    "wdgrl": lambda: {"seed": 1, "domain_head": critic(), "critic_steps": 2},
+}
+
+
+def small(name, **kwargs):
+    """A small model of a registered method."""
+    facts, kind = adaptation.METHODS.facts[name], adaptation.METHODS[name]
+    arguments = {"backbone": backbone(), "num_classes": 3}
+    arguments |= {**facts.get("arguments", {}), **facts.get("needs", {})}
+    return kind(**{**arguments, **EXTRA.get(name, dict)(), **kwargs})
+
+
+FACTS, CLASSES = adaptation.METHODS.facts, dict(adaptation.METHODS)
+METHODS = {name: functools.partial(small, name) for name in sorted(CLASSES)}
+SCHEDULED = {"strength": GaninSchedule(100), "passes": "separate"}
+METHODS["dann_schedule"] = functools.partial(small, "dann", **SCHEDULED)
+VARIANTS = {name for name, facts in FACTS.items() if "arguments" in facts} | {"dann_schedule"}
+BASELINES = {name for name, kind in CLASSES.items() if issubclass(kind, adaptation.SourceOnly)}
+SMOOTH = {n for n, facts in FACTS.items() if "task_radius" in facts.get("arguments", {})}
+# One of each way to step; what all share in one place is tested with these, and with all if slow.
+FEW = {"source_only", "cdan", "dann", "dirt_t", "mcd", "wdgrl"}
+
+
+def parametrize(names=METHODS, slow=VARIANTS):
+    chosen = [pytest.param(n, marks=pytest.mark.slow) if n in slow else n for n in names]
+    return pytest.mark.parametrize("name", chosen)
+
+
+few_methods = parametrize(slow=set(METHODS) - FEW)

@@ -1,0 +1,121 @@
+"""Which measurements decide the verdict, at their thresholds."""
+
+import numpy as np
+import pytest
+
+from dann.diagnostics import verdict
+from dann.diagnostics.minmax_spectrum import growth, stability
+
+ALIGNED = {
+    "reversal/state": "alive",
+    "reversal/head_norm": 0.1,
+    "domain/spread": 0.2,
+    "domain/loss": 0.69,
+    "probe/accuracy": 0.5,
+    "probe/low": 0.46,
+    "probe/high": 0.54,
+    "probe/loss": 0.69,
+    "probe/matched_loss": 0.69,
+    "label/loss": 0.1,
+    "label/prior_entropy": 0.69,
+    "label/largest_share": 0.5,
+    "target/largest_share": 0.5,
+    "target/share_distance": 0.1,
+    "target/share_chance": 0.07,
+    "mmd/squared": 0.01,
+    "mmd/null": 0.003,
+    "mmd/matched": 0.01,
+    "mmd/matched_null": 0.003,
+    "game/step": 0.01,
+    "game/growth": 1.01,
+    "game/least_real": -0.1,
+    "binary/one/passed": 0.5,
+}
+
+
+def probe(low, high):
+    return {"probe/low": low, "probe/high": high, "probe/accuracy": (low + high) / 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({}, "aligned"),
+        ({"reversal/state": "not begun"}, "aligned"),
+        ({"features/spread": 0.0, "domain/spread": 0.0}, "backbone dead"),
+        ({"features/spread": 0.0, "reversal/state": "no gradient"}, "backbone dead"),
+        ({"features/spread": 1e-5}, "aligned"),
+        ({"domain/spread": 9e-5}, "discriminator dead"),
+        ({"reversal/head_norm": 0.0}, "discriminator dead"),
+        ({"domain/spread": 0.0, "reversal/state": "forgotten"}, "reversal dead"),
+        ({"reversal/state": "not finite"}, "diverged"),
+        ({"reversal/state": "forgotten", "label/loss": float("inf")}, "diverged"),
+        ({"jacobian/source/logits/top": np.array([1.0, np.nan])}, "diverged"),
+        ({"sharpness/trace": float("inf")}, "diverged"),
+        ({"game/largest_stable_step": float("inf")}, "aligned"),
+        ({"jacobian/target_to_source": float("inf")}, "aligned"),
+        ({"game/growth": 1.11}, "unstable"),
+        ({"game/growth": 1.09}, "aligned"),
+        ({"reversal/state": "no gradient", "domain/loss": 3e-16}, "not aligned"),
+        ({"reversal/state": "no gradient", "domain/loss": 0.5}, "discriminator dead"),
+        ({"reversal/head_norm": 0.0, "domain/loss": 3e-16}, "discriminator dead"),
+        ({"binary/one/passed": 0.09}, "saturated binary layer"),
+        ({"binary/one/passed": 0.11}, "aligned"),
+        ({"target/largest_share": 0.95}, "collapsed"),
+        ({"target/largest_share": 0.95, "label/largest_share": 0.94}, "aligned"),
+        ({"target/largest_share": 0.95, "reversal/state": "none"}, "source only"),
+        ({"target/share_distance": 0.2}, "label shift"),
+        ({"target/share_distance": 0.18}, "aligned"),
+        ({"target/share_distance": 0.2, "probe/matched_loss": 0.1}, "aligned"),
+        ({"target/share_distance": 0.5, "target/largest_share": 0.95}, "collapsed"),
+        (probe(0.6, 0.66), "aligned"),
+        (probe(0.6, 0.68), "partly aligned"),
+        (probe(0.51, 0.68), "partly aligned"),
+        (probe(0.49, 0.68), "undetermined"),
+        (probe(0.84, 0.9) | {"mmd/squared": 0.03}, "partly aligned"),
+        (probe(0.86, 0.9) | {"mmd/squared": 0.03}, "not aligned"),
+        (probe(0.86, 0.9), "partly aligned"),  # a difference that is tiny beside the spread
+        (probe(0.86, 0.9) | {"reversal/state": "none"}, "source only"),
+        (probe(0.4, 0.5) | {"reversal/state": "oracle"}, "oracle"),
+        ({"domain/loss": 0.34}, "not aligned"),
+        ({"label/loss": 0.63}, "labels not learnt"),
+        ({"label/loss": 0.62}, "aligned"),
+        ({"mmd/squared": 0.06, "mmd/matched": 0.06}, "not aligned"),
+        ({"mmd/squared": 0.06}, "aligned"),
+        ({"mmd/squared": 0.06, "mmd/matched": 0.06, "mmd/null": 0.016}, "aligned"),
+        ({"mmd/squared": 0.06, "mmd/matched": 0.06, "mmd/matched_null": 0.016}, "aligned"),
+    ],
+)
+def test_each_rule_holds_at_its_threshold(change, name):
+    assert verdict(ALIGNED | change).name == name
+
+
+@pytest.mark.parametrize(
+    ("eigenvalues", "step", "momentum", "expected", "name"),
+    [
+        ([25, 1], 0.1, 0.9, 0.949, "aligned"),  # overshoots without the momentum
+        ([25, 1], 0.1, 0.0, 1.5, "unstable"),
+        ([0.5 + 3j, 0.5 - 3j], 0.1, 0.9, 1.379, "unstable"),
+        ([0.5 + 3j, 0.5 - 3j], 0.1, 0.0, 0.996, "aligned"),
+        ([-1.35, 1], 0.05, 0.9, 1.244, "aligned"),  # the way down from a saddle
+        ([-0.1 + 3j, -0.1 - 3j], 0.1, 0.9, 1.431, "unstable"),
+        ([-3, 1], 0.3, 0.0, 1.9, "unstable"),  # too fast a way down
+        ([-0.5 + 8j, -0.5 - 8j], 0.1, 0.0, 1.32, "unstable"),  # turns more than it pushes
+    ],
+)
+def test_a_game_is_unstable_by_its_growth_with_momentum(
+    eigenvalues, step, momentum, expected, name
+):
+    eigenvalues = np.array(eigenvalues, complex)
+    factor = growth(eigenvalues, step, momentum)
+    assert factor == pytest.approx(expected, abs=0.01)
+    found = {**stability(eigenvalues), "game/step": step, "game/growth": factor}
+    assert verdict(ALIGNED | found).name == name
+
+
+def test_the_reasons_mention_what_does_not_decide():
+    change = {"reversal/state": "wrong strength", "reversal/ratio": 0.2, "reversal/strength": 1.0}
+    found = verdict(ALIGNED | change | {"domain/loss": 1.25, "label/loss": 0.65})
+    assert found.name == "labels not learnt"
+    for number in ("`label/loss`", "`reversal/ratio`", "`domain/loss`"):
+        assert number in " ".join(found.reasons)
