@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, close, curved
+from support import lacking
 
 from dann.autodiff import gradients, singular_values
 from dann.gradients import binary_sign
@@ -105,7 +106,7 @@ def test_the_seed_decides_the_start():
     assert np.abs(first - other).max() > 1e-4
 
 
-@pytest.mark.lacking("torch", "an error for derivatives of singular values, which are 0 there")
+@lacking.no_error_of_values
 @pytest.mark.parametrize("inputs", ["x", "weights"])
 def test_a_derivative_of_them_is_refused(inputs):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="tanh")])
