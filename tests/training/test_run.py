@@ -113,7 +113,7 @@ def test_inputs_outside_the_range_of_the_network_are_told_once(
     scaled = DomainPair("a", "b", test, test, images, test, 3)
     run_of(tmp_path, scaled, compiled(DANN)).train()
     told = capsys.readouterr().err
-    assert told.count("the network first divides them by 127.5. Set network.backbone") == warned
+    assert told.count("the network first divides them by 127.5. Set ++network.backbone") == warned
 
 
 def test_an_oracle_trains_on_the_targets_labels_and_no_method_does(domains, tmp_path):
