@@ -90,6 +90,8 @@ def instantiate(node: Any, names: Collection[str] | None = None) -> Any:
         hydra.errors.InstantiationException: If a target raises an error.
     """
     check_targets(node, names)
+    if names is None:  # a reader takes texts, such as a column named "no"
+        _check_switches(as_container(node))
     return hydra.utils.instantiate(node, _convert_="all")
 
 
@@ -119,14 +121,22 @@ def _targets(node: Any) -> Iterator[Any]:
     if isinstance(node, str) and "${" in node:
         raise ConfigError(f"Hydra would resolve this text a second time. Received: {node}")
     if isinstance(node, dict):
-        for key, value in node.items():
-            if str(value).lower() in ("yes", "no", "on", "off"):  # a text, which counts as true
-                raise ConfigError(f"Write true or false. Received: {key}={value}")
         if "_target_" in node:
             yield node["_target_"]
         node = list(node.values())
     for value in node if isinstance(node, list) else ():
         yield from _targets(value)
+
+
+def _check_switches(node: Any) -> None:
+    """Raises `ConfigError` for a text that is meant as false, but counts as true."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if str(value).lower() in ("yes", "no", "on", "off"):
+                raise ConfigError(f"Write true or false. Received: {key}={value}")
+        node = list(node.values())
+    for value in node if isinstance(node, list) else ():
+        _check_switches(value)
 
 
 def distribution_of(cfg: DictConfig) -> Distribution:

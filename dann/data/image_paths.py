@@ -90,7 +90,8 @@ def _read_folder(root, domain):
 
 
 def _folders(folder):
-    return sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name[0] != ".")
+    inside = folder.iterdir() if folder.is_dir() else ()
+    return sorted(one.name for one in inside if one.is_dir() and one.name[0] != ".")
 
 
 def _files(folder):

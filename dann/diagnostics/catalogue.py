@@ -217,7 +217,8 @@ RANGES = (
     HealthyRange(
         "probe/accuracy",
         (-math.inf, ALIGNED),
-        "Share of examples that a fresh classifier of the domains tells apart. 50% is aligned.",
+        "Share of examples that a fresh probe tells apart: 50% is aligned. The verdict goes by its "
+        "95% interval.",
         "Train longer or raise the strength.",
     ),
     HealthyRange(

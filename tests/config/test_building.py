@@ -278,3 +278,5 @@ def test_a_text_that_is_meant_as_a_switch_is_refused():
     cfg = composed("method=cdan", "method.entropy_conditioning=no")
     with pytest.raises(config.ConfigError, match="true or false. Received: entropy_conditioning"):
         config.build_model(cfg, cfg.method, (16, 16, 3), 10)
+    column = {"label": "no"}  # a reader's text is none
+    assert config.instantiate(column, ()) == column

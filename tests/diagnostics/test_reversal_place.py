@@ -27,9 +27,9 @@ def dense(units=6, **settings):
 def network(turn, before=dense, head=layers.Dense, shared=True):
     """A label head on features, and a domain head behind `turn` of them."""
     inputs = keras.Input((3,))
-    features = before()(inputs) if callable(before) else before
-    seen = features if shared else inputs
-    return keras.Model(inputs, [layers.Dense(4)(features), head(1)(turn(seen))])
+    features = before()(inputs)
+    domain = head(1)(turn(features if shared else inputs))
+    return keras.Model(inputs, [layers.Dense(4)(features), domain])
 
 
 def chain(*parts):
@@ -50,10 +50,6 @@ def on_both_heads():
 def one_layer_twice():
     layer = GradientReversal()
     return network(chain(layer, layer))
-
-
-def frozen_head(units):
-    return layers.Dense(units, trainable=False)
 
 
 def method(**parts):
@@ -85,7 +81,7 @@ FAULTS = {
         "backbone frozen",
     ),
     "a critic that never steps": (
-        lambda: network(GradientReversal(), head=frozen_head),
+        lambda: network(GradientReversal(), head=lambda n: layers.Dense(n, trainable=False)),
         "discriminator frozen",
     ),
     "within the discriminator": (
@@ -147,16 +143,9 @@ def two_reversals():
     return keras.Model(inputs, [layers.Dense(4)(features), domain, speaker])
 
 
-def branch(settings):
-    def build():
-        return network(GradientReversal(0.5), **settings)
-
-    return build
-
-
 RIGHT = {
     **{
-        f"features by {name}": branch({"before": lambda make=make: make})
+        f"features by {name}": lambda make=make: network(GradientReversal(0.5), lambda: make)
         for name, make in {
             "relu": chain(layers.Dense(6), layers.ReLU()),
             "batch normalization": chain(layers.Dense(6), layers.BatchNormalization()),
