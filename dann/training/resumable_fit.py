@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import textwrap
 import threading
 from collections.abc import Sequence
@@ -131,6 +130,7 @@ class _EpochCheckpoints(keras.callbacks.Callback):
         super().__init__()
         self.checkpoints, self.watched, self.settings = checkpoints, watched, settings
         self.epoch, self.stopped = 0, False
+        self.signal: int | None = None  # that asks for the end
         self._found: dict[str, Any] | None = None
 
     def resume(self, model: Any, epochs: int) -> None:
@@ -151,6 +151,18 @@ class _EpochCheckpoints(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         if self._found is not None:  # once more, as callbacks set values when they begin
             restore(self.watched, self._found["callbacks"])
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.end_if_asked()
+
+    def end_if_asked(self):
+        """Ends the process if a signal came, and says where the training goes on."""
+        if self.signal is not None:
+            told = f"The same command with resume=true goes on after epoch {self.epoch}."
+            print(f"Stopped. {told}", flush=True)
+            if self.signal == signal.SIGINT:
+                raise KeyboardInterrupt
+            raise SystemExit(128 + self.signal)
 
     def on_epoch_end(self, epoch, logs=None):
         variables = _variables(self.model)
@@ -246,18 +258,26 @@ def _errors_of_others():
 
 @contextlib.contextmanager
 def _signals(writer):
-    """Lets SIGTERM end the process after the running step, and says where the training goes on."""
+    """Lets Ctrl-C and SIGTERM end the training after the running step; a second one acts at once.
+
+    An error that a handler raises within a call of TensorFlow can crash the process.
+    """
     if threading.current_thread() is not threading.main_thread():  # which alone gets signals
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    numbers = signal.SIGINT, signal.SIGTERM
+    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in numbers}
+
+    def note(number, _):
+        writer.signal = number
+        signal.signal(number, before[number])
+
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, note)
     try:
         yield
-    except (KeyboardInterrupt, SystemExit):
-        print(
-            f"Stopped. The same command with resume=true goes on after epoch {writer.epoch}.",
-            flush=True,
-        )
-        raise
+        writer.end_if_asked()
     finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,5 +1,4 @@
 import functools
-import os
 import shutil
 import signal
 from unittest import mock
@@ -102,17 +101,42 @@ def test_epochs_may_be_added_to_a_finished_training(whole, tmp_path):
 @pytest.mark.parametrize(
     ("number", "error", "status"),
     [(signal.SIGTERM, SystemExit, 143), (signal.SIGINT, KeyboardInterrupt, None)],
+    ids=["SIGTERM", "SIGINT"],
 )
 def test_a_signal_ends_the_training_after_its_step_and_says_where_it_goes_on(
     number, error, status, tmp_path, capfd
 ):
-    handler = signal.getsignal(number)
-    with pytest.raises(error) as stop:
-        run(tmp_path, At(6, lambda: os.kill(os.getpid(), number)))
+    handler = signal.default_int_handler
+    before = signal.signal(number, handler)  # a job in the background has one that ignores it
+    try:
+        with pytest.raises(error) as stop:
+            run(tmp_path, At(6, lambda: signal.raise_signal(number)))
+        assert signal.getsignal(number) is handler
+    finally:
+        signal.signal(number, before)
     assert getattr(stop.value, "code", None) == status
     assert "goes on after epoch 1." in capfd.readouterr().out
-    assert signal.getsignal(number) is handler
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-4.npz"]
+
+
+def test_a_signal_after_the_last_step_ends_the_process_too_and_a_second_acts_at_once(tmp_path):
+    before = signal.signal(signal.SIGTERM, mock.Mock(side_effect=DeathError))
+    late = keras.callbacks.LambdaCallback(
+        on_train_end=lambda logs: signal.raise_signal(signal.SIGTERM)
+    )
+
+    def twice():
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+
+    try:
+        with pytest.raises(DeathError):
+            run(tmp_path, At(6, twice))
+        with pytest.raises(SystemExit):
+            run(tmp_path, late)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (tmp_path / "checkpoints/last.keras").is_file()
 
 
 def test_what_stopped_a_training_early_keeps_it_stopped_with_its_best_weights(tmp_path):
