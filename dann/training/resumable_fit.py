@@ -152,7 +152,7 @@ class _EpochCheckpoints(keras.callbacks.Callback):
         if self._found is not None:  # once more, as callbacks set values when they begin
             restore(self.watched, self._found["callbacks"])
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_begin(self, batch, logs=None):  # `_end` would wait for each step
         self.end_if_asked()
 
     def end_if_asked(self):
