@@ -9,6 +9,7 @@ from dann import (
     data,
     deployment,
     diagnostics,
+    experiments,
     gradients,
     layers,
     networks,
@@ -38,6 +39,7 @@ from dann.adaptation import (
     TargetOnly,
     VirtualAdversarial,
 )
+from dann.experiments import compare
 
 __version__ = "0.1.0"
 
@@ -63,9 +65,11 @@ __all__ = [
     "VirtualAdversarial",
     "adaptation",
     "autodiff",
+    "compare",
     "data",
     "deployment",
     "diagnostics",
+    "experiments",
     "gradients",
     "layers",
     "networks",

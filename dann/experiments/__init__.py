@@ -1,1 +1,6 @@
-"""Many runs: the ranking of a sweep, and experiments over seeds with the table of their results."""
+"""Many runs: methods side by side, the ranking of a sweep, and experiments over seeds."""
+
+from dann.experiments.compare import compare
+from dann.experiments.comparison import Comparison
+
+__all__ = ["Comparison", "compare"]

@@ -28,8 +28,8 @@ def test_a_sweep_has_a_baseline_a_seed_a_row_a_setting_and_a_choice(
     told = re.findall(r"^(.+?)  +2 .+% ± .+% ± .+%$", table, re.MULTILINE)
     assert {told[0], told[1]} == {"method=dann", "method=els"}
     assert told[2:] == ["source only"]
-    assert f"target labels: {told[0]}, in {rows[0]['run']}/\n" in table
-    assert "not ranked: method=dirt_t, in 5_dirt_t_seed1/ (not finished)\n" in table
+    assert f"target labels: {told[0]}, in {rows[0]['run']}\n" in table
+    assert "not ranked: method=dirt_t, in 5_dirt_t_seed1 (not finished)\n" in table
     assert (folder / "sweep/sweep.png").is_file()
     # The jobs that failed are reported.
     assert result.returncode == 1

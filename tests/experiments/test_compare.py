@@ -1,0 +1,100 @@
+"""Methods beside the source alone on tiny arrays."""
+
+import keras
+import numpy as np
+import pytest
+
+import dann
+from dann.selection import agreement, info_max, outputs_of
+
+STEPS, SEEDS = 8, [0, 1]
+
+
+def backbone():
+    return dann.networks.mlp_backbone((3,), hidden_units=(4,))
+
+
+def domains(**known):
+    rng = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    inputs = rng.normal(size=(90, 3)) + np.eye(3)[labels]
+    target = inputs[::-1] + 0.5
+    return dann.data.arrays((inputs, labels), (target, labels[::-1]) if known else target)
+
+
+@pytest.fixture(scope="module")
+def found():
+    methods = {"mine": lambda backbone, classes: dann.CDAN(backbone, classes, strength=0.5)}
+    return dann.compare(
+        domains(known=True), methods, backbone=backbone, seeds=SEEDS, steps=STEPS, batch_size=16
+    )
+
+
+def by_hand(seed):
+    """The training that the table tells of."""
+    data = domains(known=True)
+    dann.training.start(seed)
+    model = dann.CDAN(backbone(), data.num_classes, strength=0.5)
+    model.compile(keras.optimizers.Adam())
+    model.fit(data.batches(16, seed), steps_per_epoch=STEPS, verbose=0)
+    return data, model
+
+
+def test_a_row_is_the_training_by_hand_with_the_same_seed(found):
+    classes = []
+    for seed in SEEDS:
+        data, model = by_hand(seed)
+        row = found.runs.query(f"setting == 'mine' and seed == {seed}").iloc[0]
+        inputs, labels = data.target_test
+        accuracy = np.mean(model.predict(inputs, verbose=0).argmax(axis=1) == labels)
+        assert row["target/accuracy"] == pytest.approx(accuracy)
+        outputs = outputs_of(model, target=data.target_train, features=False, mixed=False)
+        assert row["selection/info_max"] == pytest.approx(info_max(outputs), rel=1e-4)
+        classes.append(outputs.target_logits)
+    seen = found.runs.query("setting == 'mine'")["selection/agreement"]
+    np.testing.assert_allclose(seen, agreement(classes))
+
+
+def test_source_only_is_a_candidate_and_the_oracle_is_not(found):
+    assert set(found.ranked["setting"]) == {"source_only", "mine"}
+    assert set(found.table.index) == {"source_only", "mine", "target_only"}
+    assert (found.table["target/accuracy"]["count"] == 2).all()
+    assert found.chosen in ("source_only", "mine")
+
+
+def test_it_prints_a_row_a_setting_and_draws(found, tmp_path):
+    text = str(found)
+    assert f"target labels: {found.chosen}, in seed" in text
+    assert text.count("not ranked: target_only, in seed") == 2
+    mean = found.table["target/accuracy"]["mean"]["mine"]
+    row = next(line for line in text.splitlines() if line.startswith("mine "))
+    assert f"{mean:.1%}" in row
+    found.plot(tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_without_target_labels_there_is_no_oracle_and_the_target_accuracy_is_unknown():
+    given = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 8, "verbose": False}
+    found = dann.compare(domains(), [dann.DANN, "els"], **given)
+    assert list(found.table.index.sort_values()) == ["DANN", "els", "source_only"]
+    assert found.runs["target/accuracy"].isna().all()
+    assert found.key == "selection/info_max"
+    assert "agreement needs several seeds" in str(found)
+
+
+def broken(backbone, classes):
+    model = dann.DANN(backbone, classes)
+    model.label_head.set_weights([np.nan * weight for weight in model.label_head.get_weights()])
+    return model
+
+
+def test_a_run_that_diverges_has_no_rank_and_stops_no_other():
+    given = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 8}
+    found = dann.compare(domains(), [broken], **given)
+    assert list(found.ranked["setting"]) == ["source_only"]
+    assert "not ranked: broken, in seed 0 (no selection/info_max)" in str(found)
+
+
+def test_an_unknown_method_is_refused_before_a_training():
+    with pytest.raises(ValueError, match="methods"):
+        dann.compare(domains(), ["danna"], backbone=backbone)
