@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dann.config.building import ConfigError
 from dann.config.schema import TrainConfig
+from dann.experiments.comparison import ACCURACIES
 from dann.experiments.sweep import rank_sweep
 from dann.training import RunDirectory
 
@@ -130,18 +131,27 @@ def choose_run(cfg: Any) -> None:
 def shared_baseline(cfg: Any) -> dict[str, Any] | None:
     """Returns the summary of an earlier job of a sweep whose baseline this one would train again.
 
-    The baseline is the same if all settings but those of the method are.
+    The baseline is the same if all settings but those of the method are. A job of
+    `method=source_only` is a baseline itself.
     """
     hydra = HydraConfig.get()
     if hydra.mode != RunMode.MULTIRUN:
         return None
     mine = _of_baseline(settings_of(cfg))
     for run in map(RunDirectory, sorted(pathlib.Path(hydra.sweep.dir).iterdir())):
-        summary = run.summary() if run.is_finished() else {}
+        summary = _with_baseline(run.summary()) if run.is_finished() else {}
         is_like_it = "source_only/seconds" in summary and summary["seed"] == cfg.seed
         if is_like_it and _of_baseline(settings_of(config_of_run(run.path))) == mine:
             return summary
     return None
+
+
+def _with_baseline(summary):
+    """The summary, of a baseline itself also by the names that a baseline has beside a method."""
+    if summary["method"] != "source_only" or "kept_by" in summary:
+        return summary
+    numbers = ("seconds", "cpu_seconds", *ACCURACIES)
+    return summary | {f"source_only/{key}": summary[key] for key in numbers if key in summary}
 
 
 def _of_baseline(settings):

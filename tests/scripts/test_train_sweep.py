@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import json
 import re
 
 import pytest
@@ -36,6 +37,18 @@ def test_a_sweep_has_a_baseline_a_seed_a_row_a_setting_and_a_choice(
     assert result.stderr.count("Missing required key: method.teacher") == 2
     folders = {path.parent.name for path in folder.glob("sweep/*/summary.json")}
     assert folders == {"0_dann_seed0", "1_dann_seed1", "2_els_seed0", "3_els_seed1"}
+
+
+def test_a_job_of_source_only_is_the_baseline_of_the_others(tmp_path, run_here, with_features):
+    folder = with_features(tmp_path)
+    jobs = ["-m", "method=source_only,dann", "hydra.sweep.dir=sweep"]
+    result = run_here("train.py", [*jobs, *DATA, "debug=fast"], folder)
+    assert ": source only, 4 steps" not in result.stdout
+    assert run_here("train.py", [*DATA, "debug=fast", "hydra.run.dir=run"], folder).returncode == 0
+    runs = "sweep/1_dann_seed0", "run"
+    shared, trained = (json.loads((folder / run / "summary.json").read_text()) for run in runs)
+    for key in ("source_only/source/accuracy", "source_only/target/accuracy", "target/accuracy"):
+        assert shared[key] == trained[key]
 
 
 @pytest.mark.slow
