@@ -1,5 +1,7 @@
 """The batches of pairs without a call of Python for each, where TensorFlow trains."""
 
+import atexit
+import gc
 from typing import Any
 
 import keras
@@ -10,6 +12,9 @@ from dann.data.pairs import IndexedDomain, Pairs, inputs_of, labels_of
 _LARGEST = 2**28  # bytes of all arrays, which are held a second time
 _STEPS = 64  # whose examples are chosen at once
 _AHEAD = 2  # batches that are read ahead
+
+# Freed as Python ends, an iterator waits for ever for its thread, which asks Python for examples.
+atexit.register(gc.collect)
 
 
 def in_tensorflow(pairs: Pairs) -> Any:

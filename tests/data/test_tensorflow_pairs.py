@@ -1,6 +1,8 @@
 """Batches that TensorFlow gathers are those of the pairs."""
 
 import itertools
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -77,3 +79,42 @@ def test_a_training_is_that_of_the_batches_by_python(monkeypatch):
         assert pairs.start == 15
         weights.append(model.get_weights())
     assert_all_equal(*weights)
+
+
+ENDS_EARLY = """
+import sys, time
+from dann.data import pair
+from dann.data.tensorflow_pairs import in_tensorflow
+import numpy as np
+
+x = np.zeros((20, 3), "float32")
+pairs = pair((x, np.arange(20) % 3), x, 4, seed=0)
+kind = type(pairs.domains["source"].order)
+examples, calls = kind.examples, []
+
+def slow(self, positions):
+    calls.append(0)
+    if len(calls) > 2:
+        print("asked", flush=True)
+        time.sleep(1)
+    return examples(self, positions)
+
+kind.examples = slow
+
+def train():
+    iterator = iter(in_tensorflow(pairs))
+    cycle = [iterator]
+    cycle.append(cycle)
+    while len(calls) < 3:
+        next(iterator)
+
+train()
+sys.exit(3)
+"""
+
+
+def test_python_ends_while_a_thread_of_tensorflow_asks_for_examples():
+    command = [sys.executable, "-c", ENDS_EARLY]
+    done = subprocess.run(command, timeout=60, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "asked" in done.stdout
