@@ -21,6 +21,7 @@ from dann.adaptation.regularizers.regularizer import Regularizer, check_regulari
 from dann.adaptation.saving import deserialized, load_seeds, save_seeds, serialized
 from dann.adaptation.smooth_task import smooth_terms
 from dann.checks import check_choice, check_number
+from dann.data.examples import strings_as_tensors
 from dann.layers import GradientReversal
 from dann.registry import Registry
 from dann.schedules import StrengthSchedule
@@ -254,7 +255,7 @@ class AdversarialModel(keras.Model):
 
     def predict(self, x, *args, **kwargs):
         with fitting.each_device_alone():
-            return super().predict(x, *args, **kwargs)
+            return super().predict(strings_as_tensors(x), *args, **kwargs)
 
     def make_train_function(self, force=False):
         fitting.build_training(self)

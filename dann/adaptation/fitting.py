@@ -13,6 +13,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.labels import check_range
+from dann.data.examples import strings_as_tensors
 from dann.data.pairs import Pairs
 from dann.data.tensorflow_pairs import in_tensorflow
 
@@ -42,7 +43,7 @@ def evaluate_pairs(
     check_range(x, y, model)
     with each_device_alone():
         if not isinstance(x, Pairs):
-            return evaluate(x, y, *args, **kwargs)
+            return evaluate(strings_as_tensors(x), y, *args, **kwargs)
         steps, batches = _endless(x, model, "steps", kwargs)
         return evaluate(batches, y, *args, **{**kwargs, "steps": steps})
 

@@ -12,8 +12,10 @@ from dann.data.npz import npz
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
 from dann.data.parts import READERS
+from dann.data.sentiment import sentiment
 from dann.data.several_sources import several_sources
 from dann.data.tfds_pair import digits_to_photos, tfds_pair
+from dann.data.watch import watch
 
 __all__ = [
     "READERS",
@@ -26,6 +28,8 @@ __all__ = [
     "image_folder",
     "npz",
     "pair",
+    "sentiment",
     "several_sources",
     "tfds_pair",
+    "watch",
 ]

@@ -21,11 +21,14 @@ def arrays(
     source_name: str = "source",
     target_name: str = "target",
     class_names: Sequence[str] | None = None,
+    groups: tuple[Any, Any] | None = None,
 ) -> DomainPair:
-    """Pairs two domains of arrays: images, time series, rows of a table.
+    """Pairs two domains of arrays: images, time series, rows of a table, texts.
 
     Inputs `(n, ...)` have at least one axis beside the first, and any type of number; floats of
-    more than 32 bits become float32. Labels `(n,)` are integers, or strings that name the classes.
+    more than 32 bits become float32. Texts are strings `(n,)`, for a backbone that begins with
+    `keras.Input((), dtype="string")` and `keras.layers.TextVectorization`, on TensorFlow. Labels
+    `(n,)` are integers, or strings that name the classes.
 
     A missing test set is drawn at random: the source's in the proportions of its classes, the
     target's among its labelled examples, whatever their labels, or among all if none is labelled.
@@ -45,12 +48,18 @@ def arrays(
         target_name: Name of the target.
         class_names: Names of the classes, by label. Defaults to `None`: the source's labels in
             order, if they are strings; else there are as many classes as its largest label says.
+        groups: The group of each source example, `(n,)`, and of each target example, `(m,)`, such
+            as persons or recordings; one may be `None`. Whole groups are then drawn to test on, a
+            `test_share` of them, and none is on both sides, of either domain. Windows of one
+            recording on both sides would make a test nearly as easy as the training. Unlabelled
+            examples of a group that is tested on are left out. Defaults to `None`: each example is
+            drawn alone.
 
     Raises:
         ValueError: If a part is empty or both trained on and tested on, there are fewer than 2
             classes, a part other than the target lacks a label, the target has a class that the
-            source lacks, inputs are not finite numbers, or shapes, types, counts or the columns of
-            frames do not fit.
+            source lacks, inputs are neither finite numbers nor texts, no group is left to train
+            on, or shapes, types, counts or the columns of frames do not fit.
 
     Example:
 
@@ -81,6 +90,7 @@ def arrays(
         test_share=test_share,
         seed=seed,
         class_names=class_names,
+        groups=dict(zip(("source", "target"), groups or (), strict=False)),
     )
 
 
@@ -95,9 +105,9 @@ def _overlap(values, others):
 
 def _numbers(name, values):
     values = np.asarray(as_array(values, name))
-    if values.dtype.kind not in "biuf" or values.ndim < 2:
+    if values.dtype.kind not in "biufO" or values.ndim < (1 if values.dtype == object else 2):
         raise ValueError(
-            f"Inputs of the {name} must be numbers of shape (batch, size, ...). "
+            f"Inputs of the {name} must be numbers of shape (batch, size, ...) or texts. "
             f"Received: {values.dtype} of shape {values.shape}"
         )
     if values.dtype.kind != "f" or values.dtype.itemsize <= 4:

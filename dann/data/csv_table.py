@@ -1,6 +1,5 @@
 """The reader of CSV tables."""
 
-import dataclasses
 import os
 import pathlib
 from collections.abc import Sequence
@@ -32,6 +31,7 @@ def csv_table(
     target_name: str | None = None,
     max_categories: int = 1000,
     target_new: str | os.PathLike | None = None,
+    groups: str | None = None,
     **options: Any,
 ) -> DomainPair:
     """Pairs two CSV files (UTF-8, with a header) that have the same columns, in any order.
@@ -66,6 +66,8 @@ def csv_table(
             rather a name or a sentence.
         target_new: Path of further target examples, labelled or not, in the place of the target's
             test set, as `scripts/evaluate.py target=` gives it. Defaults to `None`.
+        groups: Name of the column of groups, which is no input: whole groups are drawn to test on;
+            see `dann.data.arrays`. Defaults to `None`.
         **options: `test_share` and `seed` of `dann.data.arrays`.
 
     Returns:
@@ -93,6 +95,7 @@ def csv_table(
         for part, table in tables.items()
         if label in table
     }
+    group_of = _groups(tables, groups)
     columns = set(tables["source"])
     for part, table in tables.items():
         if set(table) != columns or not columns:
@@ -121,16 +124,12 @@ def csv_table(
         source_name=source_name or paths["source"].stem,
         target_name=target_name or paths["target"].stem,
         class_names=_class_names(labels),
+        groups=group_of,
         **options,
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]
     encoded = _encode(cells, train, numbers, texts)
-    encoded_parts: dict[str, Any] = {
-        name: (encoded[part[0][:, 0]], part[1])
-        for name in ("source_train", "source_test", "target_test")
-        for part in [getattr(pair, name)]
-    }
-    return dataclasses.replace(pair, target_train=encoded[pair.target_train[:, 0]], **encoded_parts)
+    return pair.map_inputs(lambda part: encoded[part[:, 0]])
 
 
 def _read(path, delimiter) -> Any:
@@ -143,6 +142,16 @@ def _read(path, delimiter) -> Any:
         raise ValueError(f"Rows must have as many cells as the header. Received: more, in {path}")
     table.columns = table.columns.str.strip()
     return table.apply(lambda column: column.str.strip())
+
+
+def _groups(tables, name):
+    """Takes the column of groups from all tables that have it; those of both domains must."""
+    if name is None:
+        return None
+    found = {part: table.pop(name) for part, table in tables.items() if name in table}
+    if not {"source", "target"} <= found.keys():
+        raise ValueError(f"No column {name!r} of groups. Received: one in {sorted(found)} alone")
+    return {part: found[part].to_numpy(dtype=str) for part in ("source", "target")}
 
 
 def _class_names(labels):

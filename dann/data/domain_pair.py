@@ -1,6 +1,7 @@
 """Two domains, split and checked."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,20 @@ class DomainPair:
             target_labelled=None,
             source_domain=None,
         )
+
+    def map_inputs(self, function: Callable[[Any], Any]) -> "DomainPair":
+        """Returns the pair with `function` of all inputs in their place, part by part.
+
+        Args:
+            function: From inputs `(n, ...)` to an array of `n` rows, such as the `predict` of a
+                frozen network. It is called for every part.
+        """
+        changed = {
+            name: (function(part[0]), part[1])
+            for name in ("source_train", "source_test", "target_test", "target_labelled")
+            if (part := getattr(self, name)) is not None
+        }
+        return dataclasses.replace(self, target_train=function(self.target_train), **changed)
 
     def with_target_labelled(self, per_class: int, seed: int = 0) -> "DomainPair":
         """Returns the pair in which training may use the labels of a few target examples.

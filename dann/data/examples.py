@@ -77,7 +77,9 @@ class BatchesInOrder(keras.utils.PyDataset):
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         first = index * self.batch_size
         rows = np.arange(first, min(first + self.batch_size, self.examples.count))
-        return tuple(self.examples.rows(rows).values())
+        columns = self.examples.rows(rows)
+        columns["inputs"] = strings_as_tensors(columns["inputs"])
+        return tuple(columns.values())
 
 
 def is_dataset(given: Any) -> bool:
@@ -127,6 +129,8 @@ def as_array(values: Any, domain: str) -> Any:
     if np.ma.is_masked(values):
         raise ValueError(f"The {domain} must lack no number. Received: a masked array")
     array = values if isinstance(values, np.memmap) else np.asarray(values)
+    if array.dtype.kind in "UST":  # Keras knows texts as objects alone
+        return array.astype(object)
     if array.dtype == object and not all(isinstance(one, str | bytes) for one in array.flat):
         array = array.astype("float64")
     return array if isinstance(array, np.memmap) else check_finite(array, domain)
@@ -177,16 +181,32 @@ def _form(array, of_any_size):
 
 
 def _is_of_strings(values):
-    return isinstance(values.dtype, np.dtype) and values.dtype.kind in "USTO"
+    dtype = getattr(values, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind in "USTO"
+
+
+def has_strings(inputs: Any) -> bool:
+    """Returns whether some of the inputs are arrays of strings."""
+    return any(map(_is_of_strings, keras.tree.flatten(inputs)))
 
 
 def strings_as_tensors(inputs: Any) -> Any:
-    """Returns inputs with arrays of strings as tensors, because Keras takes no such arrays."""
+    """Returns inputs with arrays of strings as tensors, because Keras takes no such arrays.
+
+    Raises:
+        ValueError: If there are strings and the backend is not TensorFlow.
+    """
 
     def tensor(leaf):
         strings = _is_of_strings(leaf)
         return keras.ops.convert_to_tensor(leaf, dtype="string") if strings else leaf
 
+    if keras.backend.backend() != "tensorflow" and has_strings(inputs):
+        raise ValueError(
+            "Texts are inputs on TensorFlow alone (KERAS_BACKEND=tensorflow); elsewhere make them "
+            "numbers first, as `domains.map_inputs(function)` does. Received: the backend "
+            f"{keras.backend.backend()}"
+        )
     return keras.tree.map_structure(tensor, inputs)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from dann.checks import check_number
 from dann.data.domain_pair import UNKNOWN, DomainPair
@@ -26,6 +26,7 @@ def pair_of_parts(
     seed: int = 0,
     class_names: Sequence[str] | None = None,
     names: Mapping[str, Sequence[str]] | None = None,
+    groups: Mapping[str, Any] | None = None,
 ) -> DomainPair:
     """Numbers the classes, draws the test sets that are missing and makes the pair.
 
@@ -39,6 +40,8 @@ def pair_of_parts(
         target_name: Name of the target.
         test_share: See `dann.data.arrays`, as for the other arguments.
         names: Names of a part's examples, such as files. Defaults to `None`: the numbers of rows.
+        groups: The group of each example of `"source"` and `"target"`, `(n,)`; see
+            `dann.data.arrays`. Defaults to `None`: each example is drawn alone.
 
     Raises:
         ValueError: If labels do not fit; else as `DomainPair` and `hold_out`.
@@ -54,12 +57,18 @@ def pair_of_parts(
         numbers.setdefault(part, np.full(len(inputs[part]), UNKNOWN))
     rows_of = {part: np.arange(len(inputs[part])) for part in inputs}
     rows_of |= {part: np.array(its) for part, its in (names or {}).items()}
+    group_of = _checked_groups(groups or {}, numbers)
+    trained, tested = {}, {}
     for name in ("source", "target"):
         if f"{name} test" not in inputs:
-            train, test = _drawn(numbers[name], name == "source", test_share, seed)
+            its = group_of.get(name)
+            train, test = _drawn(numbers[name], name == "source", test_share, seed, its)
+            if its is not None:
+                trained[name], tested[name] = its[train], its[test]
             for part, rows in ((f"{name} test", test), (name, train)):
                 inputs[part], numbers[part] = _rows(inputs[name], rows), numbers[name][rows]
                 rows_of[part] = rows_of[name][rows]
+    _check_groups_apart(trained, tested)
     test = "target new" if "target new" in inputs else "target test"
     return DomainPair(
         source=source_name,
@@ -108,10 +117,43 @@ def _numbered(labels, class_names):
     return labels, names
 
 
-def _drawn(labels, stratified, share, seed):
+def _checked_groups(groups, labels):
+    found = {part: np.asarray(its) for part, its in groups.items() if its is not None}
+    for part, its in found.items():
+        if its.shape != labels[part].shape:
+            raise ValueError(
+                f"Groups of the {part} must be one value for each of its examples. "
+                f"Received: shape {its.shape} for {len(labels[part])} examples"
+            )
+    return found
+
+
+def _check_groups_apart(trained, tested):
+    """Domains with the same groups test on the same ones; others must not share any."""
+    for (name, train), (other, test) in itertools.product(trained.items(), tested.items()):
+        shared = sorted(set(train.tolist()) & set(test.tolist()))
+        if shared:
+            raise ValueError(
+                "No group may be trained on and tested on; groups of both domains that are not the "
+                "same thing need different names. Received: groups of the "
+                f"{name} to train on and of the {other} to test on {shared[:5]}"
+            )
+
+
+def _drawn(labels, stratified, share, seed, groups=None):
     """Indices to train and to test on; of labelled and unlabelled examples, labelled to test on."""
     known = np.flatnonzero(labels != UNKNOWN)
     known = known if len(known) else np.arange(len(labels))
+    if groups is not None:
+        test = known[hold_out_groups(groups[known], share, seed)]
+        train = np.flatnonzero(~np.isin(groups, groups[test]))
+        lacking = np.setdiff1d(labels[test], labels[train]) if stratified else ()
+        if len(lacking):
+            raise ValueError(
+                "Each class of the source needs a group to train on, as another `seed` or "
+                f"`test_share` may leave. Received: none for the classes {lacking}"
+            )
+        return train, test
     test = known[hold_out(len(known), share, seed, labels[known] if stratified else None)[1]]
     return np.setdiff1d(np.arange(len(labels)), test), test
 
@@ -160,6 +202,22 @@ def hold_out(
         train, test = draw(pool) if len(pool) > held_out else (pool[:0], pool)
         train = np.concatenate([pinned, train])
     return np.sort(train), np.sort(test)
+
+
+def hold_out_groups(groups: Any, test_share: float, seed: int = 0) -> np.ndarray:
+    """Returns the indices `(k,)` of the examples to test on, whole groups of them, sorted.
+
+    Args:
+        groups: The group of each example, `(n,)`: numbers or texts, such as persons.
+        test_share: Share of the *groups* to test on, in (0, 1), rounded up.
+        seed: Seed of the draw. The same groups give the same draw, however many examples they have.
+
+    Raises:
+        ValueError: If `test_share` is out of range or no group is left to train on.
+    """
+    check_number("test_share", test_share, 0, 1, above=True, below=True)
+    draw = GroupShuffleSplit(1, test_size=test_share, random_state=seed)
+    return next(draw.split(groups, groups=groups))[1]
 
 
 def _one_of_each(labels, seed):

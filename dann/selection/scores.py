@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_choice
+from dann.data.examples import has_strings
 from dann.registry import Registry
 from dann.selection.outputs import NotFiniteError, Outputs, outputs_of
 
@@ -57,7 +58,7 @@ def compute_scores(
     The other arguments, and the errors, are those of `dann.selection.outputs_of`.
 
     Returns:
-        Scores by name; higher is better.
+        Scores by name; higher is better. Texts have no `mix_val`, because they cannot be mixed.
 
     Raises:
         ValueError: If a score is unknown, needs a source that is not given, compares classes where
@@ -72,6 +73,8 @@ def compute_scores(
     ['snd']
     """
     chosen = choose(scores)
+    if has_strings(target):
+        chosen = {name: one for name, one in chosen.items() if not _fact(name, "mixed")}
     check_source(chosen, source)
     own = hasattr(model, "backbone") and not chosen.keys() <= SCORES.keys()
     outputs = outputs_of(

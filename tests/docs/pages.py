@@ -61,7 +61,7 @@ def commands(text):
 def check_command(words):
     """Fails unless a command would be understood: its program, options and values."""
     words = [word for word in words if not re.fullmatch(r"[A-Z_]+=\S*", word)]
-    if words[:2] == ["pip", "install"]:
+    if words[0] == "pip":
         check_extras(words)
     elif words[0] == "python" and words[1].startswith("scripts/"):
         check_script(pathlib.Path(words[1]), words[2:])

@@ -1,0 +1,119 @@
+"""The reader of sentences of four domains, rated as positive or negative."""
+
+import csv
+import os
+import pathlib
+import tarfile
+from typing import Any
+
+import keras
+import numpy as np
+
+from dann.checks import check_choice
+from dann.data.arrays import arrays
+from dann.data.domain_pair import DomainPair
+from dann.data.parts import READERS
+
+_ARCHIVE = "vaderSentiment-3.3.2.tar.gz"
+_NESTED = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
+_FILES = {
+    "tweets": "tweets",
+    "amazon": "amazonReviewSnippets",
+    "films": "movieReviewSnippets",
+    "nyt": "nytEditorialSnippets",
+}
+_NEUTRAL = 0.5  # ratings nearer to 0 are dropped
+
+
+@READERS.register("sentiment")
+def sentiment(
+    source: str,
+    target: str,
+    *,
+    data_dir: str | os.PathLike | None = None,
+    output_mode: str | None = "tf_idf",
+    max_tokens: int = 2000,
+    test_share: float = 0.2,
+    seed: int = 0,
+) -> DomainPair:
+    """Pairs two of four domains of English sentences that people rated from -4 to 4.
+
+    They are `"tweets"`, `"amazon"` (reviews), `"films"` (reviews) and `"nyt"` (editorials). The
+    classes are `negative`, rated below -0.5, and `positive`, above 0.5; sentences between are left
+    out. Sentences of one review or article are on one side of a split.
+
+    Each sentence becomes numbers by `keras.layers.TextVectorization`, fitted to the training
+    sentences of both domains. It sees no labels and no test sentences.
+
+    The sentences come with the source distribution of vaderSentiment 3.3.2, which
+    `pip download --no-binary :all: vaderSentiment==3.3.2 --no-deps` brings, and belong to their
+    authors.
+
+    Args:
+        source: Name of the source.
+        target: Name of the target, another one.
+        data_dir: Folder that holds the archive, as it is or in `real/`. Defaults to `None`: the
+            folder of work.
+        output_mode: What a sentence becomes: `"tf_idf"` (the default), `"multi_hot"` or `"count"`,
+            or `None` for the text itself, for a network that reads texts.
+        max_tokens: Largest number of words that are told apart; the others count as one.
+        test_share: Share of the reviews or articles to test on, in (0, 1).
+        seed: Seed of their draw.
+
+    Returns:
+        A pair with inputs float32 `(n, words)`, at most `max_tokens` of them, or texts `(n,)`.
+
+    Raises:
+        FileNotFoundError: If the archive is missing.
+        ValueError: If there is no domain or output mode of this name, or both domains are one.
+
+    Reference:
+        - Hutto and Gilbert, 2014, VADER: A parsimonious rule-based model for sentiment analysis of
+          social media text, ICWSM.
+    """
+    check_choice("output_mode", output_mode, (None, "tf_idf", "multi_hot", "count"))
+    for name, domain in (("source", source), ("target", target)):
+        check_choice(name, domain, _FILES)
+    if source == target:
+        raise ValueError(f"Source and target must differ. Received: {source} twice")
+    path = _archive(pathlib.Path(data_dir or ".").expanduser().absolute())
+    (*examples, groups), (*others, their_groups) = (_read(path, name) for name in (source, target))
+    texts = arrays(
+        tuple(examples),
+        tuple(others),
+        source_name=source,
+        target_name=target,
+        class_names=("negative", "positive"),
+        groups=(groups, their_groups),
+        test_share=test_share,
+        seed=seed,
+    )
+    if output_mode is None:
+        return texts
+    words = keras.layers.TextVectorization(max_tokens=max_tokens, output_mode=output_mode)
+    words.adapt(np.concatenate([texts.source_train[0], texts.target_train]))
+    return texts.map_inputs(lambda part: np.asarray(words(part), np.float32))
+
+
+def _archive(folder):
+    for path in (folder / _ARCHIVE, folder / "real" / _ARCHIVE):
+        if path.is_file():
+            return path
+    raise FileNotFoundError(
+        f"`data_dir` (paths.data_dir) must hold {_ARCHIVE}, which `pip download --no-binary :all: "
+        f"vaderSentiment==3.3.2 --no-deps` brings. Received: {folder}"
+    )
+
+
+def _read(path, domain):
+    """Sentences, labels 0 and 1, and the review or article of each, its domain in the name."""
+    import pandas
+
+    form: Any = {"sep": "\t", "names": ["id", "rating", "text"], "quoting": csv.QUOTE_NONE}
+    form |= {"dtype": {"id": str, "text": str}, "keep_default_na": False}
+    with tarfile.open(path) as outer, tarfile.open(fileobj=outer.extractfile(_NESTED)) as inner:
+        file: Any = inner.extractfile(f"hutto_ICWSM_2014/{_FILES[domain]}_GroundTruth.txt")
+        table = pandas.read_csv(file, encoding_errors="replace", **form)
+    table = table[table["rating"].abs() > _NEUTRAL]
+    groups = f"{domain} " + table["id"].str.partition("_")[0]
+    return table["text"].to_numpy(object), np.int64(table["rating"] > 0), groups.to_numpy(str)

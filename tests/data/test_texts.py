@@ -1,0 +1,92 @@
+"""Inputs of strings: a pair of domains of them, and all that follows."""
+
+import keras
+import numpy as np
+import pytest
+
+import dann
+from dann.data import DomainPair, arrays
+from dann.data.examples import strings_as_tensors
+from dann.selection import SCORES, compute_scores
+from dann.training.run_callbacks import HostModel
+
+WORDS = np.array([["good", "fine"], ["bad", "awful"]])
+LABELS = np.arange(80) % 2
+RNG = np.random.default_rng(0)
+TEXTS = np.array([f"{WORDS[y][i % 2]} {RNG.integers(9)}" for i, y in enumerate(LABELS)])
+TARGET = np.char.add(TEXTS, " too")
+tensorflow = pytest.mark.tensorflow
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(0)
+    words = keras.layers.TextVectorization(max_tokens=20, output_mode="multi_hot")
+    words.adapt(TEXTS.astype(object))
+    inputs = keras.Input((), dtype="string")
+    features = keras.layers.Dense(8, activation="relu")(words(inputs))
+    model = dann.DANN(keras.Model(inputs, features), num_classes=2, strength=0.1)
+    model.compile(keras.optimizers.Adam(0.02), metrics=["accuracy"])
+    return model
+
+
+@pytest.mark.parametrize("dtype", ["U", object, np.dtypes.StringDType()], ids=str)
+def test_texts_of_every_kind_are_objects_in_the_pair(dtype):
+    domains = arrays((TEXTS.astype(dtype), LABELS), (TARGET.astype(dtype), LABELS))
+    assert domains.input_shape == ()
+    for part in (domains.source_train[0], domains.target_train, domains.target_test[0]):
+        assert part.dtype == object
+        assert all(type(text) is str for text in part)
+    oracle = domains.oracle()
+    np.testing.assert_array_equal(oracle.source_train[0], domains.target_train)
+
+
+def test_texts_and_numbers_do_not_make_a_pair():
+    with pytest.raises(ValueError, match="strings"):
+        arrays((TEXTS, LABELS), np.ones((80, 3)))
+
+
+@tensorflow
+@pytest.mark.parametrize("kind", ["arrays", "by hand"])
+def test_a_model_of_texts_trains_predicts_and_is_scored(model, kind):
+    domains = arrays((TEXTS, LABELS), (TARGET, LABELS))
+    if kind == "by hand":  # `<U` arrays stay what they are
+        test = TARGET[60:], LABELS[60:]
+        domains = DomainPair(
+            *("a", "b", (TEXTS, LABELS), (TEXTS, LABELS), TARGET[:60], test),
+            num_classes=2,
+            target_train_labels=LABELS[:60],
+        )
+    for pair in (domains, domains.oracle()):
+        model.fit(pair.batches(16, 0), steps_per_epoch=40, verbose=0)
+        inputs, labels = domains.target_test
+        logits = model.predict(inputs, verbose=0)
+        np.testing.assert_array_equal(logits.argmax(axis=1), labels)
+        for given in ((inputs, labels), (domains.test_batches("target", 7),)):
+            assert model.evaluate(*given, return_dict=True, verbose=0)["accuracy"] == 1
+        found = HostModel(model).predict(model.classifier, inputs)
+        np.testing.assert_allclose(found, logits, rtol=1e-5, atol=1e-6)
+        scores = compute_scores(model, source=domains.source_test, target=domains.target_train)
+        assert scores.keys() == set(SCORES) - {"mix_val"}
+        assert scores["source_accuracy"] == 1
+        assert np.isfinite(list(scores.values())).all()
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_another_backend_is_told_in_one_line(monkeypatch, backend):
+    monkeypatch.setattr(keras.backend, "backend", lambda: backend)
+    with pytest.raises(ValueError, match=f"TensorFlow alone.*map_inputs.*{backend}"):
+        strings_as_tensors({"source": TEXTS})
+    numbers = {"source": np.ones(3)}
+    assert strings_as_tensors(numbers)["source"] is numbers["source"]
+
+
+def test_inputs_are_mapped_part_by_part():
+    domains = arrays((TEXTS, LABELS), (TARGET, LABELS)).with_target_labelled(2)
+    lengths = domains.map_inputs(lambda part: np.float32([[len(text)] for text in part]))
+    assert lengths.input_shape == (1,)
+    for name in ("source_train", "source_test", "target_test", "target_labelled"):
+        (texts, labels), (numbers, same) = getattr(domains, name), getattr(lengths, name)
+        assert numbers.ravel().tolist() == list(map(len, texts))
+        assert same is labels
+    assert lengths.target_train.ravel().tolist() == list(map(len, domains.target_train))

@@ -1,0 +1,77 @@
+"""On recordings made up in the form of seglearn's, and on the real ones where it is installed."""
+
+import importlib.util
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from dann.data import watch
+
+RNG = np.random.default_rng(0)
+PEOPLE = np.repeat(np.arange(1, 11), 14)
+
+
+@pytest.fixture
+def recordings(monkeypatch):
+    """Recordings whose channel 0 is the person and channel 1 the exercise, in a fake seglearn."""
+    exercises = np.tile(np.arange(7), 20)
+    lengths = RNG.integers(200, 450, len(PEOPLE))
+    series = [
+        np.column_stack([np.full((n, 1), p), np.full((n, 1), y), RNG.normal(3, 2, (n, 4))])
+        for n, p, y in zip(lengths, PEOPLE, exercises, strict=True)
+    ]
+    names = ["PEN", "ABD", "FEL", "IR", "ER", "TRAP", "ROW"]
+    data = {"X": series, "y": exercises, "subject": PEOPLE, "y_labels": names}
+    module = types.ModuleType("seglearn.datasets")
+    module.load_watch = lambda: data
+    monkeypatch.setitem(sys.modules, "seglearn", types.ModuleType("seglearn"))
+    monkeypatch.setitem(sys.modules, "seglearn.datasets", module)
+    return data
+
+
+def test_windows_keep_their_exercise_and_people_are_on_one_side(recordings):
+    domains = watch(source=[1, 2, 3, 4], target=[5, 6, 7, 8], test_share=0.25)
+    assert domains.name == "people 1,2,3,4 → people 5,6,7,8"
+    assert domains.class_names == tuple(recordings["y_labels"])
+    train, test = domains.source_train, domains.source_test
+    np.testing.assert_allclose(train[0].mean(axis=(0, 1)), np.zeros(6), atol=1e-4)
+    np.testing.assert_allclose(train[0].std(axis=(0, 1)), np.ones(6), atol=1e-4)
+    found = [np.unique(x[:, :, 0].round(4)) for x in (train[0], test[0])]
+    assert [len(one) for one in found] == [3, 1]
+    assert not np.isin(found[1], found[0]).any()
+    values = train[0][:, :, 1]  # of an exercise one number, scaled
+    assert np.ptp(values, axis=1).max() < 1e-5
+    assert np.corrcoef(values[:, 0], train[1])[0, 1] == pytest.approx(1, abs=1e-6)
+    chosen = np.flatnonzero(PEOPLE <= 4)
+    assert len(train[0]) + len(test[0]) == sum(len(recordings["X"][i]) // 100 for i in chosen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"source": [1, 11]}, ValueError),
+        ({"source": [1, 6]}, ValueError),
+        ({"window": 0}, ValueError),
+        ({"source": [1]}, ValueError),  # no one is left to train on
+    ],
+)
+def test_it_is_refused(recordings, arguments, error):
+    with pytest.raises(error):
+        watch(**arguments)
+
+
+def test_without_the_package_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "seglearn.datasets", None)
+    with pytest.raises(ImportError, match=r"pip install dann\[seglearn\]"):
+        watch()
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("seglearn"), reason="needs seglearn")
+def test_the_real_recordings_become_2369_windows():
+    domains = watch()
+    parts = domains.source_train, domains.source_test, domains.target_test
+    assert sum(len(x) for x, _ in parts) + len(domains.target_train) == 2369
+    assert domains.input_shape == (100, 6)
+    assert all(len(np.unique(y)) == domains.num_classes == 7 for _, y in parts)
