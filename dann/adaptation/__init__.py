@@ -6,6 +6,7 @@ from dann.adaptation.daln import DALN
 from dann.adaptation.dann import DANN
 from dann.adaptation.dirt_t import DIRTT
 from dann.adaptation.fdal import FDAL
+from dann.adaptation.invariant import Invariant
 from dann.adaptation.mada import MADA
 from dann.adaptation.mcd import MCD
 from dann.adaptation.mdan import MDAN
@@ -36,6 +37,7 @@ __all__ = [
     "WDGRL",
     "AdversarialModel",
     "ConditionalEntropy",
+    "Invariant",
     "Regularizer",
     "SelfEnsembling",
     "SourceOnly",

@@ -103,7 +103,8 @@ class VirtualAdversarial(Regularizer):
                 moved[place] = parts[place] + move
             x = keras.tree.pack_sequence_as(inputs, moved)
             with frozen(model):
-                return ops.log_softmax(at_least_single(model(x, training=True)))
+                logits = model.label_head(model.backbone(x, training=True), training=True)
+                return ops.log_softmax(at_least_single(logits))
 
         log_p = ops.stop_gradient(log_probabilities())
         p = ops.exp(log_p)

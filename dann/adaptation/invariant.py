@@ -1,0 +1,322 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.batch import at_least_single, size_of
+from dann.adaptation.labels import SIGMOIDS
+from dann.adaptation.networks import fitting_domain_head
+from dann.checks import check_class_range, check_integer
+from dann.layers import GradientReversal
+from dann.networks import label_head
+from dann.schedules import StrengthSchedule
+
+NUMBER = "number"
+_OF_CLASSES = keras.losses.SparseCategoricalCrossentropy, keras.losses.CategoricalCrossentropy
+_LEAST = 1e-12
+
+
+@keras.saving.register_keras_serializable("dann")
+class Invariant(AdversarialModel):
+    """A classifier whose features hide nuisances, such as the speaker, the batch or the age.
+
+    `fit` takes no pairs: it takes inputs and labels by name, `fit(x, {"label": y, "speaker": s,
+    "age": a})`, or a dataset or `PyDataset` of such batches. What is missing is left out of its own
+    loss alone: -1 for a class, NaN for any value. So an unlabelled target is the rows whose label
+    is missing. `evaluate` takes `y` alone, too, and gives loss and metrics of the labels.
+
+    With features `f`, label head `c` and a head `h_n` behind the reversal for each nuisance `n`,
+
+    - `L = mean CE(c(f(x)), y)`, or the loss given to `compile`
+    - `D_n = mean w_n CE(h_n(f(x)), n)` for `K` values
+    - `D_n = mean w_n (h_n(f(x)) - z)^2` for a number, `z = (n - mean) / deviation`
+
+    each over the examples whose values are known, one step descends `L` for `c`, `D_n` for `h_n`,
+    and `L - sum_n strength_n D_n` for `f`. `w_n` are the sample weights of `n`, or 1; with
+    `balanced` they are multiplied by `N / (K N_k)`, with `N_k` the examples of the value, `N` those
+    of all values, and `K` the values met. The counts, the mean and the deviation are those of all
+    batches of the training so far; they are saved with the model.
+
+    With `given_label` the heads see every product of a feature, or 1, and the one-hot label, and
+    so learn what the features tell of a nuisance beside the label: `f` and the nuisance become
+    independent within each class (equalized odds). `D_n` is then also without missing labels.
+
+    In training the logs also hold for each nuisance `speaker/loss`, for `K` values
+    `speaker/accuracy` and `speaker/chance`, the accuracy of the most frequent value, both weighted
+    as the loss. A number is at chance at the loss 1. For what is left in the features use
+    `dann.diagnostics.leakage`; a head may be at chance because it lost.
+
+    Metrics are weighted by the label's sample weights, because missing labels have weight 0.
+    Regularizers take all examples for the target.
+
+    Args:
+        nuisances: By name the number of values, at least 2, or `"number"`.
+        strength: As in `AdversarialModel`; or a dict of one for each nuisance, which
+            `model.reversals["speaker"].strength` then tells and sets.
+        heads: Keras models or layers by nuisance, from features (with `given_label` from
+            `(num_features + 1) * num_classes` products) to `K` logits or one number. Defaults to
+            one hidden layer of 100 units.
+        given_label: Whether the heads also see the label. Defaults to `False`.
+        balanced: A nuisance of classes, or several, whose rare values count as much as the others.
+            Defaults to none.
+
+    The other arguments are those of `AdversarialModel`, without maps and `passes`.
+
+    Raises:
+        ValueError: If the nuisances are none, are called `"label"`, or their strengths, heads or
+            balance belong to others; if `given_label` has no classes.
+
+    Example:
+
+    >>> import dann
+    >>> backbone = dann.networks.mlp_backbone((2,))
+    >>> model = dann.Invariant(backbone, 3, nuisances={"speaker": 40, "age": "number"})
+    >>> model.heads["speaker"].output_shape
+    (None, 40)
+
+    Reference:
+        - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 9 to 18, for one
+          nuisance of two values.
+        - [Zhang et al., 2018](https://arxiv.org/abs/1801.07593), section 3, for `given_label`, in
+          which the adversary sees the prediction in place of the features.
+    """
+
+    arguments = ("nuisances", "heads", "given_label", "balanced")
+
+    def __init__(
+        self,
+        *args,
+        nuisances: Mapping[str, int | str],
+        strength: float | StrengthSchedule | Mapping[str, Any] = 1.0,
+        heads: Mapping[str, Any] | None = None,
+        given_label: bool = False,
+        balanced: str | Sequence[str] = (),
+        **kwargs,
+    ):
+        strengths = strength if isinstance(strength, Mapping) else {}
+        super().__init__(*args, strength=None if strengths else strength, **kwargs)  # pyright: ignore
+        self.nuisances = dict(nuisances)
+        self.given_label = given_label
+        self.balanced = [balanced] if isinstance(balanced, str) else list(balanced)
+        classes = {name for name, kind in nuisances.items() if kind != NUMBER}
+        for name in classes:
+            check_integer(f"nuisances[{name!r}]", nuisances[name], low=2, why="or 'number'")
+        _check_names("strength", strengths or nuisances, {*nuisances}, whole=True)
+        _check_names("heads", heads or {}, {*nuisances})
+        _check_names("balanced", self.balanced, classes)
+        if not nuisances or "label" in nuisances or (given_label and self.num_classes == 1):
+            raise ValueError(
+                "There must be a nuisance, none called 'label', and with `given_label` classes. "
+                f"Received: nuisances={dict(nuisances)} and {self.num_classes} output(s)"
+            )
+        way = kwargs.get("way", "override")
+        self.reversals = {
+            name: GradientReversal(one, way, name=f"{name}_reversal")
+            for name, one in strengths.items()
+        }
+        length = self.feature_shape[-1]
+        length = (length + 1) * self.num_classes if given_label else length
+        self.heads = {
+            name: _head(name, kind, length, (heads or {}).get(name))
+            for name, kind in self.nuisances.items()
+        }
+        for name, head in self.heads.items():
+            # Torch clears the gradients of attributes; of a dict, one for each name of a variable.
+            setattr(self, f"head_of_{name}", head)
+        # Of K values their counts; of a number the count, the mean and the sum of squares about it.
+        self.seen = {name: self._add_seen(name, kind) for name, kind in self.nuisances.items()}
+        terms = [f"{name}/loss" for name in nuisances]
+        terms += [f"{name}/{term}" for name in classes for term in ("accuracy", "chance")]
+        for term in sorted(terms):
+            self.trackers[term] = keras.metrics.Mean(term)
+
+    def _add_seen(self, name, kind):
+        return self.add_weight(
+            name=f"{name}_seen",
+            shape=(3 if kind == NUMBER else kind,),
+            dtype="float32",
+            initializer="zeros",
+            trainable=False,
+            autocast=False,
+            aggregation="only_first_replica",
+        )
+
+    def call(self, inputs, training=False):
+        # All examples are the source, and once more the target, at which regularizers look.
+        return super().call(_pair(inputs) if training else inputs, training=training)
+
+    def augment(self, inputs, training):
+        return _pair(super().augment({"source": inputs["source"]}, training)["source"])
+
+    def extract(self, inputs, training):
+        return _pair(self.backbone(inputs["source"], training=training))
+
+    def classify(self, features, training):
+        return _pair(self.label_head(features["source"], training=training))
+
+    def loss_terms(self, x, labels, batch, reversal=None, training=True):
+        wanted = {"label", *self.nuisances}
+        if not isinstance(labels, dict) or not wanted <= set(labels):
+            raise ValueError(
+                f"Train on labels by name, a dict with {sorted(wanted)}. Received: "
+                f"{sorted(labels) if isinstance(labels, dict) else type(labels).__name__}"
+            )
+        return super().loss_terms(_pair(x), labels, batch, reversal, training)
+
+    def method_losses(self, batch, labels, reversal, training):
+        features = batch.features["source"]
+        shared = reversal and reversal(features, training=training)
+        label, label_known = self._label(labels)
+        terms = {}
+        for name, kind in self.nuisances.items():
+            own = self.reversals.get(name)
+            inputs = own(features, training=training) if own else shared
+            values, known = _filled(labels[name], kind != NUMBER)
+            if self.given_label:
+                inputs, known = self._with_label(inputs, label), known * label_known
+            outputs = at_least_single(self.heads[name](inputs, training=training))
+            weights = _flat((batch.weights or {}).get(name, ops.ones_like(known)))
+            weights = known / ops.maximum(ops.mean(known), _LEAST) * weights
+            terms_of = self._number_terms if kind == NUMBER else self._class_terms
+            terms |= terms_of(name, _flat(values), known, weights, outputs, training)
+        return terms
+
+    def _class_terms(self, name, values, known, weights, logits, training):
+        size = self.nuisances[name]
+        members = ops.cast(ops.equal(values[:, None], np.arange(size)), "float32")
+        counts = self.seen[name] + ops.matmul(known, members)
+        share = counts
+        if name in self.balanced:
+            met = ops.cast(counts > 0, "float32")
+            rarity = ops.sum(counts) / (ops.maximum(ops.sum(met), 1) * ops.maximum(counts, 1))
+            weights, share = weights * ops.matmul(members, rarity), met
+        if training:
+            self.seen[name].assign(counts)
+        # A compiled step cannot raise an error, so a wrong number gives NaN.
+        weights = ops.where(values < size, weights, float("nan"))
+        losses = -ops.sum(members * ops.log_softmax(logits), axis=-1)
+        right = ops.cast(
+            ops.equal(ops.argmax(logits, axis=-1), ops.argmax(members, axis=-1)), "float32"
+        )
+        return {
+            f"{name}/loss": ops.mean(weights * losses),
+            f"{name}/accuracy": ops.sum(weights * right) / ops.maximum(ops.sum(weights), _LEAST),
+            f"{name}/chance": ops.max(share) / ops.maximum(ops.sum(share), 1),
+        }
+
+    def _number_terms(self, name, values, known, weights, outputs, training):
+        count, mean, squares = (self.seen[name][index] for index in range(3))
+        added = ops.sum(known)
+        total = ops.maximum(count + added, 1)
+        here = ops.sum(known * values) / ops.maximum(added, 1)
+        # Not `+=`, which torch does in place, on the variable.
+        within = ops.sum(known * ops.square(values - here))
+        squares = squares + within + ops.square(here - mean) * count * added / total
+        mean = mean + (here - mean) * added / total
+        if training:
+            self.seen[name].assign(ops.stack([count + added, mean, squares]))
+        scaled = (values - mean) / ops.sqrt(ops.maximum(squares / total, _LEAST))
+        return {f"{name}/loss": ops.mean(weights * ops.square(_flat(outputs) - scaled))}
+
+    def _with_label(self, features, label):
+        """Every product of a feature, or 1, and the one-hot label."""
+        if len(label.shape) < 2 or label.shape[-1] != self.num_classes:
+            label = ops.one_hot(ops.cast(_flat(label), "int32"), self.num_classes)
+        ones = ops.ones_like(features[:, :1])
+        features = ops.concatenate([features, ones], axis=-1)
+        products = features[:, :, None] * ops.cast(label, features.dtype)[:, None]
+        return ops.reshape(products, (-1, features.shape[-1] * self.num_classes))
+
+    def _label(self, y):
+        """The labels, 0 in place of missing ones, and 1 for each example that has one, else 0."""
+        labels = y["label"] if isinstance(y, dict) else y
+        return _filled(labels, isinstance(self.loss, (*_OF_CLASSES, *SIGMOIDS)))
+
+    def label_loss(self, labels, logits, weights=None):
+        labels, weights, known = self._weighted(labels, weights)
+        weights = weights / ops.maximum(ops.mean(known), _LEAST)
+        return super().label_loss(labels, logits, weights)
+
+    def _weighted(self, labels, weights):
+        found, known = self._label(labels)
+        given = weights["label"] if isinstance(weights, dict) else weights
+        return found, known if given is None else known * _flat(given), known
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        labels, weights, _ = self._weighted(y, sample_weight)
+        return super().compute_metrics(x, labels, y_pred, weights)
+
+    def compile(
+        self, optimizer="rmsprop", loss=None, metrics=None, weighted_metrics=None, **kwargs
+    ):
+        together = [*(metrics or []), *(weighted_metrics or [])]
+        super().compile(optimizer, loss, weighted_metrics=together, **kwargs)
+
+    def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
+        if isinstance(y, dict):
+            self._check_range(y)
+            if class_weight is not None:
+                if kwargs.get("sample_weight") is not None:
+                    raise ValueError("Give `sample_weight` or `class_weight`. Received: both")
+                kwargs["sample_weight"] = _of_classes(y, class_weight)
+                class_weight = None
+        return super().fit(x, y, *args, class_weight=class_weight, **kwargs)
+
+    def _check_range(self, y):
+        sparse = isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy)
+        sizes = {"label": self.num_classes if sparse else NUMBER, **self.nuisances}
+        for name, size in sizes.items():
+            values = y.get(name)
+            if isinstance(size, int) and isinstance(values, np.ndarray):
+                check_class_range(f"Values of {name!r}", values[values >= 0], size)
+
+    def get_config(self):
+        strengths = {n: one.schedule or one.initial_strength for n, one in self.reversals.items()}
+        own = keras.saving.serialize_keras_object(strengths)
+        return {**super().get_config(), **({"strength": own} if strengths else {})}
+
+
+def _pair(tensors):
+    return {"source": tensors, "target": tensors}
+
+
+def _flat(values):
+    return ops.cast(ops.reshape(values, (-1,)), "float32")
+
+
+def _filled(values, classes):
+    """Values with 0 in place of missing ones, and 1 for each example without one, else 0."""
+    values = ops.convert_to_tensor(values)
+    missing = ops.isnan(ops.cast(values, "float32"))  # integers have no NaN
+    if classes:
+        missing = ops.logical_or(missing, values < 0)
+    rows = ops.reshape(missing, (size_of(values), -1))
+    known = ops.cast(ops.logical_not(ops.any(rows, axis=1)), "float32")
+    return ops.where(missing, ops.zeros_like(values), values), known
+
+
+def _of_classes(y, class_weight):
+    """Sample weights by name that weigh the labels by their classes."""
+    weights = {name: np.ones(len(values), "float32") for name, values in y.items()}
+    labels = np.asarray(y["label"])
+    labels = labels.argmax(axis=1) if labels.ndim > 1 and labels.shape[1] > 1 else labels
+    weights["label"] = np.array([class_weight.get(int(one), 1.0) for one in labels.flat], "float32")
+    return weights
+
+
+def _head(name, kind, length, head):
+    outputs = 1 if kind == NUMBER else kind
+    if head is None and outputs > 1:
+        head = label_head(length, outputs, (100,), name=f"{name}_head")
+    return fitting_domain_head(head, (None, length), (outputs,), f"{name}_head")
+
+
+def _check_names(argument, names, allowed, whole=False):
+    """Raises a `ValueError` for names that are not allowed, or with `whole` if one is left out."""
+    if not set(names) <= allowed or (whole and set(names) != allowed):
+        raise ValueError(
+            f"Argument `{argument}` must name {sorted(allowed)}. Received: {sorted(names)}"
+        )
