@@ -107,7 +107,8 @@ def certify(
     inputs = data[0] if isinstance(data, tuple) else data
     if isinstance(model, keras.Model):
         return _of_functional(model, inputs, layer, strength, mode)
-    return _of_layer(model, inputs, _random(inputs), strength, mode)
+    upstream = keras.tree.map_structure(_random, inputs)
+    return _of_layer(model, inputs, upstream, strength, mode)
 
 
 def _spread(*tensors):
@@ -186,17 +187,19 @@ def _of_functional(model, data, name, strength, mode):
         if any(one is layer for one in keras.Model(graph[0], outputs).layers):
             return {"reversal/state": "cannot tell"}  # its outputs come from other tensors too
         return {"reversal/state": "not reached", "reversal/calls": 0.0}
-    after = None if is_last else keras.Model(layer.output, reached)
+    after = None if is_last else keras.Model(keras.tree.flatten(layer.output), reached)
     before = keras.Model(graph[0], layer.input)
     with frozen(model):
         features = before(data, training=True)
-        upstream = _random(features)
+        upstream = keras.tree.map_structure(_random, features)
         if after is not None:
-            loss = lambda x: random_sum(after(x, training=True))  # noqa: E731
-            (upstream,) = vjp(loss, [layer(features, training=True)], [ops.ones(())])[1]
-        found = _of_layer(layer, features, upstream, strength, mode or mode_of(model))
-    if is_floating(features):
-        found["features/spread"] = _spread(features)
+            reversed_features = keras.tree.flatten(layer(features, training=True))
+            loss = lambda *xs: random_sum(after(list(xs), training=True))  # noqa: E731
+            upstream = vjp(loss, reversed_features, [ops.ones(())])[1]
+    found = _of_layer(layer, features, upstream, strength, mode or mode_of(model))
+    parts = keras.tree.flatten(features)
+    if all(map(is_floating, parts)):
+        found["features/spread"] = max(map(_spread, parts))
     behind = [] if after is None else after.layers
     found["reversal/calls"] += sum(isinstance(one, GradientReversal) for one in behind)
     if found["reversal/state"] in ("alive", "wrong strength", "no gradient"):
@@ -214,25 +217,30 @@ def _follows_itself(layer):
     return any(id(one) in given for node in nodes for one in node.input_tensors)
 
 
-def _of_layer(call: Callable, x, upstream, strength, mode) -> dict[str, Any]:
-    if not is_floating(x):
+def _of_layer(call: Callable, inputs, upstream, strength, mode) -> dict[str, Any]:
+    xs, upstream = keras.tree.flatten(inputs), keras.tree.flatten(upstream)
+    if not all(map(is_floating, xs)):
         return {"reversal/state": "cannot tell"}
     own = isinstance(call, GradientReversal)
-    runs = (lambda x: call(x, training=True)) if isinstance(call, keras.Layer) else call
+    arguments = {"training": True} if isinstance(call, keras.Layer) else {}
 
-    def both(x, upstream):
+    def runs(*xs):
+        return call(keras.tree.pack_sequence_as(inputs, xs), **arguments)
+
+    def both(*tensors):
         with frozen(call) if isinstance(call, keras.Layer) else keras.StatelessScope():
-            outputs, (gradient,) = vjp(runs, [x], [upstream])
-            return outputs, gradient, ops.convert_to_tensor(getattr(call, "strength", 0.0))
+            outputs, found = vjp(runs, tensors[: len(xs)], tensors[len(xs) :])
+            # A cast reads a variable here, within the scope.
+            return outputs, found, ops.cast(getattr(call, "strength", 0.0), "float32")
 
     every = []
     for one in [mode] if mode else modes_here():
-        outputs, gradient, reported = in_mode(both, one)(x, upstream)
+        outputs, found, reported = in_mode(both, one)(*xs, *upstream)
         given = float(to_numpy(reported)) if own and strength is None else strength
-        size = float(np.linalg.norm(to_numpy(x)))
+        size = float(np.linalg.norm(as_vector(xs)))
         reversal = Reversal(size, 1, given, own and rises_later(call, False))
-        measured = judged(pull_of(gradient), pull_of(upstream), reversal)
-        if not _same(to_numpy(outputs), x):
+        measured = judged(pull_of(found), pull_of(upstream), reversal)
+        if not all(map(_same, map(to_numpy, keras.tree.flatten(outputs)), xs)):
             measured["reversal/state"] = "changes values"
         every.append(measured)
     return max(every, key=lambda found: found["reversal/state"] != "alive")

@@ -13,7 +13,7 @@ from dann.diagnostics.catalogue import Evidence, evidence
 from dann.diagnostics.check import Diagnosis
 from dann.diagnostics.figures import Picture
 
-_OPEN = ("oracle", "source only", "label shift", "partly aligned", "undetermined")
+_OPEN = ("oracle", "source only", "label shift", "partly aligned", "reversal alive", "undetermined")
 _STYLE = """\
 body { margin: 0 auto; max-width: 64rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: 0; }

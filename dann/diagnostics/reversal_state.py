@@ -1,5 +1,6 @@
 """The state of a reversal, from the gradients with it and without it."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,9 +34,9 @@ class Reversal(NamedTuple):
     rises: bool  # whether a schedule raises it later
 
 
-def pull_of(gradient: Any) -> Pull:
-    """Returns the pull of a single gradient, through a layer without weights behind it."""
-    none, own = np.zeros(0), as_vector([gradient])
+def pull_of(gradients: Sequence[Any]) -> Pull:
+    """Returns the pull of gradients through a layer without weights behind it."""
+    none, own = np.zeros(0), as_vector(gradients)
     return Pull(own, own, none, none)
 
 

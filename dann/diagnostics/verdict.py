@@ -33,6 +33,7 @@ VERDICTS = {
     "partly aligned": "Partly aligned: a fresh probe still tells {} of examples apart (50% would "
     "be aligned).",
     "aligned": "Aligned: a fresh probe tells only {} of examples apart (50% is chance).",
+    "reversal alive": "Reversal alive: the gradient is reversed; nothing else was measured.",
     "undetermined": "Undetermined: too little was measured for a verdict.",
 }
 
@@ -68,6 +69,11 @@ STATES = {state: ("reversal dead", text, _PLACE) for state, text in _FAULTS.item
         "The discriminator gives the features no gradient.",
         "End it in one logit, without softmax or sigmoid.",
     ),
+    "cannot tell": (
+        None,
+        "It cannot be told whether the gradient is reversed.",
+        "Make the reversal a layer of a functional model, and name it by `layer=`.",
+    ),
     "not begun": (None, "The strength is still 0; its schedule rises later.", ""),
     "oracle": (
         "oracle",
@@ -87,6 +93,7 @@ _ADVICE = {
     "further, train longer or raise the strength.",
     "not aligned": "Train longer or raise the strength; if the live discriminator's loss is far "
     "above a fresh one's, make it larger or let it learn faster (`dann.optimizers.faster_heads`).",
+    "reversal alive": "Compare the features of both domains: see `dann.diagnostics`.",
     "undetermined": "Give both domains, and some hundred examples of each.",
 }
 
@@ -130,6 +137,7 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
       chance gives, also with the classes' shares matched
     - "partly aligned": it lies above 50%
     - "undetermined": it holds 50%, but is too wide
+    - "reversal alive": nothing else was measured, as of a model from elsewhere
 
     "Label shift" is said only if the features of each class lie near each other in both domains:
     `probe/matched_loss` is at least .35. "Aligned" is about the domains as wholes: without
@@ -202,7 +210,7 @@ def _out_of_range(m) -> Iterator[Finding]:
 def _level(m) -> Iterator[Finding]:
     low, high = m.get("probe/low"), m.get("probe/high")
     told = "The distance of the domains was not measured; the diagnostic `winning` measures it."
-    name = "undetermined"
+    name = "reversal alive" if m.get("reversal/state") == "alive" else "undetermined"
     if low is not None and high is not None:
         told = f"The 95% interval of the fresh probe's accuracy is {low:.0%} to {high:.0%}."
         if high <= ALIGNED:
@@ -211,6 +219,8 @@ def _level(m) -> Iterator[Finding]:
             name = "not aligned"
         elif low > 0.5:
             name = "partly aligned"
+        else:
+            name = "undetermined"
     yield name, told, _ADVICE[name]
 
 

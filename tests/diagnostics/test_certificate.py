@@ -206,6 +206,32 @@ def test_a_named_layer_of_a_functional_model_is_certified_between_its_sides(mode
     assert found["reversal/ratio"] == pytest.approx(0.7, rel=1e-5)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_layer_that_reverses_two_tensors_is_certified_alone_and_in_a_model(mode):
+    reversal, inputs = GradientReversal(0.3), keras.Input((3,))
+    both = keras.layers.Dense(4)(inputs), keras.layers.Dense(2)(inputs)
+    reversed_ = keras.layers.Dense(1)(keras.layers.Concatenate()(reversal(list(both))))
+    label = keras.layers.Dense(3)(keras.layers.Concatenate()(both))
+    model = keras.Model(inputs, [label, reversed_])
+    for found in (
+        certify(reversal, [INPUTS, 2 * INPUTS[:, :2]], mode=mode),
+        certify(model, INPUTS, mode=mode),
+    ):
+        assert (found["reversal/state"], found["reversal/calls"]) == ("alive", 1)
+        assert found["reversal/ratio"] == pytest.approx(0.3, rel=1e-6)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 30])
+def test_a_layer_under_a_schedule_is_certified_at_the_strength_of_its_step(steps):
+    reversal = GradientReversal(GaninSchedule(100))
+    reversal.step.assign(steps)
+    found = certify(reversal, INPUTS)
+    assert found["reversal/state"] == ("alive" if steps else "not begun")
+    assert found["reversal/ratio"] == pytest.approx(2 / (1 + np.exp(-steps / 10)) - 1, rel=1e-5)
+    of_model = certify(two_heads(GradientReversal(GaninSchedule(100))), INPUTS, mode="eager")
+    assert of_model["reversal/state"] == "not begun"
+
+
 @pytest.mark.parametrize(
     ("model", "layer", "state"),
     [
@@ -221,7 +247,7 @@ def test_the_reversal_of_a_functional_model_is_found(model, layer, state):
 
 def test_any_keras_model_is_checked_with_the_name_of_its_reversal():
     found = check(two_heads(Reverse(name="mine")), INPUTS, mode="eager", layer="mine")
-    assert found.verdict.name == "undetermined"
+    assert found.verdict.name == "reversal alive"
     assert "The reversal is alive." in found.verdict.reasons
 
 

@@ -74,7 +74,7 @@ def test_evidence_lists_values_beside_their_ranges_the_unhealthy_first():
 
 def test_every_range_and_every_state_names_a_verdict_that_exists():
     named = {one.verdict for one in RANGES} | {name for name, *_ in STATES.values()}
-    levels = {"aligned", "partly aligned", "not aligned", "undetermined"}
+    levels = {"aligned", "partly aligned", "not aligned", "reversal alive", "undetermined"}
     assert named - {None} == set(VERDICTS) - levels
 
 
