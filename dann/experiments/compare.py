@@ -9,7 +9,6 @@ from typing import Any
 
 import keras
 import pandas
-from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
 from dann.adaptation import METHODS
 from dann.checks import check_choice
@@ -18,6 +17,7 @@ from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
 from dann.selection import agreement, info_max, outputs_of
 from dann.selection.outputs import NotFiniteError
 from dann.training import compile_model, start
+from dann.training.predictions import accuracies
 
 Method = Callable[[Any, int], Any]
 
@@ -140,8 +140,8 @@ def _measures(outputs, target_logits, domains):
     for domain, (labels, logits) in tests.items():
         if labels is not None:
             predicted = logits.argmax(axis=1)
-            found[f"{domain}/accuracy"] = accuracy_score(labels, predicted)
-            found[f"{domain}/balanced_accuracy"] = balanced_accuracy_score(labels, predicted)
+            for name, value in accuracies(labels, predicted).items():
+                found[f"{domain}/{name}"] = value
     return found
 
 

@@ -12,6 +12,7 @@ AGREEMENT = "selection/agreement"
 OF_EQUALS = "selection/info_max"
 ACCURACIES = ["source/accuracy", "target/accuracy"]
 OF_BASELINE = [f"source_only/{name}" for name in ACCURACIES]
+_WIDTH = 100  # characters of a line; in a wider table there is no balanced accuracy
 _SHOWN = {
     "source/accuracy": "source",
     "target/accuracy": "target (oracle)",
@@ -75,8 +76,10 @@ class Comparison:
         measures = [name for name in (self.key, *_SHOWN) if name in self.runs]
         shown = self.runs[["setting", "seed", *measures]]
         if {*OF_BASELINE} <= {*self.runs}:
-            baseline = self.runs[["baseline", "seed", *OF_BASELINE]].dropna().drop_duplicates()
-            baseline.columns = ["setting", "seed", *ACCURACIES]
+            names = [name for name in _SHOWN if f"source_only/{name}" in self.runs]
+            own = [f"source_only/{name}" for name in names]
+            baseline = self.runs[["baseline", "seed", *own]].dropna().drop_duplicates()
+            baseline.columns = ["setting", "seed", *names]
             shown = pandas.concat([shown, baseline])
         groups = shown.groupby("setting", sort=False)[measures]
         return groups.agg(["count", "mean", "std"])
@@ -89,7 +92,13 @@ class Comparison:
             form = ".1%" if name in _SHOWN else ".4f"
             columns[told] = [_spread(*row, form=form) for row in table[name].to_numpy()]
         lines = ["mean ± standard deviation over seeds"]
-        lines.append(pandas.DataFrame(columns).rename_axis(None).to_string())
+        shown = pandas.DataFrame(columns).rename_axis(None)
+        text = shown.to_string()
+        if text.index("\n") > _WIDTH:
+            text = shown.drop(
+                columns=_SHOWN["target/balanced_accuracy"], errors="ignore"
+            ).to_string()
+        lines.append(text)
         return "\n".join([*lines, *self._choice()])
 
     def _choice(self):

@@ -11,13 +11,15 @@ from dann.experiments.sweep import agreement_of_runs
 from dann.training.evaluate_run import evaluate_run
 
 COLUMNS = ["experiment", "method", "seed", "domains", "steps", "hardware", "measure", "value"]
+_ACCURACIES = "accuracy", "balanced_accuracy"
 BEST, CHOSEN = "oracle/best", "chosen/info_max"
 
 
 def results_of(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
     """Reads the results of finished runs.
 
-    The measures are `source/accuracy` and `target/accuracy` on the test sets, after the last step
+    The measures are `source/accuracy`, `target/accuracy` and the same as `.../balanced_accuracy` on
+    the test sets, after the last step
     or with the weights that `selection.keep` chose; `seconds` and `cpu_seconds` of the training;
     `score/<score>`, the label-free scores of the final weights, with `score/agreement` of the seeds
     of a method; and, where the run has an oracle curve, `oracle/best`, the best target accuracy
@@ -97,7 +99,8 @@ def _run_columns(run):
 
 def _measures(run):
     summary = run.directory.summary()
-    names = ("source/accuracy", "target/accuracy", "seconds", "cpu_seconds")
+    names = [f"{domain}/{one}" for one in _ACCURACIES for domain in ("source", "target")]
+    names += ["seconds", "cpu_seconds"]
     scores = {
         name.replace("selection/", "score/"): value
         for name, value in summary.items()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas
 
-from dann.experiments.comparison import ACCURACIES, AGREEMENT, OF_BASELINE, Comparison
+from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
 from dann.selection import agreement
 from dann.training.checkpoints import atomic_write
 from dann.training.run_directory import RunDirectory
@@ -28,8 +28,8 @@ def rank_sweep(
 
     The table has a row for each run and measure, the best run first, with the columns `rank`,
     `run`, `overrides`, `measure` and `value`. The measures of a run are the label-free scores of
-    its summary, such as `selection/info_max`, its agreement if it has one, `source/accuracy` and
-    `target/accuracy`. A failed run has one row, without a measure.
+    its summary, such as `selection/info_max`, its agreement if it has one, and the accuracies of
+    it and of its baseline. A failed run has one row, without a measure.
 
     Args:
         directory: Folder of the sweep.
@@ -91,7 +91,7 @@ def _runs(directory, overrides):
         summary = finished.summary() if finished.is_finished() else {}
         row = {name: summary[name] for name in summary if name.startswith("selection/")}
         row |= {name: summary.get(name, math.nan) for name in ("oracle", *ACCURACIES)}
-        row |= {name: summary[name] for name in OF_BASELINE if name in summary}
+        row |= {name: summary[name] for name in summary if name.endswith("accuracy")}
         if directory / run in agreements:
             row[AGREEMENT] = agreements[directory / run]
         setting, row["seed"] = seeds[directory / run]

@@ -9,11 +9,12 @@ from sklearn.metrics import classification_report, confusion_matrix
 
 from dann.selection import Evaluation, evaluate
 from dann.selection.regret import NOT_COMPUTED
+from dann.training.predictions import accuracies
 from dann.training.run_directory import RunDirectory
 
 
 def accuracy_report(labels: np.ndarray, predicted: np.ndarray, class_names: Sequence[str]) -> str:
-    """Formats an accuracy, a table of the classes and the confusion matrix of class numbers.
+    """Formats the accuracies of class numbers, a table of the classes and the confusion matrix.
 
     The table has precision, recall, F1 and the number of examples of each class; a row of the
     matrix holds the examples of one class, by the class that was predicted.
@@ -28,8 +29,10 @@ def accuracy_report(labels: np.ndarray, predicted: np.ndarray, class_names: Sequ
     )
     matrix = confusion_matrix(labels, predicted, labels=classes)
     shown = pandas.DataFrame(matrix, names, names).to_string()
+    found = accuracies(labels, predicted)
     return (
-        f"accuracy {np.mean(labels == predicted):.1%} of {len(labels)} examples\n\n{report}\n"
+        f"accuracy {found['accuracy']:.1%} of {len(labels)} examples, "
+        f"balanced {found['balanced_accuracy']:.1%}\n\n{report}\n"
         f"Confusion: a row a class, a column a predicted class\n{shown}\n"
     )
 

@@ -1,12 +1,25 @@
-"""The classes that a classifier predicts, as a table with a row for each example."""
+"""The classes that a classifier predicts: a table with a row for each example, and accuracies."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.metrics import recall_score
 
 from dann.data import DomainPair
+
+
+def accuracies(labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """Returns `accuracy` and `balanced_accuracy` of class numbers `(n,)`, both in [0, 1].
+
+    The balanced accuracy is the mean over the classes of `labels` of the share of their examples
+    that is right, `sklearn.metrics.balanced_accuracy_score`. Always predicting one of `k` classes
+    gives `1 / k`, however frequent it is.
+    """
+    # That function warns of predicted classes that `labels` lack.
+    balanced = recall_score(labels, predicted, labels=np.unique(labels), average="macro")
+    return {"accuracy": float(np.mean(predicted == labels)), "balanced_accuracy": float(balanced)}
 
 
 def target_predictions(

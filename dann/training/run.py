@@ -18,7 +18,7 @@ from dann.training import run_figures
 from dann.training.checkpoints import Checkpoints, atomic_write, lock_directory
 from dann.training.devices import hardware, processes
 from dann.training.non_finite import StopOnNonFinite
-from dann.training.predictions import target_predictions
+from dann.training.predictions import accuracies, target_predictions
 from dann.training.preparation import check_trainer, scale_remark
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import Clock, EpochLines, HostModel, OracleCurve, RunScores
@@ -37,10 +37,11 @@ class Run:
     The flat keys of the summary are `method` (its name), `oracle` (whether it learns from the
     target's labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `backend`,
     `seconds` (of training), `cpu_seconds` (of training, all threads), `source/accuracy`,
-    `target/accuracy`, the label-free scores as `selection/<name>` and, with a baseline, its times
-    and accuracies under `source_only/`. Accuracies are shares in [0, 1] on the test sets, of the
-    weights that the training ends with. Those of the target are an oracle: nothing is chosen by
-    them, and a target whose test set has no labels has none.
+    `target/accuracy`, the same as `.../balanced_accuracy`, the label-free scores as
+    `selection/<name>` and, with a baseline, its times and accuracies under `source_only/`.
+    Accuracies are shares in [0, 1] on the test sets, of the weights that the training ends with.
+    Those of the target are an oracle: nothing is chosen by them, and a target whose test set has no
+    labels has none.
 
     The summary and the classifier are written before the figures. A figure that cannot be drawn is
     a warning.
@@ -150,8 +151,8 @@ class Run:
         print(f"{self.domains.name}: {self.name}, {self.steps} steps")
         callbacks = [*self.watchers, *self.callbacks]
         history = self._fit(self.model, self.directory.checkpoints, self.clock, callbacks).history
-        accuracies, predicted = self._test(self.host)
-        summary.update({**_times(self.clock), **accuracies, **self._final_scores(history)})
+        found, predicted = self._test(self.host)
+        summary.update({**_times(self.clock), **found, **self._final_scores(history)})
         self.directory.save_classifier(self.model.classifier)
         predict = partial(self.host.predict, self.model.classifier)
         predictions = target_predictions(self.domains, predict)
@@ -168,7 +169,7 @@ class Run:
             shares = predictions["class"].value_counts(normalize=True).head(10)
             told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
             print(f"predicted for the target: {told}")
-        title = _title(self.name, accuracies)
+        title = _title(self.name, found)
         views.append((title, run_figures.features_of(self.host, self.domains)))
         self._draw(history, views, predicted)
         print(f"Written to {self.directory}")
@@ -221,7 +222,7 @@ class Run:
     def _test(self, host):
         """The accuracies on the test sets that have labels, and the predicted classes."""
         tests = {"source": self.domains.source_test, "target": self.domains.target_test}
-        accuracies, predicted = {}, {}
+        found, predicted = {}, {}
         for domain, (inputs, labels) in tests.items():
             if labels is None:
                 continue
@@ -229,8 +230,9 @@ class Run:
             if not np.isfinite(logits).all():
                 raise FloatingPointError(f"Logits of the {domain}'s test set must be finite")
             predicted[domain] = np.argmax(logits, axis=-1)
-            accuracies[f"{domain}/accuracy"] = float(np.mean(predicted[domain] == labels))
-        return accuracies, predicted
+            for name, value in accuracies(labels, predicted[domain]).items():
+                found[f"{domain}/{name}"] = value
+        return found, predicted
 
     def _final_scores(self, history):
         """The label-free scores of the weights that the training ended with."""
@@ -263,9 +265,10 @@ def _times(clock):
     return {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
 
 
-def _title(name, accuracies):
+def _title(name, found):
     """The title of a view of the features, such as `"DANN: source 98.7%, target 94.0%"`."""
-    told = [f"{key.partition('/')[0]} {share:.1%}" for key, share in accuracies.items()]
+    shares = {domain: found.get(f"{domain}/accuracy") for domain in _DOMAINS}
+    told = [f"{domain} {share:.1%}" for domain, share in shares.items() if share is not None]
     return f"{name}: {', '.join(told)}" if told else name
 
 
@@ -280,15 +283,15 @@ def accuracy_table(summary: Mapping[str, Any]) -> str:
         after = f"step {summary['kept_step']}, which {summary['kept_by']} chose"
     lines = [
         f"seed {summary['seed']}, {summary['steps']} steps, test accuracy after {after}",
-        f"{'':<{width}}{'source':>10}{'target (oracle)':>18}{'seconds':>10}",
+        f"{'':<{width}}{'source':>10}{'target (oracle)':>18}{'balanced':>10}{'seconds':>10}",
     ]
     shares = {name: f"{value:.1%}" for name, value in summary.items() if "accuracy" in name}
     for name, prefix in (("source only", "source_only/"), (summary["method"], "")):
         if f"{prefix}seconds" in summary:
-            source, target = (shares.get(f"{prefix}{one}/accuracy", "-") for one in _DOMAINS)
-            lines.append(
-                f"{name:<{width}}{source:>10}{target:>18}{summary[f'{prefix}seconds']:>10.1f}"
-            )
+            names = *(f"{one}/accuracy" for one in _DOMAINS), "target/balanced_accuracy"
+            source, target, balanced = (shares.get(f"{prefix}{one}", "-") for one in names)
+            seconds = f"{summary[f'{prefix}seconds']:>10.1f}"
+            lines.append(f"{name:<{width}}{source:>10}{target:>18}{balanced:>10}{seconds}")
     if "source_only/target/accuracy" in summary:
         gain = summary["target/accuracy"] - summary["source_only/target/accuracy"]
         lines.append(f"{'gain':<{width}}{'':>10}{100 * gain:>+11.1f} points")

@@ -60,8 +60,9 @@ def test_a_run_is_evaluated_on_its_test_sets_and_every_score_has_its_regret(fold
     output = run_well("evaluate.py", ["run=run"], folder)
     summary = json.loads((folder / "run/summary.json").read_text())
     accuracies = [summary[f"{domain}/accuracy"] for domain in ("source", "target")]
-    told = re.findall(r"^accuracy (.*)% of 20 examples", output, re.MULTILINE)
-    assert told == [f"{100 * accuracy:.1f}" for accuracy in accuracies]
+    balanced = [summary[f"{domain}/balanced_accuracy"] for domain in ("source", "target")]
+    told = re.findall(r"^accuracy (.*) of 20 examples, balanced (.*)", output, re.MULTILINE)
+    assert told == [(f"{a:.1%}", f"{b:.1%}") for a, b in zip(accuracies, balanced, strict=True)]
     # The diagonal of each confusion matrix, too.
     matrices = re.findall(r"predicted class\n.*\n((?:\d .*\n){4})", output)
     for text, accuracy in zip(matrices, accuracies, strict=True):

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image
+from sklearn.metrics import balanced_accuracy_score
 from small_runs import TRAINER, compiled, run_of
 
 from dann.adaptation import DANN, SourceOnly
 from dann.data import DomainPair
 from dann.training import run_figures
 from dann.training.devices import hardware
+from dann.training.predictions import accuracies
 from dann.training.run import accuracy_table
 from dann.training.run_callbacks import EpochLines, HostModel
 
@@ -48,9 +50,20 @@ def test_the_table_shows_both_methods_and_the_gain():
     for name, numbers in (("", (4.04, 0.99, 0.755)), ("source_only/", (2.0, 0.98, 0.6))):
         for key, number in zip(("seconds", *ACCURACIES), numbers, strict=True):
             summary[name + key] = number
+    summary["target/balanced_accuracy"] = 0.712
     words = accuracy_table(summary).split()
-    for word in ("10,", "98.0%", "60.0%", "2.0", "99.0%", "75.5%", "4.0", "+15.5"):
+    for word in ("10,", "98.0%", "60.0%", "2.0", "99.0%", "75.5%", "71.2%", "4.0", "+15.5"):
         assert word in words
+
+
+def test_a_class_that_is_rare_counts_as_much_in_the_balanced_accuracy():
+    labels, predicted = np.array([0, 0, 0, 2]), np.array([0, 0, 1, 1])
+    found = accuracies(labels, predicted)
+    assert found == {"accuracy": 0.5, "balanced_accuracy": pytest.approx((2 / 3 + 0) / 2)}
+    rng = np.random.default_rng(0)
+    labels, predicted = rng.integers(0, 4, (2, 100))
+    expected = balanced_accuracy_score(labels, predicted)
+    assert accuracies(labels, predicted)["balanced_accuracy"] == pytest.approx(expected)
 
 
 def test_an_epoch_has_a_line(monkeypatch, capsys):
