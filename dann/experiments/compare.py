@@ -5,7 +5,7 @@ import functools
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import pandas
@@ -14,12 +14,14 @@ from dann.adaptation import METHODS
 from dann.checks import check_choice
 from dann.data import DomainPair
 from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
-from dann.selection import agreement, info_max, outputs_of
+from dann.selection import Outputs, agreement, info_max, mean_logits, outputs_of, recommend
 from dann.selection.outputs import NotFiniteError
+from dann.selection.recommend import AVERAGE
 from dann.training import compile_model, start
 from dann.training.predictions import accuracies
 
 Method = Callable[[Any, int], Any]
+_SOURCE_ONLY = "source_only"
 
 
 def compare(
@@ -37,7 +39,10 @@ def compare(
 
     The source alone (`source_only`) is trained too, once a seed, as one of the candidates; and an
     upper bound on the target's labels (`target_only`), if `domains` holds them, which is never
-    chosen. With one seed all start from the same weights and see the same batches. Each run is
+    chosen. The row `average` is the mean of all candidates' class probabilities, seed by seed. What
+    to keep is told by `dann.selection.recommend`.
+
+    With one seed all start from the same weights and see the same batches. Each run is
     `dann.training.start(seed)` and one plain `fit` on `domains.batches(batch_size, seed)`.
 
     Args:
@@ -53,8 +58,9 @@ def compare(
         verbose: Whether to print a line a run.
 
     Returns:
-        A `Comparison`: print it, look at its `table` and `chosen`, and `plot` it. Accuracies are
-        shares in [0, 1] on the test sets. A run whose outputs are not finite has no numbers.
+        A `Comparison`: print it, look at its `table` and `chosen`, `plot` it, and keep its
+        `classifier`. Accuracies are shares in [0, 1] on the test sets. A run whose outputs are not
+        finite has no numbers.
 
     Raises:
         ValueError: If a method is unknown, or the pair of domains cannot be trained on.
@@ -71,14 +77,17 @@ def compare(
     ...     steps=2,
     ...     verbose=False,
     ... )
-    >>> found.table["target/accuracy"]["count"].to_dict()
-    {'source_only': 2, 'dann': 2, 'target_only': 2}
+    >>> sorted(found.table.index)
+    ['average', 'dann', 'source_only', 'target_only']
+    >>> found.chosen in found.table.index
+    True
     """
     known = domains.target_train_labels is not None and domains.target_test[1] is not None
     oracle = ["target_only"] if known else []
-    wanted: dict[str, Any] = {**_named(["source_only"]), **_named(methods), **_named(oracle)}
+    wanted: dict[str, Any] = {**_named([_SOURCE_ONLY]), **_named(methods), **_named(oracle)}
     rows: list[dict[str, Any]] = []
-    outputs = {}
+    outputs: dict[str, dict[int, _Outputs]] = {}
+    classifiers: dict[str, dict[int, Any]] = {}
     for seed in seeds:
         for setting, method in wanted.items():
             if verbose:
@@ -86,14 +95,26 @@ def compare(
             start(seed, keras.config.dtype_policy().name)
             model: Any = method(backbone(), domains.num_classes)
             _fit(model, optimizer(), domains, steps, batch_size, seed)
-            row = {"run": f"seed {seed}", "setting": setting, "seed": seed, "oracle": model.oracle}
-            row |= dict.fromkeys(ACCURACIES, math.nan)
+            rows.append(_row(setting, seed, model.oracle))
             with contextlib.suppress(NotFiniteError):
-                outputs[setting, seed], target_logits = _outputs(model, domains)
-                row |= _measures(outputs[setting, seed], target_logits, domains)
-            rows.append(row)
+                found = _outputs_of(model, domains, features=setting == _SOURCE_ONLY)
+                rows[-1] |= _measures(found, domains)
+                if not model.oracle:
+                    outputs.setdefault(setting, {})[seed] = found
+                    classifiers.setdefault(setting, {})[seed] = model.classifier
+    if len(outputs) > 1:
+        outputs[AVERAGE] = _averages(outputs)
+        for seed, found in outputs[AVERAGE].items():
+            rows.append(_row(AVERAGE, seed, False) | _measures(found, domains))
     _add_agreement(rows, outputs)
-    return Comparison(pandas.DataFrame(rows))
+    return Comparison(pandas.DataFrame(rows), _recommended(outputs), classifiers)
+
+
+class _Outputs(NamedTuple):
+    """What scores read of a run, and the logits of the target's test set."""
+
+    read: Outputs
+    test_logits: Any
 
 
 def _named(methods):
@@ -124,19 +145,25 @@ def _fit(model, optimizer, domains, steps, batch_size, seed):
     model.fit(batches, steps_per_epoch=steps, epochs=1, verbose=0)
 
 
-def _outputs(model, domains):
-    """What scores read, and the logits of the target's test set."""
-    settings: Any = {"features": False, "mixed": False}
-    found = outputs_of(model, source=domains.source_test, target=domains.target_train, **settings)
-    return found, outputs_of(model, target=domains.target_test[0], **settings).target_logits
+def _row(setting, seed, oracle):
+    row = {"run": f"seed {seed}", "setting": setting, "seed": seed, "oracle": oracle}
+    return row | dict.fromkeys(ACCURACIES, math.nan)
 
 
-def _measures(outputs, target_logits, domains):
+def _outputs_of(model, domains, features):
+    source, target = domains.source_test, domains.target_train
+    read = outputs_of(model, source=source, target=target, features=features, mixed=False)
+    test = outputs_of(model, target=domains.target_test[0], features=False, mixed=False)
+    return _Outputs(read, test.target_logits)
+
+
+def _measures(outputs, domains):
+    read = outputs.read
     tests = {
-        "source": (outputs.source_labels, outputs.source_logits),
-        "target": (domains.target_test[1], target_logits),
+        "source": (read.source_labels, read.source_logits),
+        "target": (domains.target_test[1], outputs.test_logits),
     }
-    found = {"selection/info_max": info_max(outputs)}
+    found = {"selection/info_max": info_max(read)}
     for domain, (labels, logits) in tests.items():
         if labels is not None:
             predicted = logits.argmax(axis=1)
@@ -145,11 +172,32 @@ def _measures(outputs, target_logits, domains):
     return found
 
 
+def _averages(outputs):
+    """By seed, the outputs of the mean class probabilities of all settings that have it."""
+    found = {}
+    for seed in dict.fromkeys(seed for runs in outputs.values() for seed in runs):
+        runs = [of_seeds[seed] for of_seeds in outputs.values() if seed in of_seeds]
+        read = Outputs(
+            target_logits=mean_logits([run.read.target_logits for run in runs]),
+            source_logits=mean_logits([run.read.source_logits for run in runs]),
+            source_labels=runs[0].read.source_labels,
+        )
+        found[seed] = _Outputs(read, mean_logits([run.test_logits for run in runs]))
+    return found
+
+
+def _recommended(outputs):
+    candidates = {name: runs for name, runs in outputs.items() if name != AVERAGE}
+    if _SOURCE_ONLY not in candidates:  # it diverged
+        return None
+    return recommend({name: [run.read for run in of.values()] for name, of in candidates.items()})
+
+
 def _add_agreement(rows, outputs):
-    for setting in {row["setting"] for row in rows if not row["oracle"]}:
-        runs = [row for row in rows if row["setting"] == setting]
-        runs = [row for row in runs if (setting, row["seed"]) in outputs]
+    for setting, runs in outputs.items():
         if len(runs) > 1:
-            logits = [outputs[setting, row["seed"]].target_logits for row in runs]
-            for row, value in zip(runs, agreement(logits), strict=True):
-                row[AGREEMENT] = round(value, 9)  # so that equal ones are equal
+            values = agreement([run.read.target_logits for run in runs.values()])
+            of = dict(zip(runs, values, strict=True))
+            for row in rows:
+                if row["setting"] == setting and row["seed"] in of:
+                    row[AGREEMENT] = round(of[row["seed"]], 9)  # so that equal ones are equal

@@ -2,11 +2,14 @@
 
 import math
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas
 from matplotlib.figure import Figure
+
+from dann.selection import Recommendation, average
 
 AGREEMENT = "selection/agreement"
 OF_EQUALS = "selection/info_max"
@@ -34,6 +37,8 @@ class Comparison:
             it learned from the target's labels), and a column for each measure, such as
             `selection/info_max`, `source/accuracy` and `target/accuracy`, NaN where it has none.
             Columns `source_only/...` are of its baseline, which `baseline` names.
+        recommendation: What to keep, if that is known better than by the ranking.
+        classifiers: The networks from inputs to logits, by setting and seed.
         score: The score to rank by, `"agreement"` or one of the columns `selection/...`.
 
     Attributes:
@@ -42,7 +47,14 @@ class Comparison:
         remark: What to know about the choice of the score, or `""`.
     """
 
-    def __init__(self, runs: pandas.DataFrame, score: str = "agreement"):
+    def __init__(
+        self,
+        runs: pandas.DataFrame,
+        recommendation: Recommendation | None = None,
+        classifiers: Mapping[str, Mapping[int, Any]] | None = None,
+        score: str = "agreement",
+    ):
+        self.recommendation, self.classifiers = recommendation, classifiers or {}
         candidates = runs.query("oracle == False")
         self.key, self.remark = _usable_score(f"selection/{score}", candidates)
         ranked = having(candidates, self.key)
@@ -60,12 +72,20 @@ class Comparison:
 
     @property
     def chosen(self) -> str:
-        """The setting of the run that the score puts first.
+        """The setting that is recommended, or else that of the run that the score puts first.
 
         Raises:
             IndexError: If no run has the score.
         """
+        if self.recommendation is not None:
+            return self.recommendation.choice
         return str(self.ranked["setting"].iloc[0])
+
+    @property
+    def classifier(self) -> Any:
+        """The chosen network: the mean class probabilities of all runs of the chosen setting."""
+        settings = [self.chosen] if self.chosen in self.classifiers else self.classifiers
+        return average([one for name in settings for one in self.classifiers[name].values()])
 
     @property
     def table(self) -> Any:
@@ -107,12 +127,16 @@ class Comparison:
         if len(ranked):
             first, best = ranked.iloc[0], ranked["target/accuracy"].max(skipna=False)
             told = f"{first['setting']}, in {first['run']}"
-            lines.append(f"chosen by {self.key}, without target labels: {told}")
+            verb = "chosen" if self.recommendation is None else "first"
+            lines.append(f"{verb} by {self.key}, without target labels: {told}")
             if not math.isnan(best):
                 accuracy = first["target/accuracy"]
                 lines.append(
                     f"its target accuracy is {accuracy:.1%}, that of the best run {best:.1%}"
                 )
+        if self.recommendation is not None:
+            lines += [f"- {reason}" for reason in self.recommendation.reasons]
+            lines.append(f"recommended: {self.chosen}")
         for run in self.runs[self.runs["rank"].eq("")].to_dict("records"):
             reason = {True: "an oracle", False: f"no {self.key}"}.get(run["oracle"], "not finished")
             lines.append(f"not ranked: {run['setting']}, in {run['run']} ({reason})")

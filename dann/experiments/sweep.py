@@ -42,7 +42,7 @@ def rank_sweep(
         has that score.
     """
     directory = pathlib.Path(directory)
-    found = Comparison(_runs(directory, overrides), score)
+    found = Comparison(_runs(directory, overrides), score=score)
     if found.ranked.empty:
         return None
     with atomic_write(directory / "sweep.csv") as draft:

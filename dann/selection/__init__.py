@@ -5,6 +5,13 @@ from dann.selection.agreement import agreement
 from dann.selection.certainty import bnm, entropy, info_max, mcc
 from dann.selection.feature_classifiers import dev, reverse_validation
 from dann.selection.outputs import Outputs, outputs_of
+from dann.selection.recommend import (
+    Recommendation,
+    average,
+    domain_probe,
+    mean_logits,
+    recommend,
+)
 from dann.selection.regret import Evaluation, evaluate, regret
 from dann.selection.scores import SCORES, choose, compute_scores, score_checkpoints
 from dann.selection.selection_scores import SelectionScores
@@ -14,18 +21,23 @@ __all__ = [
     "SCORES",
     "Evaluation",
     "Outputs",
+    "Recommendation",
     "SelectionScores",
     "agreement",
+    "average",
     "bnm",
     "choose",
     "compute_scores",
     "dev",
+    "domain_probe",
     "entropy",
     "evaluate",
     "info_max",
     "mcc",
+    "mean_logits",
     "mix_val",
     "outputs_of",
+    "recommend",
     "regret",
     "reverse_validation",
     "score_checkpoints",

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from scipy import special
 
 import dann
 from dann.selection import agreement, info_max, outputs_of
@@ -18,7 +19,7 @@ def domains(**known):
     rng = np.random.default_rng(0)
     labels = np.arange(90) % 3
     inputs = rng.normal(size=(90, 3)) + np.eye(3)[labels]
-    target = inputs[::-1] + 0.5
+    target = inputs[::-1] + 2.0
     return dann.data.arrays((inputs, labels), (target, labels[::-1]) if known else target)
 
 
@@ -56,15 +57,39 @@ def test_a_row_is_the_training_by_hand_with_the_same_seed(found):
 
 
 def test_source_only_is_a_candidate_and_the_oracle_is_not(found):
-    assert set(found.ranked["setting"]) == {"source_only", "mine"}
-    assert set(found.table.index) == {"source_only", "mine", "target_only"}
+    assert set(found.ranked["setting"]) == {"source_only", "mine", "average"}
+    assert set(found.table.index) == {"source_only", "mine", "average", "target_only"}
     assert (found.table["target/accuracy"]["count"] == 2).all()
-    assert found.chosen in ("source_only", "mine")
+    assert set(found.classifiers) == {"source_only", "mine"}
+
+
+def probabilities(classifier, inputs):
+    return special.softmax(np.asarray(classifier(inputs)), axis=1)
+
+
+def test_the_average_is_of_all_candidates_of_a_seed_and_the_classifier_of_all_seeds(found):
+    inputs, labels = domains(known=True).target_test
+    means = [
+        np.mean([probabilities(of[seed], inputs) for of in found.classifiers.values()], axis=0)
+        for seed in SEEDS
+    ]
+    for seed, mean in zip(SEEDS, means, strict=True):
+        row = found.runs.query(f"setting == 'average' and seed == {seed}").iloc[0]
+        assert row["target/accuracy"] == pytest.approx(np.mean(mean.argmax(axis=1) == labels))
+    assert found.chosen == "average"  # the target is moved
+    np.testing.assert_allclose(found.classifier(inputs), np.mean(means, axis=0), atol=1e-6)
+    found.recommendation = found.recommendation._replace(choice="source_only")
+    mean = np.mean(
+        [probabilities(one, inputs) for one in found.classifiers["source_only"].values()], axis=0
+    )
+    np.testing.assert_allclose(found.classifier(inputs), mean, atol=1e-6)
+    found.recommendation = found.recommendation._replace(choice="average")
 
 
 def test_it_prints_a_row_a_setting_and_draws(found, tmp_path):
     text = str(found)
-    assert f"target labels: {found.chosen}, in seed" in text
+    assert "95% interval" in text
+    assert f"recommended: {found.chosen}" in text
     assert text.count("not ranked: target_only, in seed") == 2
     mean = found.table["target/accuracy"]["mean"]["mine"]
     row = next(line for line in text.splitlines() if line.startswith("mine "))
@@ -76,7 +101,7 @@ def test_it_prints_a_row_a_setting_and_draws(found, tmp_path):
 def test_without_target_labels_there_is_no_oracle_and_the_target_accuracy_is_unknown():
     given = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 8, "verbose": False}
     found = dann.compare(domains(), [dann.DANN, "els"], **given)
-    assert list(found.table.index.sort_values()) == ["DANN", "els", "source_only"]
+    assert list(found.table.index.sort_values()) == ["DANN", "average", "els", "source_only"]
     assert found.runs["target/accuracy"].isna().all()
     assert found.key == "selection/info_max"
     assert "agreement needs several seeds" in str(found)

@@ -1,0 +1,137 @@
+"""Which of several trained candidates to keep, the source alone among them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from scipy import special, stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from dann.selection.outputs import Outputs
+
+AVERAGE = "average"
+_PROBED = 2000  # examples of each domain, at most
+
+
+class Recommendation(NamedTuple):
+    """What to keep, and why.
+
+    Attributes:
+        choice: Name of a candidate, or `"average"`: the mean class probabilities of all of them.
+        reasons: Lines of text.
+    """
+
+    choice: str
+    reasons: tuple[str, ...]
+
+
+def recommend(
+    candidates: Mapping[str, Sequence[Outputs]], source_only: str = "source_only"
+) -> Recommendation:
+    """Recommends what to keep of several candidates. It reads no labels of the target.
+
+    1. If a fresh probe cannot tell the domains apart by the features of the source-only model, no
+       shift is seen, and that model is kept.
+    2. Else the mean class probabilities of all runs of all candidates, source only included, are
+       recommended. When some of them are wrong in their own way, the others outvote them.
+
+    docs/when-to-adapt.md tells how it did on tasks that it was not chosen by, beside other rules.
+
+    Args:
+        candidates: By name, what `dann.selection.outputs_of` returns for each run, on the same
+            examples. They need `target_logits`; those of `source_only` also `source_features` of
+            held-out examples and `target_features`.
+        source_only: Name of the candidate that was trained on the source alone.
+
+    Raises:
+        KeyError: If there is no such candidate.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from dann.selection import Outputs, recommend
+    >>> x = np.random.default_rng(0).normal(size=(400, 3))
+    >>> alike = Outputs(x, target_features=x, source_features=x)
+    >>> recommend({"source_only": [alike], "dann": [Outputs(x)]}).choice
+    'source_only'
+    >>> moved = alike._replace(source_features=x + 5)
+    >>> recommend({"source_only": [moved], "dann": [Outputs(x)]}).choice
+    'average'
+    """
+    own = candidates[source_only]
+    accuracy, low, high = domain_probe(own[0].source_features, own[0].target_features)
+    seen = (
+        f"a probe tells the domains apart in {accuracy:.1%} of examples (chance 50%, 95% interval "
+        f"{low:.1%} to {high:.1%})"
+    )
+    if low <= 0.5:
+        return Recommendation(source_only, (f"{seen}: no shift is seen, keep {source_only}",))
+    reasons = [f"{seen}: there is a shift"]
+    kept = mean_logits([run.target_logits for run in own]).argmax(axis=1)
+    for name, runs in candidates.items():
+        if name != source_only:
+            classes = mean_logits([run.target_logits for run in runs]).argmax(axis=1)
+            unlike = np.mean(classes != kept)
+            reasons.append(f"{name} differs from {source_only} on {unlike:.1%} of the target")
+    reasons.append("the mean of all candidates seldom loses by the mistakes of one")
+    return Recommendation(AVERAGE, tuple(reasons))
+
+
+def domain_probe(source: np.ndarray, target: np.ndarray, seed: int = 0) -> tuple[float, ...]:
+    """Returns how well a fresh probe tells two domains apart, and the 95% interval of that.
+
+    A logistic regression on standardized features is tested by 5-fold cross-validation on equally
+    many examples of both; the interval is Wilson's.
+
+    Args:
+        source: Features `(n, d)`; of more than 2,000 some are drawn.
+        target: Features `(m, d)`.
+        seed: Seed of the draw and the folds.
+
+    Returns:
+        Accuracy, lower and upper end, in [0, 1].
+    """
+    rng, count = np.random.default_rng(seed), min(len(source), len(target), _PROBED)
+    parts = [part[rng.permutation(len(part))[:count]] for part in (source, target)]
+    domain = np.repeat([0, 1], count)
+    probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+    with threadpool_limits(1):
+        found = cross_val_predict(probe, np.concatenate(parts), domain, cv=folds)
+    right = int(np.count_nonzero(found == domain))
+    interval = stats.binomtest(right, 2 * count).proportion_ci(method="wilson")
+    return right / (2 * count), float(interval.low), float(interval.high)
+
+
+def mean_logits(logits: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns the logarithm of the mean softmax of several logits `(n, num_classes)`."""
+    logs = np.stack([special.log_softmax(one, axis=1) for one in logits])
+    return special.logsumexp(logs, axis=0) - np.log(len(logs))
+
+
+def average(classifiers: Sequence[Any]) -> Any:
+    """Returns one Keras model of several classifiers: the mean of their class probabilities.
+
+    Args:
+        classifiers: Functional models of the same inputs that give logits, such as the `classifier`
+            of each method. Their weights are copied.
+
+    Returns:
+        A functional model from inputs to probabilities `(batch, num_classes)`.
+    """
+    inputs = keras.tree.map_structure(
+        lambda part: keras.Input(batch_shape=part.shape, dtype=part.dtype), classifiers[0].input
+    )
+    found = []
+    for number, classifier in enumerate(classifiers):
+        config = {**classifier.get_config(), "name": f"classifier_{number}"}  # unique in a model
+        copy = type(classifier).from_config(config)
+        copy.set_weights(classifier.get_weights())
+        found.append(keras.layers.Softmax(name=f"probabilities_{number}")(copy(inputs)))
+    mean = keras.layers.Average()(found) if len(found) > 1 else found[0]
+    return keras.Model(inputs, mean, name=AVERAGE)
