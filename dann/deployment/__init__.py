@@ -4,14 +4,12 @@ from dann.deployment.c_file import load, to_c
 from dann.deployment.exports import FORMATS, ExportError, export
 from dann.deployment.packing import pack
 from dann.deployment.runtime import PackedFileError, PackedModel
-from dann.deployment.summary import LayerSummary, ModelSummary, summarize
+from dann.deployment.summary import summarize
 from dann.deployment.tracing import PackError
 
 __all__ = [
     "FORMATS",
     "ExportError",
-    "LayerSummary",
-    "ModelSummary",
     "PackError",
     "PackedFileError",
     "PackedModel",

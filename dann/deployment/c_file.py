@@ -9,6 +9,7 @@ import platform
 import shlex
 import string
 import subprocess
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -44,7 +45,6 @@ def to_c(classifier: keras.Model, path: str | os.PathLike) -> int:
 
     Raises:
         PackError: If a layer cannot be packed; the error names it.
-        TypeError: If `classifier` is not a Keras model.
     """
     return pathlib.Path(path).write_text(source_of(program_of(classifier)))
 
@@ -62,7 +62,7 @@ def source_of(steps: Sequence[Step]) -> str:
         ram=f"{sum(4 * size for _, (_, size) in arrays):,}",
         constants="\n".join(program.constants.lines),
         buffers="\n".join(f"static {TYPES[kind]} {name}[{n}];" for name, (kind, n) in arrays),
-        body="\n".join(program.lines[1:]),
+        body=textwrap.indent("\n".join(program.lines[1:]), "    "),
     )
 
 

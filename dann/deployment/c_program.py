@@ -17,7 +17,7 @@ _CALLS = {
     "activation": "apply_{function}({size}, {target})",
     "sign": "take_signs({source}, {size}, {target})",
     "threshold": "compare({source}, {thresholds}, {flips}, {size}, {target})",
-    "scale": "scale({scale}, {size}, {target})",
+    "scale": "multiply({scale}, {size}, {target})",
     "offset": "add({offset}, {size}, {target})",
     "slopes": "prelu({slopes}, {size}, {target})",
 }
@@ -63,8 +63,9 @@ class CProgram:
         if number == len(self._steps) - 1:
             return True
         reader, *others = (self._steps[one] for one in self._readers[number] or [0])
-        if others or reader.op == "add":
-            return not others and reader.inputs[0] == number
+        if others or reader.op in ("add", "multiply"):
+            product = reader.op == "add" and step.op.startswith("binary")
+            return not others and (product or reader.inputs[0] == number)
         if reader.op in ("average_pool", "max_pool"):
             windows = reader.attributes
             return windows["strides"] == windows["size"] and not np.any(windows["pads"])
@@ -100,8 +101,7 @@ class CProgram:
         comment = f"{', '.join(layers)} -- {math.prod(places)} x {size}"
         comment = re.sub(r"[^\w/., -]", "_", comment, flags=re.ASCII)  # no end of the comment
         head = f"for (int place = 0; place < {math.prod(places)}; place++) {{"
-        lines = ["", f"/* {comment} */", head, *(f"    {call}" for call in calls), "}"]
-        self.lines += [f"    {line}" if line else line for line in lines]
+        self.lines += ["", f"/* {comment} */", head, *(f"    {call}" for call in calls), "}"]
 
     def _row(self, number, kind, target, place):
         """The calls that write the row of a step at a place, in a kind, to a target."""
@@ -138,11 +138,21 @@ class CProgram:
         return [*calls, *(f"{call.format(**texts)};" for call in own)]
 
     def _add(self, step, size, target, place):
+        """Sums and products, to whose first input the others may be broadcast."""
+        whole, shapes = tuple(step.shape), [self.shapes[one] for one in step.inputs]
+        images = {whole[:-1], (1,) * len(whole[:-1])}
+        fit = all(shape[:-1] in images and shape[-1] in (1, size) for shape in shapes)
+        if shapes[0] != whole or not fit:
+            raise PackError(f"Layer {step.layer!r} joins shapes for which there is no C: {shapes}")
         calls = self._row(step.inputs[0], "float", target, place)
-        for one in step.inputs[1:]:
-            more, other = self._found(one, "float", place, "other")
-            calls += [*more, f"add({other}, {size}, {target});"]
+        for one, shape in zip(step.inputs[1:], shapes[1:], strict=True):
+            at = place if shape[:-1] == whole[:-1] else "0"
+            more, other = self._found(one, "float", at, "other")
+            function = f"{step.op}_one" if shape[-1] < size else step.op
+            calls += [*more, f"{function}({other}, {size}, {target});"]
         return calls
+
+    _multiply = _add
 
     def _concatenate(self, step, size, target, place):
         bits = all(self._kinds[one] == "bits" for one in step.inputs)
@@ -186,12 +196,12 @@ class CProgram:
         kind, channels = self._kinds[source], self.shapes[source][-1]
         window, taps = self._window(step, groups)
         kernel = step.arrays["kernel"].reshape(math.prod(taps), channels // groups, size)
-        function = "multiply" if kernel.dtype == "f4" else "multiply_signs"
+        function = "multiply_numbers" if kernel.dtype == "f4" else "multiply_signs"
         if kind == "bits":
             function = "multiply_bits" if groups == 1 else "multiply_bits_in_groups"
         if function == "multiply_bits":
             kernel = _words_of(kernel.transpose(0, 2, 1) > 0).transpose(0, 2, 1)
-        elif function != "multiply":
+        elif function != "multiply_numbers":
             kernel = kernel > 0
         border, value = "NULL", step.attributes.get("pad_value", 0)
         if value:

@@ -77,9 +77,8 @@ def export(
     if different > max(1, _ROUNDED * len(same)):
         _remove(path)
         raise ExportError(
-            f"The classifier as {format} does not give the outputs of Keras: {different} of "
-            f"{len(same)} examples get another class, or logits that differ by more than "
-            f"{tolerance} of the largest"
+            f"Of the classifier as {format}, {different} of {len(same)} examples get another class "
+            f"than by Keras, or logits that differ by more than {tolerance} of the largest"
         )
     difference = float(given[same].max(initial=0.0))
     return {**found, "examples": len(same), "different": different, "difference": difference}

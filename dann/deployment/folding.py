@@ -19,7 +19,8 @@ def kind_of(op: str, kinds: set[str]) -> str:
         return "bits"
     if op in ("max_pool", "reshape"):
         return min(kinds)
-    return "int" if op.startswith("binary") else "float"
+    sums = op.startswith("binary") or (op == "add" and kinds == {"int"})
+    return "int" if sums else "float"
 
 
 class Program:
@@ -74,18 +75,21 @@ class Program:
 
     def _threshold(self, chain, base, layer):
         def outputs(sums):
+            sums = sums.astype("float32")
             for step in chain:
                 sums = OPERATIONS[step.op](step, sums)
             return sums
 
-        shape, sums = self.steps[base].shape, base
-        while "fan_in" not in self.steps[sums].attributes:
-            (sums,) = self.steps[sums].inputs
-        largest = self.steps[sums].attributes["fan_in"]
-        thresholds, flips = find_thresholds(outputs, shape[-1], largest)
+        shape = self.steps[base].shape
+        thresholds, flips = find_thresholds(outputs, shape[-1], self._largest(base))
         arrays = {"thresholds": thresholds.astype("<i4"), "flips": flips}
         name = chain[0].layer if chain else layer
         return Step("threshold", name, [base], shape, arrays=arrays)
+
+    def _largest(self, number):
+        """The largest sum of signs that a step can give."""
+        step = self.steps[number]
+        return step.attributes.get("fan_in") or sum(map(self._largest, step.inputs))
 
     def needed(self, last: int) -> list[Step]:
         """Returns the steps that one depends on, renumbered, and that one as the last."""
@@ -112,7 +116,7 @@ def find_thresholds(
     It calls the function instead of solving its formula, because ties must round as in the model.
 
     Args:
-        function: Maps values `(channels,)` to others, monotonically in each channel.
+        function: Maps integers `(channels,)` to numbers, monotonically in each channel.
         channels: Number of channels.
         largest: Maximum magnitude of the sums.
 
@@ -132,7 +136,7 @@ def find_thresholds(
     """
 
     def positive(sums):
-        return np.asarray(function(sums.astype("float32"))) >= 0
+        return np.asarray(function(sums)) >= 0
 
     low, high = np.full(channels, -largest), np.full(channels, largest)
     at_end = positive(high)

@@ -1,15 +1,18 @@
 """The table of what can be packed: how a call of each layer becomes steps of a program."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from dann.deployment.folding import find_thresholds
 from dann.deployment.tracing import Call
 from dann.layers.binary_layer import BinaryLayer
+
+_LARGEST = 0x7F000000  # how many floats of full precision are above 0
 
 
 def _array(values):
@@ -30,11 +33,12 @@ def _function(name):
 
 def _relu(call):
     layer = call.layer
-    call.require(not layer.threshold, "have no `threshold`", layer.threshold)
-    if not layer.negative_slope and layer.max_value in (None, 6):
-        return _function("relu6" if layer.max_value else "relu")(call)
-    call.require(layer.max_value is None, "have no `max_value` but 6", layer.max_value)
-    return _leaky_relu(call)
+    plain = layer.max_value is None or (layer.max_value == 6 and not layer.negative_slope)
+    plain = plain and not layer.threshold
+    call.require(plain, "have no `threshold`, and no `max_value` but 6,", layer.get_config())
+    if layer.negative_slope:
+        return _leaky_relu(call)
+    return _function("relu6" if layer.max_value else "relu")(call)
 
 
 def _leaky_relu(call):
@@ -48,22 +52,54 @@ def _rprelu(call):
     return call.add("affine", number, offset=_channels(call, layer.output_shift))
 
 
-def _bits(call, number, layer):
-    """Adds the signs of a step, if the estimator of a `BinarySign` gives signs."""
-    probe = np.array([-3.0, -1.0, -0.3, -1e-9, -0.0, 0.0, 1e-9, 0.3, 1.0, 3.0], "float32")
-    given = _array(layer.estimator(ops.convert_to_tensor(probe)))
-    signs = np.array_equal(given, np.where(probe >= 0, 1, -1)) and not layer.estimator.pooled
-    call.require(signs, "quantize its inputs to their signs", layer.estimator)
-    return call.program.signs_of(number, call.name)
+def _planes(call, number, layer):
+    """Adds the signs that make up what the estimator of a `BinarySign` gives, its planes.
+
+    Of levels `l_0 < ... < l_n` that rise by steps of `d`, plane `k` is +1 where the level is at
+    least `l_k`, else -1. Their sum times `d / 2`, plus `(l_0 + l_n) / 2`, is the level.
+
+    Returns:
+        The levels, and the numbers of the planes.
+    """
+
+    def numbers(order):  # every float of full precision has its place in the order
+        bits = (np.abs(order) + 0x7FFFFF).astype("uint32")
+        return (np.sign(order) * bits.view("float32")).astype("float32")
+
+    def quantized(order):
+        return _array(layer.estimator(ops.convert_to_tensor(numbers(order))))
+
+    probe = quantized(np.linspace(-_LARGEST, _LARGEST, 2**16 + 1).astype("int64"))
+    levels, rising = np.unique(probe), (np.diff(probe) >= 0).all()
+    even = 1 < len(levels) < 5 and np.allclose(np.diff(levels), levels[1] - levels[0])
+    rising = rising and even and not layer.estimator.pooled
+    call.require(rising, "quantize its inputs to 2, 3 or 4 rising levels", layer.estimator)
+    rises = find_thresholds(lambda order: quantized(order) - levels[1:], len(levels) - 1, _LARGEST)
+    planes, shape = [], call.program.steps[number].shape
+    for start in numbers(rises[0]):
+        moved = (
+            call.add("affine", number, shape=shape, offset=_array([-start])) if start else number
+        )
+        planes.append(call.program.signs_of(moved, call.name))
+    return levels, planes
 
 
-def _sign(call):
-    return call.add("signs", _bits(call, call.inputs[0], call.layer))
+def _sum(call, terms, factor, offset):
+    """Adds the sum of outputs, times a factor, plus an offset."""
+    number = call.add("add", *terms) if len(terms) > 1 else terms[0]
+    if factor == 1 and not np.any(offset):
+        return number
+    return call.add("affine", number, scale=_array([factor]), offset=_array(offset).reshape(-1))
+
+
+def _quantized(call, number):
+    levels, planes = _planes(call, number, call.layer)
+    signs = [call.add("signs", plane) for plane in planes]
+    return _sum(call, signs, (levels[1] - levels[0]) / 2, (levels[0] + levels[-1]) / 2)
 
 
 def _rsign(call):
-    number = call.add("affine", offset=-_channels(call, call.layer.threshold))
-    return call.add("signs", _bits(call, number, call.layer))
+    return _quantized(call, call.add("affine", offset=-_channels(call, call.layer.threshold)))
 
 
 def _batch_normalization(call):
@@ -81,26 +117,29 @@ def _rescaling(call):
     return call.add("affine", scale=scale, offset=offset)
 
 
-def _number(call):
-    """What is added to, or multiplied with, the one input of a call; `None` if there are more."""
-    others = [one for one in call.arguments if not isinstance(one, keras.KerasTensor)]
-    return _channels(call, others[0]) if others and len(call.inputs) == 1 else None
+def _join(op, array):
+    """The rule of `+` or `*`: with numbers, as an array of "affine", or of several outputs."""
+
+    def rule(call):
+        others = [one for one in call.arguments if not isinstance(one, keras.KerasTensor)]
+        if others and len(call.inputs) == 1:
+            return call.add("affine", **{array: _channels(call, others[0])})
+        shapes = [call.program.steps[one].shape for one in call.inputs]
+        call.require(len(set(map(len, shapes))) == 1, "join outputs of one rank", shapes)
+        # The one of full shape comes first, because C computes the others into it.
+        sizes = [-math.prod(shape) for shape in shapes]
+        return call.add(op, *(call.inputs[one] for one in np.argsort(sizes, kind="stable")))
+
+    return rule
 
 
-def _add(call):
-    number = _number(call)
-    if number is not None:
-        return call.add("affine", offset=number)
-    shapes = [call.program.steps[one].shape for one in call.inputs]
-    same = all(list(shape) == call.shape for shape in shapes)
-    call.require(same, "add outputs of one shape", shapes)
-    return call.add("add")
-
-
-def _multiply(call):
-    number = _number(call)
-    call.require(number is not None, "multiply with a number, or one for each channel,", "layers")
-    return call.add("affine", scale=number)
+def _mean(call):
+    *places, channels = call.program.steps[call.inputs[0]].shape
+    last = call.layer.axis in ([-1], [len(places) + 1], (-1,))
+    call.require(last, "average channels; places by GlobalAveragePooling2D", call.layer.axis)
+    kernel = np.full((channels, 1), 1 / channels, "<f4")
+    number = call.add("dense", shape=[*places, 1], attributes={"fan_in": channels}, kernel=kernel)
+    return call.add("reshape", number)
 
 
 def _pool(call):
@@ -115,9 +154,16 @@ def _pool(call):
     return call.add("reshape", call.add(op, attributes=windows, shape=[*flat, channels]))
 
 
-def _windows(
-    shape: Sequence[int], size: Any, strides: Any, dilation: Any, padding: str
-) -> dict[str, Any]:
+def _zero_padding(call):
+    """A convolution of one pixel, by 1, whose border is the padding."""
+    pads = np.reshape(call.layer.padding, (-1, 2)).tolist()
+    flat, groups = [1] * len(pads), call.shape[-1]
+    attributes = _windows(call.shape, flat, flat, flat, "valid")
+    attributes |= {"pads": pads, "groups": groups, "pad_value": 0.0}
+    return call.add("conv", attributes=attributes, kernel=np.ones((*flat, 1, groups), "<f4"))
+
+
+def _windows(shape, size, strides, dilation, padding) -> dict[str, Any]:
     """The attributes of windows.
 
     Padding "same" gives `ceil(length / stride)` places along an axis. What it adds is split into
@@ -135,17 +181,32 @@ def _windows(
 
 
 def _products(call):
-    """Dense layers and convolutions, of floats or of signs."""
-    layer, number, scale = call.layer, call.inputs[0], None
+    """Dense layers and convolutions, of floats or of signs.
+
+    A kernel of more levels than two is the mean of kernels of signs, and inputs of more levels the
+    sum of their planes, so the layer is a sum of products of signs.
+    """
+    layer, scale = call.layer, None
+    kernel = _array(layer.binary_kernel() if isinstance(layer, BinaryLayer) else layer.kernel)
+    if hasattr(layer, "depth_multiplier"):  # each channel is a group
+        kernel = kernel.reshape(*kernel.shape[:-2], 1, -1)
+    border = getattr(layer, "pad_values", 0.0)
+    kernels, inputs, factor, offset = [kernel], [(call.inputs[0], border)], 1.0, 0.0
     if isinstance(layer, BinaryLayer):
-        kernel, scale = _array(layer.binary_kernel()).astype("int8"), layer.kernel_scale()
-        binary = np.isin(layer.binary_kernel(), (-1, 1)).all()
-        call.require(binary, "have a kernel of -1 and +1", layer.kernel_quantizer)
+        kernels, scale = _planes_of_kernel(call, kernel), layer.kernel_scale()
         if layer.input_sign is not None:
-            number = _bits(call, number, layer.input_sign)
-    else:
-        kernel = _array(layer.kernel)
-    number = _product(call, number, kernel)
+            levels, planes = _planes(call, call.inputs[0], layer.input_sign)
+            middle = (levels[0] + levels[-1]) / 2
+            known = getattr(layer, "padding", "valid") == "valid" or border in (middle, *levels)
+            call.require(known, "have a border of one of the levels of its inputs", border)
+            inputs = [
+                (plane, 0.0 if border == middle else 1.0 if border >= level else -1.0)
+                for plane, level in zip(planes, levels[1:], strict=True)
+            ]
+            factor = (levels[1] - levels[0]) / 2
+            offset = middle * kernel.sum(axis=tuple(range(kernel.ndim - 1)))
+    products = [_product(call, one, by, border) for one, border in inputs for by in kernels]
+    number = _sum(call, products, factor / len(kernels), offset)
     if scale is not None:
         number = call.add("affine", number, scale=_array(scale).reshape(-1))
     if layer.bias is not None:
@@ -153,16 +214,23 @@ def _products(call):
     return call.activated(number, layer.activation)
 
 
-def _product(call, number, kernel):
+def _planes_of_kernel(call, kernel):
+    """The kernels of signs, at most three, whose mean is a kernel."""
+    codes = (kernel + 1) / 2  # from 0 to 1
+    counts = [n for n in (1, 2, 3) if np.allclose(n * codes, np.rint(n * codes))]
+    even = counts and np.abs(kernel).max() <= 1
+    call.require(even, "have a kernel of at most 4 even levels", call.layer.kernel_quantizer)
+    n = counts[0]
+    return [np.where(n * codes > one + 0.5, 1, -1).astype("int8") for one in range(n)]
+
+
+def _product(call, number, kernel, border):
     layer, before, attributes = call.layer, call.program.steps[number], {}
     if hasattr(layer, "kernel_size"):
-        groups = getattr(layer, "groups", 1)
-        if hasattr(layer, "depth_multiplier"):  # each channel is a group
-            groups = kernel.shape[-2]
-            kernel = kernel.reshape(*kernel.shape[:-2], 1, -1)
+        groups = before.shape[-1] // kernel.shape[-2]
         geometry = (layer.kernel_size, layer.strides, layer.dilation_rate, layer.padding)
         attributes = _windows(before.shape, *geometry)
-        attributes |= {"groups": groups, "pad_value": getattr(layer, "pad_values", 0.0)}
+        attributes |= {"groups": groups, "pad_value": border}
     op = "conv" if attributes else "dense"
     op = f"binary_{op}" if before.kind == "bits" else op
     attributes["fan_in"] = math.prod(kernel.shape[:-1])
@@ -171,32 +239,29 @@ def _product(call, number, kernel):
 
 # By the name of the class: layers of Keras and of `dann`, and the operations behind `keras.ops`.
 RULES: Mapping[str, Callable[[Call], int]] = {
+    "Absolute": lambda call: call.add("prelu", slopes=_array([-1.0])),
     "Activation": lambda call: call.activated(call.inputs[0], call.layer.activation),
-    "Add": _add,
+    "Add": _join("add", "offset"),
     "BatchNormalization": _batch_normalization,
-    "BinarySign": _sign,
+    "BinarySign": lambda call: _quantized(call, call.inputs[0]),
     "Concatenate": lambda call: call.add("concatenate"),
-    "Flatten": lambda call: call.add("reshape"),
     "HardTanh": _function("hard_tanh"),
-    "LeakyReLU": _leaky_relu,
-    "LeakyRelu": _leaky_relu,
-    "Multiply": _multiply,
+    "Mean": _mean,
+    "Multiply": _join("multiply", "scale"),
     "PReLU": lambda call: call.add("prelu", slopes=_channels(call, call.layer.alpha)),
     "ReLU": _relu,
-    "Relu": _function("relu"),
-    "Relu6": _function("relu6"),
     "Rescaling": _rescaling,
-    "Reshape": lambda call: call.add("reshape"),
     "RPReLU": _rprelu,
     "RSign": _rsign,
-    "Sigmoid": _function("sigmoid"),
-    "Softmax": _function("softmax"),
-    "Tanh": _function("tanh"),
+    **{name: _function(name.lower()) for name in ("Relu", "Relu6", "Sigmoid", "Softmax", "Tanh")},
     **{
         f"{name}{rank}": rule
         for rank in ("", "1D", "2D", "3D")
         for rule, names in {
             _products: "Dense BinaryDense Conv BinaryConv DepthwiseConv BinaryDepthwiseConv",
+            _zero_padding: "ZeroPadding",
+            _leaky_relu: "LeakyReLU LeakyRelu",
+            (lambda call: call.add("reshape")): "Flatten Reshape",
             _pool: "MaxPooling AveragePooling GlobalMaxPooling GlobalAveragePooling",
             # What acts in training only adds no step.
             (lambda call: call.inputs[0]): "ActivityRegularization ConvertToTensor Dropout "

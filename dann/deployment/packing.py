@@ -44,7 +44,6 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
 
     Raises:
         PackError: If a layer cannot be packed; the error names it.
-        TypeError: If `classifier` is not a Keras model.
 
     Example:
 
@@ -81,8 +80,6 @@ def program_of(classifier: keras.Model) -> list[Step]:
 
 def network_of(classifier: keras.Model) -> keras.Model:
     """Returns the network of a classifier; for a method, its `classifier`."""
-    if not isinstance(classifier, keras.Model):
-        raise TypeError(f"A classifier must be a Keras model. Received: {classifier!r}")
     return classifier.classifier if isinstance(classifier, AdversarialModel) else classifier
 
 

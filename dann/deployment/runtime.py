@@ -205,7 +205,7 @@ def _windows(step, images, border):
 # Each takes its step and the outputs of the steps that it reads.
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "activation": lambda step, values: FUNCTIONS[step.attributes["function"]](values),
-    "add": lambda step, *values: sum(np.stack(values)),
+    "add": lambda step, *values: functools.reduce(np.add, values),
     "affine": _affine,
     "average_pool": _average_pool,
     "binary_conv": _conv,
@@ -214,6 +214,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "conv": _conv,
     "dense": _dense,
     "max_pool": _max_pool,
+    "multiply": lambda step, *values: functools.reduce(np.multiply, values),
     "prelu": lambda step, values: np.where(values > 0, values, values * step.arrays["slopes"]),
     "reshape": lambda step, values: values.reshape(-1, *step.shape),
     "sign": lambda step, values: _signs(values >= 0),

@@ -111,8 +111,9 @@ static void multiply_bits_in_groups(const uint32_t *image, const window_t *w, in
 }
 
 /* Sums of products of numbers, one for each unit. */
-static void multiply(const float *image, const window_t *w, int place, const float *kernel,
-                     const float *border, int units, float *restrict values)
+static void multiply_numbers(const float *image, const window_t *w, int place,
+                             const float *kernel, const float *border, int units,
+                             float *restrict values)
 {
     int channels = w->channels / w->groups;
     for (int unit = 0; unit < units; unit++)
@@ -229,10 +230,22 @@ static void add(const float *numbers, int n, float *restrict values)
         values[i] += numbers[i];
 }
 
-static void scale(const float *factors, int n, float *restrict values)
+static void add_one(const float *number, int n, float *restrict values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] += *number;
+}
+
+static void multiply(const float *factors, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] *= factors[i];
+}
+
+static void multiply_one(const float *factor, int n, float *restrict values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] *= *factor;
 }
 
 static void prelu(const float *slopes, int n, float *restrict values)

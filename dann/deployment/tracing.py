@@ -1,6 +1,7 @@
 """Follows the calls of layers in a Keras model, which add their steps to a packed program."""
 
 import dataclasses
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -82,9 +83,10 @@ def follow(
         nodes = keras.Function(tensors, outputs)._nodes_by_depth
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
         name = getattr(function, "__qualname__", name)
+        line = traceback.extract_tb(error.__traceback__, 2)[-1].line
         raise PackError(
-            f"{name} must call layers or `keras.ops` alone to be packed. On a `keras.Input` it "
-            f"fails: {error}"
+            f"{name} must call layers or `keras.ops` alone to be packed, such as `keras.ops.relu` "
+            f"for `tf.nn.relu`. On a `keras.Input` it fails at `{line}`: {error}"
         ) from error
     known = dict(zip(map(id, tensors), numbers, strict=True))
     for node in (node for depth in sorted(nodes, reverse=True) for node in nodes[depth]):
@@ -119,14 +121,14 @@ def _check(call, given):
     if kind.__module__.split(".")[0] not in ("dann", "keras") or not known:
         raise PackError(
             f"Layer {call.name!r} computes {kind.__name__}, which cannot be packed. Write it with "
-            "relu, relu6, hard_tanh, sigmoid, tanh, softmax, LeakyReLU or PReLU, or with the "
-            "layers in docs/deployment.md"
+            "the layers and functions that docs/deployment.md names"
         )
     policy = getattr(layer, "dtype_policy", None)
     call.require(policy is None or policy.name == "float32", "compute in float32", policy)
     order, axis = getattr(layer, "data_format", None), getattr(layer, "axis", -1)
     call.require(order != "channels_first", "have data_format='channels_last'", order)
-    call.require(axis in (-1, len(call.shape)), "act on the last axis", f"axis={axis}")
+    last = axis in (-1, len(call.shape)) or kind.__name__ == "Mean"
+    call.require(last, "act on the last axis", f"axis={axis}")
 
 
 def fixed_shape(shape: Sequence[int | None], name: str) -> list[int]:

@@ -4,7 +4,15 @@ import keras
 import numpy as np
 from keras import layers
 
-from dann.layers import BinaryConv2D, BinaryDense, BinaryDepthwiseConv2D, RPReLU, RSign
+from dann.gradients.estimators import DoReFa
+from dann.layers import (
+    BinaryConv2D,
+    BinaryDense,
+    BinaryDepthwiseConv2D,
+    BinarySign,
+    RPReLU,
+    RSign,
+)
 
 
 def normalized(x):
@@ -70,7 +78,59 @@ def residual():
     return keras.Model(inputs, normalized(BinaryDense(5, use_bias=False)(x)))
 
 
-NETWORKS = {"perceptron": perceptron, "lenet": lenet, "residual": residual}
+def activations():
+    """Activations and joins in every form, also before a sign, where some become a threshold."""
+    inputs = keras.Input((4, 4, 3))
+    x = BinaryConv2D(5, 3, padding="same", use_bias=False)(inputs * 2.0 + 1.0)
+    parts = [
+        layers.ReLU()(normalized(x)),
+        layers.ReLU(max_value=6)(x),
+        layers.ReLU(negative_slope=0.5)(x),
+        layers.PReLU("ones", shared_axes=(1, 2))(x),
+        layers.Activation("relu6")(x),
+        layers.Activation("hard_tanh")(normalized(x)),
+        keras.activations.relu(x),
+        keras.ops.relu(x),
+        keras.ops.leaky_relu(x, 0.5),
+        keras.ops.hard_tanh(x),
+    ]
+    x = layers.Concatenate()(parts)
+    signs = keras.ops.concatenate([BinarySign()(one) for one in parts], axis=-1)
+    x = layers.Add()([x, signs, normalized(BinaryConv2D(50, 1, use_bias=False)(x))])
+    return keras.Model(inputs, BinaryDense(9, use_bias=False)(layers.Flatten()(x)))
+
+
+def levels():
+    """XNOR-Net's scaling of inputs, zeros around, three levels and two, a gate a channel."""
+    inputs = keras.Input((9, 8, 4))
+    scaled = {"kernel_estimator": "magnitude_aware", "padding": "same", "use_bias": False}
+    scale = keras.ops.mean(keras.ops.abs(inputs), axis=-1, keepdims=True)
+    x = BinaryConv2D(6, 3, **scaled)(inputs) * layers.AveragePooling2D(2, 1, "same")(scale)
+    x = layers.ZeroPadding2D(((1, 0), (0, 2)))(normalized(x))
+    ternary = {"kernel_estimator": "ternary", "use_bias": False}
+    first = BinaryConv2D(10, 3, input_estimator="ternary", **ternary)(x)
+    x = BinaryConv2D(12, 3, 2, "same", input_estimator=DoReFa(1), **ternary)(normalized(first))
+    x = normalized(BinaryDepthwiseConv2D(2, padding="same", kernel_estimator="ternary")(x))
+    x = BinaryConv2D(70, 1, use_bias=False)(x) + BinaryConv2D(70, 1, use_bias=False)(x)
+    x = normalized(x) * layers.GlobalMaxPooling2D(keepdims=True)(BinaryConv2D(70, 1)(x))
+    x = layers.AveragePooling2D(2)(BinarySign(estimator="ternary")(x))
+    x = BinaryDense(30, input_estimator=zero_or_one, **ternary)(layers.Flatten()(x))
+    last = BinaryDense(5, input_estimator=None, kernel_estimator=zero_or_one, use_bias=False)
+    return keras.Model(inputs, last(x))
+
+
+@keras.saving.register_keras_serializable("tests")
+def zero_or_one(x):
+    return keras.ops.where(x > 0.1, 1.0, 0.0)
+
+
+NETWORKS = {
+    "perceptron": perceptron,
+    "lenet": lenet,
+    "residual": residual,
+    "activations": activations,
+    "levels": levels,
+}
 
 
 def whole_inputs(model, count, seed=1):

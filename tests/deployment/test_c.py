@@ -19,6 +19,7 @@ from dann.deployment import load, pack, to_c
 from dann.deployment.c_file import source_of
 from dann.deployment.packing import program_of
 from dann.deployment.runtime import PackedModel, Step
+from dann.gradients.estimators import DoReFa
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]
 SANITIZED = ["-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
@@ -64,10 +65,12 @@ def binary(draw, x, rank):
         "strides": stride,
         "dilation_rate": dilation,
         "use_bias": draw(st.booleans()),
-        "kernel_estimator": draw(st.sampled_from(["htanh", "magnitude_aware"])),
-        "input_estimator": draw(st.sampled_from(["htanh", "htanh", None])),
+        "kernel_estimator": draw(st.sampled_from(["htanh", "magnitude_aware", "ternary"])),
+        "input_estimator": draw(st.sampled_from(["htanh", "ternary", DoReFa(1), None])),
         "pad_values": draw(st.sampled_from([-1.0, 0.0, 1.0])) if padding == "same" else 0.0,
     }
+    if settings["input_estimator"] == DoReFa(1):
+        settings["pad_values"] = abs(settings["pad_values"])
     size = draw(st.integers(1, 3))
     if kind == "depthwise":
         multiplier = draw(st.integers(1, 3))
@@ -87,6 +90,8 @@ def after(draw, x, rank):
         getattr(layers, f"AveragePooling{rank}D")(2, 1, "same"),
         *(layers.ReLU(), own.RPReLU(), own.RSign(), keras.ops.relu6),
         lambda x: layers.Add()([normalized(x), x]),
+        lambda x: x * keras.ops.mean(keras.ops.abs(x), axis=-1, keepdims=True),
+        getattr(layers, f"ZeroPadding{rank}D")(1),
         lambda x: layers.Concatenate()([x, own.BinarySign()(x), x]),
     ]
     return draw(st.sampled_from(ways))(x)
