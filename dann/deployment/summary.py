@@ -27,7 +27,7 @@ def summarize(classifier: keras.Model) -> pandas.DataFrame:
     Returns:
         A row for each layer, by its name after those of the models that it is nested in:
 
-        - `output_shape`: of its output, without the batch; `()` if not known, as in subclassed models
+        - `output_shape`: without the batch; `()` if not known, as in subclassed models
         - `weights`: how many there are of each width in bits: 1 for a binary kernel, 32 for a float
         - `bytes`, `float_bytes`: of its weights, each at its width, and all in float32
         - `binary_macs`, `float_macs`: multiply-accumulates of signs with signs, and the others of
