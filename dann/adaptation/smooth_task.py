@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.batch import added, at_least_single
+from dann.adaptation.batch import added
 from dann.adaptation.fitting import mean_over_replicas
 from dann.autodiff import gradients
 
@@ -65,7 +65,8 @@ def smooth_terms(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple[dict[s
 
     mine = gradients(task, [ops.convert_to_tensor(weight.value) for weight in weights])
     slopes = mean_over_replicas(mine)  # of the whole batch, so that all move the weights alike
-    length = ops.sqrt(added(ops.square(at_least_single(slope)) for slope in slopes))
+    dtype = keras.backend.result_type(*(slope.dtype for slope in slopes), "float32")
+    length = ops.sqrt(added(ops.square(ops.cast(slope, dtype)) for slope in slopes))
     scale = model.task_radius / ops.maximum(length, 1e-12)
     moved = [
         (weight, weight.value + ops.stop_gradient(ops.cast(scale, slope.dtype) * slope))
