@@ -172,16 +172,17 @@ def check_class_range(
     >>> check_class_range("Labels", np.array([0, 3, 4, 1]), 3)
     Traceback (most recent call last):
         ...
-    ValueError: Labels must be at least 0 and below 3, the number of classes. Received: 3, 4
+    ValueError: Labels must be whole, at least 0 and below 3, the number of classes. Received: 3, 4
     """
-    wrong = sorted(set(labels[(labels < 0) | (labels >= num_classes)].tolist()) - {unknown})
+    bad = (labels < 0) | (labels >= num_classes) | (labels % 1 != 0)
+    wrong = sorted(set(labels[bad].tolist()) - {unknown})
     if wrong:
         known = "" if unknown is None else f", or {unknown} if unknown"
         found = ", ".join(f"{label:g}" for label in wrong[:5])
         more = ", ..." if len(wrong) > 5 else ""
         raise ValueError(
-            f"{what} must be at least 0 and below {num_classes}, the number of classes{known}. "
-            f"Received: {found}{more}"
+            f"{what} must be whole, at least 0 and below {num_classes}, the number of classes{known}"
+            f". Received: {found}{more}"
         )
 
 

@@ -68,7 +68,7 @@ def test_another_shape_is_refused(shape, axes, words):
 def test_labels_that_are_no_class_are_refused_and_named_once():
     labels = np.array([0, 2, 7, -1, 7, 3])
     with pytest.raises(
-        ValueError, match=r"L must be at least 0 and below 3, .* Received: -1, 3, 7$"
+        ValueError, match=r"L must be whole, at least 0 and below 3, .* Received: -1, 3, 7$"
     ):
         check_class_range("L", labels, 3)
     with pytest.raises(ValueError, match=r"or -1 if unknown. Received: 3, 7$"):

@@ -10,14 +10,15 @@ from dann.data.pairs import Pairs
 
 # Of several labels an example: a sigmoid of each output.
 SIGMOIDS = keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy
+SHARES = keras.losses.CategoricalCrossentropy, keras.losses.CategoricalFocalCrossentropy
 
 
 def loss_of_logits(loss: Any, model: Any) -> Any:
     """Returns the loss for `compile`; none means the cross-entropy of classes.
 
     Raises:
-        ValueError: If it takes probabilities, if none is given for a single output, or if it is for
-            several labels an example and the model compares classes.
+        ValueError: If it takes probabilities, if there are several, if none is given for a single
+            output, or if it is for several labels an example and the model compares classes.
     """
     if loss is None:
         if model.num_classes == 1:
@@ -26,6 +27,10 @@ def loss_of_logits(loss: Any, model: Any) -> Any:
                 "Received: no loss, which means the cross-entropy of classes"
             )
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    parts = keras.tree.flatten(loss)
+    if len(parts) != 1:
+        raise ValueError(f"Give one loss, that of the labels. Received: loss={loss!r}")
+    loss = parts[0]
     found = keras.losses.get(loss) if isinstance(loss, str) else loss
     name = getattr(found, "__name__", "")
     of_probabilities = name == "kl_divergence" or name.endswith("crossentropy")
@@ -49,7 +54,7 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
     """
 
     def of_logits(metric):
-        if metric in ("accuracy", "acc") and isinstance(loss, SIGMOIDS):
+        if metric in ("accuracy", "acc", "binary_accuracy") and isinstance(loss, SIGMOIDS):
             return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
         return metric
 
@@ -79,18 +84,41 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
 
 
 def check_range(x: Any, y: Any, model: Any) -> None:
-    """Raises `ValueError` unless all labels are numbers of the model's classes.
+    """Raises `ValueError` unless all labels are values that the loss and the method take.
 
-    It looks at arrays in memory alone, and where the loss takes numbers of classes.
+    It looks at arrays in memory alone.
     """
-    loss = getattr(model, "loss", None)
-    if not isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
-        return
     domains = x.domains.values() if isinstance(x, Pairs) else ()
     columns = [getattr(getattr(one, "examples", None), "columns", {}) for one in domains]
     for labels in [y, *(one.get("labels") for one in columns)]:
-        if isinstance(labels, np.ndarray) and labels.dtype.kind in "iuf":
-            check_class_range("Labels", labels[labels != loss.ignore_class], model.num_classes)
+        if isinstance(labels, np.ndarray) and getattr(model, "loss", None):
+            _check_values(labels, model)
+
+
+def _check_values(labels, model):
+    loss, received = model.loss, f"{labels.dtype} of shape {labels.shape}"
+    if labels.dtype.kind not in "biuf":
+        raise ValueError(
+            "Labels must be numbers; `numpy.unique(labels, return_inverse=True)` numbers the "
+            f"classes of texts. Received: {received}"
+        )
+    if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+        check_class_range("Labels", labels[labels != loss.ignore_class], model.num_classes)
+    elif isinstance(loss, SIGMOIDS) and not ((labels >= 0) & (labels <= 1)).all():
+        raise ValueError(
+            f"{type(loss).__name__} takes labels from 0 to 1; for numbers of classes give "
+            f"`num_classes` and no loss. Received: from {labels.min()} to {labels.max()}"
+        )
+    elif labels.ndim > 1 and labels.shape[-1] == model.num_classes > 1:
+        sums = labels.sum(axis=-1)  # 0 of an example that does not count
+        if labels.min() < 0 or not (np.isclose(sums, 1, atol=1e-3) | (sums == 0)).all():
+            refuse_classes(model, "labels with several values an example")
+            if isinstance(loss, SHARES):
+                raise ValueError(
+                    f"{type(loss).__name__} takes the shares of one class, which sum to 1; several "
+                    "classes an example go with `keras.losses.BinaryCrossentropy(from_logits=True)`"
+                    f". Received: sums from {sums.min()} to {sums.max()}"
+                )
 
 
 def refuse_classes(model: Any, received: str) -> None:

@@ -141,7 +141,8 @@ def _features_and_logits(model, inputs, features, predict):
     if activation is keras.activations.sigmoid or isinstance(loss, SIGMOIDS):
         raise ValueError(
             "The model must give logits of classes of which each example has one. "
-            "Received: outputs of a sigmoid, for several labels an example"
+            "Received: outputs of a sigmoid, for several labels an example; of two classes write "
+            "`num_classes=2`"
         )
     return found, _logits(predict(network, inputs).astype("float64"))
 

@@ -72,6 +72,7 @@ def perturbed_words():
 
 CATEGORICAL = keras.losses.CategoricalCrossentropy(from_logits=True)
 SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
+SEVERAL = np.array([[1.0, 1, 0]] * 5)
 REFUSED = {
     ValueError: [
         lambda: SourceOnly(linear(3, 4)),
@@ -92,6 +93,14 @@ REFUSED = {
         lambda: of(DANN).compile(loss=keras.losses.BinaryCrossentropy()),
         lambda: fitted(of(DANN), PAIR, LABELS, SIGMOIDS),
         lambda: fitted(of(DANN), PAIR, LABELS + 1),
+        lambda: fitted(of(DANN), PAIR, LABELS / 2),
+        lambda: fitted(of(DANN), PAIR, LABELS.astype(str)),
+        lambda: fitted(of(DANN), PAIR, SEVERAL, CATEGORICAL),
+        lambda: fitted(of(CDAN), PAIR, SEVERAL, [SIGMOIDS]),
+        lambda: fitted(of(CDAN), PAIR, SEVERAL, lambda y, z: SIGMOIDS(y, z)),
+        lambda: fitted(of(DANN, regularizers=MCC()), PAIR, SEVERAL - 0.5, "mse"),
+        lambda: fitted(of(DANN, label_head=linear(4, 1)), PAIR, 2 * LABELS, SIGMOIDS),
+        lambda: of(DANN).compile("sgd", {"label": "mse", "domain": "mse"}),
         lambda: fitted(of(DANN), PAIR, np.array([[1, 1, 0]] * 5)),
         lambda: fitted(of(DANN), PAIR, LABELS[:, None], "mse"),
         lambda: fitted(of(DANN), {**PAIR, "target": TARGET[:, :2]}, LABELS),
@@ -137,6 +146,8 @@ REFUSED = {
         lambda: of(DANN, label_head="x"),
         lambda: of(SourceOnly, strength=1.0),
         lambda: of(DANN, lambda_=1.0),
+        lambda: of(DANN).fit(SOURCE, LABELS, TARGET),
+        lambda: of(DANN).fit((SOURCE, LABELS), TARGET),
         lambda: of(DIRTT),
         lambda: VirtualAdversarial(),
     ],
