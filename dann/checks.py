@@ -181,8 +181,8 @@ def check_class_range(
         found = ", ".join(f"{label:g}" for label in wrong[:5])
         more = ", ..." if len(wrong) > 5 else ""
         raise ValueError(
-            f"{what} must be whole, at least 0 and below {num_classes}, the number of classes{known}"
-            f". Received: {found}{more}"
+            f"{what} must be whole, at least 0 and below {num_classes}, the number of "
+            f"classes{known}. Received: {found}{more}"
         )
 
 

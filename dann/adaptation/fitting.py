@@ -23,7 +23,7 @@ _OF_SHARES = ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation
 
 def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, **kwargs) -> Any:
     """Runs Keras's `fit`; on `Pairs` it moves their `start` on. Returns the history."""
-    of_sklearn = isinstance(x, tuple) and not model.trains_on_plain_inputs
+    of_sklearn = isinstance(x, tuple | list) and not model.trains_on_plain_inputs
     if of_sklearn or not isinstance(args[0] if args else None, int | None):
         raise TypeError(
             "Write `fit(dann.data.pair((inputs, labels), target_inputs))`. Received: "

@@ -199,6 +199,7 @@ def jacobian(function: Callable[..., Any], xs: Any) -> Any:
     Raises:
         NotImplementedError: On a Keras backend other than TensorFlow, JAX and torch.
         TypeError: If `xs` or the output is not floating.
+        ValueError: If there are several outputs.
 
     Example:
 
@@ -212,7 +213,12 @@ def jacobian(function: Callable[..., Any], xs: Any) -> Any:
     several = isinstance(xs, list | tuple)
     arguments = floating_tensors(xs if several else [xs], "xs")
     outputs, pull = engine.pull_back(as_function(function), arguments)
-    (y,) = floating_outputs(outputs)
+    y, *others = floating_outputs(outputs)
+    if others:
+        raise ValueError(
+            "`jacobian` takes a function of one output; give each of several outputs a function of "
+            f"its own. Received: {1 + len(others)} outputs"
+        )
 
     def row(number):
         return pull([unit(number, y.shape, y.dtype)])

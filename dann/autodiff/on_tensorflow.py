@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from dann.autodiff.functions import as_function, as_pure_function, program_of
@@ -31,7 +32,13 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     persistent = not tf.executing_eagerly()
     with tf.GradientTape(persistent, watch_accessed_variables=False) as tape:
         tape.watch(sources)
-        outputs = keras.tree.map_structure(tensor, function(*map(tensor, sources)))
+        outputs = function(*map(tensor, sources))
+        if any(isinstance(one, np.ndarray | np.generic) for one in keras.tree.flatten(outputs)):
+            raise TypeError(
+                "The function must return tensors, because no gradient flows through NumPy: write "
+                "`keras.ops.sin(x)` for `numpy.sin(x)`. Received: an array"
+            )
+        outputs = keras.tree.map_structure(tensor, outputs)
     ys = keras.tree.flatten(outputs)
 
     def pull(upstream, unconnected="zero"):

@@ -2,12 +2,17 @@
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 COLUMNS = "inputs", "labels", "weights"
+
+
+class _OfFrames(NamedTuple):
+    inputs: Any
+    columns: Any
 
 
 class Examples:
@@ -47,7 +52,7 @@ class Examples:
         With `of_any_size` it leaves out the sizes of all axes but the last.
         """
         form = _mapped(lambda array: _form(array, of_any_size), self.columns["inputs"])
-        return (form, self._names) if keras.tree.flatten(self._names) else form
+        return _OfFrames(form, self._names) if keras.tree.flatten(self._names) else form
 
     def rows(self, indices: np.ndarray) -> Any:
         """Returns these rows of every column."""
@@ -132,16 +137,25 @@ def as_array(values: Any, domain: str) -> Any:
     if array.dtype.kind in "UST":  # Keras knows texts as objects alone
         return array.astype(object)
     if array.dtype == object and not all(isinstance(one, str | bytes) for one in array.flat):
-        array = array.astype("float64")
+        try:
+            array = array.astype("float64")
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"The {domain} must hold numbers, none of them missing; `pandas.get_dummies` makes "
+                f"numbers of categories. Received: {error}"
+            ) from None
     return array if isinstance(array, np.memmap) else check_finite(array, domain)
 
 
 def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
     """Returns an array; raises a `ValueError` if some of its numbers are NaN or infinite."""
-    if array.dtype.kind != "f" or array.size == 0:
+    can_be_nan = array.dtype.kind in "fc" or array.dtype.name == "bfloat16"
+    if not can_be_nan or array.size == 0:
         return array
     # NaN and infinity reach the least or the largest number; this takes no memory.
-    if not np.isfinite([array.min(), array.max()]).all():
+    with np.errstate(invalid="ignore"):  # of bfloat16
+        ends = [array.min(), array.max()]
+    if not np.isfinite(ends).all():
         raise ValueError(
             f"The {domain} must hold finite numbers, none of them missing. Received: "
             f"{np.count_nonzero(~np.isfinite(array))} of {array.size} that are NaN or infinite"
@@ -151,6 +165,14 @@ def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
 
 def check_alike(source: Any, other: Any, domain: str) -> None:
     """Raises a `ValueError` unless one network can take the inputs of both forms."""
+    if isinstance(source, _OfFrames) and isinstance(other, _OfFrames):
+        ours, theirs = (set(keras.tree.flatten(one.columns)) for one in (source, other))
+        if ours != theirs:
+            raise ValueError(
+                "Frames of both domains must have the same columns, as `pandas.get_dummies(pandas."
+                "concat([source, target]))` makes them. Received: the source lacks "
+                f"{sorted(theirs - ours, key=str)}, the {domain} {sorted(ours - theirs, key=str)}"
+            )
     if source != other:
         raise ValueError(
             "Inputs of both domains must have one structure, shape and type, and frames the same "

@@ -1,5 +1,6 @@
 """Way 1: a backward pass given by the caller instead of the derivative."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,8 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
         A function of the same tensors and variables, which are given by position.
 
     Raises:
-        TypeError: When differentiated, if `backward` returns what is no tensor.
+        TypeError: If `forward` returns several tensors; when differentiated, if `backward` returns
+            what is no tensor.
         ValueError: When differentiated, if `backward` returns the wrong number of gradients.
 
     Example:
@@ -65,7 +67,13 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
     overridden = _backend_function()(forward, gradient)
 
     def call(*inputs):
-        return overridden(*(ops.convert_to_tensor(value) for value in inputs))
+        outputs = overridden(*(ops.convert_to_tensor(value) for value in inputs))
+        if keras.tree.is_nested(outputs):
+            raise TypeError(
+                "Argument `forward` must return one tensor, because `backward` takes one upstream "
+                f"gradient. Received: {type(outputs).__name__} of tensors"
+            )
+        return outputs
 
     return named(call, name, forward, backward)
 
@@ -92,6 +100,7 @@ def named(function: Callable, name: str | None, *parts: Callable) -> Callable:
 
     Keras registers and saves a function by its name: two with one name would swap places in a file.
     It refuses to save what is called a lambda, so a function with one among its parts is called so.
+    A function whose registered name another took, as one of a factory has it, warns when called.
     """
     names = [getattr(part, "__name__", type(part).__name__) for part in parts]
     joined = "<lambda>" if "<lambda>" in names else "_with_".join(names)
@@ -101,6 +110,13 @@ def named(function: Callable, name: str | None, *parts: Callable) -> Callable:
             raise TypeError(
                 f"Give the inputs of `{by_position.__name__}` by position. "
                 f"Received by name: {', '.join(by_name)}"
+            )
+        registered = keras.saving.get_registered_name(by_position)
+        if keras.saving.get_registered_object(registered) not in (None, by_position):
+            warnings.warn(
+                f"Two functions are registered as {registered!r}, and a file would load the last: "
+                "give each its own `name=`",
+                stacklevel=2,
             )
         return function(*inputs)
 

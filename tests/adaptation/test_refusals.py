@@ -148,6 +148,7 @@ REFUSED = {
         lambda: of(DANN, lambda_=1.0),
         lambda: of(DANN).fit(SOURCE, LABELS, TARGET),
         lambda: of(DANN).fit((SOURCE, LABELS), TARGET),
+        lambda: of(DANN).fit([SOURCE, LABELS], TARGET),
         lambda: of(DIRTT),
         lambda: VirtualAdversarial(),
     ],

@@ -28,6 +28,8 @@ X, U, WHOLE = INPUTS, np.ones((3, 5), "float32"), INPUTS.astype("int32")
         (lambda: vjp(linear, [X], [X]), ValueError),
         (lambda: hvp(ops.sum, [X], [U]), ValueError),
         (lambda: jacobian(linear, WHOLE), TypeError),
+        (lambda: jacobian(lambda x: {"a": x, "b": x}, [X]), ValueError),
+        (lambda: gradients(np.sin, [X]), (TypeError, RuntimeError)),  # 0 on TensorFlow, in silence
         (lambda: gradients(ops.square, X[:1]), TypeError),  # by its row, in silence
         (lambda: batch_jacobian(linear, WHOLE), TypeError),
         (lambda: batch_jacobian(ops.sum, X), ValueError),

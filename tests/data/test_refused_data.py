@@ -3,6 +3,7 @@
 import dataclasses
 import pickle
 
+import ml_dtypes
 import numpy as np
 import pandas
 import pytest
@@ -31,6 +32,10 @@ PAIR = DomainPair("a", "b", (IMAGES, Y[:6]), (IMAGES, Y[:6]), IMAGES, (IMAGES, Y
 LABELLED = dataclasses.replace(PAIR, target_train_labels=Y[:6])
 OTHER = arrays((X, Y), (X + 9, Y))
 TABLE = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
+
+
+def spoilt_bfloat16():
+    return np.where(X > 1, np.nan, X).astype(ml_dtypes.bfloat16)
 
 
 class Trap:
@@ -122,6 +127,11 @@ VALUE_ERRORS = [
     paired(({"a": X, "b": X[:3]}, Y)),
     paired((FRAME, Y), SWAPPED),
     paired(({"a": FRAME}, Y), {"a": SWAPPED}),
+    paired((FRAME, Y), FRAME.rename(columns={FRAME.columns[0]: "other"})),
+    paired((FRAME.assign(a=pandas.NA), Y), FRAME.assign(a=1)),
+    paired((FRAME.assign(a="text"), Y), FRAME.assign(a=1)),
+    paired((spoilt_bfloat16(), Y)),
+    paired((X, None)),
     paired((X, Y, Y - 1.0)),
     paired((X, Y, X)),
     paired(size=61),

@@ -1,4 +1,5 @@
 import gc
+import warnings
 import weakref
 
 import keras
@@ -73,6 +74,22 @@ def test_inputs_by_name_are_refused(make):
     function = make(lambda x: x, lambda *inputs: inputs[0], name="half")
     with pytest.raises(TypeError, match="inputs of `half` by position. Received by name: x"):
         function(x=tensor([1.0], "float32"))
+
+
+def test_the_function_that_lost_its_name_to_another_warns():
+    """Keras saves functions by name: a file would load the other one."""
+    register = keras.saving.register_keras_serializable("test")
+    first, second = (register(override_gradient(half, plain, name="taken")) for _ in range(2))
+    with pytest.warns(UserWarning, match="registered as 'test>taken'"):
+        first(tensor([1.0], "float32"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second(tensor([1.0], "float32"))
+
+
+def test_a_forward_of_several_outputs_is_refused():
+    with pytest.raises(TypeError, match="must return one tensor"):
+        override_gradient(lambda x: (x, x), plain)(tensor([1.0], "float32"))
 
 
 def swapped(upstream, inputs, kernel):
