@@ -9,6 +9,7 @@ from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe, prox
 from dann.diagnostics.feature_distance import feature_distance, squared_mmd
 from dann.diagnostics.jacobians import jacobians
 from dann.diagnostics.label_loss_baselines import label_loss_baselines
+from dann.diagnostics.leakage import Leakage, leakage
 from dann.diagnostics.minmax_spectrum import minmax_spectrum
 from dann.diagnostics.sharpness import sharpness
 from dann.diagnostics.signal_propagation import signal_propagation
@@ -20,6 +21,7 @@ __all__ = [
     "Diagnosis",
     "Diagnostics",
     "HealthyRange",
+    "Leakage",
     "Verdict",
     "certify",
     "check",
@@ -28,6 +30,7 @@ __all__ = [
     "gradient_conflict",
     "jacobians",
     "label_loss_baselines",
+    "leakage",
     "measure",
     "minmax_spectrum",
     "proxy_a_distance",
