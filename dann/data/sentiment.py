@@ -22,6 +22,7 @@ _FILES = {
     "films": "movieReviewSnippets",
     "nyt": "nytEditorialSnippets",
 }
+_OF_WORDS = "tf_idf", "multi_hot", "count"
 _NEUTRAL = 0.5  # ratings nearer to 0 are dropped
 
 
@@ -42,8 +43,8 @@ def sentiment(
     classes are `negative`, rated below -0.5, and `positive`, above 0.5; sentences between are left
     out. Sentences of one review or article are on one side of a split.
 
-    Each sentence becomes numbers by `keras.layers.TextVectorization`, fitted to the training
-    sentences of both domains. It sees no labels and no test sentences.
+    By default each sentence becomes numbers by `keras.layers.TextVectorization`, fitted to the
+    training sentences of both domains. It sees no labels and no test sentences.
 
     The sentences come with the source distribution of vaderSentiment 3.3.2, which
     `pip download --no-binary :all: vaderSentiment==3.3.2 --no-deps` brings, and belong to their
@@ -54,24 +55,29 @@ def sentiment(
         target: Name of the target, another one.
         data_dir: Folder that holds the archive, as it is or in `real/`. Defaults to `None`: the
             folder of work.
-        output_mode: What a sentence becomes: `"tf_idf"` (the default), `"multi_hot"` or `"count"`,
-            or `None` for the text itself, for a network that reads texts.
-        max_tokens: Largest number of words that are told apart; the others count as one.
+        output_mode: What a sentence becomes: `"tf_idf"` (the default), `"multi_hot"` or `"count"`;
+            `"word_vectors"`, the mean of pretrained vectors of its words, which the package
+            wordllama holds (`pip install dann[wordllama]`) and nothing is fitted to; or `None` for
+            the text itself, for a network that reads texts.
+        max_tokens: Largest number of words that `TextVectorization` tells apart; the others count
+            as one.
         test_share: Share of the reviews or articles to test on, in (0, 1).
         seed: Seed of their draw.
 
     Returns:
-        A pair with inputs float32 `(n, words)`, at most `max_tokens` of them, or texts `(n,)`.
+        A pair with inputs float32 `(n, words)`, at most `max_tokens` of them, vectors `(n, 256)`,
+        or texts `(n,)`.
 
     Raises:
         FileNotFoundError: If the archive is missing.
+        ImportError: If wordllama is needed and not installed.
         ValueError: If there is no domain or output mode of this name, or both domains are one.
 
     Reference:
         - Hutto and Gilbert, 2014, VADER: A parsimonious rule-based model for sentiment analysis of
           social media text, ICWSM.
     """
-    check_choice("output_mode", output_mode, (None, "tf_idf", "multi_hot", "count"))
+    check_choice("output_mode", output_mode, (None, "word_vectors", *_OF_WORDS))
     for name, domain in (("source", source), ("target", target)):
         check_choice(name, domain, _FILES)
     if source == target:
@@ -90,6 +96,8 @@ def sentiment(
     )
     if output_mode is None:
         return texts
+    if output_mode == "word_vectors":
+        return texts.map_inputs(_word_vectors())
     words = keras.layers.TextVectorization(max_tokens=max_tokens, output_mode=output_mode)
     words.adapt(np.concatenate([texts.source_train[0], texts.target_train]))
     return texts.map_inputs(lambda part: np.asarray(words(part), np.float32))
@@ -103,6 +111,18 @@ def _archive(folder):
         f"`data_dir` (paths.data_dir) must hold {_ARCHIVE}, which `pip download --no-binary :all: "
         f"vaderSentiment==3.3.2 --no-deps` brings. Received: {folder}"
     )
+
+
+def _word_vectors():
+    try:
+        import wordllama  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        told = "data.output_mode=word_vectors needs `pip install dann[wordllama]`"
+        raise ImportError(told) from error
+    # Its tokenizer is in the package, though it looks for it elsewhere and would download it.
+    folder = pathlib.Path(str(wordllama.__file__)).parent
+    model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+    return lambda part: model.embed(part.tolist())
 
 
 def _read(path, domain):

@@ -1,8 +1,10 @@
 """On an archive of the real form with sentences of our own, and on the real one where it lies."""
 
+import importlib.util
 import io
 import os
 import pathlib
+import sys
 import tarfile
 
 import numpy as np
@@ -78,6 +80,22 @@ def test_words_are_those_of_both_training_sets(folder):
     assert not domains.source_train[0][:, 0].any()
     few = sentiment("amazon", "tweets", data_dir=folder, max_tokens=5)
     assert few.input_shape == (5,)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("wordllama"), reason="needs wordllama")
+def test_word_vectors_are_means_of_those_of_a_network_that_saw_other_texts(folder):
+    options = {"data_dir": folder, "output_mode": "word_vectors"}
+    domains = sentiment("amazon", "tweets", **options)
+    assert domains.input_shape == (256,)
+    assert domains.source_train[0].dtype == np.float32
+    swapped = sentiment("tweets", "amazon", **options)  # nothing is fitted to the source
+    np.testing.assert_array_equal(swapped.target_train, domains.source_train[0])
+
+
+def test_without_their_package_one_line_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    with pytest.raises(ImportError, match=r"pip install dann\[wordllama\]"):
+        sentiment("amazon", "tweets", data_dir=folder, output_mode="word_vectors")
 
 
 @pytest.mark.parametrize(
