@@ -98,12 +98,10 @@ class Invariant(AdversarialModel):
     ):
         strengths = strength if isinstance(strength, Mapping) else {}
         super().__init__(*args, strength=None if strengths else strength, **kwargs)  # pyright: ignore
-        self.nuisances = dict(nuisances)
+        self.nuisances = {name: _kind(name, kind) for name, kind in nuisances.items()}
         self.given_label = given_label
         self.balanced = [balanced] if isinstance(balanced, str) else list(balanced)
         classes = {name for name, kind in nuisances.items() if kind != NUMBER}
-        for name in classes:
-            check_integer(f"nuisances[{name!r}]", nuisances[name], low=2, why="or 'number'")
         _check_names("strength", strengths or nuisances, {*nuisances}, whole=True)
         _check_names("heads", heads or {}, {*nuisances})
         _check_names("balanced", self.balanced, classes)
@@ -277,6 +275,12 @@ class Invariant(AdversarialModel):
         strengths = {n: one.schedule or one.initial_strength for n, one in self.reversals.items()}
         own = keras.saving.serialize_keras_object(strengths)
         return {**super().get_config(), **({"strength": own} if strengths else {})}
+
+
+def _kind(name, kind):
+    if kind == NUMBER:
+        return kind
+    return check_integer(f"nuisances[{name!r}]", kind, low=2, why="or 'number'")
 
 
 def _pair(tensors):

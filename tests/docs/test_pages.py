@@ -43,9 +43,16 @@ def test_a_block_of_the_readme_runs_when_it_is_pasted_alone(block, names):
 def test_the_python_of_a_page_runs_from_top_to_bottom(path, names):
     pages.run_page(path, names)
     if path.endswith("nuisance.md"):
-        (words, speakers), (words_kept, speakers_left) = names["without"], names["removed"]
-        assert min(words, words_kept) > 0.95
-        assert speakers_left < 0.5 < 0.65 < speakers
+        runs = {
+            name: names[name] for name in ("plain", "hidden", "fair", "ageless", "seeing", "blind")
+        }
+        accuracy, found = ({name: run[i] for name, run in runs.items()} for i in (0, 1))
+        assert min(accuracy[name] for name in ("plain", "hidden", "ageless")) > 0.95
+        assert found["hidden"]["subject"].score < 0.4 < 0.65 < found["plain"]["subject"].score
+        assert accuracy["fair"] > 0.75
+        assert found["fair"]["group given the label"].score < 0.6
+        assert found["ageless"]["age"].score < 0.2
+        assert accuracy["blind"] < accuracy["seeing"] - 0.05
     if path.endswith("series-and-tables.md"):
         assert names["accuracies"]["MDAN"] > names["accuracies"]["SourceOnly"] + 0.2
     if path.endswith("methods.md"):  # beside the best linear fit to the source
