@@ -256,8 +256,7 @@ class _Constants:
         if text not in self._names:
             name = self._names[text] = f"{what}_{len(self._names)}"
             kind = "uint32_t" if values.dtype.kind == "u" else "float"
-            aligned = " DANN_ALIGNED" * (what == "kernel")
-            declared = f"{struct} {name}" if struct else f"{kind} {name}[]{aligned}"
+            declared = f"{struct} {name}" if struct else f"{kind} {name}[]"
             self.lines.append(f"static const {declared} = {{{text.removeprefix(what)}")
             self.bytes += 4 * values.size
         return self._names[text]

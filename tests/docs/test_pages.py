@@ -85,9 +85,11 @@ def test_every_method_and_regularizer_is_on_the_page(name):
     assert f"`{name}`" in TEXTS["docs/methods.md"]
 
 
-def test_the_table_of_results_is_that_of_the_files():
-    spec = importlib.util.spec_from_file_location("results", pages.ROOT / "docs/results.py")
-    results = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(results)
-    page = TEXTS["docs/results.md"]
-    assert results.written(page, results.read()) == page, "run docs/results.py"
+@pytest.mark.parametrize("page", ["results", "when-to-adapt"])
+def test_the_table_of_a_page_is_that_of_its_runs(page):
+    script = page.replace("-", "_")
+    spec = importlib.util.spec_from_file_location(script, pages.ROOT / f"docs/{script}.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    text = TEXTS[f"docs/{page}.md"]
+    assert made.written(text, made.read()) == text, f"run docs/{script}.py"
