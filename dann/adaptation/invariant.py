@@ -85,6 +85,7 @@ class Invariant(AdversarialModel):
     """
 
     arguments = ("nuisances", "heads", "given_label", "balanced")
+    trains_on_plain_inputs = True
 
     def __init__(
         self,
