@@ -174,7 +174,13 @@ class AdversarialModel(keras.Model):
         """Returns the features of each part of a pair, by the same names."""
         parts = parts_of(inputs)
         if self.passes == "separate":
-            return {name: self.backbone(part, training=training) for name, part in parts.items()}
+            found = {name: self.backbone(part, training=training) for name, part in parts.items()}
+            if len({tuple(one.shape[1:]) for one in found.values()}) > 1:
+                raise ValueError(
+                    "The backbone must pool maps of domains of different sizes. Received: features "
+                    f"{ {name: tuple(one.shape) for name, one in found.items()} }"
+                )
+            return found
         return in_one_pass(self.backbone, parts, training)
 
     def batch_of(self, inputs: dict, features: dict, training: bool) -> Batch:

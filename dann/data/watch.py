@@ -16,7 +16,7 @@ def watch(
     target: Sequence[int] = (6, 7, 8, 9, 10),
     *,
     window: int = 100,
-    test_share: float = 0.2,
+    test_share: float = 0.4,
     seed: int = 0,
 ) -> DomainPair:
     """Pairs two groups of people who did seven shoulder exercises with a smartwatch on.
@@ -31,6 +31,7 @@ def watch(
         target: Numbers of the target's people, others.
         window: Samples in a window, at least 1. Defaults to `100`: two seconds.
         test_share: Share of each domain's people to test on, in (0, 1), rounded up.
+            Defaults to `0.4`, two of five: a single person is easy or hard.
         seed: Seed of their draw.
 
     Returns:

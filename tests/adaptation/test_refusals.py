@@ -55,8 +55,7 @@ def of_maps(method=DANN, **kwargs):
 
 
 def fitted_maps(labels):
-    maps = np.ones((5, 6, 3), "float32")
-    fitted(of_maps(), {"source": maps, "target": maps}, labels)
+    fitted(of_maps(), {"source": MAPS, "target": MAPS}, labels)
 
 
 def masked():
@@ -72,6 +71,7 @@ def perturbed_words():
 
 CATEGORICAL = keras.losses.CategoricalCrossentropy(from_logits=True)
 SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
+MAPS = np.ones((5, 6, 3), "float32")
 SEVERAL = np.array([[1.0, 1, 0]] * 5)
 REFUSED = {
     ValueError: [
@@ -137,6 +137,7 @@ REFUSED = {
         lambda: of_maps(regularizers=[MCC()]),
         lambda: of_maps(domain_head=keras.layers.Dense(2)),
         lambda: of_maps(label_head=linear(4, 3)),
+        lambda: of_maps(passes="separate")({"source": MAPS, "target": MAPS[:, :4]}),
         lambda: fitted_maps(LABELS),
         lambda: fitted_maps(np.zeros((5, 3), int)),
         lambda: fitted_maps(np.eye(3)[np.zeros((5, 6), int)]),
