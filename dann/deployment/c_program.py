@@ -256,7 +256,8 @@ class _Constants:
         if text not in self._names:
             name = self._names[text] = f"{what}_{len(self._names)}"
             kind = "uint32_t" if values.dtype.kind == "u" else "float"
-            declared = f"{struct} {name}" if struct else f"{kind} {name}[]"
+            aligned = " DANN_ALIGNED" * (what == "kernel")
+            declared = f"{struct} {name}" if struct else f"{kind} {name}[]{aligned}"
             self.lines.append(f"static const {declared} = {{{text.removeprefix(what)}")
             self.bytes += 4 * values.size
         return self._names[text]

@@ -23,6 +23,12 @@ void dann_predict(const float *input, float *output);
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
 
+#if defined(__GNUC__) && defined(__AVX512F__)  /* a vector of this processor then lies in one line of its cache */
+#define DANN_ALIGNED __attribute__((aligned(64)))
+#else
+#define DANN_ALIGNED
+#endif
+
 /* A window at one place of an image: `rows` x `columns` pixels of `channels` numbers or signs. */
 typedef struct {
     int height, width, channels;  /* of the image */
