@@ -11,6 +11,7 @@ from dann.adaptation.batch import (
     added,
     at_least_single,
     in_one_pass,
+    in_own_passes,
     is_pair,
     parts_of,
     weights_of_positions,
@@ -172,16 +173,8 @@ class AdversarialModel(keras.Model):
 
     def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of each part of a pair, by the same names."""
-        parts = parts_of(inputs)
-        if self.passes == "separate":
-            found = {name: self.backbone(part, training=training) for name, part in parts.items()}
-            if len({tuple(one.shape[1:]) for one in found.values()}) > 1:
-                raise ValueError(
-                    "The backbone must pool maps of domains of different sizes. Received: features "
-                    f"{ {name: tuple(one.shape) for name, one in found.items()} }"
-                )
-            return found
-        return in_one_pass(self.backbone, parts, training)
+        run = in_own_passes if self.passes == "separate" else in_one_pass
+        return run(self.backbone, parts_of(inputs), training)
 
     def batch_of(self, inputs: dict, features: dict, training: bool) -> Batch:
         """Returns what a method sees of a pair, of which the features are known."""

@@ -119,6 +119,17 @@ def in_one_pass(network: keras.Layer, parts: dict[str, Any], training: bool) -> 
     return dict(zip(parts, split_rows(outputs, sizes), strict=True))
 
 
+def in_own_passes(network: keras.Layer, parts: dict[str, Any], training: bool) -> dict[str, Any]:
+    """Runs a network once over each part and returns its outputs, of one shape, by their names."""
+    outputs = {name: network(part, training=training) for name, part in parts.items()}
+    if len({tuple(one.shape[1:]) for one in outputs.values()}) > 1:
+        raise ValueError(
+            "The backbone must pool maps of domains of different sizes. Received: features "
+            f"{ {name: tuple(one.shape) for name, one in outputs.items()} }"
+        )
+    return outputs
+
+
 def _shapes_of(inputs):
     return [tuple(one.shape[1:]) for one in keras.tree.flatten(inputs)]
 

@@ -6,10 +6,11 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.batch import at_least_single, size_of
+from dann.adaptation.batch import at_least_single
 from dann.adaptation.labels import SIGMOIDS
+from dann.adaptation.missing_labels import check_ranges, filled, flat, weights_of_classes
 from dann.adaptation.networks import fitting_domain_head
-from dann.checks import check_class_range, check_integer
+from dann.checks import check_integer
 from dann.layers import GradientReversal
 from dann.networks import label_head
 from dann.schedules import StrengthSchedule
@@ -173,14 +174,14 @@ class Invariant(AdversarialModel):
         for name, kind in self.nuisances.items():
             own = self.reversals.get(name)
             inputs = own(features, training=training) if own else shared
-            values, known = _filled(labels[name], kind != NUMBER)
+            values, known = filled(labels[name], kind != NUMBER)
             if self.given_label:
                 inputs, known = self._with_label(inputs, label), known * label_known
             outputs = at_least_single(self.heads[name](inputs, training=training))
-            weights = _flat((batch.weights or {}).get(name, ops.ones_like(known)))
+            weights = flat((batch.weights or {}).get(name, ops.ones_like(known)))
             weights = known / ops.maximum(ops.mean(known), _LEAST) * weights
             terms_of = self._number_terms if kind == NUMBER else self._class_terms
-            terms |= terms_of(name, _flat(values), known, weights, outputs, training)
+            terms |= terms_of(name, flat(values), known, weights, outputs, training)
         return terms
 
     def _class_terms(self, name, values, known, weights, logits, training):
@@ -218,12 +219,12 @@ class Invariant(AdversarialModel):
         if training:
             self.seen[name].assign(ops.stack([count + added, mean, squares]))
         scaled = (values - mean) / ops.sqrt(ops.maximum(squares / total, _LEAST))
-        return {f"{name}/loss": ops.mean(weights * ops.square(_flat(outputs) - scaled))}
+        return {f"{name}/loss": ops.mean(weights * ops.square(flat(outputs) - scaled))}
 
     def _with_label(self, features, label):
         """Every product of a feature, or 1, and the one-hot label."""
         if len(label.shape) < 2 or label.shape[-1] != self.num_classes:
-            label = ops.one_hot(ops.cast(_flat(label), "int32"), self.num_classes)
+            label = ops.one_hot(ops.cast(flat(label), "int32"), self.num_classes)
         ones = ops.ones_like(features[:, :1])
         features = ops.concatenate([features, ones], axis=-1)
         products = features[:, :, None] * ops.cast(label, features.dtype)[:, None]
@@ -232,7 +233,7 @@ class Invariant(AdversarialModel):
     def _label(self, y):
         """The labels, 0 in place of missing ones, and 1 for each example that has one, else 0."""
         labels = y["label"] if isinstance(y, dict) else y
-        return _filled(labels, isinstance(self.loss, (*_OF_CLASSES, *SIGMOIDS)))
+        return filled(labels, isinstance(self.loss, (*_OF_CLASSES, *SIGMOIDS)))
 
     def label_loss(self, labels, logits, weights=None):
         labels, weights, known = self._weighted(labels, weights)
@@ -242,7 +243,7 @@ class Invariant(AdversarialModel):
     def _weighted(self, labels, weights):
         found, known = self._label(labels)
         given = weights["label"] if isinstance(weights, dict) else weights
-        return found, known if given is None else known * _flat(given), known
+        return found, known if given is None else known * flat(given), known
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         labels, weights, _ = self._weighted(y, sample_weight)
@@ -260,17 +261,14 @@ class Invariant(AdversarialModel):
             if class_weight is not None:
                 if kwargs.get("sample_weight") is not None:
                     raise ValueError("Give `sample_weight` or `class_weight`. Received: both")
-                kwargs["sample_weight"] = _of_classes(y, class_weight)
+                kwargs["sample_weight"] = weights_of_classes(y, class_weight)
                 class_weight = None
         return super().fit(x, y, *args, class_weight=class_weight, **kwargs)
 
     def _check_range(self, y):
         sparse = isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy)
         sizes = {"label": self.num_classes if sparse else NUMBER, **self.nuisances}
-        for name, size in sizes.items():
-            values = y.get(name)
-            if isinstance(size, int) and isinstance(values, np.ndarray):
-                check_class_range(f"Values of {name!r}", values[values >= 0], size)
+        check_ranges(y, {name: size for name, size in sizes.items() if size != NUMBER})
 
     def get_config(self):
         strengths = {n: one.schedule or one.initial_strength for n, one in self.reversals.items()}
@@ -279,37 +277,12 @@ class Invariant(AdversarialModel):
 
 
 def _kind(name, kind):
-    if kind == NUMBER:
-        return kind
-    return check_integer(f"nuisances[{name!r}]", kind, low=2, why="or 'number'")
+    argument = f"nuisances[{name!r}]"
+    return kind if kind == NUMBER else check_integer(argument, kind, low=2, why="or 'number'")
 
 
 def _pair(tensors):
     return {"source": tensors, "target": tensors}
-
-
-def _flat(values):
-    return ops.cast(ops.reshape(values, (-1,)), "float32")
-
-
-def _filled(values, classes):
-    """Values with 0 in place of missing ones, and 1 for each example without one, else 0."""
-    values = ops.convert_to_tensor(values)
-    missing = ops.isnan(ops.cast(values, "float32"))  # integers have no NaN
-    if classes:
-        missing = ops.logical_or(missing, values < 0)
-    rows = ops.reshape(missing, (size_of(values), -1))
-    known = ops.cast(ops.logical_not(ops.any(rows, axis=1)), "float32")
-    return ops.where(missing, ops.zeros_like(values), values), known
-
-
-def _of_classes(y, class_weight):
-    """Sample weights by name that weigh the labels by their classes."""
-    weights = {name: np.ones(len(values), "float32") for name, values in y.items()}
-    labels = np.asarray(y["label"])
-    labels = labels.argmax(axis=1) if labels.ndim > 1 and labels.shape[1] > 1 else labels
-    weights["label"] = np.array([class_weight.get(int(one), 1.0) for one in labels.flat], "float32")
-    return weights
 
 
 def _head(name, kind, length, head):

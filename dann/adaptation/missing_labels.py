@@ -1,0 +1,51 @@
+"""Labels of which some are missing: -1 or NaN."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from dann.adaptation.batch import size_of
+from dann.checks import check_class_range
+
+
+def flat(values: Any) -> Any:
+    """Returns values `(batch,)` or `(batch, 1)` as float32 `(batch,)`."""
+    return ops.cast(ops.reshape(values, (-1,)), "float32")
+
+
+def filled(values: Any, classes: bool) -> tuple[Any, Any]:
+    """Returns values with 0 in place of missing ones, and which examples have one.
+
+    Args:
+        values: Tensor `(batch, ...)`; NaN is missing, and with `classes` what is below 0.
+        classes: Whether the values are numbers of classes.
+
+    Returns:
+        The values, and float32 `(batch,)`: 1 for each example of which nothing is missing, else 0.
+    """
+    values = ops.convert_to_tensor(values)
+    missing = ops.isnan(ops.cast(values, "float32"))  # integers have no NaN
+    if classes:
+        missing = ops.logical_or(missing, values < 0)
+    rows = ops.reshape(missing, (size_of(values), -1))
+    known = ops.cast(ops.logical_not(ops.any(rows, axis=1)), "float32")
+    return ops.where(missing, ops.zeros_like(values), values), known
+
+
+def weights_of_classes(y: Mapping[str, Any], class_weight: Mapping[int, float]) -> dict[str, Any]:
+    """Returns sample weights by name: those of the `"label"` by its class, the others 1."""
+    weights = {name: np.ones(len(values), "float32") for name, values in y.items()}
+    labels = np.asarray(y["label"])
+    labels = labels.argmax(axis=1) if labels.ndim > 1 and labels.shape[1] > 1 else labels
+    weights["label"] = np.array([class_weight.get(int(one), 1.0) for one in labels.flat], "float32")
+    return weights
+
+
+def check_ranges(y: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+    """Raises a `ValueError` for arrays with numbers of classes beyond the sizes of their names."""
+    for name, size in sizes.items():
+        values = y.get(name)
+        if isinstance(values, np.ndarray):
+            check_class_range(f"Values of {name!r}", values[values >= 0], size)
