@@ -43,7 +43,7 @@ def weights_of_classes(y: Mapping[str, Any], class_weight: Mapping[int, float]) 
     return weights
 
 
-def check_ranges(y: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+def check_ranges(y: Mapping[str, Any], sizes: Mapping[str, Any]) -> None:
     """Raises a `ValueError` for arrays with numbers of classes beyond the sizes of their names."""
     for name, size in sizes.items():
         values = y.get(name)
