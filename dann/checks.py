@@ -1,5 +1,6 @@
 """Checks of arguments, with one wording: what was expected, and what came."""
 
+import difflib
 import math
 import numbers
 from collections.abc import Iterable, Sequence
@@ -79,14 +80,15 @@ def check_integer(
 def check_choice(name: str, value: Any, choices: Iterable[Any]) -> Any:
     """Returns `value` if it is one of the choices.
 
-    The error lists the choices in their order.
+    The error lists the choices in their order; of more than 20, those that are like the value.
 
     Raises:
         ValueError: If it is none of them.
     """
     choices = list(choices)
     if not any(type(value) is type(choice) and value == choice for choice in choices):
-        listed = ", ".join(map(repr, choices))
+        near = difflib.get_close_matches(str(value), map(str, choices), n=3)
+        listed = ", ".join(map(repr, near if near and len(choices) > 20 else choices))
         raise ValueError(_message(name, f"one of {listed}", "", value))
     return value
 

@@ -48,8 +48,12 @@ def main(cfg):
     results.to_csv(path, index=False)
     path.with_suffix(".md").write_text(summary_table(results, cfg.published))
     print(f"Written to {path} and {path.with_suffix('.md')}")
+    for run in failed:
+        log = run.directory.log_file
+        last = log.read_text().strip().rpartition("\n")[2]
+        print(f"error: {log} ends: {last}", file=sys.stderr)
     if failed:
-        sys.exit("error: failed, see log.txt in " + ", ".join(str(one.directory) for one in failed))
+        sys.exit(1)
 
 
 if __name__ == "__main__":

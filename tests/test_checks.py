@@ -38,6 +38,7 @@ NUMBER, INTEGER = "`x` must be a finite number", "`k` must be an integer"
         (check_integer, ("k", -1), {"low": 0, "high": 8}, f"{INTEGER} from 0 to 8. "),
         (check_integer, ("k", 1), {"low": 2, "why": "because"}, "at least 2, because. Received"),
         (check_choice, ("way", "c", ("a", "b")), {}, "one of 'a', 'b'. Received: way='c'"),
+        (check_choice, ("n", "net1", ["Net1", *"abcdefghijklmnopqrst"]), {}, "one of 'Net1'. Rec"),
     ],
 )
 def test_a_value_out_of_range_is_refused(check, given, options, told):

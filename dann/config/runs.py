@@ -77,8 +77,8 @@ def is_done(cfg: Any) -> bool:
     told, grown = _changes(cfg, run)
     if told:
         raise ConfigError(
-            "A run resumes with the settings that it began with; choose another hydra.run.dir, or "
-            f"resume=false to start again. Received: {'; '.join(told)}"
+            "A run resumes with the settings that it began with; choose another hydra.run.dir, "
+            f"remove {run}, or give resume=false to start again. Received: {'; '.join(told)}"
         )
     if grown or not run.is_finished():
         return False

@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import pathlib
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -138,6 +139,8 @@ def explained(error: Exception) -> str:
         return f"{error.full_key}: {first}" if error.full_key else first
     if isinstance(error, ConfigCompositionException) and cause:
         why = str(cause).partition("\n")[0]
+        if whole := re.match(r"Value '(\d+)\.0' of type 'float' .* Integer", why):
+            why += f". Did you mean {whole[1]}?"
         return f"{first}: {'it is a list: write [a,b]' if 'not a ListConfig' in why else why}"
     return str(error) or type(error).__name__
 

@@ -110,7 +110,10 @@ class Comparison:
         for name in dict.fromkeys(table.columns.get_level_values(0)):
             told = _SHOWN.get(name, name.removeprefix("selection/"))
             form = ".1%" if name in _SHOWN else ".4f"
-            columns[told] = [_spread(*row, form=form) for row in table[name].to_numpy()]
+            least = 3 if name == AGREEMENT else 2  # two runs agree equally with each other
+            columns[told] = [
+                _spread(*row, form=form, least=least) for row in table[name].to_numpy()
+            ]
         lines = ["mean ± standard deviation over seeds"]
         shown = pandas.DataFrame(columns).rename_axis(None)
         text = shown.to_string()
@@ -192,7 +195,7 @@ def _usable_score(key, candidates):
     return OF_EQUALS, remark
 
 
-def _spread(count, mean, std, form):
-    """The mean and, of several values, their standard deviation."""
-    spread = f" ± {std:{form}}" if count > 1 else ""
+def _spread(count, mean, std, form, least):
+    """The mean and, of at least so many values, their standard deviation."""
+    spread = f" ± {std:{form}}" if count >= least else ""
     return f"{mean:{form}}{spread}" if count else "-"

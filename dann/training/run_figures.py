@@ -12,6 +12,7 @@ from sklearn.metrics import confusion_matrix
 from threadpoolctl import threadpool_limits
 
 from dann.data import DomainPair
+from dann.data.domain_pair import UNKNOWN
 from dann.training.run_callbacks import HostModel
 
 _POINTS = 500  # of each domain in the view of the features
@@ -126,18 +127,35 @@ def _class_names(domains):
 
 
 def features_of(host: HostModel, domains: DomainPair) -> np.ndarray:
-    """Computes the features of up to 500 test inputs of each domain, the source's first.
+    """Computes the features of up to 500 examples of each domain, the source's first.
+
+    They are test examples and, where these are fewer, training examples.
 
     Returns:
         Array `(n + m, num_features)`.
     """
-    parts = [inputs[_shown(inputs)] for inputs, _ in (domains.source_test, domains.target_test)]
-    return host.predict(host.model.backbone, np.concatenate(parts))
+    inputs = [inputs for inputs, _ in _shown(domains)]
+    return host.predict(host.model.backbone, np.concatenate(inputs))
 
 
-def _shown(inputs):
-    """Indices of the examples to show, spread over the set, which may be sorted by class."""
-    return np.linspace(0, len(inputs) - 1, min(len(inputs), _POINTS)).astype(int)
+def _shown(domains):
+    """Inputs and classes of the examples to show, of the source and of the target; -1: unknown."""
+    source = _spread(domains.source_test, domains.source_train)
+    return source, _spread(domains.target_test, (domains.target_train, None))
+
+
+def _spread(*sets):
+    """Examples spread over the sets, which may be sorted by class, of the first as many as fit."""
+    parts, room = [], _POINTS
+    for inputs, labels in sets:
+        count = min(len(inputs), room)
+        room -= count
+        places = np.linspace(0, len(inputs) - 1, count).astype(int)
+        classes = np.full(count, UNKNOWN) if labels is None else np.asarray(labels)[places]
+        if count:
+            parts.append((inputs[places], classes))
+    inputs, classes = zip(*parts, strict=True)
+    return np.concatenate(inputs), np.concatenate(classes)
 
 
 def save_features(
@@ -148,8 +166,8 @@ def save_features(
 ) -> None:
     """Shows features of both domains in two dimensions, by t-SNE, one panel for each view.
 
-    The source is circles and the target crosses, coloured by class; a target without labels is
-    grey.
+    The source is circles and the target crosses, coloured by class; target examples without
+    labels, as all of the training set, are grey.
 
     Args:
         views: Title and features, as `features_of` returns them.
@@ -159,11 +177,10 @@ def save_features(
     Reference:
         - [van der Maaten and Hinton, 2008](https://jmlr.org/papers/v9/vandermaaten08a.html)
     """
-    (_, source), (_, target) = domains.source_test, domains.target_test
-    shown = np.asarray(source)[_shown(source)]
+    shown, target = (classes for _, classes in _shown(domains))
     palette = colormaps["tab10" if domains.num_classes <= 10 else "turbo"]
     palette = palette.resampled(domains.num_classes)
-    color = _GREY if target is None else palette(np.asarray(target)[_shown(target)])
+    color = [_GREY if number == UNKNOWN else palette(number) for number in target]
     figure = Figure(figsize=(5.5 * len(views), 5.5), layout="constrained")
     panels = figure.subplots(1, len(views), squeeze=False)[0]
     for axes, (title, features) in zip(panels, views, strict=True):

@@ -14,12 +14,17 @@ PAGES = [
     *sorted(str(p.relative_to(pages.ROOT)) for p in pages.ROOT.glob("docs/**/*.md")),
 ]
 TEXTS = {path: (pages.ROOT / path).read_text() for path in [*PAGES, "CONTRIBUTING.md"]}
+PASTED = "index.md", "getting-started.md", "coming-from.md", "how-to/is-it-working.md"
 ALONE = [
     pytest.param(block, id=f"{path}: block {number}")
-    for path in ("README.md", "docs/index.md")
+    for path in ("README.md", *(f"docs/{page}" for page in PASTED))
     for number, (_, block) in enumerate(pages.blocks(TEXTS[path], "python"))
 ]
-TOGETHER = [path for path in PAGES[1:] if pages.blocks(TEXTS[path], "python")]
+TOGETHER = [
+    path
+    for path in PAGES[1:]
+    if path.removeprefix("docs/") not in PASTED and pages.blocks(TEXTS[path], "python")
+]
 COMMANDS = [
     pytest.param(words, id=f"{path}: {' '.join(words)}")
     for path, text in TEXTS.items()
@@ -33,7 +38,7 @@ quiet = pytest.mark.filterwarnings("ignore:`shuffle=True` was passed, but will b
 @quiet
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("block", ALONE)
-def test_a_block_of_the_readme_runs_when_it_is_pasted_alone(block, names):
+def test_a_block_of_the_first_pages_runs_when_it_is_pasted_alone(block, names):
     exec(compile(block, "block", "exec"), {})
 
 

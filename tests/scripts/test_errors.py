@@ -15,7 +15,7 @@ WRONG = {
         "trainer.stps=1": "No key trainer.stps. Did you mean trainer.steps?",
         "zzz=1": "No key zzz. See --help",
         "optimizer=bop optimizer.learning_rate=1": "optimizer.optimizers.binary.learning_rate",
-        "trainer.steps=1e3": "trainer.steps=1e3: Value '1000.0' of type 'float' could not be",
+        "trainer.steps=1e3": "Did you mean 1000?",
         "seed=abc": "seed=abc: Value 'abc' of type 'str' could not be converted to Integer",
         "seed": "Arguments are key=value. Received: seed",
         "data=tfds": "Missing required key: data.source, data.target",

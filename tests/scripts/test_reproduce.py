@@ -3,7 +3,9 @@
 import json
 
 
-def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_well, with_features):
+def test_experiments_become_a_table_and_are_not_run_twice(
+    tmp_path, run_well, run_here, with_features
+):
     tmp_path = tmp_path / "Jörg, (his runs)"
     tmp_path.mkdir()
     with_features(tmp_path)
@@ -19,6 +21,13 @@ def test_experiments_become_a_table_and_are_not_run_twice(tmp_path, run_well, wi
     page = (folder / "results.md").read_text()
     assert "| **`digits_to_photos`** |" in page
     assert "| dann | " in page
+    run = next(folder.rglob("summary.json")).parent
     again = run_well("reproduce.py", short, tmp_path)
     assert again == f"Written to {folder}/results.csv and {folder}/results.md\n"
     assert (folder / "results.csv").read_text().splitlines() == rows
+    config = run / ".hydra/config.yaml"
+    config.write_text(config.read_text().replace("batch_size: ", "batch_size: 1"))
+    refused = run_here("reproduce.py", short, tmp_path)
+    assert refused.returncode == 1
+    assert f"{run}/log.txt ends: " in refused.stderr
+    assert f"remove {run.relative_to(tmp_path)}, or give resume=false" in refused.stderr
