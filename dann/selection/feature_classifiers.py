@@ -13,7 +13,9 @@ from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 
-@SCORES.register("dev", reads="labelled source, target", of_features=True, of_numbers=True)
+@SCORES.register(
+    "dev", reads="labelled source, target", of_features=True, of_numbers=True, least_source=4
+)
 def dev(outputs: Outputs, seed: int = 0) -> float:
     """Scores a checkpoint by deep embedded validation: minus its weighted risk on the source.
 

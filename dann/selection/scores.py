@@ -96,6 +96,14 @@ def compute_scores(
     return {name: score(outputs) for name, score in chosen.items()}
 
 
+def lacking_examples(scores: Iterable[str], *, source: int, target: int) -> list[str]:
+    """Returns the names of `SCORES` that need more than so many examples of a domain, sorted."""
+    counts = {"least_source": source, "least_target": target}
+    return sorted(
+        name for name in scores if any((_fact(name, fact) or 0) > n for fact, n in counts.items())
+    )
+
+
 def scores_or_worst(model: Any, **arguments: Any) -> dict[str, float]:
     """Returns `compute_scores`, or `-inf` for every score if the model's outputs are not finite.
 

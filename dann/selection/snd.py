@@ -9,7 +9,7 @@ from dann.selection.scores import SCORES
 _SIDE = 512  # of the part of the matrix in memory at once, which a processor's cache holds
 
 
-@SCORES.register("snd", reads="target")
+@SCORES.register("snd", reads="target", least_target=2)
 def snd(outputs: Outputs, temperature: float = 0.05) -> float:
     """Scores a checkpoint by the soft neighbourhood density of its predictions on the target.
 

@@ -14,7 +14,7 @@ from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
 from dann.data.examples import in_batches
 from dann.selection import choose
-from dann.selection.scores import scores_or_worst
+from dann.selection.scores import lacking_examples, scores_or_worst
 from dann.training.run_directory import RunDirectory
 
 
@@ -176,7 +176,8 @@ class OracleCurve(keras.callbacks.Callback):
 class RunScores(keras.callbacks.Callback):
     """Adds the label-free scores of a run to the logs, as `selection/<name>`, after every epoch.
 
-    They are of the weights that the training would end with then. With `keep` it ends with those of
+    They are of the weights that the training would end with then. Scores that need more examples
+    than there are do not run, which is printed. With `keep` it ends with those of
     the epoch that this score puts first.
 
     Args:
@@ -196,7 +197,6 @@ class RunScores(keras.callbacks.Callback):
         super().__init__()
         self.host = host
         self.scores = choose(selection.scores)
-        self.keep = check_choice("selection.keep", selection.keep, (None, *self.scores))
         check_integer("selection.samples", selection.samples, low=1)
         rng = np.random.default_rng(seed)
 
@@ -208,6 +208,11 @@ class RunScores(keras.callbacks.Callback):
         _check_tests_differ(domains, chosen)
         self.source = inputs[chosen], labels[chosen]
         self.target = domains.target_train[some(domains.target_train)]
+        few = lacking_examples(self.scores, source=len(chosen), target=len(self.target))
+        if few:
+            self.scores = {name: one for name, one in self.scores.items() if name not in few}
+            print(f"Left out, because they need more examples: {', '.join(few)}")
+        self.keep = check_choice("selection.keep", selection.keep, (None, *self.scores))
         self.best, self.kept = -np.inf, None
 
     def on_epoch_end(self, epoch, logs=None):

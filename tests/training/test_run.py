@@ -187,6 +187,15 @@ def test_scores_do_not_change_the_training(domains, tmp_path):
     assert_all_equal(models[0].get_weights(), models[1].get_weights())
 
 
+def test_scores_that_need_more_examples_are_left_out_and_told(domains, tmp_path, capsys):
+    selection = dataclasses.replace(SELECTION, scores=["all"])
+    few = dataclasses.replace(domains, target_train=domains.target_train[:1])
+    summary = run_of(tmp_path, few, compiled(DANN), selection=selection).train()
+    assert "Left out, because they need more examples: mix_val, snd\n" in capsys.readouterr().out
+    assert {"selection/info_max", "selection/dev"} < set(summary)
+    assert not {"selection/mix_val", "selection/snd"} & set(summary)
+
+
 @pytest.mark.parametrize("averages", [False, True])
 @pytest.mark.parametrize("keep", [None, "info_max"])
 def test_scores_of_every_epoch_are_written_and_those_of_the_weights_kept_are_in_the_summary(
