@@ -152,10 +152,7 @@ class _EpochCheckpoints(keras.callbacks.Callback):
         if self._found is not None:  # once more, as callbacks set values when they begin
             restore(self.watched, self._found["callbacks"])
 
-    def on_train_batch_begin(self, batch, logs=None):  # `_end` would wait for each step
-        self.end_if_asked()
-
-    def end_if_asked(self):
+    def end_if_asked(self, batch=None, logs=None):
         """Ends the process if a signal came, and says where the training goes on."""
         if self.signal is not None:
             told = f"The same command with resume=true goes on after epoch {self.epoch}."
@@ -270,6 +267,7 @@ def _signals(writer):
 
     def note(number, _):
         writer.signal = number
+        writer.on_train_batch_begin = writer.end_if_asked  # from now on; else it takes no time
         signal.signal(number, before[number])
 
     for number, handler in before.items():
