@@ -84,7 +84,7 @@ def percent(values: Iterable[float | None]) -> str:
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Returns a table of cells that have their text, without a line break at its end."""
-    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
+    lines = [f"|{'|'.join(cells)}|" for cells in (heads, *rows)]
     lines.insert(1, "|" + "---|" * len(heads))
     return "\n".join(lines)
 

@@ -128,8 +128,8 @@ def test_finished_runs_become_a_long_table_and_a_short_one(folder):
         "score/agreement": 0.5,
     }
     table = summary_table(results, {"a_to_b": {"dann": 0.7666}})
-    assert table.startswith("| method | last step |")
-    assert "| **`a_to_b`** |  |  |  |  |  |\n| dann | 50.0 ± 25.0 |  |  | 76.7 | 3 |" in table
+    assert table.startswith("|method|last step|")
+    assert "|**`a_to_b`**||||||\n|dann|50.0 ± 25.0|||76.7|3|" in table
 
 
 def test_an_oracle_curve_gives_the_best_epoch_and_that_of_each_score(folder):
