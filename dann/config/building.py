@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dann import networks
 from dann.adaptation import METHODS
-from dann.checks import has_tensorflow
+from dann.checks import check_integer, has_tensorflow
 from dann.data import READERS, DomainPair, several_sources
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
 from dann.training import Distribution, RunDirectory
@@ -221,7 +221,12 @@ def count_steps(cfg: DictConfig, domains: DomainPair) -> None:
 
     An epoch is one pass over the source, in whole batches. Schedules that refer to `trainer.steps`
     follow.
+
+    Raises:
+        ValueError: If there is no step, or no epoch.
     """
+    given = "steps" if cfg.trainer.epochs is None else "epochs"
+    check_integer(f"trainer.{given}", cfg.trainer[given], low=1)
     if cfg.trainer.epochs is not None:
         cfg.trainer.steps_per_epoch = max(1, len(domains.source_train[1]) // cfg.trainer.batch_size)
         cfg.trainer.steps = cfg.trainer.epochs * cfg.trainer.steps_per_epoch

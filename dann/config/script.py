@@ -152,7 +152,10 @@ def _explained_override(text):
         is_path = "/" in text or pathlib.Path(text).exists()
         meant = f" Did you mean run={text}?" if is_path else ""
         return f"Arguments are key=value.{meant} Received: {text}"
-    items = ",".join(f'"{item}"' for item in value.strip("[]").split(","))
+    items = value.strip("[]").split(",")
+    if not all(items):
+        return f"A value is missing beside a comma; no space may follow one. Received: {text}"
+    items = ",".join(f'"{item}"' for item in items)
     quoted = f"[{items}]" if value.startswith("[") else items
     return f"Text with special characters needs quotes: '{key}={quoted}'. Received: {text}"
 

@@ -122,6 +122,7 @@ def _started(run, script, shared, jobs):
     run.directory.path.mkdir(parents=True, exist_ok=True)
     arguments = [*run.arguments, *shared, f"hydra.run.dir={quoted(run.directory)}", "resume=true"]
     environment = dict(os.environ)
+    environment.pop("HYDRA_FULL_ERROR", None)  # which this script has set for itself
     if jobs > 1:
         threads = str(max(1, (os.cpu_count() or 1) // jobs))
         for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
